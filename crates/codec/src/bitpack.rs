@@ -1,0 +1,171 @@
+//! Bit-packed frame of reference with deltas: gaps and frequencies of a block, less one, each at
+//! the width of the block's largest. Full blocks are four interleaved streams, so that four
+//! values decode per vector instruction; layout in docs/format/postings.md.
+
+use warpseek_core::limits::BLOCK;
+
+use crate::registry::{Codec, CodecError};
+
+/// The default codec. See the module head.
+pub(crate) struct BitPack;
+
+/// Bytes before the packed values: the two widths.
+const HEADER: usize = 2;
+
+impl Codec for BitPack {
+    fn encode(&self, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        let (mut gaps, mut last) = ([0u32; BLOCK], prev);
+        for (gap, &doc) in gaps.iter_mut().zip(docs) {
+            *gap = doc.wrapping_sub(last).wrapping_sub(1);
+            last = doc;
+        }
+        let mut less_one = [0u32; BLOCK];
+        for (slot, &freq) in less_one.iter_mut().zip(freqs) {
+            *slot = freq - 1;
+        }
+        let (gaps, less_one) = (&gaps[..docs.len()], &less_one[..freqs.len()]);
+        let (w, v) = (width(gaps), width(less_one));
+        out.extend([w as u8, v as u8]);
+        pack(gaps, w, out);
+        pack(less_one, v, out);
+    }
+
+    fn decode_docs(
+        &self,
+        bytes: &[u8],
+        prev: u32,
+        docs: usize,
+        out: &mut [u32; BLOCK],
+    ) -> Result<(), CodecError> {
+        let (w, _) = widths(bytes)?;
+        unpack(&bytes[HEADER..], w, docs, out)?;
+        // 64 bits cannot wrap: 128 gaps of at most 2^32 each.
+        let mut last = if prev == u32::MAX { 0 } else { u64::from(prev) + 1 };
+        for slot in &mut out[..docs] {
+            last += u64::from(*slot);
+            *slot = last as u32;
+            last += 1;
+        }
+        if last > u64::from(u32::MAX) { Err(CodecError::Overflow) } else { Ok(()) }
+    }
+
+    fn decode_freqs(
+        &self,
+        bytes: &[u8],
+        docs: usize,
+        freqs: usize,
+        out: &mut [u32; BLOCK],
+    ) -> Result<(), CodecError> {
+        let (w, v) = widths(bytes)?;
+        let start = HEADER + packed_bytes(docs, w);
+        unpack(bytes.get(start..).ok_or(CodecError::Short)?, v, freqs, out)?;
+        for slot in &mut out[..freqs] {
+            *slot = slot.wrapping_add(1).max(1);
+        }
+        Ok(())
+    }
+
+    fn docs_len(&self, bytes: &[u8], docs: usize) -> Result<usize, CodecError> {
+        let (w, _) = widths(bytes)?;
+        Ok(1 + packed_bytes(docs, w))
+    }
+}
+
+fn widths(bytes: &[u8]) -> Result<(u32, u32), CodecError> {
+    let [w, v, ..] = *bytes else { return Err(CodecError::Short) };
+    match (w, v) {
+        (0..=32, 0..=32) => Ok((u32::from(w), u32::from(v))),
+        (0..=32, _) => Err(CodecError::Width(v)),
+        _ => Err(CodecError::Width(w)),
+    }
+}
+
+fn width(values: &[u32]) -> u32 {
+    32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
+}
+
+fn packed_bytes(n: usize, width: u32) -> usize {
+    (n * width as usize).div_ceil(8)
+}
+
+fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
+    if values.len() < BLOCK {
+        return pack_string(values, width, out);
+    }
+    let start = out.len();
+    out.resize(start + packed_bytes(BLOCK, width), 0);
+    for (i, &value) in values.iter().enumerate() {
+        let (stream, bit) = (i % 4, (i / 4) * width as usize);
+        let bits = u64::from(value) << (bit % 32);
+        for (j, half) in [bits as u32, (bits >> 32) as u32].into_iter().enumerate() {
+            if half != 0 {
+                let at = start + 4 * (4 * (bit / 32 + j) + stream);
+                let word: [u8; 4] = [out[at], out[at + 1], out[at + 2], out[at + 3]];
+                let word = u32::from_le_bytes(word) | half;
+                out[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+}
+
+fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
+    let (mut pending, mut bits) = (0u64, 0);
+    for &value in values {
+        pending |= u64::from(value) << bits;
+        bits += width;
+        while bits >= 8 {
+            out.push(pending as u8);
+            pending >>= 8;
+            bits -= 8;
+        }
+    }
+    if bits > 0 {
+        out.push(pending as u8);
+    }
+}
+
+fn unpack(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+    let bytes = bytes.get(..packed_bytes(n, width)).ok_or(CodecError::Short)?;
+    if n < BLOCK {
+        unpack_string(bytes, width, &mut out[..n]);
+    } else {
+        unpack_streams(bytes, width, out);
+    }
+    Ok(())
+}
+
+fn unpack_string(bytes: &[u8], width: u32, out: &mut [u32]) {
+    let mask = ((1u64 << width) - 1) as u32;
+    for (i, slot) in out.iter_mut().enumerate() {
+        let bit = i * width as usize;
+        let mut window = [0u8; 8];
+        let from = &bytes[bit / 8..];
+        let len = from.len().min(8);
+        window[..len].copy_from_slice(&from[..len]);
+        *slot = (u64::from_le_bytes(window) >> (bit % 8)) as u32 & mask;
+    }
+}
+
+fn unpack_streams(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
+    macro_rules! dispatch {
+        ($($w:literal)*) => { match width { $($w => streams::<$w>(bytes, out),)* _ => out.fill(0) } };
+    }
+    dispatch!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+}
+
+/// One row of four values at a time; with the width known the compiler turns this into vector code.
+fn streams<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
+    let (words, _) = bytes.as_chunks::<4>();
+    let (rows, _) = words.as_chunks::<4>();
+    let mask = (u32::MAX as u64 >> (32 - W)) as u32;
+    for (row, slots) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let (word, shift) = (row * W / 32, row * W % 32);
+        for lane in 0..4 {
+            let mut value = u32::from_le_bytes(rows[word][lane]) >> shift;
+            if shift + W > 32 {
+                value |= u32::from_le_bytes(rows[word + 1][lane]) << (32 - shift);
+            }
+            slots[lane] = value & mask;
+        }
+    }
+}

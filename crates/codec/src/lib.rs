@@ -1,0 +1,7 @@
+//! Integer codecs on slices: one file each, and a registry with stable ids.
+
+mod bitpack;
+mod registry;
+pub mod varint;
+
+pub use registry::{Codec, CodecError, CodecId};

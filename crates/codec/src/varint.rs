@@ -1,0 +1,121 @@
+//! LEB128 integers, and a cursor over untrusted bytes that never reads past their end.
+
+/// Appends `value`, seven bits a byte, low bits first.
+#[inline]
+pub fn write(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`write`] takes for `value`.
+pub fn len(value: u32) -> usize {
+    (32 - value.leading_zeros()).max(1).div_ceil(7) as usize
+}
+
+/// Reads forward through bytes that may be cut short or forged.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Cursor { bytes }
+    }
+
+    /// What has not been read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The next `n` bytes, or `None` if there are fewer.
+    #[inline]
+    pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.bytes.split_at_checked(n)?;
+        self.bytes = rest;
+        Some(head)
+    }
+
+    /// The next byte.
+    #[inline]
+    pub fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(first)
+    }
+
+    /// A little-endian 32-bit number.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    /// A little-endian 64-bit number.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// A varint of up to 64 bits; `None` if cut short or too large.
+    #[inline]
+    pub fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// A varint that must fit 32 bits.
+    #[inline]
+    pub fn varint32(&mut self) -> Option<u32> {
+        self.varint()?.try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn round_trip(values in proptest::collection::vec(any::<u64>().prop_flat_map(|v| (0u32..64).prop_map(move |s| v >> s)), 0..50)) {
+            let mut bytes = Vec::new();
+            for &v in &values {
+                let before = bytes.len();
+                write(&mut bytes, v);
+                prop_assert!(v > u64::from(u32::MAX) || bytes.len() - before == len(v as u32));
+            }
+            let mut cursor = Cursor::new(&bytes);
+            for &v in &values {
+                prop_assert_eq!(cursor.varint(), Some(v));
+            }
+            prop_assert!(cursor.rest().is_empty());
+            prop_assert_eq!(cursor.varint(), None);
+        }
+
+        #[test]
+        fn any_bytes_end(bytes: Vec<u8>) {
+            let mut cursor = Cursor::new(&bytes);
+            while cursor.varint().is_some() {}
+        }
+    }
+
+    #[test]
+    fn too_large_is_refused() {
+        assert_eq!(Cursor::new(&[0xff; 11]).varint(), None);
+        assert_eq!(Cursor::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).varint32(), None);
+        assert_eq!(Cursor::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).varint32(), Some(u32::MAX));
+    }
+}

@@ -1,0 +1,103 @@
+//! One measure of one ranking.
+//!
+//! A query without a relevant document scores 0 in every measure, as in `trec_eval`: it is not
+//! left out of the mean.
+
+use crate::ranking::Ranking;
+use crate::{Cutoff, Measure};
+
+impl Measure {
+    pub(crate) fn of(self, ranking: &Ranking) -> f64 {
+        let relevant = ranking.ideal.len();
+        match self {
+            Self::Ndcg(k) => ndcg(ranking, k.map(Cutoff::get)),
+            Self::Map(k) => average_precision(ranking.top(k.map(Cutoff::get)), relevant),
+            Self::Mrr(k) => reciprocal_rank(ranking.top(k.map(Cutoff::get))),
+            Self::Recall(k) => ratio(found(ranking.top(Some(k.get()))), relevant),
+            Self::Precision(k) => ratio(found(ranking.top(Some(k.get()))), k.get()),
+            Self::RPrecision => ratio(found(ranking.top(Some(relevant))), relevant),
+            Self::Success(k) => f64::from(u8::from(found(ranking.top(Some(k.get()))) > 0)),
+            Self::NumRet => ranking.gains.len() as f64,
+            Self::NumRel => relevant as f64,
+            Self::NumRelRet => found(&ranking.gains) as f64,
+        }
+    }
+}
+
+fn found(gains: &[u32]) -> usize {
+    gains.iter().filter(|&&gain| gain > 0).count()
+}
+
+fn ratio(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn reciprocal_rank(gains: &[u32]) -> f64 {
+    match gains.iter().position(|&gain| gain > 0) {
+        Some(before) => 1.0 / (before + 1) as f64,
+        None => 0.0,
+    }
+}
+
+/// The denominator stays the number of relevant documents under a cutoff too, so that a query
+/// with more of them than `k` cannot reach 1 (`map_cut` in `trec_eval`).
+fn average_precision(gains: &[u32], relevant: usize) -> f64 {
+    let mut found = 0;
+    let mut sum = 0.0;
+    for (before, &gain) in gains.iter().enumerate() {
+        if gain > 0 {
+            found += 1;
+            sum += ratio(found, before + 1);
+        }
+    }
+    if relevant == 0 { 0.0 } else { sum / relevant as f64 }
+}
+
+fn ndcg(ranking: &Ranking, k: Option<usize>) -> f64 {
+    let ideal = discounted(ranking.ideal_top(k));
+    if ideal > 0.0 { discounted(ranking.top(k)) / ideal } else { 0.0 }
+}
+
+fn discounted(gains: &[u32]) -> f64 {
+    let terms = gains.iter().enumerate().filter(|&(_, &gain)| gain > 0);
+    terms.map(|(before, &gain)| f64::from(gain) / ((before + 2) as f64).log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str, gains: &[u32], ideal: &[u32]) -> f64 {
+        let ranking = Ranking { gains: gains.to_vec(), ideal: ideal.to_vec() };
+        name.parse::<Measure>().unwrap().of(&ranking)
+    }
+
+    /// Worked by hand: relevant at ranks 2 and 4, one more never found.
+    #[test]
+    fn small_ranking_by_hand() {
+        let of = |name| value(name, &[0, 2, 0, 1, 0], &[3, 2, 1]);
+        assert_eq!(of("mrr"), 0.5);
+        assert_eq!(of("mrr@1"), 0.0);
+        assert_eq!(of("map"), (0.5 + 0.5) / 3.0);
+        assert_eq!(of("map@3"), 0.5 / 3.0);
+        assert_eq!(of("recall@2"), 1.0 / 3.0);
+        assert_eq!(of("p@10"), 0.2);
+        assert_eq!(of("rprec"), 1.0 / 3.0);
+        assert_eq!(of("success@1"), 0.0);
+        assert_eq!(of("success@2"), 1.0);
+        assert_eq!((of("num_ret"), of("num_rel"), of("num_rel_ret")), (5.0, 3.0, 2.0));
+        let log3 = 3f64.log2();
+        assert_eq!(of("ndcg@2"), (2.0 / log3) / (3.0 + 2.0 / log3));
+        assert_eq!(of("ndcg"), (2.0 / log3 + 1.0 / 5f64.log2()) / (3.0 + 2.0 / log3 + 0.5));
+    }
+
+    #[test]
+    fn nothing_relevant_is_zero_everywhere() {
+        for known in Measure::KNOWN {
+            let name = known.replace("@k", "@3");
+            let expected = if name == "num_ret" { 2.0 } else { 0.0 };
+            assert_eq!(value(&name, &[0, 0], &[]), expected, "{name}");
+            assert_eq!(value(&name, &[], &[]), 0.0, "{name}");
+        }
+    }
+}

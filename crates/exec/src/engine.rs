@@ -1,0 +1,49 @@
+use std::ops::AddAssign;
+
+use warpseek_core::Hit;
+
+use crate::error::ExecError;
+use crate::plan::Plan;
+
+/// What an engine did for a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Postings whose contribution was computed.
+    pub postings_scored: u64,
+    /// Blocks whose documents were decoded.
+    pub blocks_decoded: u64,
+    /// Blocks of the query's lists that were not.
+    pub blocks_skipped: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.postings_scored += other.postings_scored;
+        self.blocks_decoded += other.blocks_decoded;
+        self.blocks_skipped += other.blocks_skipped;
+    }
+}
+
+/// The answer to a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// At most k hits, best first: score down, then document up. Scores are in units of the plan.
+    pub hits: Vec<Hit>,
+    /// How many documents match, where the engine found out.
+    pub matches: Option<u64>,
+    /// What it took.
+    pub work: Work,
+}
+
+/// An engine, made for one snapshot of an index.
+///
+/// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns: same documents, same order,
+/// same scores, whatever else is in the batch. Deleted documents never are hits. A plan with k = 0 or without terms has no
+/// hits. Answers come in the order of the plans. An error concerns the whole batch, and no answer is returned.
+pub trait Engine: Sync {
+    /// Its name, as given to `--engine`.
+    fn name(&self) -> &'static str;
+
+    /// Answers a batch.
+    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError>;
+}

@@ -1,0 +1,42 @@
+use warpseek_core::limits::MAX_QUERY_TERMS;
+use warpseek_index::{Content, IndexError};
+
+/// What can go wrong with a query.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The index could not be read.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The ranking function is not made for the index.
+    #[error("ranking `{ranking}` is for {}; use {}", if *content == Content::Vector { "text, and this is an index of vectors" } else { "indexes of vectors, and this is one of text" }, if *content == Content::Vector { "`--rank impact`" } else { "`--rank bm25`" })]
+    Content {
+        /// Name of the ranking function.
+        ranking: String,
+        /// What the index holds.
+        content: Content,
+    },
+    /// A parameter of a ranking function is out of range.
+    #[error("{name} = {value} is out of range; it must be {expected}")]
+    Parameter {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A query's term has a weight that is not positive.
+    #[error("term `{term}` has weight {weight}; weights are positive numbers up to 1e9")]
+    Weight {
+        /// The term.
+        term: String,
+        /// Its weight.
+        weight: f64,
+    },
+    /// A query has too many terms.
+    #[error("the query has {0} different terms; at most {MAX_QUERY_TERMS} are allowed")]
+    TooManyTerms(usize),
+    /// A query in JSON is malformed.
+    #[error("the query is not a JSON object of weights: {0}")]
+    Json(String),
+}

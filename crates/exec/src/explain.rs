@@ -1,0 +1,85 @@
+//! How a score came about.
+
+use warpseek_core::limits::BLOCK;
+use warpseek_core::{DocId, Score};
+use warpseek_index::{IndexError, List, Snapshot};
+
+use crate::error::ExecError;
+use crate::plan::Plan;
+
+/// A term's share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TermExplanation {
+    /// The term.
+    pub term: String,
+    /// Its weight in the query.
+    pub query_weight: f64,
+    /// Live documents that have it.
+    pub df: u64,
+    /// What it is worth in the collection.
+    pub idf: f64,
+    /// Its frequency in the document, 0 if it is not there.
+    pub freq: u32,
+    /// Its contribution in units, 0 if it is not there.
+    pub score: Score,
+}
+
+/// How a document's score came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Length of the document.
+    pub length: u32,
+    /// Its norm.
+    pub norm: f32,
+    /// Mean length in the collection.
+    pub mean_length: f64,
+    /// Every term of the plan.
+    pub terms: Vec<TermExplanation>,
+    /// What its static score adds, in units.
+    pub static_score: Score,
+    /// The sum, in units.
+    pub score: Score,
+}
+
+/// Explains the score that `doc` has under `plan`.
+pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanation, ExecError> {
+    let Some((segment, local)) = snapshot.locate(doc) else {
+        let what = format!("it has no document {doc}");
+        return Err(IndexError::Corrupt { path: snapshot.dir().to_owned(), what }.into());
+    };
+    let number = snapshot.segments().iter().position(|s| s.base() == segment.base()).unwrap_or(0);
+    let documents = segment.documents();
+    let (length, norm) = (documents.lengths()?.get(local), documents.norms()?.get(local));
+    let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(local)));
+    let (mut terms, mut score) = (Vec::new(), static_score);
+    for term in &plan.terms {
+        let mut freq = 0;
+        if let Some(info) = &term.lists[number] {
+            let list = segment.list(info)?;
+            freq = frequency(&list, local).map_err(|what| segment.bad_list(info, what))?;
+        }
+        let factor = plan.formula.factor(length, norm);
+        let share = if freq == 0 { 0 } else { plan.formula.contribution(term.weight, freq, factor) };
+        score += share;
+        terms.push(TermExplanation {
+            term: term.term.clone(),
+            query_weight: term.query_weight,
+            df: term.df,
+            idf: term.idf,
+            freq,
+            score: share,
+        });
+    }
+    let mean_length = snapshot.statistics().mean_length();
+    Ok(Explanation { length, norm, mean_length, terms, static_score, score })
+}
+
+/// Frequency of a document in a list, 0 if it is not there.
+fn frequency(list: &List<'_>, doc: u32) -> Result<u32, warpseek_index::ListError> {
+    let Some(block) = (0..list.blocks()).find(|&b| list.block_max_doc(b) >= doc) else { return Ok(0) };
+    let mut out = [0; BLOCK];
+    let n = list.decode_docs(block, &mut out)?;
+    let Ok(place) = out[..n].binary_search(&doc) else { return Ok(0) };
+    list.decode_freqs(block, &mut out)?;
+    Ok(out[place])
+}

@@ -1,0 +1,94 @@
+//! What one posting contributes to a score: the one place where that is computed.
+
+use warpseek_core::cosine;
+use warpseek_core::limits::MAX_IMPACT;
+
+/// How a term's weight, a frequency and a document give a contribution. Operations are IEEE 754 single precision in
+/// the order written, without fusing; devices must do the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Formula {
+    /// w * (f / (f + (fixed + by_length * length))): the BM25 family.
+    Saturation {
+        /// k1 (1 - b).
+        fixed: f32,
+        /// k1 b over the mean length.
+        by_length: f32,
+    },
+    /// w * min(1, (1 + ln f) / norm).
+    Cosine,
+    /// w * f.
+    Linear,
+}
+
+impl Formula {
+    /// What the formula needs of a document, from its length and norm.
+    #[inline]
+    pub fn factor(&self, length: u32, norm: f32) -> f32 {
+        match *self {
+            Formula::Saturation { fixed, by_length } => fixed + by_length * length as f32,
+            Formula::Cosine => norm,
+            Formula::Linear => 0.0,
+        }
+    }
+
+    /// A posting's contribution in units of the plan: `weight` is the term's, in those units. The product is rounded up to the next
+    /// whole unit (floor plus one), so a match is never worth nothing, and a score of 0 means "no match".
+    #[inline]
+    pub fn contribution(&self, weight: f32, freq: u32, factor: f32) -> u32 {
+        let value = match self {
+            Formula::Saturation { .. } => {
+                let freq = freq as f32;
+                weight * (freq / (freq + factor))
+            }
+            Formula::Cosine => weight * cosine::weight(cosine::log_tf(freq), factor),
+            Formula::Linear => weight * freq.min(MAX_IMPACT) as f32,
+        };
+        value as u32 + 1
+    }
+
+    /// No posting contributes more than this.
+    pub fn most(&self, weight: f32) -> u64 {
+        let value = match self {
+            // Both quotients are at most 1 and the product rounds monotonically.
+            Formula::Saturation { .. } | Formula::Cosine => weight,
+            Formula::Linear => weight * MAX_IMPACT as f32,
+        };
+        value as u64 + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn formulas() -> [Formula; 3] {
+        [Formula::Saturation { fixed: 0.54, by_length: 0.003 }, Formula::Cosine, Formula::Linear]
+    }
+
+    proptest! {
+        #[test]
+        fn grows_with_frequency_falls_with_length_and_keeps_its_limit(
+            weight in 0f32..1e6,
+            freq in 1u32..MAX_IMPACT,
+            length in 1u32..100_000,
+            more in 0u32..1000,
+        ) {
+            for formula in formulas() {
+                let norm = |l: u32| (l as f32).sqrt() + 12.0;
+                let of = |f: u32, l: u32| formula.contribution(weight, f, formula.factor(l, norm(l)));
+                prop_assert!(of(freq + more, length) >= of(freq, length));
+                prop_assert!(of(freq, length + more) <= of(freq, length));
+                prop_assert!(u64::from(of(freq, length)) <= formula.most(weight));
+                prop_assert!(of(freq, length) >= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_of_zero_are_sound() {
+        let formula = Formula::Saturation { fixed: 0.0, by_length: 0.0 };
+        assert_eq!(formula.contribution(7.5, 3, formula.factor(10, 1.0)), 8);
+        assert_eq!(Formula::Linear.contribution(0.0, 3, 0.0), 1);
+    }
+}

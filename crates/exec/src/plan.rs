@@ -1,0 +1,199 @@
+//! From a query to a plan: lists, weights and the scale of the integers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use warpseek_core::Score;
+use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
+use warpseek_index::{Snapshot, Statistics, TermInfo};
+
+use crate::error::ExecError;
+use crate::formula::Formula;
+use crate::query::Query;
+use crate::ranking::{Ranking, RankingFunction};
+
+/// Which documents match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Those with at least one of the terms.
+    #[default]
+    Or,
+    /// Those with all of them. Where a term is in no document, there are none.
+    And,
+    /// As `And`; as `Or` where that gives fewer than k hits.
+    AndOr,
+}
+
+impl Mode {
+    /// Names that `FromStr` takes.
+    pub const NAMES: [&'static str; 3] = ["or", "and", "and-or"];
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize])
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "or" => Ok(Mode::Or),
+            "and" => Ok(Mode::And),
+            "and-or" => Ok(Mode::AndOr),
+            _ => Err(format!("no mode `{name}`; there are: {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+/// A term of a plan; it is in at least one live document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanTerm {
+    /// As the index spells it.
+    pub term: String,
+    /// Sum of the weights it has in the query.
+    pub query_weight: f64,
+    /// Live documents that have it.
+    pub df: u64,
+    /// What it is worth in the collection.
+    pub idf: f64,
+    /// Its weight in the formula, in units.
+    pub weight: f32,
+    /// No posting of it contributes more than this many units.
+    pub most: Score,
+    /// Its entry in each segment's dictionary.
+    pub lists: Vec<Option<TermInfo>>,
+}
+
+/// All an engine needs to answer a query. Scores of a plan are integers: real scores times 2^`scale`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Distinct terms, in the order of the query.
+    pub terms: Vec<PlanTerm>,
+    /// Terms of the query that are in no live document.
+    pub missing: Vec<String>,
+    /// Which documents match.
+    pub mode: Mode,
+    /// How many hits are wanted.
+    pub k: usize,
+    /// How postings contribute.
+    pub formula: Formula,
+    /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
+    pub static_weight: f32,
+    /// Binary logarithm of units to 1.0.
+    pub scale: i32,
+}
+
+impl Plan {
+    /// What a static score adds, in units.
+    #[inline]
+    pub fn static_score(&self, score: f32) -> Score {
+        (self.static_weight * score) as u32
+    }
+
+    /// A score in units as a real number.
+    pub fn real(&self, score: Score) -> f64 {
+        f64::from(score) * libm::exp2(f64::from(-self.scale))
+    }
+
+    /// Whether `And` has no answer because a term is in no document.
+    pub fn lacks_terms(&self) -> bool {
+        !self.missing.is_empty() || self.terms.is_empty()
+    }
+}
+
+/// Makes plans for one index and ranking.
+pub struct Planner {
+    snapshot: Arc<Snapshot>,
+    statistics: Statistics,
+    ranking: Ranking,
+    formula: Formula,
+}
+
+impl Planner {
+    /// Checks that the ranking fits the index.
+    pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
+        ranking.check(snapshot.manifest().content)?;
+        let statistics = snapshot.statistics();
+        let formula = ranking.formula(&statistics);
+        Ok(Planner { snapshot, statistics, ranking, formula })
+    }
+
+    /// The plan of a query.
+    pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
+        let bag = collect(query)?;
+        let (mut terms, mut missing, mut reals) = (Vec::new(), Vec::new(), Vec::new());
+        for (term, query_weight) in bag {
+            let (mut lists, mut df) = (Vec::new(), 0);
+            for segment in self.snapshot.segments() {
+                let info = segment.dictionary().find(term.as_bytes())?;
+                df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
+                lists.push(info);
+            }
+            if df == 0 {
+                missing.push(term.to_owned());
+                continue;
+            }
+            let idf = self.ranking.function.idf(self.statistics.documents, df);
+            reals.push(self.real_weight(idf, query_weight));
+            let term = term.to_owned();
+            terms.push(PlanTerm { term, query_weight, df, idf, weight: 0.0, most: 0, lists });
+        }
+        if self.ranking.function == RankingFunction::Cosine {
+            let norm = reals.iter().map(|w| w * w).sum::<f64>().sqrt();
+            reals.iter_mut().filter(|_| norm > 0.0).for_each(|w| *w /= norm);
+        }
+        let fixed = self.ranking.static_weight;
+        let scale = self.scale(&reals, fixed);
+        let unit = libm::exp2(f64::from(scale));
+        for (term, real) in terms.iter_mut().zip(reals) {
+            term.weight = (real * unit) as f32;
+            term.most = self.formula.most(term.weight) as u32;
+        }
+        let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
+        Ok(Plan { terms, missing, mode, k, formula, static_weight, scale })
+    }
+
+    fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {
+        match self.ranking.function {
+            RankingFunction::Cosine if query_weight > 1.0 => (1.0 + libm::log(query_weight)) * idf,
+            function => query_weight * idf * function.constant(),
+        }
+    }
+
+    /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends on the query and the collection's statistics alone,
+    /// never on how the index is cut in segments.
+    fn scale(&self, reals: &[f64], fixed: f64) -> i32 {
+        let most = |scale: i32| -> f64 {
+            let unit = libm::exp2(f64::from(scale));
+            let terms: f64 =
+                reals.iter().map(|w| self.formula.most((w * unit) as f32) as f64).sum();
+            terms + f64::from((fixed * unit) as f32 * self.statistics.max_static)
+        };
+        // Weights up to 1e9 for 2^16 terms times impacts of 2^16 stay far below 2^126.
+        (-126..=30).rev().find(|&scale| most(scale) <= f64::from(MAX_SCORE)).unwrap_or(-126)
+    }
+}
+
+/// Distinct terms with the sums of their weights, in the order of their first occurrence.
+fn collect(query: &Query) -> Result<Vec<(&str, f64)>, ExecError> {
+    let (mut bag, mut places) = (Vec::<(&str, f64)>::new(), HashMap::new());
+    for (term, weight) in &query.terms {
+        if !(*weight > 0.0 && *weight <= 1e9) {
+            return Err(ExecError::Weight { term: term.clone(), weight: *weight });
+        }
+        let place = *places.entry(term.as_str()).or_insert(bag.len());
+        match bag.get_mut(place) {
+            Some(entry) => entry.1 += weight,
+            None => bag.push((term, *weight)),
+        }
+    }
+    if bag.len() > MAX_QUERY_TERMS {
+        return Err(ExecError::TooManyTerms(bag.len()));
+    }
+    Ok(bag)
+}

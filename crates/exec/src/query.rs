@@ -1,0 +1,81 @@
+//! Query text to weighted terms.
+
+use serde_json::Value;
+use warpseek_index::Content;
+use warpseek_text::Analyzer;
+
+use crate::error::ExecError;
+
+/// A weighted bag of terms, as the index spells them. Terms may repeat; weights add up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Query {
+    /// Terms and weights, in the order written.
+    pub terms: Vec<(String, f64)>,
+}
+
+impl Query {
+    /// Reads a query for an index. Text: words, each optionally with a weight behind `^` (`apple^2.5 pie`), which go through the
+    /// analyzer. Vectors: the same, tokens taken as they are, or a JSON object of tokens and weights.
+    pub fn parse(text: &str, analyzer: Analyzer, content: Content) -> Result<Self, ExecError> {
+        if content == Content::Vector && text.trim_start().starts_with('{') {
+            return Self::parse_json(text);
+        }
+        let mut terms = Vec::new();
+        for chunk in text.split_whitespace() {
+            let (word, weight) = split_weight(chunk);
+            match content {
+                Content::Vector => terms.push((word.to_owned(), weight)),
+                Content::Text => {
+                    terms.extend(analyzer.terms(word).into_iter().map(|term| (term, weight)));
+                }
+            }
+        }
+        Ok(Query { terms })
+    }
+
+    fn parse_json(text: &str) -> Result<Self, ExecError> {
+        let value: Value = serde_json::from_str(text).map_err(|e| ExecError::Json(e.to_string()))?;
+        let Value::Object(map) = value else { return Err(ExecError::Json("not an object".into())) };
+        let terms = map.into_iter().map(|(token, weight)| match weight.as_f64() {
+            // A weight of zero is how models say "not there".
+            Some(weight) => Ok((token, weight)),
+            None => Err(ExecError::Json(format!("weight of `{token}` is not a number"))),
+        });
+        let terms: Vec<_> = terms.collect::<Result<_, _>>()?;
+        Ok(Query { terms: terms.into_iter().filter(|t| t.1 != 0.0).collect() })
+    }
+}
+
+fn split_weight(chunk: &str) -> (&str, f64) {
+    if let Some((word, weight)) = chunk.rsplit_once('^')
+        && !word.is_empty()
+        && let Ok(weight) = weight.parse::<f64>()
+    {
+        return (word, weight);
+    }
+    (chunk, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, content: Content) -> Vec<(String, f64)> {
+        Query::parse(text, Analyzer::English, content).unwrap().terms
+    }
+
+    #[test]
+    fn words_and_weights() {
+        let want = [("appl", 2.5), ("pie", 1.0), ("pie", 1.0)].map(|(t, w)| (t.to_owned(), w));
+        assert_eq!(parse("Apples^2.5 the  pies pie^1", Content::Text), want);
+        assert_eq!(parse("a^b ^2", Content::Text), [("b".to_owned(), 1.0), ("2".to_owned(), 1.0)]);
+    }
+
+    #[test]
+    fn vectors() {
+        let want = [("##s", 0.5), ("Big", 2.0)].map(|(t, w)| (t.to_owned(), w));
+        assert_eq!(parse("##s^0.5 Big^2", Content::Vector), want);
+        assert_eq!(parse(r##"{"##s": 0.5, "Big": 2, "x": 0}"##, Content::Vector), want);
+        assert!(Query::parse(r#"{"a": "b"}"#, Analyzer::Raw, Content::Vector).is_err());
+    }
+}

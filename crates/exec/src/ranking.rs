@@ -1,0 +1,164 @@
+//! The ranking functions on offer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use warpseek_index::{Content, Statistics};
+
+use crate::error::ExecError;
+use crate::formula::Formula;
+
+/// A ranking function. N documents, n of them with the term, f its frequency in the document, l the
+/// document's length, a the mean length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RankingFunction {
+    /// BM25 as Lucene defines it: ln(1 + (N - n + 0.5) / (n + 0.5)) * f / (f + k1 (1 - b + b l / a)).
+    Bm25 {
+        /// How slowly frequency saturates.
+        k1: f64,
+        /// How much length counts, 0 to 1.
+        b: f64,
+    },
+    /// BM25 with the original idf, floored at zero: max(0, ln((N - n + 0.5) / (n + 0.5))) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
+    Okapi {
+        /// As in `Bm25`.
+        k1: f64,
+        /// As in `Bm25`.
+        b: f64,
+    },
+    /// Equation 1 of Wakatsuki et al.: ln((N + 0.5) / (n + 0.5)) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
+    Wakatsuki {
+        /// As in `Bm25`.
+        k1: f64,
+        /// As in `Bm25`.
+        b: f64,
+    },
+    /// Cosine tf-idf: query weights (1 + ln w) ln(N / n), document weights 1 + ln f, both vectors of length one.
+    Cosine,
+    /// The dot product of query weights and document weights, for indexes of vectors.
+    Impact,
+}
+
+impl RankingFunction {
+    /// Names that `FromStr` takes.
+    pub const NAMES: [&'static str; 5] = ["bm25", "okapi", "wakatsuki", "cosine", "impact"];
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            RankingFunction::Bm25 { .. } => "bm25",
+            RankingFunction::Okapi { .. } => "okapi",
+            RankingFunction::Wakatsuki { .. } => "wakatsuki",
+            RankingFunction::Cosine => "cosine",
+            RankingFunction::Impact => "impact",
+        }
+    }
+
+    /// What a term is worth in the whole collection.
+    pub fn idf(&self, documents: u64, df: u64) -> f64 {
+        let (all, with) = (documents as f64, df as f64);
+        match self {
+            RankingFunction::Bm25 { .. } => libm::log(1.0 + (all - with + 0.5) / (with + 0.5)),
+            RankingFunction::Okapi { .. } => {
+                libm::log((all - with + 0.5) / (with + 0.5)).max(0.0)
+            }
+            RankingFunction::Wakatsuki { .. } => libm::log((all + 0.5) / (with + 0.5)),
+            RankingFunction::Cosine => libm::log(all / with).max(0.0),
+            RankingFunction::Impact => 1.0,
+        }
+    }
+
+    /// The factor between idf times query weight and the most a posting can contribute, and whether
+    /// that factor is inside the formula (impacts) or outside of it.
+    pub(crate) fn constant(&self) -> f64 {
+        match *self {
+            RankingFunction::Okapi { k1, .. } | RankingFunction::Wakatsuki { k1, .. } => k1 + 1.0,
+            _ => 1.0,
+        }
+    }
+
+    fn check(&self) -> Result<(), ExecError> {
+        let check = |name, value: f64, expected, sound: bool| {
+            if sound { Ok(()) } else { Err(ExecError::Parameter { name, value, expected }) }
+        };
+        match *self {
+            RankingFunction::Bm25 { k1, b }
+            | RankingFunction::Okapi { k1, b }
+            | RankingFunction::Wakatsuki { k1, b } => {
+                check("k1", k1, "between 0 and 1000", (0.0..=1000.0).contains(&k1))?;
+                check("b", b, "between 0 and 1", (0.0..=1.0).contains(&b))
+            }
+            RankingFunction::Cosine | RankingFunction::Impact => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for RankingFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RankingFunction {
+    type Err = String;
+
+    /// The function with its default parameters.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let (k1, b) = (0.9, 0.4);
+        Ok(match name {
+            "bm25" => RankingFunction::Bm25 { k1, b },
+            "okapi" => RankingFunction::Okapi { k1, b },
+            "wakatsuki" => RankingFunction::Wakatsuki { k1, b },
+            "cosine" => RankingFunction::Cosine,
+            "impact" => RankingFunction::Impact,
+            _ => {
+                return Err(format!("no ranking `{name}`; there are: {}", Self::NAMES.join(", ")));
+            }
+        })
+    }
+}
+
+/// A ranking function, and how much a document's static score adds to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranking {
+    /// The function.
+    pub function: RankingFunction,
+    /// Factor of the static score; 0 leaves it out.
+    pub static_weight: f64,
+}
+
+impl Default for Ranking {
+    fn default() -> Self {
+        Ranking { function: RankingFunction::Bm25 { k1: 0.9, b: 0.4 }, static_weight: 0.0 }
+    }
+}
+
+impl Ranking {
+    /// Checks parameters, and that the function is made for the index's content.
+    pub(crate) fn check(&self, content: Content) -> Result<(), ExecError> {
+        self.function.check()?;
+        if !(0.0..=1e9).contains(&self.static_weight) {
+            let (name, value) = ("static weight", self.static_weight);
+            return Err(ExecError::Parameter { name, value, expected: "between 0 and 1e9" });
+        }
+        if (self.function == RankingFunction::Impact) != (content == Content::Vector) {
+            let ranking = self.function.to_string();
+            return Err(ExecError::Content { ranking, content });
+        }
+        Ok(())
+    }
+
+    /// The formula for a collection.
+    pub(crate) fn formula(&self, statistics: &Statistics) -> Formula {
+        match self.function {
+            RankingFunction::Bm25 { k1, b }
+            | RankingFunction::Okapi { k1, b }
+            | RankingFunction::Wakatsuki { k1, b } => Formula::Saturation {
+                fixed: (k1 * (1.0 - b)) as f32,
+                by_length: (k1 * b / statistics.mean_length()) as f32,
+            },
+            RankingFunction::Cosine => Formula::Cosine,
+            RankingFunction::Impact => Formula::Linear,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Building a segment: records are parsed, admitted in input order, inverted in memory by several
+//! workers, spilled as sorted runs when the budget is reached, and merged to lists.
+//!
+//! Document ids follow input order whatever the number of workers: each batch passes a gate in order
+//! (`ordered::Gate`) that rejects duplicates and hands out ids, is then analysed in parallel, and passes
+//! a second gate in order to append to ids, lengths and store.
+
+mod config;
+mod invert;
+mod ordered;
+mod pipeline;
+mod run;
+mod write;
+
+pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub(crate) use ordered::ordered_map;
+pub(crate) use pipeline::build_segment;
+pub(crate) use write::{ListSource, Part, write_lists};

@@ -1,0 +1,161 @@
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use warpseek_codec::CodecId;
+use warpseek_text::{Analyzer, ReaderConfig};
+
+use crate::error::{IndexError, Result};
+use crate::manifest::StoreMode;
+
+/// What happens with a record that is malformed or whose id was seen before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The build stops, nothing is changed.
+    #[default]
+    Stop,
+    /// The record is left out, counted and reported.
+    Skip,
+}
+
+/// How to build. Analyzer, codec and store mode count for new indexes only.
+#[derive(Clone, Debug)]
+pub struct BuildConfig {
+    /// How text becomes terms. Default: english.
+    pub analyzer: Analyzer,
+    /// How blocks are coded. Default: bitpack.
+    pub codec: CodecId,
+    /// What the store keeps. Default: all; `Ids` makes the index smaller, but shows no text.
+    pub store: StoreMode,
+    /// Worker threads. Default: one a core.
+    pub threads: usize,
+    /// Memory for postings in the making, in bytes; more means fewer runs to merge. Default: a
+    /// quarter of the machine's memory. About 45 bytes a document come out of it for the tables of documents.
+    pub memory: usize,
+    /// What happens with bad records. Default: stop.
+    pub on_error: OnError,
+    /// How inputs are read.
+    pub reader: ReaderConfig,
+}
+
+impl Default for BuildConfig {
+    fn default() -> Self {
+        BuildConfig {
+            analyzer: Analyzer::English,
+            codec: CodecId::default(),
+            store: StoreMode::default(),
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            memory: machine_memory() / 4,
+            on_error: OnError::default(),
+            reader: ReaderConfig::default(),
+        }
+    }
+}
+
+/// Bytes of memory of the machine, 4 GiB where it does not say.
+fn machine_memory() -> usize {
+    let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        text.lines().find_map(|l| {
+            l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok()
+        })
+    });
+    kib.map_or(4 << 30, |kib| kib << 10)
+}
+
+/// What a build did.
+#[derive(Clone, Debug, Default)]
+pub struct BuildReport {
+    /// Documents added.
+    pub documents: u64,
+    /// Documents of the index that they replaced.
+    pub replaced: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Postings of the new segment.
+    pub postings: u64,
+    /// Terms of the new segment.
+    pub terms: u64,
+    /// Records left out.
+    pub skipped: u64,
+    /// The first few reasons.
+    pub reasons: Vec<String>,
+    /// Runs that were spilled.
+    pub runs: u64,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading and inverting.
+    Reading,
+    /// Merging to lists.
+    Merging,
+    /// Making it durable.
+    Committing,
+}
+
+/// Counters of a build under way, and the way to stop it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    documents: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_total: AtomicU64,
+    terms_written: AtomicU64,
+    terms_total: AtomicU64,
+    phase: AtomicU8,
+    cancelled: AtomicBool,
+}
+
+impl Progress {
+    /// Documents read so far.
+    pub fn documents(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed)
+    }
+
+    /// Input bytes read so far, and all there are; 0 if not known.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes_read.load(Ordering::Relaxed), self.bytes_total.load(Ordering::Relaxed))
+    }
+
+    /// Lists written so far, and at most how many there are.
+    pub fn terms(&self) -> (u64, u64) {
+        (self.terms_written.load(Ordering::Relaxed), self.terms_total.load(Ordering::Relaxed))
+    }
+
+    /// What is being done.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Reading,
+            1 => Phase::Merging,
+            _ => Phase::Committing,
+        }
+    }
+
+    /// Asks the work to stop; it ends with [`IndexError::Cancelled`] and changes nothing.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(IndexError::Cancelled) } else { Ok(()) }
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_bytes(&self, read: u64, total: Option<u64>) {
+        self.bytes_read.store(read, Ordering::Relaxed);
+        self.bytes_total.store(total.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_documents(&self, n: u64) {
+        self.documents.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_terms_total(&self, n: u64) {
+        self.terms_total.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_terms_written(&self, n: u64) {
+        self.terms_written.fetch_add(n, Ordering::Relaxed);
+    }
+}

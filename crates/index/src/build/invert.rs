@@ -1,0 +1,230 @@
+//! The inverter: documents in, postings by term in memory.
+//!
+//! A term's postings are a byte string of gaps and frequencies; the newest posting is kept aside until its
+//! frequency is known, so a term seen in one document takes no string at all. A second table maps raw
+//! words to terms, so that stop words and stemming cost one look-up a word.
+
+use hashbrown::HashTable;
+use warpseek_codec::varint;
+use warpseek_core::cosine;
+use warpseek_text::{Analyzer, Document, Scratch};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Stands for "this word is no term".
+const NO_TERM: u32 = u32::MAX;
+/// Words longer than terms can be are not worth remembering.
+const MAX_WORD: usize = 255;
+/// Frequencies whose square is looked up.
+const SQUARES: usize = 1024;
+
+/// Bytes in an arena.
+#[derive(Clone, Copy)]
+struct Key {
+    start: u32,
+    len: u8,
+}
+
+impl Key {
+    fn push(arena: &mut Vec<u8>, bytes: &[u8]) -> Self {
+        let start = arena.len() as u32;
+        arena.extend_from_slice(bytes);
+        Key { start, len: bytes.len() as u8 }
+    }
+
+    #[inline]
+    fn of(self, arena: &[u8]) -> &[u8] {
+        &arena[self.start as usize..][..usize::from(self.len)]
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Word {
+    key: Key,
+    term: u32,
+}
+
+struct Term {
+    key: Key,
+    /// The newest posting, not yet in `postings`.
+    doc: u32,
+    freq: u32,
+    /// The document before it.
+    written: u32,
+    count: u32,
+    postings: Vec<u8>,
+}
+
+/// What is known of a document after inversion.
+pub(super) struct DocumentFacts {
+    pub(super) length: u32,
+    pub(super) norm: f32,
+}
+
+/// Postings in the making.
+pub(super) struct Inverter {
+    analyzer: Analyzer,
+    scratch: Scratch,
+    words: HashTable<Word>,
+    word_bytes: Vec<u8>,
+    terms: Vec<Term>,
+    by_key: HashTable<u32>,
+    term_bytes: Vec<u8>,
+    posting_bytes: usize,
+    squares: Vec<u64>,
+}
+
+impl Inverter {
+    pub(super) fn new(analyzer: Analyzer) -> Self {
+        Inverter {
+            analyzer,
+            scratch: Scratch::default(),
+            words: HashTable::new(),
+            word_bytes: Vec::new(),
+            terms: Vec::new(),
+            by_key: HashTable::new(),
+            term_bytes: Vec::new(),
+            posting_bytes: 0,
+            squares: (0..SQUARES as u32)
+                .map(|f| if f == 0 { 0 } else { cosine::square(f) })
+                .collect(),
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn memory(&self) -> usize {
+        self.word_bytes.capacity()
+            + self.term_bytes.capacity()
+            + self.terms.capacity() * size_of::<Term>()
+            + self.words.capacity() * (size_of::<Word>() + 1)
+            + self.by_key.capacity() * 5
+            + self.posting_bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Takes in a document whose id is above all before it.
+    pub(super) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
+        let mut counts = Counts { doc, length: 0, squares: 0 };
+        match &document.vector {
+            Some(vector) => {
+                for (token, weight) in vector {
+                    let term = self.term(token.as_bytes());
+                    self.count(&mut counts, term, *weight);
+                }
+            }
+            None => {
+                // The scratch buffer is lent out while words come in.
+                let mut scratch = std::mem::take(&mut self.scratch);
+                for text in [&document.title, &document.text] {
+                    self.analyzer.for_each_word(&mut scratch, text, |word, _| {
+                        let term = self.term_of_word(word);
+                        if term != NO_TERM {
+                            self.count(&mut counts, term, 1);
+                        }
+                    });
+                }
+                self.scratch = scratch;
+            }
+        }
+        let length = u32::try_from(counts.length).unwrap_or(u32::MAX);
+        DocumentFacts { length, norm: cosine::norm(counts.squares) }
+    }
+
+    #[inline]
+    fn term_of_word(&mut self, word: &str) -> u32 {
+        let bytes = word.as_bytes();
+        if bytes.len() > MAX_WORD {
+            return NO_TERM;
+        }
+        let hash = xxh3_64(bytes);
+        if let Some(known) = self.words.find(hash, |w| w.key.of(&self.word_bytes) == bytes) {
+            return known.term;
+        }
+        let term = match self.analyzer.term(word) {
+            Some(term) => self.term(term.as_bytes()),
+            None => NO_TERM,
+        };
+        let key = Key::push(&mut self.word_bytes, bytes);
+        let arena = &self.word_bytes;
+        self.words.insert_unique(hash, Word { key, term }, |w| xxh3_64(w.key.of(arena)));
+        term
+    }
+
+    fn term(&mut self, bytes: &[u8]) -> u32 {
+        let hash = xxh3_64(bytes);
+        let (terms, arena) = (&self.terms, &self.term_bytes);
+        let same = |&t: &u32| terms[t as usize].key.of(arena) == bytes;
+        if let Some(&known) = self.by_key.find(hash, same) {
+            return known;
+        }
+        let term = self.terms.len() as u32;
+        let key = Key::push(&mut self.term_bytes, bytes);
+        self.terms.push(Term { key, doc: 0, freq: 0, written: 0, count: 0, postings: Vec::new() });
+        let (terms, arena) = (&self.terms, &self.term_bytes);
+        self.by_key.insert_unique(hash, term, |&t| xxh3_64(terms[t as usize].key.of(arena)));
+        term
+    }
+
+    #[inline]
+    fn count(&mut self, counts: &mut Counts, term: u32, times: u32) {
+        let term = &mut self.terms[term as usize];
+        let before = if term.freq > 0 && term.doc == counts.doc {
+            term.freq
+        } else {
+            if term.freq > 0 {
+                let room = term.postings.capacity();
+                term.flush();
+                self.posting_bytes += term.postings.capacity() - room;
+            }
+            (term.doc, term.freq) = (counts.doc, 0);
+            term.count += 1;
+            0
+        };
+        term.freq = before.saturating_add(times);
+        counts.length += u64::from(times);
+        let square = |f: u32| match self.squares.get(f as usize) {
+            Some(&square) => square,
+            None => cosine::square(f),
+        };
+        counts.squares = counts.squares.saturating_add(square(term.freq) - square(before));
+    }
+
+    /// Hands every term, sorted, with its number of postings and their bytes to `f`, and forgets all.
+    pub(super) fn drain<E>(
+        &mut self,
+        mut f: impl FnMut(&[u8], u32, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut terms = std::mem::take(&mut self.terms);
+        let arena = std::mem::take(&mut self.term_bytes);
+        terms.sort_unstable_by(|a, b| a.key.of(&arena).cmp(b.key.of(&arena)));
+        for term in &mut terms {
+            term.flush();
+            f(term.key.of(&arena), term.count, &term.postings)?;
+        }
+        self.by_key = HashTable::new();
+        self.words = HashTable::new();
+        self.word_bytes = Vec::new();
+        self.posting_bytes = 0;
+        Ok(())
+    }
+}
+
+struct Counts {
+    doc: u32,
+    length: u64,
+    squares: u64,
+}
+
+impl Term {
+    fn flush(&mut self) {
+        let gap = u64::from(self.doc - self.written);
+        let once = u64::from(self.freq == 1);
+        varint::write(&mut self.postings, gap << 1 | once);
+        if once == 0 {
+            varint::write(&mut self.postings, u64::from(self.freq));
+        }
+        self.written = self.doc;
+    }
+}

@@ -1,0 +1,194 @@
+//! Two ways to keep order among threads.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+
+/// State that is entered by number: 0 first, then 1, and so on, from any thread.
+pub(crate) struct Gate<T> {
+    state: Mutex<Turn<T>>,
+    changed: Condvar,
+}
+
+struct Turn<T> {
+    next: u64,
+    closed: bool,
+    state: T,
+}
+
+impl<T> Gate<T> {
+    pub(crate) fn new(state: T) -> Self {
+        let turn = Turn { next: 0, closed: false, state };
+        Gate { state: Mutex::new(turn), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turn<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn of `number` and runs `f`; `None` if the gate was closed.
+    pub(crate) fn enter<R>(&self, number: u64, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut turn = self.lock();
+        while turn.next != number && !turn.closed {
+            turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        if turn.closed {
+            return None;
+        }
+        let result = f(&mut turn.state);
+        turn.next += 1;
+        self.changed.notify_all();
+        Some(result)
+    }
+
+    /// Lets nobody in any more; those who wait are sent away.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).state
+    }
+}
+
+/// Takes jobs from `next`, works on them in `threads` threads, and hands the results to `emit` in the order of the
+/// jobs. At most two jobs a thread are under way. Ends at the first error. Each thread has its own `W` from `worker`.
+pub(crate) fn ordered_map<J: Send, R: Send, W>(
+    threads: usize,
+    mut next: impl FnMut() -> Result<Option<J>>,
+    worker: impl Fn() -> W + Sync,
+    work: impl Fn(&mut W, J) -> Result<R> + Sync,
+    mut emit: impl FnMut(R) -> Result<()>,
+) -> Result<()> {
+    if threads <= 1 {
+        let mut state = worker();
+        while let Some(job) = next()? {
+            emit(work(&mut state, job)?)?;
+        }
+        return Ok(());
+    }
+    let (send_job, jobs) = channel::<(u64, J)>();
+    let jobs = Mutex::new(jobs);
+    std::thread::scope(|scope| {
+        // Moved in, so that it goes when this closure returns, and the workers with it.
+        let send_job = send_job;
+        let (send_result, results) = channel();
+        let (worker, work, jobs) = (&worker, &work, &jobs);
+        for _ in 0..threads {
+            let send_result = send_result.clone();
+            scope.spawn(move || {
+                let mut state = worker();
+                while let Some((number, job)) = take(jobs) {
+                    if send_result.send((number, work(&mut state, job))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send_result);
+        let (mut sent, mut emitted, mut ended) = (0, 0, false);
+        let mut early = BTreeMap::new();
+        loop {
+            while !ended && sent < emitted + 2 * threads as u64 {
+                match next()? {
+                    Some(job) => {
+                        // The receiver lives until the workers end, and they end after us.
+                        let _ = send_job.send((sent, job));
+                        sent += 1;
+                    }
+                    None => ended = true,
+                }
+            }
+            if emitted == sent {
+                return Ok(());
+            }
+            let Ok((number, result)) = results.recv() else { return Ok(()) };
+            early.insert(number, result);
+            while let Some(result) = early.remove(&emitted) {
+                emit(result?)?;
+                emitted += 1;
+            }
+        }
+    })
+}
+
+fn take<J>(jobs: &Mutex<Receiver<J>>) -> Option<J> {
+    jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::IndexError;
+
+    #[test]
+    fn results_keep_the_order_of_jobs() {
+        for threads in [1, 2, 7] {
+            let (mut jobs, mut out) = (0..1000u64, Vec::new());
+            let work = |_: &mut (), j: u64| {
+                if j.is_multiple_of(97) {
+                    std::thread::yield_now();
+                }
+                Ok(j * j)
+            };
+            ordered_map(
+                threads,
+                || Ok(jobs.next()),
+                || (),
+                work,
+                |r| {
+                    out.push(r);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert!(out.into_iter().eq((0..1000).map(|j| j * j)));
+        }
+    }
+
+    #[test]
+    fn an_error_anywhere_ends_it() {
+        for threads in [1, 3] {
+            for at in 0..3 {
+                let fail = |here: bool| if here { Err(IndexError::Cancelled) } else { Ok(()) };
+                let mut jobs = 0..100u64;
+                let result = ordered_map(
+                    threads,
+                    || {
+                        let job = jobs.next();
+                        fail(at == 0 && job == Some(50)).map(|()| job)
+                    },
+                    || (),
+                    |_, j| fail(at == 1 && j == 50).map(|()| j),
+                    |j| fail(at == 2 && j == 50),
+                );
+                assert!(matches!(result, Err(IndexError::Cancelled)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_gate_admits_by_number() {
+        let gate = Gate::new(Vec::new());
+        std::thread::scope(|scope| {
+            for number in (0..8u64).rev() {
+                let gate = &gate;
+                scope.spawn(move || gate.enter(number, |seen| seen.push(number)));
+            }
+        });
+        assert_eq!(gate.into_inner(), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_closed_gate_sends_away() {
+        let gate = Gate::new(());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| gate.enter(5, |()| ()));
+            gate.close();
+            assert_eq!(waiting.join().unwrap(), None);
+        });
+    }
+}

@@ -1,0 +1,357 @@
+//! The workers of a build, and the two gates they pass in order.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::HashTable;
+use warpseek_core::limits::MAX_DOCS;
+use warpseek_text::{Document, RawBatch, Reader, RecordError};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+use super::invert::Inverter;
+use super::ordered::Gate;
+use super::run::{Run, spill};
+use super::write::write_lists;
+use crate::container::{Kind, SealedWriter};
+use crate::directory::WriteLock;
+use crate::documents::DocumentTable;
+use crate::error::{IndexError, Result};
+use crate::ids::IdsWriter;
+use crate::manifest::{Content, Manifest, SegmentEntry, StoreMode, seal_text, segment_file_name};
+use crate::snapshot::Snapshot;
+use crate::store::{StoreChunk, StoreWriter};
+
+/// An inverter spills at least this much, however small the budget, and at most that much, since its arenas have 32-bit offsets.
+const LEAST_SPILL: usize = 8 << 20;
+const MOST_SPILL: usize = 2 << 30;
+/// Bytes kept in memory for each document: lengths, norms, static scores, hashes of ids.
+const BYTES_A_DOCUMENT: usize = 45;
+/// Reasons for skipping that a report names.
+const REASONS: usize = 10;
+
+/// A segment that was built but is not committed yet.
+pub(crate) struct Built {
+    pub(crate) entry: Option<SegmentEntry>,
+    pub(crate) report: BuildReport,
+    pub(crate) content: Option<Content>,
+    /// Documents of `old` that the new ones replace.
+    pub(crate) replaced: Vec<u32>,
+}
+
+/// First gate: which documents get in, and with which id.
+struct Admission {
+    seen: HashTable<u32>,
+    hashes: Vec<u128>,
+    content: Option<Content>,
+    limit: u64,
+    on_error: OnError,
+    skipped: u64,
+    reasons: Vec<String>,
+}
+
+impl Admission {
+    fn skip(&mut self, error: IndexError) -> Result<()> {
+        if self.on_error == OnError::Stop {
+            return Err(error);
+        }
+        self.skipped += 1;
+        if self.reasons.len() < REASONS {
+            let text = match &error {
+                IndexError::Record(record) => record.to_string(),
+                IndexError::DuplicateId { place, id } => {
+                    format!("{place}: id `{id}` was seen before")
+                }
+                other => other.to_string(),
+            };
+            self.reasons.push(text);
+        }
+        Ok(())
+    }
+
+    /// Admits a batch; returns the id of its first admitted document, and keeps those in `records`.
+    fn admit(&mut self, batch: &RawBatch, records: &mut Vec<Parsed<'_>>) -> Result<u32> {
+        let first = self.hashes.len() as u32;
+        let mut error = None;
+        records.retain_mut(|record| {
+            if error.is_some() {
+                return false;
+            }
+            let admitted = self.admit_one(batch, record);
+            admitted.unwrap_or_else(|e| {
+                error = self.skip(e).err();
+                false
+            })
+        });
+        error.map_or(Ok(first), Err)
+    }
+
+    fn admit_one(&mut self, batch: &RawBatch, record: &mut Parsed<'_>) -> Result<bool> {
+        let document = match &mut record.document {
+            Ok(document) => document,
+            Err(error) => {
+                return Err(error.take().map_or(IndexError::Cancelled, IndexError::Record));
+            }
+        };
+        let content = if document.vector.is_some() { Content::Vector } else { Content::Text };
+        if *self.content.get_or_insert(content) != content {
+            return Err(IndexError::MixedContent {
+                place: batch.place(record.number),
+                id: document.id.to_string(),
+                vector: content == Content::Vector,
+            });
+        }
+        let hashes = &self.hashes;
+        if self.seen.find(record.hash as u64, |&d| hashes[d as usize] == record.hash).is_some() {
+            let place = batch.place(record.number);
+            return Err(IndexError::DuplicateId { place, id: document.id.to_string() });
+        }
+        if self.hashes.len() as u64 >= self.limit {
+            return Err(IndexError::TooManyDocuments);
+        }
+        self.hashes.push(record.hash);
+        let (doc, hashes) = (self.hashes.len() as u32 - 1, &self.hashes);
+        self.seen.insert_unique(record.hash as u64, doc, |&d| hashes[d as usize] as u64);
+        Ok(true)
+    }
+}
+
+/// A record after parsing.
+struct Parsed<'a> {
+    number: usize,
+    hash: u128,
+    document: Result<Document<'a>, Option<RecordError>>,
+}
+
+/// Second gate: what is appended in document order.
+struct Output {
+    table: DocumentTable,
+    ids: IdsWriter,
+    store: Option<StoreWriter>,
+    replaced: Vec<u32>,
+}
+
+struct Pipeline<'a> {
+    config: &'a BuildConfig,
+    progress: &'a Progress,
+    old: Option<&'a Snapshot>,
+    reader: Mutex<(Reader, u64)>,
+    admission: Gate<Admission>,
+    output: Gate<Output>,
+    scratch: PathBuf,
+    runs: AtomicU64,
+    failure: Mutex<Option<IndexError>>,
+}
+
+/// Builds a segment with the given number; documents of `old` with the same ids are reported as replaced.
+pub(crate) fn build_segment(
+    lock: &WriteLock,
+    manifest: &Manifest,
+    reader: Reader,
+    config: &BuildConfig,
+    old: Option<&Snapshot>,
+    progress: &Progress,
+) -> Result<Built> {
+    let number = manifest.next_segment;
+    let create =
+        |kind| SealedWriter::create(&lock.dir().join(segment_file_name(number, kind)), kind);
+    let scratch = lock.scratch()?;
+    let store = (manifest.store == StoreMode::All).then(|| create(Kind::Store)).transpose()?;
+    let pipeline = Pipeline {
+        config,
+        progress,
+        old,
+        reader: Mutex::new((reader, 0)),
+        admission: Gate::new(Admission {
+            seen: HashTable::new(),
+            hashes: Vec::new(),
+            content: old.map(|s| s.manifest().content),
+            limit: MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit())),
+            on_error: config.on_error,
+            skipped: 0,
+            reasons: Vec::new(),
+        }),
+        output: Gate::new(Output {
+            table: DocumentTable::default(),
+            ids: IdsWriter::new(create(Kind::Ids)?),
+            store: store.map(StoreWriter::new),
+            replaced: Vec::new(),
+        }),
+        scratch: scratch.path().to_owned(),
+        runs: AtomicU64::new(0),
+        failure: Mutex::new(None),
+    };
+    progress.enter(Phase::Reading);
+    std::thread::scope(|scope| {
+        for _ in 0..config.threads.max(1) {
+            scope.spawn(|| pipeline.work());
+        }
+    });
+    if let Some(error) = pipeline.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let admission = pipeline.admission.into_inner();
+    let output = pipeline.output.into_inner();
+    let runs = pipeline.runs.into_inner();
+    drop((admission.seen, admission.hashes));
+    let mut report = BuildReport {
+        documents: output.table.lengths.len() as u64,
+        tokens: output.table.tokens(),
+        skipped: admission.skipped,
+        reasons: admission.reasons,
+        runs,
+        ..BuildReport::default()
+    };
+    if report.documents == 0 {
+        return Ok(Built { entry: None, report, content: admission.content, replaced: Vec::new() });
+    }
+
+    progress.enter(Phase::Merging);
+    let runs: Vec<Run> =
+        (0..runs).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
+    let sources = runs.iter().map(Run::source).collect();
+    let files = (create(Kind::Dict)?, create(Kind::Post)?);
+    let written =
+        write_lists(sources, &output.table, manifest.codec, config.threads, files, progress)?;
+    (report.terms, report.postings) = (written.terms, written.postings);
+
+    progress.enter(Phase::Committing);
+    let mut seals = vec![
+        (Kind::Dict, written.dictionary_seal),
+        (Kind::Post, written.postings_seal),
+        (Kind::Docs, output.table.write(create(Kind::Docs)?)?),
+        (Kind::Ids, output.ids.finish()?),
+    ];
+    if let Some(store) = output.store {
+        seals.push((Kind::Store, store.finish()?));
+    }
+    let entry = SegmentEntry {
+        number,
+        documents: report.documents,
+        tokens: report.tokens,
+        postings: report.postings,
+        terms: report.terms,
+        files: seals.into_iter().map(|(k, s)| (k.name().to_owned(), seal_text(s))).collect(),
+        deletes: None,
+    };
+    let mut replaced = output.replaced;
+    replaced.sort_unstable();
+    Ok(Built { entry: Some(entry), report, content: admission.content, replaced })
+}
+
+fn run_path(scratch: &std::path::Path, number: u64) -> PathBuf {
+    scratch.join(format!("run-{number}"))
+}
+
+impl Pipeline<'_> {
+    fn work(&self) {
+        // Also when a worker panics the others must not wait for its turn.
+        struct CloseGates<'a, 'b>(&'a Pipeline<'b>);
+        impl Drop for CloseGates<'_, '_> {
+            fn drop(&mut self) {
+                self.0.admission.close();
+                self.0.output.close();
+            }
+        }
+        let guard = CloseGates(self);
+        match self.work_on_batches() {
+            Ok(()) => std::mem::forget(guard),
+            Err(error) => {
+                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                failure.get_or_insert(error);
+            }
+        }
+    }
+
+    fn work_on_batches(&self) -> Result<()> {
+        let mut inverter = Inverter::new(self.config.analyzer);
+        while let Some((number, batch)) = self.next_batch()? {
+            let Some(documents) = self.work_on_batch(number, &batch, &mut inverter)? else {
+                return Ok(());
+            };
+            if inverter.memory() > self.spill_at(documents) {
+                self.spill(&mut inverter)?;
+            }
+        }
+        if inverter.is_empty() { Ok(()) } else { self.spill(&mut inverter) }
+    }
+
+    fn next_batch(&self) -> Result<Option<(u64, RawBatch)>> {
+        self.progress.check()?;
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reader, next) = &mut *reader;
+        let batch = reader.next_batch()?;
+        let read = reader.progress();
+        self.progress.set_bytes(read.bytes_read, read.bytes_total);
+        Ok(batch.map(|batch| {
+            *next += 1;
+            (*next - 1, batch)
+        }))
+    }
+
+    /// Returns the number of documents so far, `None` if another worker failed.
+    fn work_on_batch(
+        &self,
+        number: u64,
+        batch: &RawBatch,
+        inverter: &mut Inverter,
+    ) -> Result<Option<usize>> {
+        let mut records: Vec<Parsed<'_>> = (0..batch.len())
+            .map(|number| {
+                let document = batch.record(number).map_err(Some);
+                let hash = document.as_ref().map_or(0, |d| xxh3_128(d.id.as_bytes()));
+                Parsed { number, hash, document }
+            })
+            .collect();
+        let admitted = self.admission.enter(number, |a| a.admit(batch, &mut records));
+        let Some(first) = admitted.transpose()? else { return Ok(None) };
+
+        let mut facts = Vec::with_capacity(records.len());
+        let mut chunk = StoreChunk::default();
+        let mut replaced = Vec::new();
+        for (i, record) in records.iter().enumerate() {
+            let Ok(document) = &record.document else { continue };
+            facts.push((inverter.add(first + i as u32, document), document));
+            if self.config.store == StoreMode::All {
+                chunk.add(|out| document.write_json(out));
+            }
+            if let Some(old) = self.old {
+                replaced.extend(old.find_id(&document.id)?);
+            }
+        }
+        chunk.close();
+        self.progress.add_documents(facts.len() as u64);
+
+        let done = self.output.enter(number, |output| -> Result<usize> {
+            for (fact, document) in &facts {
+                output.table.lengths.push(fact.length);
+                output.table.norms.push(fact.norm);
+                output.table.statics.push(document.static_score.unwrap_or(0.0));
+                output.ids.add(&document.id)?;
+            }
+            if let Some(store) = &mut output.store {
+                store.append(&mut chunk)?;
+            }
+            output.replaced.append(&mut replaced);
+            Ok(output.table.lengths.len())
+        });
+        done.transpose()
+    }
+
+    /// Memory one inverter may use when there are so many documents.
+    fn spill_at(&self, documents: usize) -> usize {
+        let tables = documents * BYTES_A_DOCUMENT;
+        // A quarter is left for what grows while it is copied, and for batches under way.
+        let all = self.config.memory.saturating_sub(tables) / 4 * 3;
+        (all / self.config.threads.max(1)).clamp(LEAST_SPILL, MOST_SPILL)
+    }
+
+    fn spill(&self, inverter: &mut Inverter) -> Result<()> {
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
+        let terms = spill(inverter, &run_path(&self.scratch, number))?;
+        self.progress.add_terms_total(terms);
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{IndexError, Result};
+
+/// The format version this program writes and reads.
+pub const VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"WARPSEEK";
+const PAGE: usize = 1 << 16;
+const HEADER: usize = 16;
+const FOOTER: usize = 24;
+
+/// What a file holds. The name is in the file and is its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Which segments make up the index.
+    Manifest,
+    /// Terms to lists.
+    Dict,
+    /// The lists.
+    Post,
+    /// Lengths, norms, static scores.
+    Docs,
+    /// External ids.
+    Ids,
+    /// The documents.
+    Store,
+    /// Deleted documents.
+    Deletes,
+}
+
+impl Kind {
+    /// The kinds of a segment's own files, in the order they are written.
+    pub const SEGMENT: [Kind; 5] = [Kind::Dict, Kind::Post, Kind::Docs, Kind::Ids, Kind::Store];
+
+    /// Its name in the file and in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Manifest => "manifest",
+            Kind::Dict => "dict",
+            Kind::Post => "post",
+            Kind::Docs => "docs",
+            Kind::Ids => "ids",
+            Kind::Store => "store",
+            Kind::Deletes => "deletes",
+        }
+    }
+
+    fn header(self) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..8 + self.name().len()].copy_from_slice(self.name().as_bytes());
+        header
+    }
+}
+
+/// Writes one file, page sums and seal included.
+pub struct SealedWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+    kind: Kind,
+    page: Vec<u8>,
+    sums: Vec<u8>,
+    len: u64,
+}
+
+impl SealedWriter {
+    /// Starts a file that must not exist yet, or replaces one left by a crash.
+    pub fn create(path: &Path, kind: Kind) -> Result<Self> {
+        let file = File::create(path).map_err(IndexError::io(path))?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        file.write_all(&kind.header()).map_err(IndexError::io(path))?;
+        Ok(SealedWriter {
+            path: path.to_owned(),
+            file,
+            kind,
+            page: Vec::with_capacity(PAGE),
+            sums: Vec::new(),
+            len: 0,
+        })
+    }
+
+    /// Bytes of body so far.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Appends to the body.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.len += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PAGE - self.page.len()));
+            self.page.extend_from_slice(now);
+            if self.page.len() == PAGE {
+                self.flush_page()?;
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn flush_page(&mut self) -> Result<()> {
+        self.sums.extend(xxh3_64(&self.page).to_le_bytes());
+        self.file.write_all(&self.page).map_err(IndexError::io(&self.path))?;
+        self.page.clear();
+        Ok(())
+    }
+
+    /// Ends the file, makes it durable and returns its seal.
+    pub fn finish(mut self) -> Result<u64> {
+        if !self.page.is_empty() {
+            self.flush_page()?;
+        }
+        let (tail, seal) = tail(self.kind, std::mem::take(&mut self.sums), self.len);
+        let path = &self.path;
+        self.file.write_all(&tail).map_err(IndexError::io(path))?;
+        let file = self.file.into_inner().map_err(|e| IndexError::io(path)(e.into_error()))?;
+        file.sync_all().map_err(IndexError::io(path))?;
+        Ok(seal)
+    }
+}
+
+/// Everything behind the body, and the seal in it.
+fn tail(kind: Kind, mut sums: Vec<u8>, len: u64) -> (Vec<u8>, u64) {
+    sums.extend(len.to_le_bytes());
+    sums.extend(VERSION.to_le_bytes());
+    sums.extend([0; 4]);
+    let seal = seal(&kind.header(), &sums);
+    sums.extend(seal.to_le_bytes());
+    (sums, seal)
+}
+
+fn seal(header: &[u8], sums_and_footer: &[u8]) -> u64 {
+    xxh3_64(&[header, sums_and_footer].concat())
+}
+
+/// A whole file in memory, for small files and for tests.
+pub fn seal_bytes(kind: Kind, body: &[u8]) -> Vec<u8> {
+    let mut file = kind.header().to_vec();
+    file.extend_from_slice(body);
+    let sums = body.chunks(PAGE).flat_map(|page| xxh3_64(page).to_le_bytes()).collect();
+    file.extend(tail(kind, sums, body.len() as u64).0);
+    file
+}
+
+enum Backing {
+    Map(memmap2::Mmap),
+    Memory(Vec<u8>),
+}
+
+impl Deref for Backing {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Backing::Map(map) => map,
+            Backing::Memory(bytes) => bytes,
+        }
+    }
+}
+
+/// Maps a file that nobody writes to any more.
+#[allow(unsafe_code)]
+pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap> {
+    let file = File::open(path).map_err(IndexError::io(path))?;
+    // SAFETY: the files of an index are never written again once they are complete: writers make
+    // new files under new names and remove old ones whole, which leaves a mapping intact.
+    unsafe { memmap2::Mmap::map(&file) }.map_err(IndexError::io(path))
+}
+
+/// A complete file, read through its checksums: a page is checked when first touched.
+pub struct SealedFile {
+    path: PathBuf,
+    bytes: Backing,
+    len: u64,
+    seal: u64,
+    /// One bit a page: found sound.
+    sound: Box<[AtomicU64]>,
+}
+
+impl SealedFile {
+    /// Maps the file and checks everything but the pages.
+    pub fn open(path: &Path, kind: Kind) -> Result<Self> {
+        Self::new(path, kind, Backing::Map(map(path)?))
+    }
+
+    /// The same over bytes in memory; `name` stands in for a path in errors.
+    pub fn from_bytes(name: &str, kind: Kind, bytes: Vec<u8>) -> Result<Self> {
+        Self::new(Path::new(name), kind, Backing::Memory(bytes))
+    }
+
+    fn new(path: &Path, kind: Kind, bytes: Backing) -> Result<Self> {
+        let corrupt = |what: &str| Err(IndexError::corrupt(path, what));
+        if bytes.len() < HEADER + FOOTER {
+            return corrupt("it is cut short");
+        }
+        if &bytes[..8] != MAGIC {
+            return corrupt("it does not begin as a warpseek file");
+        }
+        let footer = bytes.len() - FOOTER;
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let version = word(footer + 8) as u32;
+        if version > VERSION && word(footer + 8) >> 32 == 0 && version < 1 << 16 {
+            return Err(IndexError::Version {
+                path: path.to_owned(),
+                found: version,
+                known: VERSION,
+            });
+        }
+        if bytes[..HEADER] != kind.header() {
+            return corrupt(&format!("it is not a `{}` file", kind.name()));
+        }
+        let len = word(footer);
+        let pages = len.div_ceil(PAGE as u64);
+        let expected = pages
+            .checked_mul(8)
+            .and_then(|sums| sums.checked_add(len))
+            .and_then(|sum| sum.checked_add((HEADER + FOOTER) as u64));
+        if expected != Some(bytes.len() as u64) {
+            return corrupt("its size is not what it says");
+        }
+        let seal_at = bytes.len() - 8;
+        if seal(&bytes[..HEADER], &bytes[HEADER + len as usize..seal_at]) != word(seal_at) {
+            return corrupt("its seal does not match");
+        }
+        if version != VERSION {
+            return corrupt(&format!("format version {version} does not exist"));
+        }
+        let seal = word(seal_at);
+        let sound = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(SealedFile { path: path.to_owned(), bytes, len, seal, sound })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of body.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of the whole file.
+    pub fn file_len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// What ties the file to its manifest.
+    pub fn seal(&self) -> u64 {
+        self.seal
+    }
+
+    /// `len` bytes of the body from `start`, checked.
+    #[inline]
+    pub fn bytes(&self, start: u64, len: u64) -> Result<&[u8]> {
+        let end = start.checked_add(len).filter(|&end| end <= self.len);
+        let Some(end) = end else {
+            return Err(self.corrupt(format!("{len} bytes at {start} lie outside of it")));
+        };
+        if start < end {
+            self.check_pages(start as usize / PAGE, (end - 1) as usize / PAGE)?;
+        }
+        Ok(&self.body()[start as usize..end as usize])
+    }
+
+    /// The whole body, checked.
+    pub fn all(&self) -> Result<&[u8]> {
+        self.bytes(0, self.len)
+    }
+
+    /// An error about this file.
+    pub fn corrupt(&self, what: impl Into<String>) -> IndexError {
+        IndexError::corrupt(&self.path, what)
+    }
+
+    fn body(&self) -> &[u8] {
+        &self.bytes[HEADER..HEADER + self.len as usize]
+    }
+
+    #[inline]
+    fn check_pages(&self, first: usize, last: usize) -> Result<()> {
+        for page in first..=last {
+            if self.sound[page / 64].load(Ordering::Relaxed) >> (page % 64) & 1 == 0 {
+                self.check_page(page)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn check_page(&self, page: usize) -> Result<()> {
+        let body = self.body();
+        let sum_at = HEADER + body.len() + 8 * page;
+        let sum = xxh3_64(&body[page * PAGE..body.len().min((page + 1) * PAGE)]);
+        if self.bytes[sum_at..sum_at + 8] != sum.to_le_bytes() {
+            let from = page * PAGE;
+            return Err(self.corrupt(format!("checksum of the 64 KiB from byte {from} is wrong")));
+        }
+        self.sound[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i * 31 % 251) as u8).collect()
+    }
+
+    #[test]
+    fn file_and_memory_agree() {
+        let dir = tempfile::tempdir().unwrap();
+        for len in [0, 1, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE + 17] {
+            let path = dir.path().join(len.to_string());
+            let mut writer = SealedWriter::create(&path, Kind::Post).unwrap();
+            for chunk in body(len).chunks(1000) {
+                writer.write(chunk).unwrap();
+            }
+            let seal = writer.finish().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), seal_bytes(Kind::Post, &body(len)));
+            let file = SealedFile::open(&path, Kind::Post).unwrap();
+            assert_eq!((file.all().unwrap(), file.seal()), (&body(len)[..], seal));
+            assert!(file.bytes(1, len as u64).is_err());
+            assert!(file.bytes(u64::MAX, 2).is_err());
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found() {
+        let good = seal_bytes(Kind::Dict, &body(300));
+        let read = |bytes| {
+            SealedFile::from_bytes("f", Kind::Dict, bytes).and_then(|f| f.all().map(<[u8]>::to_vec))
+        };
+        assert_eq!(read(good.clone()).unwrap(), body(300));
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(read(bad).is_err(), "bit {bit}");
+        }
+        for len in 0..good.len() {
+            assert!(read(good[..len].to_vec()).is_err(), "cut to {len}");
+        }
+        assert!(SealedFile::from_bytes("f", Kind::Post, good).is_err());
+    }
+
+    #[test]
+    fn damage_is_found_only_where_it_is() {
+        let mut bytes = seal_bytes(Kind::Post, &body(3 * PAGE));
+        bytes[HEADER + PAGE + 5] ^= 1;
+        let file = SealedFile::from_bytes("f", Kind::Post, bytes).unwrap();
+        assert!(file.bytes(0, PAGE as u64).is_ok());
+        assert!(file.bytes(2 * PAGE as u64, 10).is_ok());
+        assert!(file.bytes(PAGE as u64 - 1, 2).is_err());
+    }
+}

@@ -1,0 +1,371 @@
+//! The term dictionary: sorted terms, front-coded in blocks of 32 (docs/format/dictionary.md).
+
+use warpseek_codec::varint::{self, Cursor};
+use warpseek_core::limits::MAX_TERM_BYTES;
+
+use crate::container::{SealedFile, SealedWriter};
+use crate::error::Result;
+
+const BLOCK_TERMS: usize = 32;
+
+/// What the dictionary knows of a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TermInfo {
+    /// Its place in the order of terms.
+    pub ordinal: u32,
+    /// Postings in its list.
+    pub df: u32,
+    /// Where its list begins in `post`.
+    pub offset: u64,
+    /// Bytes of its list.
+    pub len: u64,
+}
+
+fn key(term: &[u8]) -> u64 {
+    let mut key = [0; 8];
+    let len = term.len().min(8);
+    key[..len].copy_from_slice(&term[..len]);
+    u64::from_be_bytes(key)
+}
+
+/// Writes a dictionary, term by term in order.
+pub(crate) struct DictionaryWriter {
+    file: SealedWriter,
+    keys: Vec<u8>,
+    starts: Vec<u8>,
+    lists: Vec<u8>,
+    last: Vec<u8>,
+    entry: Vec<u8>,
+    terms: u64,
+    postings: u64,
+    list_end: u64,
+}
+
+impl DictionaryWriter {
+    pub(crate) fn new(file: SealedWriter) -> Self {
+        DictionaryWriter {
+            file,
+            keys: Vec::new(),
+            starts: Vec::new(),
+            lists: Vec::new(),
+            last: Vec::new(),
+            entry: Vec::new(),
+            terms: 0,
+            postings: 0,
+            list_end: 0,
+        }
+    }
+
+    pub(crate) fn terms(&self) -> u64 {
+        self.terms
+    }
+
+    pub(crate) fn postings(&self) -> u64 {
+        self.postings
+    }
+
+    /// Adds a term above all before it, whose list of `len` bytes follows theirs.
+    pub(crate) fn add(&mut self, term: &[u8], df: u32, len: u64) -> Result<()> {
+        debug_assert!(self.terms == 0 || term > &self.last[..]);
+        let mut shared = 0;
+        if self.terms.is_multiple_of(BLOCK_TERMS as u64) {
+            self.keys.extend(key(term).to_le_bytes());
+            self.starts.extend(self.file.len().to_le_bytes());
+            self.lists.extend(self.list_end.to_le_bytes());
+        } else {
+            shared = term.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
+        }
+        self.entry.clear();
+        self.entry.extend([shared as u8, (term.len() - shared) as u8]);
+        self.entry.extend_from_slice(&term[shared..]);
+        varint::write(&mut self.entry, u64::from(df));
+        varint::write(&mut self.entry, len);
+        self.file.write(&self.entry)?;
+        self.last.clear();
+        self.last.extend_from_slice(term);
+        self.terms += 1;
+        self.postings += u64::from(df);
+        self.list_end += len;
+        Ok(())
+    }
+
+    /// Ends the file and returns its seal.
+    pub(crate) fn finish(mut self) -> Result<u64> {
+        self.starts.extend(self.file.len().to_le_bytes());
+        self.lists.extend(self.list_end.to_le_bytes());
+        for table in [&self.keys, &self.starts, &self.lists] {
+            self.file.write(table)?;
+        }
+        self.file.write(&self.postings.to_le_bytes())?;
+        self.file.write(&self.terms.to_le_bytes())?;
+        self.file.finish()
+    }
+}
+
+/// A dictionary on disk.
+pub struct Dictionary {
+    file: SealedFile,
+    terms: u32,
+    postings: u64,
+    blocks: u64,
+    data_len: u64,
+    lists_len: u64,
+}
+
+impl Dictionary {
+    /// Checks the tables' sizes; blocks are checked as they are read.
+    pub fn new(file: SealedFile) -> Result<Self> {
+        let len = file.len();
+        let tail = file.bytes(len.saturating_sub(16), 16.min(len))?;
+        let mut tail = Cursor::new(tail);
+        let (Some(postings), Some(terms)) = (tail.u64(), tail.u64()) else {
+            return Err(file.corrupt("it has no room for its counts"));
+        };
+        let Ok(terms) = u32::try_from(terms) else {
+            return Err(file.corrupt(format!("{terms} terms are too many")));
+        };
+        let blocks = u64::from(terms).div_ceil(BLOCK_TERMS as u64);
+        let Some(data_len) = len.checked_sub(16 + 16 + 24 * blocks) else {
+            return Err(file.corrupt("it has no room for its tables"));
+        };
+        let mut dictionary = Dictionary { file, terms, postings, blocks, data_len, lists_len: 0 };
+        dictionary.lists_len = dictionary.list_start(blocks)?;
+        if dictionary.block_start(blocks)? != data_len {
+            return Err(dictionary.file.corrupt("its blocks do not fill its data"));
+        }
+        Ok(dictionary)
+    }
+
+    /// The file.
+    pub fn file(&self) -> &SealedFile {
+        &self.file
+    }
+
+    /// Number of terms.
+    pub fn terms(&self) -> u32 {
+        self.terms
+    }
+
+    /// Postings in all lists.
+    pub fn postings(&self) -> u64 {
+        self.postings
+    }
+
+    /// Length that the body of `post` must have.
+    pub fn lists_len(&self) -> u64 {
+        self.lists_len
+    }
+
+    fn word(&self, at: u64) -> Result<u64> {
+        let mut word = [0; 8];
+        word.copy_from_slice(self.file.bytes(at, 8)?);
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn block_key(&self, block: u64) -> Result<u64> {
+        self.word(self.data_len + 8 * block)
+    }
+
+    fn block_start(&self, block: u64) -> Result<u64> {
+        self.word(self.data_len + 8 * (self.blocks + block))
+    }
+
+    fn list_start(&self, block: u64) -> Result<u64> {
+        self.word(self.data_len + 8 * (2 * self.blocks + 1 + block))
+    }
+
+    /// A term's entry, if it is there.
+    pub fn find(&self, term: &[u8]) -> Result<Option<TermInfo>> {
+        let wanted = key(term);
+        // The last block whose first term is not above the wanted one.
+        let (mut low, mut high) = (0, self.blocks);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let first = self.block_key(middle)?;
+            let not_above = match first.cmp(&wanted) {
+                std::cmp::Ordering::Equal => self.block(middle)?.first_is_not_above(term)?,
+                order => order.is_lt(),
+            };
+            if not_above { low = middle + 1 } else { high = middle }
+        }
+        if low == 0 {
+            return Ok(None);
+        }
+        let mut block = self.block(low - 1)?;
+        while let Some(info) = block.next_entry()? {
+            match block.term().cmp(term) {
+                std::cmp::Ordering::Less => {}
+                std::cmp::Ordering::Equal => return Ok(Some(info)),
+                std::cmp::Ordering::Greater => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// All terms in order.
+    pub fn iter(&self) -> Terms<'_> {
+        self.iter_blocks(0, self.blocks)
+    }
+
+    /// Number of blocks, for cutting the dictionary in parts.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The terms of some blocks, in order.
+    pub fn iter_blocks(&self, from: u64, to: u64) -> Terms<'_> {
+        Terms { dictionary: self, next_block: from, end: to.min(self.blocks), block: None }
+    }
+
+    fn block(&self, block: u64) -> Result<Block<'_>> {
+        let (start, end) = (self.block_start(block)?, self.block_start(block + 1)?);
+        if end < start || end > self.data_len {
+            return Err(self.file.corrupt(format!("block {block} has no place")));
+        }
+        let first = block * BLOCK_TERMS as u64;
+        Ok(Block {
+            file: &self.file,
+            cursor: Cursor::new(self.file.bytes(start, end - start)?),
+            term: [0; MAX_TERM_BYTES],
+            term_len: 0,
+            ordinal: first as u32,
+            left: (u64::from(self.terms) - first).min(BLOCK_TERMS as u64) as u32,
+            offset: self.list_start(block)?,
+            lists_len: self.lists_len,
+            at_start: true,
+        })
+    }
+}
+
+/// Walks one block.
+struct Block<'a> {
+    file: &'a SealedFile,
+    cursor: Cursor<'a>,
+    term: [u8; MAX_TERM_BYTES],
+    term_len: usize,
+    ordinal: u32,
+    left: u32,
+    offset: u64,
+    lists_len: u64,
+    at_start: bool,
+}
+
+impl Block<'_> {
+    fn term(&self) -> &[u8] {
+        &self.term[..self.term_len]
+    }
+
+    fn first_is_not_above(mut self, term: &[u8]) -> Result<bool> {
+        Ok(self.next_entry()?.is_some() && self.term() <= term)
+    }
+
+    fn next_entry(&mut self) -> Result<Option<TermInfo>> {
+        if self.left == 0 {
+            if !self.cursor.rest().is_empty() {
+                return Err(self.file.corrupt("a block is longer than its terms"));
+            }
+            return Ok(None);
+        }
+        match self.parse_entry() {
+            Some(info) => Ok(Some(info)),
+            None => Err(self.file.corrupt(format!("term {} is malformed", self.ordinal))),
+        }
+    }
+
+    fn parse_entry(&mut self) -> Option<TermInfo> {
+        let shared = usize::from(self.cursor.byte()?);
+        let rest = usize::from(self.cursor.byte()?);
+        let first = std::mem::replace(&mut self.at_start, false);
+        if shared > self.term_len || (first && shared > 0) || rest == 0 {
+            return None;
+        }
+        self.term.get_mut(shared..shared + rest)?.copy_from_slice(self.cursor.take(rest)?);
+        self.term_len = shared + rest;
+        let df = self.cursor.varint32().filter(|&df| df > 0)?;
+        let len = self.cursor.varint()?;
+        let offset = self.offset;
+        self.offset = offset.checked_add(len).filter(|&end| end <= self.lists_len)?;
+        self.left -= 1;
+        let ordinal = self.ordinal;
+        self.ordinal += 1;
+        Some(TermInfo { ordinal, df, offset, len })
+    }
+}
+
+/// Terms in order, see [`Dictionary::iter`].
+pub struct Terms<'a> {
+    dictionary: &'a Dictionary,
+    next_block: u64,
+    end: u64,
+    block: Option<Block<'a>>,
+}
+
+impl Terms<'_> {
+    /// Steps to the next term; `None` at the end.
+    pub fn next_term(&mut self) -> Result<Option<TermInfo>> {
+        loop {
+            if let Some(block) = &mut self.block
+                && let Some(info) = block.next_entry()?
+            {
+                return Ok(Some(info));
+            }
+            if self.next_block == self.end {
+                self.block = None;
+                return Ok(None);
+            }
+            self.block = Some(self.dictionary.block(self.next_block)?);
+            self.next_block += 1;
+        }
+    }
+
+    /// The term that [`Terms::next_term`] stepped to; empty before the first and after the last.
+    pub fn term(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| block.term())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::Kind;
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn build(terms: &BTreeMap<Vec<u8>, (u32, u64)>) -> Dictionary {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("d");
+        let mut writer = DictionaryWriter::new(SealedWriter::create(&path, Kind::Dict).unwrap());
+        for (term, &(df, len)) in terms {
+            writer.add(term, df, len).unwrap();
+        }
+        writer.finish().unwrap();
+        Dictionary::new(SealedFile::open(&path, Kind::Dict).unwrap()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_is_there_and_nothing_else(
+            terms in btree_map("[ab]{1,12}|.{1,60}", (1u32.., 0u64..1000), 0..200),
+            others in proptest::collection::vec("[ab]{0,12}|.{0,5}", 0..50),
+        ) {
+            let terms: BTreeMap<Vec<u8>, _> =
+                terms.into_iter().map(|(t, v)| (t.into_bytes(), v)).filter(|(t, _)| t.len() <= 255).collect();
+            let dictionary = build(&terms);
+            let (mut offset, mut iter) = (0, dictionary.iter());
+            for (i, (term, &(df, len))) in terms.iter().enumerate() {
+                let info = TermInfo { ordinal: i as u32, df, offset, len };
+                prop_assert_eq!(dictionary.find(term).unwrap(), Some(info));
+                prop_assert_eq!(iter.next_term().unwrap(), Some(info));
+                prop_assert_eq!(iter.term(), &term[..]);
+                offset += len;
+            }
+            prop_assert_eq!(iter.next_term().unwrap(), None);
+            prop_assert_eq!(dictionary.lists_len(), offset);
+            for other in others {
+                let found = dictionary.find(other.as_bytes()).unwrap().is_some();
+                prop_assert_eq!(found, terms.contains_key(other.as_bytes()));
+            }
+        }
+    }
+}

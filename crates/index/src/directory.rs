@@ -1,0 +1,179 @@
+//! The directory: lock, commit, and cleaning up after a crash (docs/format/README.md).
+
+use std::collections::HashSet;
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::container::{Kind, SealedFile, seal_bytes};
+use crate::error::{IndexError, Result};
+use crate::manifest::Manifest;
+
+const MANIFEST: &str = "manifest";
+const MANIFEST_NEW: &str = "manifest.new";
+const LOCK: &str = "lock";
+const BUILD_PREFIX: &str = "build-";
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Reads the manifest of the index in `dir`.
+pub(crate) fn read_manifest(dir: &Path) -> Result<Manifest> {
+    let path = dir.join(MANIFEST);
+    match SealedFile::open(&path, Kind::Manifest) {
+        Ok(file) => Manifest::read(&file),
+        Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Err(IndexError::NotAnIndex { dir: dir.to_owned() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The right to write to an index. Dropped, it is given back, and scratch files of a build go.
+pub(crate) struct WriteLock {
+    dir: PathBuf,
+    _file: File,
+}
+
+impl WriteLock {
+    /// Takes the lock of `dir`, which must exist. Waits a little: a reader that cleans up holds it for a moment.
+    pub(crate) fn take(dir: &Path) -> Result<Self> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            match Self::try_take(dir) {
+                Err(IndexError::Locked { .. }) if Instant::now() < give_up => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_take(dir: &Path) -> Result<Self> {
+        let path = dir.join(LOCK);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(IndexError::io(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(WriteLock { dir: dir.to_owned(), _file: file }),
+            Err(TryLockError::WouldBlock) => Err(IndexError::Locked { dir: dir.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(IndexError::Io { path, source }),
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A new, empty directory for scratch files.
+    pub(crate) fn scratch(&self) -> Result<Scratch> {
+        let path = self.dir.join(format!("{BUILD_PREFIX}{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(IndexError::io(&path))?;
+        Ok(Scratch { path })
+    }
+
+    /// Makes `manifest` the index. On return it is durable, and what it does not name is gone.
+    pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
+        let (new, current) = (self.dir.join(MANIFEST_NEW), self.dir.join(MANIFEST));
+        sync_dir(&self.dir)?;
+        let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
+        fs::write(&new, bytes).map_err(IndexError::io(&new))?;
+        File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
+        fs::rename(&new, &current).map_err(IndexError::io(&current))?;
+        sync_dir(&self.dir)?;
+        self.clean(Some(manifest));
+        Ok(())
+    }
+
+    /// Removes files that the manifest does not name. What cannot be removed is left for the next time.
+    pub(crate) fn clean(&self, manifest: Option<&Manifest>) {
+        let named: HashSet<String> =
+            manifest.iter().flat_map(|m| &m.segments).flat_map(|s| s.file_names()).collect();
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.starts_with(BUILD_PREFIX) {
+                let _ = fs::remove_dir_all(entry.path());
+            } else if name == MANIFEST_NEW || (is_segment_file(&name) && !named.contains(&name)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Whether the name is one that only we give.
+fn is_segment_file(name: &str) -> bool {
+    let Some((number, rest)) = name.split_once('.') else { return false };
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let deletes = rest.strip_suffix(".del").is_some_and(digits);
+    digits(number) && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+}
+
+/// Whether `dir` holds only what a writer may have left there before its first commit.
+pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
+    for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
+        let name = entry.map_err(IndexError::io(dir))?.file_name();
+        let name = name.to_string_lossy();
+        let ours = [LOCK, MANIFEST, MANIFEST_NEW].contains(&&*name)
+            || name.starts_with(BUILD_PREFIX)
+            || is_segment_file(&name);
+        if !ours {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Cleans up after a crashed writer, if there is no live one.
+pub(crate) fn recover(dir: &Path) {
+    // A directory that never had a writer, or that we may not write to, has no leftovers of ours.
+    if !dir.join(LOCK).exists() {
+        return;
+    }
+    let Ok(lock) = WriteLock::try_take(dir) else { return };
+    match read_manifest(dir) {
+        Ok(manifest) => lock.clean(Some(&manifest)),
+        Err(IndexError::NotAnIndex { .. }) => lock.clean(None),
+        Err(_) => {}
+    }
+}
+
+fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|d| d.sync_all()).map_err(IndexError::io(dir))
+}
+
+/// A directory that goes when dropped.
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_segment_file;
+
+    #[test]
+    fn only_our_own_names_are_ever_removed() {
+        for name in ["000001.dict", "1234567.post", "000002.7.del", "000001.store"] {
+            assert!(is_segment_file(name), "{name}");
+        }
+        for name in
+            ["notes.txt", "000001.txt", ".dict", "a.dict", "000001.x.del", "manifest", "1.del"]
+        {
+            assert!(!is_segment_file(name), "{name}");
+        }
+    }
+}

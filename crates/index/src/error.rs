@@ -1,0 +1,105 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use warpseek_text::{Place, RecordError, TextError};
+
+/// Result of everything in this crate.
+pub type Result<T, E = IndexError> = std::result::Result<T, E>;
+
+/// What can go wrong with an index.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The system refused an operation on a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file's bytes are not what they must be.
+    #[error("{} is damaged: {what}; `warpseek verify` lists all damage, a backup or a new build mends it", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Written by a later version of the program.
+    #[error("{} has format version {found}, this program reads version {known}; use a newer warpseek", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version it names.
+        found: u32,
+        /// The version this program knows.
+        known: u32,
+    },
+    /// The directory holds no manifest.
+    #[error("{} holds no index; make one with `warpseek index INPUT -o {}`", dir.display(), dir.display())]
+    NotAnIndex {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// An index is there already.
+    #[error("{} holds an index already; add to it with `warpseek add`, or replace it with `--overwrite`", dir.display())]
+    Exists {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory holds files that are not an index.
+    #[error("{} is not empty and holds no index; name a new or an empty directory", dir.display())]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Another process is writing to the index.
+    #[error("{} is being written by another process; wait for it to end", dir.display())]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// An input could not be read.
+    #[error(transparent)]
+    Input(#[from] TextError),
+    /// A record of an input is malformed.
+    #[error("{0}; mend the record, or pass `--on-error skip` to leave such records out")]
+    Record(#[from] RecordError),
+    /// Two records of one build have the same id.
+    #[error(
+        "{place}: id `{id}` was seen before; give each document its own id, or pass `--on-error skip` to keep the first"
+    )]
+    DuplicateId {
+        /// Where the second one is.
+        place: Place,
+        /// The id.
+        id: String,
+    },
+    /// A document with a vector in an index of text, or the other way round.
+    #[error("{place}: document `{id}` {}; an index holds either text or vectors", if *vector { "has a `vector`, but this is an index of text" } else { "has no `vector`, but this is an index of vectors" })]
+    MixedContent {
+        /// Where it is.
+        place: Place,
+        /// Its id.
+        id: String,
+        /// Whether the document is the one with a vector.
+        vector: bool,
+    },
+    /// The index is full.
+    #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
+    TooManyDocuments,
+    /// The caller asked to stop.
+    #[error("cancelled; nothing was changed")]
+    Cancelled,
+}
+
+impl IndexError {
+    pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
+        IndexError::Corrupt { path: path.to_owned(), what: what.into() }
+    }
+
+    /// For `map_err` on an operation on `path`.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| IndexError::Io { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,122 @@
+//! What an index is made of: sizes per part, bits per posting, lengths of lists.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::manifest::Manifest;
+use crate::snapshot::Snapshot;
+
+/// Bytes by part.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PartSizes {
+    /// Terms.
+    pub dictionary: u64,
+    /// Documents and frequencies.
+    pub payload: u64,
+    /// Skip arrays, bounds and block lengths.
+    pub skips_and_bounds: u64,
+    /// Lengths, norms, static scores.
+    pub documents: u64,
+    /// External ids.
+    pub ids: u64,
+    /// The documents themselves.
+    pub store: u64,
+    /// Deletions.
+    pub deletes: u64,
+}
+
+impl PartSizes {
+    /// All parts.
+    pub fn total(&self) -> u64 {
+        self.searchable() + self.ids + self.store + self.deletes
+    }
+
+    /// What a search needs: no ids, no store.
+    pub fn searchable(&self) -> u64 {
+        self.dictionary + self.payload + self.skips_and_bounds + self.documents
+    }
+}
+
+/// What [`inspect`] found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Live documents.
+    pub documents: u64,
+    /// Deleted documents whose remains are still there.
+    pub deleted: u64,
+    /// Tokens of live documents.
+    pub tokens: u64,
+    /// Terms, summed over segments.
+    pub terms: u64,
+    /// Postings, those of deleted documents included.
+    pub postings: u64,
+    /// Bytes by part.
+    pub sizes: PartSizes,
+    /// Mean bits a posting takes for its document, without skips and bounds.
+    pub bits_per_doc: f64,
+    /// Mean bits a posting takes for its frequency.
+    pub bits_per_freq: f64,
+    /// Lists and postings by length of list: entry i counts lists of 2^i to 2^(i+1) - 1 postings.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+/// Looks into the index in `dir`. Reads every list.
+pub fn inspect(dir: &Path) -> Result<Inspection> {
+    let snapshot = Snapshot::open(dir)?;
+    let statistics = snapshot.statistics();
+    let manifest = snapshot.manifest().clone();
+    let all: u64 = manifest.segments.iter().map(|s| s.documents).sum();
+    let mut found = Inspection {
+        documents: statistics.documents,
+        deleted: all - statistics.documents,
+        tokens: statistics.tokens,
+        terms: manifest.segments.iter().map(|s| s.terms).sum(),
+        postings: manifest.segments.iter().map(|s| s.postings).sum(),
+        manifest,
+        sizes: PartSizes::default(),
+        bits_per_doc: 0.0,
+        bits_per_freq: 0.0,
+        histogram: Vec::new(),
+    };
+    let (mut doc_bits, mut freq_bits) = (0u64, 0u64);
+    for segment in snapshot.segments() {
+        found.sizes.dictionary += segment.dictionary().file().file_len();
+        found.sizes.documents += segment.documents().file().file_len();
+        found.sizes.ids += segment.ids().file().file_len();
+        found.sizes.store += segment.store().map_or(0, |s| s.file().file_len());
+        let mut payload = 0;
+        let mut terms = segment.dictionary().iter();
+        while let Some(info) = terms.next_term()? {
+            let list = segment.list(&info)?;
+            let bucket = info.df.ilog2() as usize;
+            if found.histogram.len() <= bucket {
+                found.histogram.resize(bucket + 1, (0, 0));
+            }
+            found.histogram[bucket].0 += 1;
+            found.histogram[bucket].1 += u64::from(info.df);
+            payload += if info.df == 1 { info.len } else { list.payload_len() as u64 };
+            for block in 0..list.blocks() {
+                let (docs, freqs) =
+                    list.block_bytes(block).map_err(|what| segment.bad_list(&info, what))?;
+                doc_bits += 8 * docs as u64;
+                freq_bits += 8 * freqs as u64;
+            }
+        }
+        found.sizes.payload += payload;
+        found.sizes.skips_and_bounds += segment.postings_file().file_len().saturating_sub(payload);
+    }
+    for entry in &found.manifest.segments {
+        if let Some(deletes) = &entry.deletes {
+            let name = crate::manifest::deletes_name(entry.number, deletes.generation);
+            found.sizes.deletes += dir.join(name).metadata().map_or(0, |m| m.len());
+        }
+    }
+    let postings = found.postings.max(1) as f64;
+    found.bits_per_doc = doc_bits as f64 / postings;
+    found.bits_per_freq = freq_bits as f64 / postings;
+    Ok(found)
+}

@@ -1,0 +1,40 @@
+//! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
+//!
+//! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
+//! through [`create`], [`add`], [`delete`] and [`merge`], each of which commits once or not at all.
+
+mod build;
+pub mod container;
+mod delete;
+mod deletes;
+mod dictionary;
+mod directory;
+mod documents;
+mod error;
+mod ids;
+mod inspect;
+mod manifest;
+mod merge;
+mod postings;
+mod segment;
+mod snapshot;
+mod store;
+mod update;
+mod verify;
+
+pub use build::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub use delete::{DeleteReport, delete};
+pub use deletes::{Deletes, DocSet};
+pub use dictionary::{Dictionary, TermInfo, Terms};
+pub use documents::{Documents, Floats, Lengths};
+pub use error::{IndexError, Result};
+pub use ids::Ids;
+pub use inspect::{Inspection, PartSizes, inspect};
+pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
+pub use merge::{MergeReport, merge};
+pub use postings::{BlockBounds, Bounds, List, ListError, MAX_PAIRS};
+pub use segment::Segment;
+pub use snapshot::{Snapshot, Statistics};
+pub use store::{Store, StoreBlock};
+pub use update::{add, create};
+pub use verify::{Problem, Verification, verify};

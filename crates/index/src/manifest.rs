@@ -1,0 +1,211 @@
+//! The manifest: which segments make up the index, and how text became terms.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use warpseek_codec::CodecId;
+use warpseek_core::limits::MAX_DOCS;
+use warpseek_text::Analyzer;
+
+use crate::container::{Kind, SealedFile};
+use crate::error::Result;
+
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What frequencies mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// How often a term occurs in a document.
+    Text,
+    /// A term's weight from a learned sparse model, as an integer.
+    Vector,
+}
+
+/// What the store keeps of each document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreMode {
+    /// Its id and the document itself.
+    #[default]
+    All,
+    /// Its id alone.
+    Ids,
+}
+
+/// Deletions in a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeletesEntry {
+    /// Generation that wrote the file.
+    pub generation: u64,
+    /// Deleted documents.
+    pub documents: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Seal of the file, in hexadecimal.
+    pub seal: String,
+}
+
+/// One segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentEntry {
+    /// Its number, the stem of its files' names.
+    pub number: u64,
+    /// Documents, deleted ones included.
+    pub documents: u64,
+    /// Tokens, those of deleted documents included.
+    pub tokens: u64,
+    /// Postings, likewise.
+    pub postings: u64,
+    /// Distinct terms.
+    pub terms: u64,
+    /// Seal of each file, in hexadecimal, by kind.
+    pub files: BTreeMap<String, String>,
+    /// Deletions, if any.
+    pub deletes: Option<DeletesEntry>,
+}
+
+impl SegmentEntry {
+    /// Documents that are not deleted.
+    pub fn live_documents(&self) -> u64 {
+        self.documents - self.deletes.as_ref().map_or(0, |d| d.documents)
+    }
+
+    /// Their tokens.
+    pub fn live_tokens(&self) -> u64 {
+        self.tokens - self.deletes.as_ref().map_or(0, |d| d.tokens)
+    }
+
+    /// Names of its files.
+    pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
+        let own = self.files.keys().map(|kind| format!("{:06}.{kind}", self.number));
+        own.chain(self.deletes.as_ref().map(|d| deletes_name(self.number, d.generation)))
+    }
+}
+
+/// Name of a segment's file.
+pub(crate) fn segment_file_name(number: u64, kind: Kind) -> String {
+    format!("{number:06}.{}", kind.name())
+}
+
+/// Name of a segment's file of deletions.
+pub(crate) fn deletes_name(number: u64, generation: u64) -> String {
+    format!("{number:06}.{generation}.del")
+}
+
+/// How a seal is written in the manifest.
+pub(crate) fn seal_text(seal: u64) -> String {
+    format!("{seal:016x}")
+}
+
+/// The manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// 1 for the first commit, one more for each after it.
+    pub generation: u64,
+    /// Number for the next segment.
+    pub next_segment: u64,
+    /// What frequencies mean.
+    pub content: Content,
+    /// Vectors only: weight 1.0 as an integer.
+    pub vector_scale: u32,
+    /// How text becomes terms.
+    #[serde(with = "as_text")]
+    pub analyzer: Analyzer,
+    /// Version of the analyzer that made the terms.
+    pub analyzer_version: u32,
+    /// How blocks are coded.
+    #[serde(with = "as_text")]
+    pub codec: CodecId,
+    /// What the store keeps.
+    pub store: StoreMode,
+    /// Segments in document order.
+    pub segments: Vec<SegmentEntry>,
+}
+
+impl Manifest {
+    /// Reads and checks a manifest.
+    pub fn read(file: &SealedFile) -> Result<Self> {
+        if file.len() > MAX_BYTES {
+            return Err(file.corrupt("a manifest is at most 64 MiB"));
+        }
+        let manifest: Manifest =
+            serde_json::from_slice(file.all()?).map_err(|e| file.corrupt(e.to_string()))?;
+        manifest.check().map_err(|what| file.corrupt(what))?;
+        Ok(manifest)
+    }
+
+    /// The body of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Plain structs with text keys: serialising them cannot fail.
+        serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.analyzer_version != self.analyzer.version() {
+            return Err(format!(
+                "its terms were made by version {} of analyzer `{}`, this program has version {}; build the index anew",
+                self.analyzer_version,
+                self.analyzer,
+                self.analyzer.version()
+            ));
+        }
+        if self.vector_scale == 0 {
+            return Err("vector scale is zero".into());
+        }
+        let (mut total, mut numbers) = (0u64, std::collections::BTreeSet::new());
+        for segment in &self.segments {
+            let n = segment.number;
+            if n >= self.next_segment || !numbers.insert(n) {
+                return Err(format!("segment number {n} is used twice or not yet given out"));
+            }
+            let deleted = segment.deletes.as_ref().map_or((0, 0), |d| (d.documents, d.tokens));
+            if deleted.0 > segment.documents || deleted.1 > segment.tokens {
+                return Err(format!("segment {n} has more deletions than documents"));
+            }
+            if segment.deletes.as_ref().is_some_and(|d| d.generation > self.generation) {
+                return Err(format!("segment {n} has deletions from the future"));
+            }
+            for kind in Kind::SEGMENT {
+                let wanted = kind != Kind::Store || self.store == StoreMode::All;
+                if segment.files.contains_key(kind.name()) != wanted {
+                    return Err(format!(
+                        "segment {n} must have a `{}` file or must not",
+                        kind.name()
+                    ));
+                }
+            }
+            if segment.files.len() > Kind::SEGMENT.len() {
+                return Err(format!("segment {n} has files of unknown kinds"));
+            }
+            total = total.saturating_add(segment.documents);
+        }
+        if total > MAX_DOCS {
+            return Err(format!("{total} documents are more than an index can hold"));
+        }
+        Ok(())
+    }
+}
+
+/// Types whose `Display` and `FromStr` are their stable names.
+mod as_text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(d: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,103 @@
+//! From documents and frequencies to the bytes of a list.
+
+use warpseek_codec::{Codec, CodecId, varint};
+use warpseek_core::cosine;
+use warpseek_core::limits::BLOCK;
+
+use super::bounds::Bounds;
+use super::list::GROUP;
+
+/// Frequencies below this have their logarithm looked up.
+const LOG_TABLE: u32 = 256;
+
+/// Encodes lists of one segment; one per thread.
+pub(crate) struct ListEncoder<'a> {
+    codec: &'static dyn Codec,
+    lengths: &'a [u32],
+    norms: &'a [f32],
+    logs: Vec<f32>,
+    payload: Vec<u8>,
+    block_bounds: Vec<u8>,
+    bases: Vec<u8>,
+    lasts: Vec<u8>,
+    sizes: Vec<u8>,
+}
+
+impl<'a> ListEncoder<'a> {
+    /// `lengths` and `norms` of all documents of the segment.
+    pub(crate) fn new(codec: CodecId, lengths: &'a [u32], norms: &'a [f32]) -> Self {
+        ListEncoder {
+            codec: codec.codec(),
+            lengths,
+            norms,
+            logs: (0..LOG_TABLE).map(|f| cosine::log_tf(f.max(1))).collect(),
+            payload: Vec::new(),
+            block_bounds: Vec::new(),
+            bases: Vec::new(),
+            lasts: Vec::new(),
+            sizes: Vec::new(),
+        }
+    }
+
+    /// Appends the list of `docs` (ascending, at least one) and their `freqs`.
+    pub(crate) fn encode(&mut self, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        match docs.len() {
+            1 => {
+                varint::write(out, u64::from(docs[0]));
+                varint::write(out, u64::from(freqs[0]));
+            }
+            2..=BLOCK => {
+                let mut bounds = self.bounds(docs, freqs);
+                bounds.shrink();
+                bounds.write(out);
+                varint::write(out, u64::from(docs[0]));
+                self.codec.encode(docs[0], &docs[1..], freqs, out);
+            }
+            _ => self.encode_blocks(docs, freqs, out),
+        }
+    }
+
+    fn encode_blocks(&mut self, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        self.payload.clear();
+        self.block_bounds.clear();
+        self.bases.clear();
+        self.lasts.clear();
+        self.sizes.clear();
+        let (mut prev, mut list_bounds) = (u32::MAX, Bounds::default());
+        for (i, (docs, freqs)) in docs.chunks(BLOCK).zip(freqs.chunks(BLOCK)).enumerate() {
+            let start = self.payload.len();
+            if i % GROUP == 0 {
+                self.bases.extend((start as u64).to_le_bytes());
+            }
+            self.codec.encode(prev, docs, freqs, &mut self.payload);
+            prev = docs[docs.len() - 1];
+            self.lasts.extend(prev.to_le_bytes());
+            self.sizes.extend(((self.payload.len() - start) as u16).to_le_bytes());
+            let mut bounds = self.bounds(docs, freqs);
+            list_bounds.merge(&bounds);
+            bounds.shrink();
+            bounds.write(&mut self.block_bounds);
+        }
+        list_bounds.shrink();
+        list_bounds.write(out);
+        varint::write(out, 0); // bitpack keeps nothing for the list as a whole
+        varint::write(out, self.block_bounds.len() as u64);
+        for part in [&self.bases, &self.lasts, &self.sizes, &self.block_bounds, &self.payload] {
+            out.extend_from_slice(part);
+        }
+    }
+
+    fn bounds(&self, docs: &[u32], freqs: &[u32]) -> Bounds {
+        let (mut bounds, mut cosine_max) = (Bounds::default(), 0f32);
+        for (&doc, &freq) in docs.iter().zip(freqs) {
+            bounds.add(freq, self.lengths[doc as usize]);
+            let log = match self.logs.get(freq as usize) {
+                Some(&log) => log,
+                None => cosine::log_tf(freq),
+            };
+            cosine_max = cosine_max.max(cosine::weight(log, self.norms[doc as usize]));
+        }
+        bounds.add_cosine(cosine_max);
+        bounds
+    }
+}

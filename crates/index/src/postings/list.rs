@@ -1,0 +1,348 @@
+//! Reading a list, block by block, from bytes that may be forged.
+
+use warpseek_codec::varint::{self, Cursor};
+use warpseek_codec::{Codec, CodecError, CodecId};
+use warpseek_core::limits::BLOCK;
+
+use super::bounds::Bounds;
+
+/// Blocks that share one 64-bit start in the payload.
+pub(crate) const GROUP: usize = 16;
+
+/// What is wrong with a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// The parts do not fit the list's bytes.
+    #[error("its parts do not fit its length")]
+    Layout,
+    /// Bounds are malformed.
+    #[error("its bounds are malformed")]
+    Bounds,
+    /// A block does not decode.
+    #[error("block {block}: {source}")]
+    Block {
+        /// Which one.
+        block: usize,
+        /// What the codec says.
+        source: CodecError,
+    },
+    /// Documents of a block are not where the skip array says, or not in the segment.
+    #[error("block {0}: documents are out of order or out of range")]
+    Order(usize),
+}
+
+/// A list. Blocks decode independently of each other.
+#[derive(Clone)]
+pub struct List<'a> {
+    df: u32,
+    /// Documents of the segment: every id must be below.
+    docs: u32,
+    codec: &'static dyn Codec,
+    form: Form<'a>,
+}
+
+#[derive(Clone)]
+enum Form<'a> {
+    One { doc: u32, freq: u32 },
+    Short { bounds: Bounds, first: u32, block: &'a [u8] },
+    Long(Long<'a>),
+}
+
+#[derive(Clone)]
+struct Long<'a> {
+    bounds: Bounds,
+    bases: &'a [[u8; 8]],
+    lasts: &'a [[u8; 4]],
+    sizes: &'a [[u8; 2]],
+    block_bounds: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> List<'a> {
+    /// Lays the list out; `docs` is the number of documents of the segment.
+    pub fn new(bytes: &'a [u8], df: u32, docs: u32, codec: CodecId) -> Result<Self, ListError> {
+        let mut cursor = Cursor::new(bytes);
+        if df == 0 || df > docs {
+            return Err(ListError::Layout);
+        }
+        let form = match df as usize {
+            1 => {
+                let (Some(doc), Some(freq)) = (cursor.varint32(), cursor.varint32()) else {
+                    return Err(ListError::Layout);
+                };
+                if doc >= docs || freq == 0 {
+                    return Err(ListError::Order(0));
+                }
+                if !cursor.rest().is_empty() {
+                    return Err(ListError::Layout);
+                }
+                Form::One { doc, freq }
+            }
+            2..=BLOCK => {
+                let bounds = Bounds::read(&mut cursor).ok_or(ListError::Bounds)?;
+                let first = cursor.varint32().ok_or(ListError::Layout)?;
+                if first >= docs {
+                    return Err(ListError::Order(0));
+                }
+                Form::Short { bounds, first, block: cursor.rest() }
+            }
+            _ => Form::Long(Long::new(cursor, df as usize)?),
+        };
+        Ok(List { df, docs, codec: codec.codec(), form })
+    }
+
+    /// Number of postings.
+    pub fn df(&self) -> u32 {
+        self.df
+    }
+
+    /// Number of blocks, at least one.
+    pub fn blocks(&self) -> usize {
+        (self.df as usize).div_ceil(BLOCK)
+    }
+
+    /// Number of postings in a block.
+    pub fn block_len(&self, block: usize) -> usize {
+        (self.df as usize - block * BLOCK).min(BLOCK)
+    }
+
+    /// No document of the block lies above this one. Where the list has several blocks it is the block's last
+    /// document, from the skip array; else it may be larger.
+    pub fn block_max_doc(&self, block: usize) -> u32 {
+        match &self.form {
+            Form::One { doc, .. } => *doc,
+            Form::Short { .. } => self.docs - 1,
+            Form::Long(long) => long.last(block),
+        }
+    }
+
+    /// Writes the block's documents to the front of `out` and returns how many there are. They
+    /// ascend, lie above those of the block before, and exist in the segment.
+    pub fn decode_docs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
+        let n = self.block_len(block);
+        let wrap = |source| ListError::Block { block, source };
+        match &self.form {
+            Form::One { doc, .. } => out[0] = *doc,
+            Form::Short { first, block: bytes, .. } => {
+                let mut rest = [0; BLOCK];
+                self.codec.decode_docs(bytes, *first, n - 1, &mut rest).map_err(wrap)?;
+                out[0] = *first;
+                out[1..n].copy_from_slice(&rest[..n - 1]);
+                if out[n - 1] >= self.docs {
+                    return Err(ListError::Order(block));
+                }
+            }
+            Form::Long(long) => {
+                let prev = if block == 0 { u32::MAX } else { long.last(block - 1) };
+                let bytes = long.block(block).ok_or(ListError::Layout)?;
+                self.codec.decode_docs(bytes, prev, n, out).map_err(wrap)?;
+                if out[n - 1] != long.last(block) || out[n - 1] >= self.docs {
+                    return Err(ListError::Order(block));
+                }
+            }
+        }
+        Ok(n)
+    }
+
+    /// Writes the block's frequencies to the front of `out` and returns how many there are.
+    pub fn decode_freqs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
+        let n = self.block_len(block);
+        let wrap = |source| ListError::Block { block, source };
+        match &self.form {
+            Form::One { freq, .. } => out[0] = *freq,
+            Form::Short { block: bytes, .. } => {
+                self.codec.decode_freqs(bytes, n - 1, n, out).map_err(wrap)?;
+            }
+            Form::Long(long) => {
+                let bytes = long.block(block).ok_or(ListError::Layout)?;
+                self.codec.decode_freqs(bytes, n, n, out).map_err(wrap)?;
+            }
+        }
+        Ok(n)
+    }
+
+    /// Bounds of the whole list. A list of one posting has none: it is its own bound.
+    pub fn bounds(&self) -> Option<&Bounds> {
+        match &self.form {
+            Form::One { .. } => None,
+            Form::Short { bounds, .. } => Some(bounds),
+            Form::Long(long) => Some(&long.bounds),
+        }
+    }
+
+    /// Bounds of each block, in order; nothing for a list of one block.
+    pub fn block_bounds(&self) -> BlockBounds<'a> {
+        let (left, bytes) = match &self.form {
+            Form::Long(long) => (long.lasts.len(), long.block_bounds),
+            _ => (0, &[][..]),
+        };
+        BlockBounds { left, cursor: Cursor::new(bytes) }
+    }
+
+    /// Bytes that the documents and the frequencies of a block take.
+    pub fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
+        let n = self.block_len(block);
+        let (bytes, docs) = match &self.form {
+            Form::One { doc, freq } => return Ok((varint::len(*doc), varint::len(*freq))),
+            Form::Short { block: bytes, .. } => (*bytes, n - 1),
+            Form::Long(long) => (long.block(block).ok_or(ListError::Layout)?, n),
+        };
+        let wrap = |source| ListError::Block { block, source };
+        let docs = self.codec.docs_len(bytes, docs).map_err(wrap)?;
+        Ok((docs, bytes.len().saturating_sub(docs)))
+    }
+
+    /// Bytes of documents and frequencies, without skip array and bounds.
+    pub fn payload_len(&self) -> usize {
+        match &self.form {
+            Form::One { .. } => 0,
+            Form::Short { block, .. } => block.len(),
+            Form::Long(long) => long.payload.len(),
+        }
+    }
+}
+
+impl<'a> Long<'a> {
+    fn new(mut cursor: Cursor<'a>, df: usize) -> Result<Self, ListError> {
+        let bounds = Bounds::read(&mut cursor).ok_or(ListError::Bounds)?;
+        Self::tables(&mut cursor, df, bounds).ok_or(ListError::Layout)
+    }
+
+    fn tables(cursor: &mut Cursor<'a>, df: usize, bounds: Bounds) -> Option<Self> {
+        let blocks = df.div_ceil(BLOCK);
+        if cursor.varint()? != 0 {
+            return None;
+        }
+        let bounds_len = usize::try_from(cursor.varint()?).ok()?;
+        let long = Long {
+            bounds,
+            bases: cursor.take(8 * blocks.div_ceil(GROUP))?.as_chunks().0,
+            lasts: cursor.take(4 * blocks)?.as_chunks().0,
+            sizes: cursor.take(2 * blocks)?.as_chunks().0,
+            block_bounds: cursor.take(bounds_len)?,
+            payload: cursor.rest(),
+        };
+        let (start, size) = long.place(blocks - 1)?;
+        (start + size == long.payload.len()).then_some(long)
+    }
+
+    fn last(&self, block: usize) -> u32 {
+        u32::from_le_bytes(self.lasts[block])
+    }
+
+    fn place(&self, block: usize) -> Option<(usize, usize)> {
+        let group = block / GROUP;
+        let size = |i: usize| usize::from(u16::from_le_bytes(self.sizes[i]));
+        let within: usize = (group * GROUP..block).map(size).sum();
+        let base = usize::try_from(u64::from_le_bytes(self.bases[group])).ok()?;
+        Some((base.checked_add(within).filter(|&s| s <= self.payload.len())?, size(block)))
+    }
+
+    fn block(&self, block: usize) -> Option<&'a [u8]> {
+        let (start, size) = self.place(block)?;
+        self.payload.get(start..start + size)
+    }
+}
+
+/// Bounds of blocks, see [`List::block_bounds`].
+pub struct BlockBounds<'a> {
+    left: usize,
+    cursor: Cursor<'a>,
+}
+
+impl Iterator for BlockBounds<'_> {
+    type Item = Result<Bounds, ListError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let bounds = Bounds::read(&mut self.cursor).ok_or(ListError::Bounds);
+        if bounds.is_err() || (self.left == 0 && !self.cursor.rest().is_empty()) {
+            self.left = 0;
+            return Some(Err(ListError::Bounds));
+        }
+        Some(bounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode::ListEncoder;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Lists around the block limits, with the documents' lengths.
+    fn lists() -> impl Strategy<Value = (Vec<u32>, Vec<u32>, Vec<u32>)> {
+        let len = prop_oneof![1usize..4, 126usize..131, 254usize..259, 1usize..3000];
+        (len, 1u32..40, any::<u64>()).prop_map(|(n, spread, seed)| {
+            let mut state = seed | 1;
+            let mut next = move |limit: u32| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as u32 % limit
+            };
+            let (mut docs, mut doc) = (Vec::new(), next(50));
+            for _ in 0..n {
+                docs.push(doc);
+                doc += 1 + next(spread);
+            }
+            let freqs = docs.iter().map(|_| 1 + next(9)).collect();
+            let lengths = (0..doc + next(10)).map(|_| 10 + next(500)).collect();
+            (docs, freqs, lengths)
+        })
+    }
+
+    fn decode(list: &List<'_>) -> Result<(Vec<u32>, Vec<u32>), ListError> {
+        let (mut docs, mut freqs, mut out) = (Vec::new(), Vec::new(), [0; BLOCK]);
+        for block in 0..list.blocks() {
+            let n = list.decode_docs(block, &mut out)?;
+            docs.extend(&out[..n]);
+            let n = list.decode_freqs(block, &mut out)?;
+            freqs.extend(&out[..n]);
+        }
+        Ok((docs, freqs))
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip_and_bounds((docs, freqs, lengths) in lists()) {
+            let norms: Vec<f32> = lengths.iter().map(|&l| (l as f32).sqrt() * 4.0).collect();
+            let mut bytes = Vec::new();
+            ListEncoder::new(CodecId::BitPack, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
+            let list = List::new(&bytes, docs.len() as u32, lengths.len() as u32, CodecId::BitPack).unwrap();
+            prop_assert_eq!(decode(&list).unwrap(), (docs.clone(), freqs.clone()));
+            let bounds: Vec<_> = list.block_bounds().collect::<Result<_, _>>().unwrap();
+            prop_assert_eq!(bounds.len(), if docs.len() > BLOCK { list.blocks() } else { 0 });
+            for (i, (&doc, &freq)) in docs.iter().zip(&freqs).enumerate() {
+                let (length, norm) = (lengths[doc as usize], norms[doc as usize]);
+                prop_assert!(doc <= list.block_max_doc(i / BLOCK));
+                prop_assert!(list.bounds().is_none_or(|b| b.covers(freq, length, norm)));
+                prop_assert!(bounds.get(i / BLOCK).is_none_or(|b| b.covers(freq, length, norm)));
+            }
+        }
+
+        #[test]
+        fn damage_never_panics(
+            (docs, freqs, lengths) in lists(),
+            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            cut in any::<prop::sample::Index>(),
+            df in 0u32..4000,
+        ) {
+            let norms = vec![30.0; lengths.len()];
+            let mut bytes = Vec::new();
+            ListEncoder::new(CodecId::BitPack, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
+            for (at, with) in flips {
+                let at = at.index(bytes.len());
+                bytes[at] ^= with;
+            }
+            for (bytes, df) in [(&bytes[..], docs.len() as u32), (&bytes[..cut.index(bytes.len())], df)] {
+                let Ok(list) = List::new(bytes, df, lengths.len() as u32, CodecId::BitPack) else { continue };
+                if let Ok((docs, freqs)) = decode(&list) {
+                    prop_assert!(docs.iter().all(|&d| (d as usize) < lengths.len()));
+                    prop_assert!(freqs.iter().all(|&f| f > 0));
+                }
+                let _ = list.block_bounds().collect::<Vec<_>>();
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! An index as it was when opened: later commits do not disturb it.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warpseek_core::DocId;
+
+use crate::directory::{WriteLock, read_manifest, recover};
+use crate::error::{IndexError, Result};
+use crate::manifest::Manifest;
+use crate::segment::Segment;
+
+/// How often a reader starts over because a writer removed files under it.
+const RETRIES: usize = 20;
+
+/// An index, opened for reading.
+pub struct Snapshot {
+    dir: PathBuf,
+    manifest: Manifest,
+    segments: Vec<Arc<Segment>>,
+    max_static: f32,
+}
+
+/// Statistics over live documents (docs/format/README.md).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistics {
+    /// Live documents.
+    pub documents: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Largest static score of a live document, 0 if there are none.
+    pub max_static: f32,
+}
+
+impl Statistics {
+    /// Mean length of a document, 1 in an empty collection.
+    pub fn mean_length(&self) -> f64 {
+        if self.tokens == 0 { 1.0 } else { self.tokens as f64 / self.documents as f64 }
+    }
+}
+
+impl Snapshot {
+    /// Opens the index in `dir`, after cleaning up what a crashed writer left.
+    pub fn open(dir: &Path) -> Result<Self> {
+        recover(dir);
+        let mut tries = 0;
+        loop {
+            let manifest = read_manifest(dir)?;
+            let generation = manifest.generation;
+            match Self::with_manifest(dir, manifest) {
+                Err(IndexError::Io { source, .. })
+                    if source.kind() == ErrorKind::NotFound
+                        && tries < RETRIES
+                        && read_manifest(dir)?.generation != generation =>
+                {
+                    tries += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// For a writer: nothing can change under it.
+    pub(crate) fn open_locked(lock: &WriteLock) -> Result<Self> {
+        let manifest = read_manifest(lock.dir())?;
+        lock.clean(Some(&manifest));
+        Self::with_manifest(lock.dir(), manifest)
+    }
+
+    fn with_manifest(dir: &Path, manifest: Manifest) -> Result<Self> {
+        let (mut segments, mut base) = (Vec::with_capacity(manifest.segments.len()), 0);
+        for entry in &manifest.segments {
+            segments.push(Arc::new(Segment::open(dir, &manifest, entry, base)?));
+            base += entry.documents as u32;
+        }
+        let max_static = max_static(&segments)?;
+        Ok(Snapshot { dir: dir.to_owned(), manifest, segments, max_static })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Its segments, in document order.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
+    /// One more than the largest document id, deleted documents included.
+    pub fn doc_limit(&self) -> u32 {
+        self.segments.last().map_or(0, |s| s.base() + s.documents().count())
+    }
+
+    /// Statistics over live documents.
+    pub fn statistics(&self) -> Statistics {
+        let segments = &self.manifest.segments;
+        Statistics {
+            documents: segments.iter().map(|s| s.live_documents()).sum(),
+            tokens: segments.iter().map(|s| s.live_tokens()).sum(),
+            max_static: self.max_static,
+        }
+    }
+
+    /// Live documents that have the term.
+    pub fn document_frequency(&self, term: &[u8]) -> Result<u64> {
+        let mut df = 0;
+        for segment in &self.segments {
+            if let Some(info) = segment.dictionary().find(term)? {
+                df += u64::from(segment.live_df(&info));
+            }
+        }
+        Ok(df)
+    }
+
+    /// The segment of a document, and its id in there.
+    pub fn locate(&self, doc: DocId) -> Option<(&Segment, u32)> {
+        let after = self.segments.partition_point(|s| s.base() <= doc);
+        let segment = &**self.segments.get(after.checked_sub(1)?)?;
+        let local = doc - segment.base();
+        (local < segment.documents().count()).then_some((segment, local))
+    }
+
+    /// External id of a document.
+    pub fn external_id(&self, doc: DocId) -> Result<String> {
+        match self.locate(doc) {
+            Some((segment, local)) => segment.ids().get(local),
+            None => Err(IndexError::corrupt(&self.dir, format!("it has no document {doc}"))),
+        }
+    }
+
+    /// The live document with an external id.
+    pub fn find_id(&self, id: &str) -> Result<Option<DocId>> {
+        for segment in self.segments.iter().rev() {
+            for local in segment.ids().find(id)?.into_iter().rev() {
+                if !segment.is_deleted(local) {
+                    return Ok(Some(segment.base() + local));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The stored JSON of a document; `None` if the index keeps ids alone.
+    pub fn document(&self, doc: DocId) -> Result<Option<Vec<u8>>> {
+        match self.locate(doc) {
+            Some((segment, local)) => segment.store().map(|s| s.get(local)).transpose(),
+            None => Err(IndexError::corrupt(&self.dir, format!("it has no document {doc}"))),
+        }
+    }
+}
+
+fn max_static(segments: &[Arc<Segment>]) -> Result<f32> {
+    let mut max = 0f32;
+    for segment in segments {
+        if let Some(statics) = segment.documents().statics()? {
+            for doc in (0..segment.documents().count()).filter(|&doc| !segment.is_deleted(doc)) {
+                let score = statics.get(doc);
+                if !score.is_finite() || score < 0.0 {
+                    let what = format!("static score of document {doc} is {score}");
+                    return Err(segment.documents().file().corrupt(what));
+                }
+                max = max.max(score);
+            }
+        }
+    }
+    Ok(max)
+}

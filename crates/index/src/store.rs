@@ -1,0 +1,243 @@
+//! The documents themselves, in compressed blocks (docs/format/documents.md).
+
+use std::io::Read;
+
+use warpseek_codec::varint::Cursor;
+use warpseek_core::limits::MAX_DOCS;
+
+use crate::container::{SealedFile, SealedWriter};
+use crate::error::{IndexError, Result};
+
+/// Bytes of documents after which a block is closed.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Most a block may decompress to: one document of the largest size, and some.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+const LEVEL: i32 = 3;
+
+/// Compressed documents that follow each other; workers make them, one writer appends them in order.
+#[derive(Default)]
+pub(crate) struct StoreChunk {
+    /// Compressed bytes and number of documents of each block.
+    blocks: Vec<(Vec<u8>, u32)>,
+    lengths: Vec<u8>,
+    documents: Vec<u8>,
+}
+
+impl StoreChunk {
+    /// Adds a document that `write` appends to the buffer it is given.
+    pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.documents.len();
+        write(&mut self.documents);
+        self.lengths.extend(((self.documents.len() - before) as u32).to_le_bytes());
+        if self.documents.len() >= BLOCK_BYTES {
+            self.close();
+        }
+    }
+
+    /// Closes the last block.
+    pub(crate) fn close(&mut self) {
+        if self.lengths.is_empty() {
+            return;
+        }
+        let count = (self.lengths.len() / 4) as u32;
+        self.lengths.append(&mut self.documents);
+        // Compressing memory to memory at a fixed level fails only without memory.
+        let block = zstd::bulk::compress(&self.lengths, LEVEL).unwrap_or_default();
+        self.lengths.clear();
+        self.blocks.push((block, count));
+    }
+}
+
+/// Writes the store.
+pub(crate) struct StoreWriter {
+    file: SealedWriter,
+    firsts: Vec<u8>,
+    starts: Vec<u8>,
+    documents: u64,
+}
+
+impl StoreWriter {
+    pub(crate) fn new(file: SealedWriter) -> Self {
+        StoreWriter { file, firsts: Vec::new(), starts: Vec::new(), documents: 0 }
+    }
+
+    /// Appends a chunk, which must be closed.
+    pub(crate) fn append(&mut self, chunk: &mut StoreChunk) -> Result<()> {
+        chunk.close();
+        for (block, count) in chunk.blocks.drain(..) {
+            self.append_block(&block, count)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a compressed block as it is.
+    pub(crate) fn append_block(&mut self, block: &[u8], count: u32) -> Result<()> {
+        self.firsts.extend((self.documents as u32).to_le_bytes());
+        self.starts.extend(self.file.len().to_le_bytes());
+        self.documents += u64::from(count);
+        self.file.write(block)
+    }
+
+    /// Ends the file and returns its seal.
+    pub(crate) fn finish(mut self) -> Result<u64> {
+        let blocks = self.firsts.len() as u64 / 4;
+        self.starts.extend(self.file.len().to_le_bytes());
+        self.file.write(&self.firsts)?;
+        self.file.write(&self.starts)?;
+        self.file.write(&self.documents.to_le_bytes())?;
+        self.file.write(&blocks.to_le_bytes())?;
+        self.file.finish()
+    }
+}
+
+/// A store on disk.
+pub struct Store {
+    file: SealedFile,
+    documents: u32,
+    blocks: u64,
+    data_len: u64,
+}
+
+impl Store {
+    /// Checks the layout; blocks are checked as they are read.
+    pub fn new(file: SealedFile) -> Result<Self> {
+        let len = file.len();
+        let mut tail = Cursor::new(file.bytes(len.saturating_sub(16), 16.min(len))?);
+        let (Some(documents), Some(blocks)) = (tail.u64(), tail.u64()) else {
+            return Err(file.corrupt("it has no room for its counts"));
+        };
+        if documents > MAX_DOCS || blocks > documents || (blocks == 0 && documents > 0) {
+            return Err(file.corrupt("its counts are malformed"));
+        }
+        let Some(data_len) = len.checked_sub(16 + 8 + 12 * blocks) else {
+            return Err(file.corrupt("it has no room for its tables"));
+        };
+        Ok(Store { file, documents: documents as u32, blocks, data_len })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &SealedFile {
+        &self.file
+    }
+
+    /// Number of documents.
+    pub fn count(&self) -> u32 {
+        self.documents
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// First document of a block; the number of documents for the block after the last.
+    pub(crate) fn first(&self, block: u64) -> Result<u32> {
+        if block == self.blocks {
+            return Ok(self.documents);
+        }
+        let mut first = [0; 4];
+        first.copy_from_slice(self.file.bytes(self.data_len + 4 * block, 4)?);
+        Ok(u32::from_le_bytes(first))
+    }
+
+    /// A block's compressed bytes.
+    pub(crate) fn raw_block(&self, block: u64) -> Result<&[u8]> {
+        let at = self.data_len + 4 * self.blocks + 8 * block;
+        let mut places = Cursor::new(self.file.bytes(at, 16)?);
+        let (start, end) = (places.u64().unwrap_or(0), places.u64().unwrap_or(0));
+        if start > end || end > self.data_len {
+            return Err(self.file.corrupt(format!("block {block} has no place")));
+        }
+        self.file.bytes(start, end - start)
+    }
+
+    /// All documents of a block.
+    pub fn block(&self, block: u64) -> Result<StoreBlock> {
+        let (first, next) = (self.first(block)?, self.first(block + 1)?);
+        let Some(count) = next.checked_sub(first).filter(|&n| n > 0) else {
+            return Err(self.file.corrupt(format!("block {block} has no documents")));
+        };
+        let io = |source| IndexError::Io { path: self.file.path().to_owned(), source };
+        let bad = |what: &str| self.file.corrupt(format!("block {block} {what}"));
+        let decoder = zstd::Decoder::new(self.raw_block(block)?).map_err(io)?;
+        let mut bytes = Vec::new();
+        decoder
+            .take(MAX_BLOCK_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|_| bad("does not decompress"))?;
+        if bytes.len() as u64 > MAX_BLOCK_BYTES {
+            return Err(bad("is too large"));
+        }
+        let table = 4 * count as usize;
+        let lengths = bytes.get(..table).ok_or_else(|| bad("is cut short"))?;
+        let mut starts = vec![table];
+        for &length in lengths.as_chunks::<4>().0 {
+            let end = starts[starts.len() - 1] + u32::from_le_bytes(length) as usize;
+            if end > bytes.len() {
+                return Err(bad("has documents that do not fit"));
+            }
+            starts.push(end);
+        }
+        if starts[starts.len() - 1] != bytes.len() {
+            return Err(bad("is longer than its documents"));
+        }
+        Ok(StoreBlock { first, starts, bytes })
+    }
+
+    /// The stored JSON of a document of the segment.
+    pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
+        let (mut low, mut high) = (0, self.blocks);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.first(middle)? <= doc { low = middle } else { high = middle }
+        }
+        let missing = || self.file.corrupt(format!("it has no document {doc}"));
+        if low == self.blocks {
+            return Err(missing());
+        }
+        self.block(low)?.get(doc).map(<[u8]>::to_vec).ok_or_else(missing)
+    }
+}
+
+/// The documents of one block, decompressed.
+pub struct StoreBlock {
+    first: u32,
+    starts: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl StoreBlock {
+    /// The JSON of a document, `None` if it is not in this block.
+    pub fn get(&self, doc: u32) -> Option<&[u8]> {
+        let i = doc.checked_sub(self.first)? as usize;
+        Some(&self.bytes[*self.starts.get(i)?..*self.starts.get(i + 1)?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::Kind;
+
+    #[test]
+    fn documents_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        for count in [0usize, 1, 1000] {
+            let path = dir.path().join("s");
+            let mut writer = StoreWriter::new(SealedWriter::create(&path, Kind::Store).unwrap());
+            let document = |i: usize| vec![b'a' + (i % 26) as u8; i * 7 % 900];
+            for part in (0..count).collect::<Vec<_>>().chunks(300) {
+                let mut chunk = StoreChunk::default();
+                part.iter().for_each(|&i| chunk.add(|out| out.extend(document(i))));
+                writer.append(&mut chunk).unwrap();
+            }
+            writer.finish().unwrap();
+            let store = Store::new(SealedFile::open(&path, Kind::Store).unwrap()).unwrap();
+            assert_eq!(store.count() as usize, count);
+            for i in 0..count {
+                assert_eq!(store.get(i as u32).unwrap(), document(i));
+            }
+            assert!(store.get(count as u32).is_err());
+        }
+    }
+}

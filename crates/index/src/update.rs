@@ -1,0 +1,134 @@
+//! Making an index and adding to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use warpseek_text::Reader;
+
+use crate::build::{BuildConfig, BuildReport, Progress, build_segment};
+use crate::delete::apply_deletes;
+use crate::directory::{WriteLock, holds_nothing_else, read_manifest};
+use crate::error::{IndexError, Result};
+use crate::manifest::{Content, Manifest};
+use crate::snapshot::Snapshot;
+
+/// Makes an index of `inputs` in `dir`. An index that is there already is replaced only with `overwrite`, and
+/// stands until the new one is complete.
+pub fn create(
+    dir: &Path,
+    inputs: &[PathBuf],
+    config: &BuildConfig,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<BuildReport> {
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    let existed = dir.exists();
+    if existed {
+        // Before the lock is taken, so that a refused directory stays as it is.
+        match read_manifest(dir) {
+            Err(IndexError::NotAnIndex { .. }) if !holds_nothing_else(dir)? => {
+                return Err(IndexError::NotEmpty { dir: dir.to_owned() });
+            }
+            Err(IndexError::NotAnIndex { .. }) => {}
+            _ if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
+            _ => {}
+        }
+    }
+    fs::create_dir_all(dir).map_err(IndexError::io(dir))?;
+    let lock = WriteLock::take(dir)?;
+    let result = create_locked(&lock, reader, config, overwrite, progress);
+    if result.is_err() {
+        // What stood before stands; what was begun goes.
+        let before = read_manifest(dir).ok();
+        lock.clean(before.as_ref());
+        if !existed {
+            let _ = fs::remove_file(dir.join("lock"));
+            let _ = fs::remove_dir(dir);
+        }
+    }
+    result
+}
+
+fn create_locked(
+    lock: &WriteLock,
+    reader: Reader,
+    config: &BuildConfig,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<BuildReport> {
+    let dir = lock.dir();
+    let before = match read_manifest(dir) {
+        Ok(_) if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
+        Ok(manifest) => Some(manifest),
+        // A damaged index may be overwritten too.
+        Err(_) => None,
+    };
+    let mut manifest = Manifest {
+        generation: before.as_ref().map_or(1, |m| m.generation + 1),
+        next_segment: before.as_ref().map_or(1, |m| m.next_segment),
+        content: Content::Text,
+        vector_scale: config.reader.vector_scale,
+        analyzer: config.analyzer,
+        analyzer_version: config.analyzer.version(),
+        codec: config.codec,
+        store: config.store,
+        segments: Vec::new(),
+    };
+    let built = build_segment(lock, &manifest, reader, config, None, progress)?;
+    manifest.content = built.content.unwrap_or(Content::Text);
+    manifest.segments.extend(built.entry);
+    manifest.next_segment += 1;
+    progress.check()?;
+    lock.commit(&manifest)?;
+    Ok(built.report)
+}
+
+/// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
+/// Analyzer, codec, store and vector scale are the index's, whatever `config` says.
+pub fn add(
+    dir: &Path,
+    inputs: &[PathBuf],
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<BuildReport> {
+    read_manifest(dir)?;
+    let lock = WriteLock::take(dir)?;
+    let old = Snapshot::open_locked(&lock)?;
+    let result = add_locked(&lock, &old, inputs, config, progress);
+    if result.is_err() {
+        lock.clean(Some(old.manifest()));
+    }
+    result
+}
+
+fn add_locked(
+    lock: &WriteLock,
+    old: &Snapshot,
+    inputs: &[PathBuf],
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<BuildReport> {
+    let mut manifest = old.manifest().clone();
+    let mut config = config.clone();
+    config.analyzer = manifest.analyzer;
+    config.codec = manifest.codec;
+    config.store = manifest.store;
+    config.reader.vector_scale = manifest.vector_scale;
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    // An index without documents takes whatever content comes first.
+    let known = (!manifest.segments.is_empty()).then_some(old);
+    let mut built = build_segment(lock, &manifest, reader, &config, known, progress)?;
+    manifest.generation += 1;
+    manifest.next_segment += 1;
+    if known.is_none() {
+        manifest.content = built.content.unwrap_or(manifest.content);
+    }
+    apply_deletes(lock, old, &mut manifest, &built.replaced, config.threads, progress)?;
+    built.report.replaced = built.replaced.len() as u64;
+    manifest.segments.extend(built.entry);
+    progress.check()?;
+    if built.report.documents > 0 {
+        lock.commit(&manifest)?;
+    }
+    Ok(built.report)
+}

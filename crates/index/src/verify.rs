@@ -1,0 +1,267 @@
+//! Checking all of an index: every checksum, order, bound and count.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use warpseek_core::cosine;
+use warpseek_core::limits::BLOCK;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::build::Progress;
+use crate::container::{Kind, SealedFile};
+use crate::dictionary::TermInfo;
+use crate::error::{IndexError, Result};
+use crate::manifest::{deletes_name, segment_file_name};
+use crate::segment::Segment;
+use crate::snapshot::Snapshot;
+
+/// Most problems listed.
+const MOST: usize = 100;
+
+/// Something broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// What was checked, and what is broken.
+#[derive(Clone, Debug, Default)]
+pub struct Verification {
+    /// Files whose checksums were checked.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Live documents.
+    pub documents: u64,
+    /// Lists checked.
+    pub lists: u64,
+    /// Postings checked.
+    pub postings: u64,
+    /// What is broken; the first hundred.
+    pub problems: Vec<Problem>,
+}
+
+impl Verification {
+    fn note(&mut self, error: IndexError) -> Result<()> {
+        let (file, what) = match error {
+            IndexError::Corrupt { path, what } => (path, what),
+            IndexError::Io { path, source } => (path, source.to_string()),
+            other => return Err(other),
+        };
+        if self.problems.len() < MOST {
+            self.problems.push(Problem { file, what });
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, result: Result<()>) -> Result<()> {
+        result.or_else(|error| self.note(error))
+    }
+}
+
+/// Checks the index in `dir`. Broken things are listed in the result; an error means that checking itself failed, or that there is no index.
+pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
+    let mut found = Verification::default();
+    let snapshot = match Snapshot::open(dir) {
+        Ok(snapshot) => snapshot,
+        Err(error @ IndexError::NotAnIndex { .. }) => return Err(error),
+        Err(error) => {
+            found.note(error)?;
+            check_files_alone(dir, &mut found)?;
+            return Ok(found);
+        }
+    };
+    found.documents = snapshot.statistics().documents;
+    let mut seen = HashMap::new();
+    for segment in snapshot.segments() {
+        progress.add_terms_total(u64::from(segment.dictionary().terms()));
+    }
+    for segment in snapshot.segments() {
+        let files = [
+            Some(segment.dictionary().file()),
+            Some(segment.postings_file()),
+            Some(segment.documents().file()),
+            Some(segment.ids().file()),
+            segment.store().map(|s| s.file()),
+        ];
+        let mut sound = true;
+        for file in files.into_iter().flatten() {
+            found.files += 1;
+            found.bytes += file.file_len();
+            let result = file.all().map(|_| ());
+            sound &= result.is_ok();
+            found.check(result)?;
+        }
+        if !sound {
+            continue;
+        }
+        let result = check_documents(segment);
+        found.check(result)?;
+        let result = check_ids(segment, &mut seen);
+        found.check(result)?;
+        let result = check_store(segment, progress);
+        found.check(result)?;
+        let result = check_lists(segment, &mut found, progress);
+        found.check(result)?;
+    }
+    Ok(found)
+}
+
+/// The index does not open: check at least that each file it names is whole.
+fn check_files_alone(dir: &Path, found: &mut Verification) -> Result<()> {
+    let Ok(manifest) = crate::directory::read_manifest(dir) else { return Ok(()) };
+    for entry in &manifest.segments {
+        let own = Kind::SEGMENT.into_iter().filter(|kind| entry.files.contains_key(kind.name()));
+        let mut files: Vec<_> =
+            own.map(|kind| (segment_file_name(entry.number, kind), kind)).collect();
+        if let Some(deletes) = &entry.deletes {
+            files.push((deletes_name(entry.number, deletes.generation), Kind::Deletes));
+        }
+        for (name, kind) in files {
+            let result =
+                SealedFile::open(&dir.join(name), kind).and_then(|file| file.all().map(|_| ()));
+            found.files += 1;
+            if let Err(error) = result
+                && !found.problems.iter().any(|p| error.to_string().contains(&p.what))
+            {
+                found.note(error)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_documents(segment: &Segment) -> Result<()> {
+    let documents = segment.documents();
+    let (lengths, norms, statics) =
+        (documents.lengths()?, documents.norms()?, documents.statics()?);
+    let mut tokens = 0;
+    for doc in 0..documents.count() {
+        tokens += u64::from(lengths.get(doc));
+        let norm = norms.get(doc);
+        let sane = norm.is_finite() && norm >= 0.0 && (norm > 0.0) == (lengths.get(doc) > 0);
+        let fixed = statics.map_or(0.0, |s| s.get(doc));
+        if !sane || !fixed.is_finite() || fixed < 0.0 {
+            let what = format!("length, norm or static score of document {doc} is malformed");
+            return Err(documents.file().corrupt(what));
+        }
+    }
+    if tokens != documents.tokens() {
+        return Err(documents.file().corrupt("its lengths do not add up to its tokens"));
+    }
+    Ok(())
+}
+
+fn check_ids(segment: &Segment, seen: &mut HashMap<u128, u64>) -> Result<()> {
+    let ids = segment.ids();
+    ids.verify_order()?;
+    for doc in 0..ids.count() {
+        let id = ids.get(doc)?;
+        let hash = xxh3_128(id.as_bytes());
+        if !segment.is_deleted(doc) && seen.insert(hash, segment.number()).is_some() {
+            return Err(ids.file().corrupt(format!("id `{id}` belongs to two live documents")));
+        }
+    }
+    Ok(())
+}
+
+fn check_store(segment: &Segment, progress: &Progress) -> Result<()> {
+    let Some(store) = segment.store() else { return Ok(()) };
+    for block in 0..store.blocks() {
+        progress.check()?;
+        store.block(block)?;
+    }
+    Ok(())
+}
+
+fn check_lists(segment: &Segment, found: &mut Verification, progress: &Progress) -> Result<()> {
+    let dictionary = segment.dictionary();
+    let (mut terms, mut last) = (dictionary.iter(), Vec::new());
+    let (mut lists, mut postings) = (0, 0);
+    let mut checker = ListChecker::new(segment)?;
+    while let Some(info) = terms.next_term()? {
+        progress.check()?;
+        if lists > 0 && terms.term() <= &last[..] {
+            let what = format!("term {} is out of order", info.ordinal);
+            return Err(dictionary.file().corrupt(what));
+        }
+        last.clear();
+        last.extend_from_slice(terms.term());
+        checker.check(&info)?;
+        lists += 1;
+        postings += u64::from(info.df);
+        progress.add_terms_written(1);
+    }
+    found.lists += lists;
+    found.postings += postings;
+    if postings != dictionary.postings() {
+        return Err(dictionary.file().corrupt("its lists do not add up to its postings"));
+    }
+    checker.finish()
+}
+
+/// Checks lists, and adds up what they say of each document.
+struct ListChecker<'a> {
+    segment: &'a Segment,
+    lengths: Vec<u64>,
+    squares: Vec<u64>,
+}
+
+impl<'a> ListChecker<'a> {
+    fn new(segment: &'a Segment) -> Result<Self> {
+        let n = segment.documents().count() as usize;
+        Ok(ListChecker { segment, lengths: vec![0; n], squares: vec![0; n] })
+    }
+
+    fn check(&mut self, info: &TermInfo) -> Result<()> {
+        let segment = self.segment;
+        let bad = |what: String| segment.bad_list(info, what);
+        let list = segment.list(info)?;
+        let (lengths, norms) = (segment.documents().lengths()?, segment.documents().norms()?);
+        let mut block_bounds = list.block_bounds();
+        let (mut docs, mut freqs, mut deleted) = ([0; BLOCK], [0; BLOCK], 0);
+        for block in 0..list.blocks() {
+            let n = list
+                .decode_docs(block, &mut docs)
+                .and_then(|_| list.decode_freqs(block, &mut freqs))
+                .map_err(|what| bad(what.to_string()))?;
+            let bounds = block_bounds.next().transpose().map_err(|what| bad(what.to_string()))?;
+            for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
+                let (length, norm) = (lengths.get(doc), norms.get(doc));
+                let within = bounds.as_ref().is_none_or(|b| b.covers(freq, length, norm))
+                    && list.bounds().is_none_or(|b| b.covers(freq, length, norm));
+                if !within {
+                    return Err(bad(format!("document {doc} exceeds the bounds of block {block}")));
+                }
+                deleted += u32::from(segment.is_deleted(doc));
+                self.lengths[doc as usize] += u64::from(freq);
+                let squares = &mut self.squares[doc as usize];
+                *squares = squares.saturating_add(cosine::square(freq));
+            }
+        }
+        if deleted != segment.deletes().map_or(0, |d| d.of_term(info.ordinal)) {
+            return Err(bad(format!(
+                "{deleted} of its documents are deleted, which is not what the file of deletions says"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Lengths and norms must be those of the postings.
+    fn finish(self) -> Result<()> {
+        let documents = self.segment.documents();
+        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
+        for doc in 0..documents.count() {
+            let i = doc as usize;
+            let length = u32::try_from(self.lengths[i]).unwrap_or(u32::MAX);
+            if length != lengths.get(doc) || cosine::norm(self.squares[i]) != norms.get(doc) {
+                let what = format!("length or norm of document {doc} is not that of its postings");
+                return Err(documents.file().corrupt(what));
+            }
+        }
+        Ok(())
+    }
+}

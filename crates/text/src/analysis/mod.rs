@@ -1,0 +1,119 @@
+//! From text to index terms, the same for documents and for queries.
+//!
+//! Two steps: segmentation into lower-cased words, which sees the text ([`Analyzer::for_each_word`]),
+//! and the map from word to term, which is a pure function of the word ([`Analyzer::term`]).
+
+mod ascii;
+mod english;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use crate::TextError;
+
+/// The longest term in bytes. Longer words are encoded data, not words, and are not indexed.
+pub const MAX_TERM_BYTES: usize = 255;
+
+/// How text becomes terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Analyzer {
+    /// Unicode words, lower case, without English stop words, Snowball English stems.
+    English,
+    /// Unicode words, lower case.
+    Plain,
+    /// Whatever stands between white space, unchanged.
+    Raw,
+}
+
+/// The buffer for lower-cased words, kept between calls so that words need no allocation.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    lower: String,
+}
+
+impl Analyzer {
+    /// The names that [`FromStr`] takes and [`fmt::Display`] writes.
+    pub const NAMES: &'static [&'static str] = &["english", "plain", "raw"];
+
+    const ALL: [Self; 3] = [Self::English, Self::Plain, Self::Raw];
+
+    /// Changes whenever the analyzer gives other terms for some text, so that an index can tell
+    /// whether queries are analyzed as its documents were.
+    pub fn version(self) -> u32 {
+        1
+    }
+
+    /// Calls `f` with each word of `text`, lower-cased (but see [`Raw`](Self::Raw)), and its byte
+    /// range in `text`, from left to right, before stop words and stemming.
+    ///
+    /// Words are the word-like segments of UAX #29 between one ASCII white space and the next.
+    /// Lower-casing is character by character, so a word does not depend on its surroundings.
+    pub fn for_each_word(
+        self,
+        scratch: &mut Scratch,
+        text: &str,
+        mut f: impl FnMut(&str, Range<usize>),
+    ) {
+        match self {
+            Self::English | Self::Plain => segment::for_each_word(&mut scratch.lower, text, f),
+            Self::Raw => {
+                let mut at = 0;
+                // The pieces and the white space between them tile the text.
+                for piece in text.split(char::is_whitespace) {
+                    if !piece.is_empty() {
+                        f(piece, at..at + piece.len());
+                    }
+                    at += piece.len();
+                    at += text[at..].chars().next().map_or(0, char::len_utf8);
+                }
+            }
+        }
+    }
+
+    /// The index term of one word as [`for_each_word`](Self::for_each_word) gives it; `None` for a
+    /// stop word and for a word over [`MAX_TERM_BYTES`]. A pure function of the word, to be cached;
+    /// never empty.
+    pub fn term(self, word: &str) -> Option<Cow<'_, str>> {
+        if word.is_empty() || word.len() > MAX_TERM_BYTES {
+            return None;
+        }
+        match self {
+            Self::English => english::term(word),
+            Self::Plain | Self::Raw => Some(Cow::Borrowed(word)),
+        }
+    }
+
+    /// The terms of `text` in order, with repetitions: what queries use.
+    pub fn terms(self, text: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        self.for_each_word(&mut Scratch::default(), text, |word, _| {
+            terms.extend(self.term(word).map(Cow::into_owned));
+        });
+        terms
+    }
+}
+
+impl FromStr for Analyzer {
+    type Err = TextError;
+
+    fn from_str(name: &str) -> Result<Self, TextError> {
+        let at = Self::NAMES.iter().position(|known| *known == name);
+        at.map(|at| Self::ALL[at])
+            .ok_or_else(|| TextError::UnknownAnalyzer { name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Analyzer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::English => "english",
+            Self::Plain => "plain",
+            Self::Raw => "raw",
+        })
+    }
+}

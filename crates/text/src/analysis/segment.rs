@@ -1,0 +1,66 @@
+//! Unicode words (UAX #29), with a fast path for ASCII.
+//!
+//! No word spans ASCII white space, so the text is cut there. Stretches of ASCII go to the table-driven
+//! scanner of `ascii`; a chunk with any other character goes to `unicode_segmentation`. The one place
+//! where cutting first shows is a combining mark right after white space: UAX #29 attaches it to the
+//! white space, here it stands by itself, so that no word contains white space.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::ascii;
+
+/// The stretch of text handled at a time, so that its lower-cased copy stays in the first-level cache.
+const WINDOW: usize = 8 << 10;
+
+/// Calls `f` with each lower-cased word of `text` and its range.
+pub(super) fn for_each_word(lower: &mut String, text: &str, mut f: impl FnMut(&str, Range<usize>)) {
+    let bytes = text.as_bytes();
+    let (mut at, mut window) = (0, 0);
+    while at < text.len() {
+        if at >= window {
+            window = next_blank(bytes, at.saturating_add(WINDOW));
+        }
+        let Some(offset) = first_non_ascii(&bytes[at..window]) else {
+            ascii::for_each_word(lower, &text[at..window], at, &mut f);
+            at = window;
+            continue;
+        };
+        let other = at + offset;
+        let blank = bytes[at..other].iter().rposition(|&byte| is_blank(byte));
+        let chunk = blank.map_or(at, |blank| at + blank + 1);
+        ascii::for_each_word(lower, &text[at..chunk], at, &mut f);
+        at = next_blank(bytes, other);
+        mixed(lower, &text[chunk..at], chunk, &mut f);
+    }
+}
+
+/// A chunk with characters beyond ASCII.
+fn mixed(lower: &mut String, chunk: &str, base: usize, f: &mut impl FnMut(&str, Range<usize>)) {
+    for (at, word) in chunk.unicode_word_indices() {
+        lower.clear();
+        lower.extend(word.chars().flat_map(char::to_lowercase));
+        f(lower, base + at..base + at + word.len());
+    }
+}
+
+/// The position of the first ASCII white space from `from` on, or the end.
+fn next_blank(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    rest.iter().position(|&byte| is_blank(byte)).map_or(bytes.len(), |offset| from + offset)
+}
+
+/// Where the first byte of a character beyond ASCII stands. By blocks, because the check of a whole
+/// block compiles to vector instructions.
+fn first_non_ascii(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    let block = bytes.chunks(BLOCK).position(|block| !block.is_ascii())?;
+    let start = block * BLOCK;
+    bytes[start..].iter().position(|byte| !byte.is_ascii()).map(|offset| start + offset)
+}
+
+/// Tab, line feed, vertical tab, form feed, carriage return and blank: all break words.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}

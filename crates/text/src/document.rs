@@ -1,0 +1,107 @@
+//! A document as the indexer sees it.
+
+use std::borrow::Cow;
+
+use crate::RecordErrorKind;
+
+/// The longest id, in bytes: ids are kept in full and shown in every result.
+pub const MAX_ID_BYTES: usize = 1024;
+
+/// One parsed record, borrowing from its batch where it can.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document<'a> {
+    /// The user's name for the document: 1 to [`MAX_ID_BYTES`] bytes. Uniqueness is the index's concern.
+    pub id: Cow<'a, str>,
+    /// The title, empty where there is none.
+    pub title: Cow<'a, str>,
+    /// The text, empty where there is none.
+    pub text: Cow<'a, str>,
+    /// Learned sparse weights as `round(weight * vector_scale)`, sorted by token, each token once,
+    /// without weights that round to zero. `None` where the record has no vector.
+    pub vector: Option<Vec<(Cow<'a, str>, u32)>>,
+    /// A score that does not depend on the query: finite, zero or more.
+    pub static_score: Option<f32>,
+    /// The JSON line the document was read from, so that fields this crate ignores are kept.
+    source: Option<&'a str>,
+}
+
+impl<'a> Document<'a> {
+    /// A document without vector and static score, for formats other than JSONL and for tests.
+    pub fn new(
+        id: impl Into<Cow<'a, str>>,
+        title: impl Into<Cow<'a, str>>,
+        text: impl Into<Cow<'a, str>>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            title: title.into(),
+            text: text.into(),
+            vector: None,
+            static_score: None,
+            source: None,
+        }
+    }
+
+    pub(crate) fn with_source(self, line: &'a str) -> Self {
+        Self { source: Some(line), ..self }
+    }
+
+    /// Refuses ids the index cannot keep.
+    pub(crate) fn checked(self) -> Result<Self, RecordErrorKind> {
+        match self.id.len() {
+            0 => Err(RecordErrorKind::EmptyId),
+            len if len > MAX_ID_BYTES => Err(RecordErrorKind::IdTooLong { len }),
+            _ => Ok(self),
+        }
+    }
+
+    /// Appends what the document store keeps: the original line for JSONL, so that all its fields
+    /// survive, otherwise an object of `id`, `title` (unless empty) and `text`. No newline.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        if let Some(line) = self.source {
+            out.extend_from_slice(line.as_bytes());
+            return;
+        }
+        out.extend_from_slice(b"{\"id\":");
+        write_string(out, &self.id);
+        if !self.title.is_empty() {
+            out.extend_from_slice(b",\"title\":");
+            write_string(out, &self.title);
+        }
+        out.extend_from_slice(b",\"text\":");
+        write_string(out, &self.text);
+        out.push(b'}');
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    // A string has a JSON form and a vector takes all bytes, so neither half of this can fail.
+    let written = serde_json::to_writer(out, text);
+    debug_assert!(written.is_ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_of_a_document_without_a_line() {
+        let mut out = Vec::new();
+        Document::new("a\"b", "", "x\ny").write_json(&mut out);
+        assert_eq!(out, br#"{"id":"a\"b","text":"x\ny"}"#);
+        out.clear();
+        Document::new("1", "T", "").write_json(&mut out);
+        assert_eq!(out, br#"{"id":"1","title":"T","text":""}"#);
+    }
+
+    #[test]
+    fn ids_are_bounded() {
+        assert_eq!(Document::new("", "", "").checked(), Err(RecordErrorKind::EmptyId));
+        let longest = "x".repeat(MAX_ID_BYTES);
+        assert!(Document::new(longest.clone(), "", "").checked().is_ok());
+        assert_eq!(
+            Document::new(longest + "x", "", "").checked(),
+            Err(RecordErrorKind::IdTooLong { len: MAX_ID_BYTES + 1 })
+        );
+    }
+}

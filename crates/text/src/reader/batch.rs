@@ -1,0 +1,132 @@
+//! Records as cut from the stream, not yet parsed.
+
+use std::sync::Arc;
+
+use super::config::ReaderConfig;
+use super::format::Format;
+use super::input::Input;
+use super::source::Source;
+use super::{jsonl, trec, tree, tsv, words};
+use crate::{Document, Place, RecordError, RecordErrorKind};
+
+/// A run of unparsed records that owns its bytes, so that it can go to another thread. A batch may
+/// span files.
+#[derive(Debug)]
+pub struct RawBatch {
+    pub(super) bytes: Vec<u8>,
+    records: Vec<RawRecord>,
+    sources: Vec<Arc<Source>>,
+    config: Arc<ReaderConfig>,
+}
+
+#[derive(Debug)]
+struct RawRecord {
+    start: usize,
+    end: usize,
+    /// Index into the batch's sources.
+    source: usize,
+    /// 1-based; `None` where the record is the file.
+    line: Option<u64>,
+    /// Records before this one in its file.
+    ordinal: u64,
+    /// Set where the cutting itself found the record to be bad.
+    fault: Option<RecordErrorKind>,
+}
+
+/// What a format's parser gets.
+pub(super) struct Record<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) source: &'a Source,
+    pub(super) ordinal: u64,
+    pub(super) config: &'a ReaderConfig,
+}
+
+impl<'a> Record<'a> {
+    /// The record as text.
+    pub(super) fn utf8(&self) -> Result<&'a str, RecordErrorKind> {
+        std::str::from_utf8(self.bytes)
+            .map_err(|error| RecordErrorKind::InvalidUtf8 { offset: error.valid_up_to() })
+    }
+}
+
+impl RawBatch {
+    pub(super) fn new(config: Arc<ReaderConfig>) -> Self {
+        let (bytes, records, sources) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bytes, records, sources, config }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= self.config.batch_bytes
+            || self.records.len() >= self.config.batch_records
+    }
+
+    /// Adds `bytes[start..end]` as a record of `input`.
+    pub(super) fn push(&mut self, input: &mut Input, start: usize, end: usize, line: Option<u64>) {
+        self.push_record(input, start, end, line, None);
+    }
+
+    /// Adds a record that is known to be bad.
+    pub(super) fn push_fault(&mut self, input: &mut Input, line: u64, fault: RecordErrorKind) {
+        let at = self.bytes.len();
+        self.push_record(input, at, at, Some(line), Some(fault));
+    }
+
+    fn push_record(
+        &mut self,
+        input: &mut Input,
+        start: usize,
+        end: usize,
+        line: Option<u64>,
+        fault: Option<RecordErrorKind>,
+    ) {
+        if self.sources.last().is_none_or(|last| !Arc::ptr_eq(last, &input.source)) {
+            self.sources.push(Arc::clone(&input.source));
+        }
+        let source = self.sources.len() - 1;
+        self.records.push(RawRecord { start, end, source, line, ordinal: input.records, fault });
+        input.records += 1;
+    }
+
+    /// How many records the batch holds, good and bad.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are no records; a batch from a reader always has some.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Parses record `i`, which must be below [`len`](Self::len).
+    pub fn record(&self, i: usize) -> Result<Document<'_>, RecordError> {
+        let raw = &self.records[i];
+        let parsed = match &raw.fault {
+            Some(fault) => Err(fault.clone()),
+            None => self.parse(raw),
+        };
+        parsed.map_err(|kind| RecordError { place: self.place(i), kind })
+    }
+
+    fn parse(&self, raw: &RawRecord) -> Result<Document<'_>, RecordErrorKind> {
+        let record = Record {
+            bytes: &self.bytes[raw.start..raw.end],
+            source: &self.sources[raw.source],
+            ordinal: raw.ordinal,
+            config: &self.config,
+        };
+        let document = match record.source.format {
+            Format::Jsonl => jsonl::parse(&record),
+            Format::Tsv => tsv::parse(&record),
+            Format::Trec => trec::parse(&record),
+            Format::Tree => tree::parse(&record),
+            Format::Words => words::parse(&record),
+        };
+        document.and_then(Document::checked)
+    }
+
+    /// The file and first line of record `i`, which must be below [`len`](Self::len).
+    pub fn place(&self, i: usize) -> Place {
+        let raw = &self.records[i];
+        self.sources[raw.source].place(raw.line)
+    }
+}

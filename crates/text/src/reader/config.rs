@@ -1,0 +1,56 @@
+//! The reader's settings.
+
+use super::format::Format;
+use crate::TextError;
+
+/// Settings of a [`Reader`](super::Reader).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReaderConfig {
+    /// The format of every input. Default `None`: each name tells its own, a directory is a
+    /// [`Format::Tree`], standard input is [`Format::Jsonl`].
+    pub format: Option<Format>,
+    /// The numeric JSONL field that holds the static score. Default `None`: no static scores.
+    /// Other formats have no fields and ignore it.
+    pub static_field: Option<String>,
+    /// What vector weights are multiplied by before they are rounded to integers. Default 256; more
+    /// keeps more of each weight and costs bits in the index.
+    pub vector_scale: u32,
+    /// The longest record in bytes, after decompression. Default 256 MiB; it bounds what a broken or
+    /// hostile input can make the reader hold.
+    pub max_record: usize,
+    /// A batch ends once it holds this many bytes. Default 1 MiB; more means fewer hand-overs between
+    /// threads, less means a smoother load. A batch always holds at least one record.
+    pub batch_bytes: usize,
+    /// A batch ends once it holds this many records. Default 1024.
+    pub batch_records: usize,
+}
+
+impl Default for ReaderConfig {
+    fn default() -> Self {
+        Self {
+            format: None,
+            static_field: None,
+            vector_scale: 256,
+            max_record: 256 << 20,
+            batch_bytes: 1 << 20,
+            batch_records: 1024,
+        }
+    }
+}
+
+impl ReaderConfig {
+    /// Refuses values that would silently give documents without scores or vectors.
+    pub(super) fn check(&self) -> Result<(), TextError> {
+        if self.vector_scale == 0 {
+            let reason = "zero would drop every weight".to_owned();
+            return Err(TextError::BadConfig { field: "vector_scale", reason });
+        }
+        match self.static_field.as_deref() {
+            Some(name @ ("id" | "_id" | "title" | "text" | "vector")) => {
+                let reason = format!("\"{name}\" has another meaning and cannot be a score");
+                Err(TextError::BadConfig { field: "static_field", reason })
+            }
+            _ => Ok(()),
+        }
+    }
+}

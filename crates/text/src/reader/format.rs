@@ -1,0 +1,110 @@
+//! The input formats and how a name tells them.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::TextError;
+
+/// How an input is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One JSON object a line.
+    Jsonl,
+    /// `id<TAB>text` or `id<TAB>title<TAB>text` a line.
+    Tsv,
+    /// `<DOC>` records as TREC collections have them.
+    Trec,
+    /// One document a file.
+    Tree,
+    /// One word a line, a blank line between documents.
+    Words,
+}
+
+impl Format {
+    /// The names that [`FromStr`] takes and [`fmt::Display`] writes.
+    pub const NAMES: &'static [&'static str] = &["jsonl", "tsv", "trec", "tree", "words"];
+
+    const ALL: [Self; 5] = [Self::Jsonl, Self::Tsv, Self::Trec, Self::Tree, Self::Words];
+
+    /// The format a file's name tells, ignoring a compression suffix.
+    pub(crate) fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let (_, extension) = without_compression(&name).rsplit_once('.')?;
+        match extension {
+            "jsonl" | "ndjson" | "json" => Some(Self::Jsonl),
+            "tsv" => Some(Self::Tsv),
+            "trec" | "sgml" | "sgm" => Some(Self::Trec),
+            "txt" | "md" => Some(Self::Tree),
+            "words" => Some(Self::Words),
+            _ => None,
+        }
+    }
+}
+
+/// A file name less its `.gz` or `.zst`.
+pub(crate) fn without_compression(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, suffix))
+            if !stem.is_empty()
+                && (suffix.eq_ignore_ascii_case("gz") || suffix.eq_ignore_ascii_case("zst")) =>
+        {
+            stem
+        }
+        _ => name,
+    }
+}
+
+impl FromStr for Format {
+    type Err = TextError;
+
+    fn from_str(name: &str) -> Result<Self, TextError> {
+        let at = Self::NAMES.iter().position(|known| *known == name);
+        at.map(|at| Self::ALL[at])
+            .ok_or_else(|| TextError::UnknownFormatName { name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Jsonl => "jsonl",
+            Self::Tsv => "tsv",
+            Self::Trec => "trec",
+            Self::Tree => "tree",
+            Self::Words => "words",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+        }
+        let error = "xml".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(error, "no format named \"xml\"; the formats are jsonl, tsv, trec, tree, words");
+    }
+
+    #[test]
+    fn a_name_tells_the_format() {
+        for (name, format) in [
+            ("a.jsonl", Some(Format::Jsonl)),
+            ("a.b/c.NDJSON.gz", Some(Format::Jsonl)),
+            ("c.json.zst", Some(Format::Jsonl)),
+            ("c.tsv", Some(Format::Tsv)),
+            ("c.sgm", Some(Format::Trec)),
+            ("c.words.gz", Some(Format::Words)),
+            ("README.md", Some(Format::Tree)),
+            ("c.csv", None),
+            ("plain", None),
+            (".gz", None),
+        ] {
+            assert_eq!(Format::of_name(Path::new(name)), format, "{name}");
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! JSON lines: one object a line.
+//!
+//! `id` is a string or an integer (BEIR's `_id` where there is no `id`), `title` and `text` are
+//! strings, `vector` maps tokens to weights, and the field named by the configuration is the static
+//! score. All other fields are skipped; they survive in the raw line.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::batch::{RawBatch, Record};
+use super::input::{Input, without_terminator};
+use crate::{Document, MAX_TERM_BYTES, RecordErrorKind, TextError};
+
+/// Takes the next line that is not blank.
+pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
+    let start = batch.bytes.len();
+    loop {
+        let first = input.line + 1;
+        if !input.read_line(&mut batch.bytes, 0, first)? {
+            return Ok(false);
+        }
+        let line = without_terminator(&batch.bytes[start..]);
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            let end = start + line.len();
+            batch.push(input, start, end, Some(first));
+            return Ok(true);
+        }
+        batch.bytes.truncate(start);
+    }
+}
+
+/// Parses one line.
+pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordErrorKind> {
+    let line = record.utf8()?;
+    let static_field = record.config.static_field.as_deref();
+    let mut bad_field = None;
+    let seed = ObjectSeed { static_field, bad_field: &mut bad_field };
+    let mut json = serde_json::Deserializer::from_str(line);
+    let parsed = seed.deserialize(&mut json).and_then(|fields| json.end().map(|()| fields));
+    let fields = parsed.map_err(|error| explain(&error, bad_field, static_field))?;
+
+    let id = fields.id.or(fields.beir_id).ok_or(RecordErrorKind::MissingId)?;
+    let mut document =
+        Document::new(id, fields.title.unwrap_or_default(), fields.text.unwrap_or_default())
+            .with_source(line);
+    document.static_score =
+        fields.static_score.map(|score| static_score(score, static_field)).transpose()?;
+    document.vector =
+        fields.vector.map(|weights| quantize(weights, record.config.vector_scale)).transpose()?;
+    Ok(document)
+}
+
+/// A static score in the index's precision.
+fn static_score(score: f64, field: Option<&str>) -> Result<f32, RecordErrorKind> {
+    let narrow = score as f32;
+    if narrow.is_finite() && score >= 0.0 {
+        // Adding zero turns a negative zero, which would sort apart, into zero.
+        return Ok(narrow + 0.0);
+    }
+    let field = field.unwrap_or_default().to_owned();
+    Err(RecordErrorKind::BadStaticScore { field, reason: format!("found {score}") })
+}
+
+/// Weights as integers, sorted so that a token given twice stands beside itself.
+fn quantize(
+    mut weights: Vec<(Cow<'_, str>, f64)>,
+    scale: u32,
+) -> Result<Vec<(Cow<'_, str>, u32)>, RecordErrorKind> {
+    let bad = |reason| Err(RecordErrorKind::BadVector { reason });
+    weights.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    if let Some(pair) = weights.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return bad(format!("token {:?} stands twice", pair[0].0));
+    }
+    let mut quantized = Vec::with_capacity(weights.len());
+    for (token, weight) in weights {
+        if token.is_empty() || token.len() > MAX_TERM_BYTES {
+            let len = token.len();
+            return bad(format!("a token of {len} bytes, allowed are 1 to {MAX_TERM_BYTES}"));
+        }
+        let scaled = (weight * f64::from(scale)).round();
+        if weight < 0.0 || scaled > f64::from(u32::MAX) {
+            return bad(format!("token {token:?} has weight {weight}"));
+        }
+        if scaled > 0.0 {
+            quantized.push((token, scaled as u32));
+        }
+    }
+    Ok(quantized)
+}
+
+/// Tells a field of the wrong type from a line that is not JSON.
+fn explain(
+    error: &serde_json::Error,
+    bad_field: Option<&'static str>,
+    static_field: Option<&str>,
+) -> RecordErrorKind {
+    let full = error.to_string();
+    // The parser adds its position; the line is always 1 there, so only the column says something.
+    let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
+    match bad_field {
+        Some(field) if error.is_data() => {
+            let reason = reason.to_owned();
+            match field {
+                "vector" => RecordErrorKind::BadVector { reason },
+                STATIC => {
+                    let field = static_field.unwrap_or_default().to_owned();
+                    RecordErrorKind::BadStaticScore { field, reason }
+                }
+                _ => RecordErrorKind::BadField { field: field.to_owned(), reason },
+            }
+        }
+        _ => RecordErrorKind::Json(format!("{reason} at column {}", error.column())),
+    }
+}
+
+/// Stands for the static score's field, whose name is not known here; no JSON key compares to it.
+const STATIC: &str = "static score";
+
+#[derive(Default)]
+struct Fields<'a> {
+    id: Option<Cow<'a, str>>,
+    beir_id: Option<Cow<'a, str>>,
+    title: Option<Cow<'a, str>>,
+    text: Option<Cow<'a, str>>,
+    vector: Option<Vec<(Cow<'a, str>, f64)>>,
+    static_score: Option<f64>,
+}
+
+/// The object as a whole. `bad_field` is left at the field whose value was refused.
+struct ObjectSeed<'s> {
+    static_field: Option<&'s str>,
+    bad_field: &'s mut Option<&'static str>,
+}
+
+impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
+    type Value = Fields<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Fields<'de>, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ObjectSeed<'_> {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Fields::default();
+        while let Some(key) = map.next_key_seed(Key)? {
+            // Set before the value is read and cleared after, so that it survives only a failure.
+            let bad_field = &mut *self.bad_field;
+            match key.as_ref() {
+                "id" => {
+                    *bad_field = Some("id");
+                    fields.id = map.next_value_seed(Id)?;
+                }
+                "_id" => {
+                    *bad_field = Some("_id");
+                    fields.beir_id = map.next_value_seed(Id)?;
+                }
+                "title" => {
+                    *bad_field = Some("title");
+                    fields.title = map.next_value_seed(Text)?;
+                }
+                "text" => {
+                    *bad_field = Some("text");
+                    fields.text = map.next_value_seed(Text)?;
+                }
+                "vector" => {
+                    *bad_field = Some("vector");
+                    fields.vector = map.next_value_seed(Weights)?;
+                }
+                key if self.static_field == Some(key) => {
+                    *bad_field = Some(STATIC);
+                    fields.static_score = map.next_value_seed(Number)?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            *bad_field = None;
+        }
+        Ok(fields)
+    }
+}
+
+/// Makes a unit struct that reads one kind of value, borrowing strings that have no escapes.
+macro_rules! value {
+    ($(#[$doc:meta])* $name:ident -> $value:ty, $ask:ident, $expecting:literal, { $($visit:item)* }) => {
+        $(#[$doc])*
+        struct $name;
+
+        impl<'de> DeserializeSeed<'de> for $name {
+            type Value = $value;
+
+            fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<$value, D::Error> {
+                json.$ask(self)
+            }
+        }
+
+        impl<'de> Visitor<'de> for $name {
+            type Value = $value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($expecting)
+            }
+
+            $($visit)*
+        }
+    };
+}
+
+value!(
+    /// The key of a field.
+    Key -> Cow<'de, str>, deserialize_str, "a string", {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(text))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Cow::Owned(text.to_owned()))
+        }
+    }
+);
+
+value!(
+    /// A string, null counting as absent.
+    Text -> Option<Cow<'de, str>>, deserialize_any, "a string or null", {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Borrowed(text)))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(text.to_owned())))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+);
+
+value!(
+    /// A string, or an integer as its decimal text.
+    Id -> Option<Cow<'de, str>>, deserialize_any, "a string or an integer", {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Borrowed(text)))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(text.to_owned())))
+        }
+
+        fn visit_u64<E: Error>(self, id: u64) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(id.to_string())))
+        }
+
+        fn visit_i64<E: Error>(self, id: i64) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(id.to_string())))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+);
+
+value!(
+    /// A number, null counting as absent.
+    Number -> Option<f64>, deserialize_any, "a number", {
+        fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+            Ok(Some(number))
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+            Ok(Some(number as f64))
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+            Ok(Some(number as f64))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+);
+
+value!(
+    /// An object of tokens and weights, null counting as absent.
+    Weights -> Option<Vec<(Cow<'de, str>, f64)>>, deserialize_any, "an object of numbers", {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut weights = Vec::new();
+            while let Some(token) = map.next_key_seed(Key)? {
+                let weight = map.next_value_seed(Number)?;
+                let missing = || Error::custom(format_args!("token {token:?} has weight null"));
+                let weight = weight.ok_or_else(missing)?;
+                weights.push((token, weight));
+            }
+            Ok(Some(weights))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use crate::reader::testing::{Read, errors, ids, read, try_read};
+    use crate::{Document, Format, ReaderConfig, RecordErrorKind};
+
+    fn one(line: &str) -> Document<'static> {
+        read(Format::Jsonl, line.as_bytes()).remove(0).unwrap()
+    }
+
+    fn error(line: &str) -> RecordErrorKind {
+        read(Format::Jsonl, line.as_bytes()).remove(0).unwrap_err().kind
+    }
+
+    fn scored(line: &str) -> Read {
+        let config =
+            ReaderConfig { static_field: Some("rank".to_owned()), ..ReaderConfig::default() };
+        try_read(config, Format::Jsonl, line.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn fields() {
+        let document =
+            one(r#"{"id":"a\u0062","x":[{"id":1}],"title":"T\n","text":"ü \"q\"","vector":null} "#);
+        assert_eq!(document, Document::new("ab", "T\n", "ü \"q\""));
+        assert_eq!(one(r#"{"text":null,"id":12}"#), Document::new("12", "", ""));
+        assert_eq!(one(r#"{"id":-3,"title":"t"}"#).id, "-3");
+        assert_eq!(one(r#"{"_id":"beir"}"#).id, "beir");
+        assert_eq!(one(r#"{"_id":"beir","id":"x"}"#).id, "x");
+        assert_eq!(one(r#"{"id":"x","_id":"beir"}"#).id, "x");
+    }
+
+    #[test]
+    fn lines() {
+        let read = read(
+            Format::Jsonl,
+            b"\xef\xbb\xbf{\"id\":1}\r\n\r\n  \n{\"id\":2}\n{\"id\":3,\n{\"id\":4}",
+        );
+        assert_eq!(ids(&read), ["1", "2", "4"]);
+        let [(5, RecordErrorKind::Json(reason))] = &errors(&read)[..] else {
+            panic!("one error in line 5");
+        };
+        assert!(reason.starts_with("EOF while parsing"), "{reason}");
+    }
+
+    #[test]
+    fn the_raw_line_is_kept() {
+        use crate::reader::RawBatch;
+        fn stored(batch: &RawBatch) -> Vec<u8> {
+            let mut out = Vec::new();
+            batch.record(0).unwrap().write_json(&mut out);
+            out
+        }
+        let line = br#"{"url":"http://x","id":1, "text":"a"}"#;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        std::fs::write(&path, line).unwrap();
+        let mut reader = crate::Reader::open(&[path], ReaderConfig::default()).unwrap();
+        assert_eq!(stored(&reader.next_batch().unwrap().unwrap()), line);
+    }
+
+    #[test]
+    fn vectors_become_integers() {
+        let document = one(r#"{"id":1,"vector":{"b":1.5,"a":2,"zero":0,"tiny":0.001,"é":0.002}}"#);
+        let expected = [("a", 512), ("b", 384), ("é", 1)].map(|(token, w)| (token.into(), w));
+        assert_eq!(document.vector.unwrap(), expected);
+        assert_eq!(one(r#"{"id":1,"vector":{}}"#).vector, Some(Vec::new()));
+        assert_eq!(one(r#"{"id":1}"#).vector, None);
+    }
+
+    #[test]
+    fn bad_vectors() {
+        for (vector, reason) in [
+            (r#"{"a":1,"b":2,"\u0061":3}"#, "token \"a\" stands twice"),
+            (r#"{"a":0,"a":0}"#, "token \"a\" stands twice"),
+            (r#"{"a":-1}"#, "token \"a\" has weight -1"),
+            (r#"{"a":1e9}"#, "token \"a\" has weight 1000000000"),
+            (r#"{"a":null}"#, "token \"a\" has weight null"),
+            (r#"{"a":"1"}"#, "invalid type: string \"1\", expected a number"),
+            (r#"{"":1}"#, "a token of 0 bytes, allowed are 1 to 255"),
+            ("[1]", "invalid type: sequence, expected an object of numbers"),
+        ] {
+            let expected = RecordErrorKind::BadVector { reason: reason.to_owned() };
+            assert_eq!(error(&format!(r#"{{"id":1,"vector":{vector}}}"#)), expected);
+        }
+    }
+
+    #[test]
+    fn static_scores() {
+        let read = scored(
+            "{\"id\":1,\"rank\":0.5}\n{\"id\":2}\n{\"id\":3,\"rank\":7}\n{\"id\":4,\"rank\":null}",
+        );
+        let scores: Vec<_> = read.into_iter().map(|record| record.unwrap().static_score).collect();
+        assert_eq!(scores, [Some(0.5), None, Some(7.0), None]);
+        for bad in ["-1", "1e300", "\"1\"", "[]"] {
+            let kind = scored(&format!("{{\"id\":1,\"rank\":{bad}}}")).remove(0).unwrap_err().kind;
+            let RecordErrorKind::BadStaticScore { field, .. } = kind else { panic!("{kind:?}") };
+            assert_eq!(field, "rank");
+        }
+        let zero = scored("{\"id\":1,\"rank\":-0.0}").remove(0).unwrap().static_score.unwrap();
+        assert!(zero.is_sign_positive());
+    }
+
+    #[test]
+    fn bad_objects() {
+        assert_eq!(error(r#"{"text":"x"}"#), RecordErrorKind::MissingId);
+        assert_eq!(error(r#"{"id":null}"#), RecordErrorKind::MissingId);
+        assert_eq!(error(r#"{"id":""}"#), RecordErrorKind::EmptyId);
+        let field = |field: &str, reason: &str| RecordErrorKind::BadField {
+            field: field.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let reason = "invalid type: integer `3`, expected a string or null";
+        assert_eq!(error(r#"{"id":1,"title":3}"#), field("title", reason));
+        let reason = "invalid type: floating point `1.5`, expected a string or an integer";
+        assert_eq!(error(r#"{"id":1.5}"#), field("id", reason));
+        for bad in [r#"{"id":1} x"#, r#"{"id":1}{}"#, "[]", "7", r#"{"id":"a"#, r#"{"id":1,}"#] {
+            let kind = error(bad);
+            assert!(matches!(kind, RecordErrorKind::Json(_)), "{bad}: {kind:?}");
+        }
+        assert_eq!(error("{\"id\":\"\u{1}\"}").to_string().find("not a JSON object"), Some(0));
+    }
+}

@@ -1,0 +1,134 @@
+//! Readers of document collections.
+//!
+//! [`Reader`] walks the inputs and cuts them into records; how is up to the format's file (`jsonl`,
+//! `tsv`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
+//! bytes to the batch and says whether there was one, `parse` turns those bytes into a document.
+//! Cutting looks only for the ends of records, so that one thread can feed many that parse.
+
+mod batch;
+mod config;
+mod format;
+mod input;
+mod jsonl;
+mod source;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod trec;
+mod tree;
+mod tsv;
+mod words;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use self::batch::RawBatch;
+pub use self::config::ReaderConfig;
+pub use self::format::Format;
+use self::input::Input;
+use self::source::Source;
+use crate::TextError;
+
+/// A sequence of inputs being read.
+///
+/// Hidden files and links below a directory are not read. Compression (gzip, zstd) is recognised by
+/// content, and a UTF-8 byte order mark is skipped.
+pub struct Reader {
+    config: Arc<ReaderConfig>,
+    sources: std::vec::IntoIter<Source>,
+    current: Option<(Input, Cutter)>,
+    bytes_read: Arc<AtomicU64>,
+    bytes_total: Option<u64>,
+}
+
+/// How far a reader has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes taken from the inputs, before decompression.
+    pub bytes_read: u64,
+    /// The size of all inputs; `None` with standard input or a pipe among them.
+    pub bytes_total: Option<u64>,
+}
+
+/// The format at hand with what it must remember between records.
+enum Cutter {
+    Lines,
+    Trec(trec::Cutter),
+    Tree,
+    Words,
+}
+
+impl Cutter {
+    fn new(format: Format) -> Self {
+        match format {
+            Format::Jsonl | Format::Tsv => Self::Lines,
+            Format::Trec => Self::Trec(trec::Cutter::default()),
+            Format::Tree => Self::Tree,
+            Format::Words => Self::Words,
+        }
+    }
+
+    /// Moves the next record of `input` to `batch`; `false` when there is none.
+    fn cut(&mut self, input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
+        match self {
+            Self::Lines => jsonl::cut(input, batch),
+            Self::Trec(cutter) => cutter.cut(input, batch),
+            Self::Tree => tree::cut(input, batch),
+            Self::Words => words::cut(input, batch),
+        }
+    }
+}
+
+impl Reader {
+    /// Lists what `inputs` name, without reading it; `-` is standard input. An input that does not
+    /// exist, or whose format cannot be told, is an error here, before any work is done.
+    pub fn open(inputs: &[PathBuf], config: ReaderConfig) -> Result<Self, TextError> {
+        config.check()?;
+        let sources = source::list(inputs, config.format)?;
+        Ok(Self {
+            config: Arc::new(config),
+            bytes_total: sources.iter().map(|source| source.size).sum(),
+            bytes_read: Arc::new(AtomicU64::new(0)),
+            sources: sources.into_iter(),
+            current: None,
+        })
+    }
+
+    /// The next records, at least one; `None` at the end of the last input. An error ends the read:
+    /// the calls after it give `None`.
+    pub fn next_batch(&mut self) -> Result<Option<RawBatch>, TextError> {
+        let mut batch = RawBatch::new(Arc::clone(&self.config));
+        if let Err(error) = self.fill(&mut batch) {
+            self.current = None;
+            self.sources = Vec::new().into_iter();
+            return Err(error);
+        }
+        Ok(Some(batch).filter(|batch| !batch.is_empty()))
+    }
+
+    fn fill(&mut self, batch: &mut RawBatch) -> Result<(), TextError> {
+        loop {
+            let Some((input, cutter)) = &mut self.current else {
+                let Some(source) = self.sources.next() else { return Ok(()) };
+                let cutter = Cutter::new(source.format);
+                let limit = self.config.max_record;
+                let input = Input::open(Arc::new(source), limit, &self.bytes_read)?;
+                self.current = Some((input, cutter));
+                continue;
+            };
+            if !cutter.cut(input, batch)? {
+                self.current = None;
+            } else if batch.is_full() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How far the reader has come.
+    pub fn progress(&self) -> Progress {
+        let bytes_read = self.bytes_read.load(Ordering::Relaxed);
+        Progress { bytes_read, bytes_total: self.bytes_total }
+    }
+}

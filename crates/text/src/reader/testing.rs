@@ -1,0 +1,57 @@
+//! Helpers for the tests of the formats.
+
+use std::sync::Arc;
+
+use super::source::Source;
+use super::{Cutter, Format, Input, RawBatch, ReaderConfig};
+use crate::{Document, RecordError, RecordErrorKind, TextError};
+
+/// Documents that outlive their batch.
+pub(super) type Read = Vec<Result<Document<'static>, RecordError>>;
+
+/// Everything in `bytes` read as one file named `input.ext`.
+pub(super) fn try_read(
+    config: ReaderConfig,
+    format: Format,
+    bytes: &[u8],
+) -> Result<Read, TextError> {
+    let source = Source {
+        path: None,
+        format,
+        name: "input.ext".to_owned(),
+        relative: Some("input.ext".to_owned()),
+        size: None,
+    };
+    let bytes = std::io::Cursor::new(bytes.to_vec());
+    let mut input = Input::over(bytes, Arc::new(source), config.max_record)?;
+    let mut cutter = Cutter::new(format);
+    let mut batch = RawBatch::new(Arc::new(config));
+    while cutter.cut(&mut input, &mut batch)? {}
+    Ok((0..batch.len()).map(|i| batch.record(i).map(|document| own(&document))).collect())
+}
+
+/// Everything in `bytes` under the default configuration.
+pub(super) fn read(format: Format, bytes: &[u8]) -> Read {
+    try_read(ReaderConfig::default(), format, bytes).unwrap()
+}
+
+fn own(document: &Document<'_>) -> Document<'static> {
+    let own = |text: &str| text.to_owned();
+    let mut owned = Document::new(own(&document.id), own(&document.title), own(&document.text));
+    owned.static_score = document.static_score;
+    owned.vector = document.vector.as_ref().map(|weights| {
+        weights.iter().map(|(token, weight)| (own(token).into(), *weight)).collect()
+    });
+    owned
+}
+
+/// The ids of the good records.
+pub(super) fn ids(read: &Read) -> Vec<&str> {
+    read.iter().flatten().map(|document| document.id.as_ref()).collect()
+}
+
+/// The lines and kinds of the bad records.
+pub(super) fn errors(read: &Read) -> Vec<(u64, RecordErrorKind)> {
+    let errors = read.iter().filter_map(|record| record.as_ref().err());
+    errors.map(|error| (error.place.line.unwrap_or(0), error.kind.clone())).collect()
+}

@@ -1,0 +1,291 @@
+//! The part of a text that shows best why it matched.
+//!
+//! The text is cut into units, each a word with the punctuation around it. A window of units slides
+//! over the text; the best window holds the most distinct query terms, then the most occurrences, then
+//! comes first. It is shrunk to its matches and grown again on both sides, so that they stand in the
+//! middle. Every step is linear in the text.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::{Analyzer, Scratch};
+
+/// A part of a text, ready to show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snippet {
+    /// The part, white space folded to single blanks, with `…` where the text was cut.
+    pub text: String,
+    /// The byte ranges in `text` of the words that match a query term, from left to right.
+    pub highlights: Vec<Range<usize>>,
+}
+
+const ELLIPSIS: char = '…';
+
+/// The best part of `text` for a query of the analyzed `terms`, of at most `max_chars` characters
+/// with the ellipses. Without a match it is the beginning of the text.
+pub fn snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usize) -> Snippet {
+    let words = words(text, analyzer, terms);
+    let units = Units::new(text, &words);
+    if units.len(0..units.count()) <= max_chars {
+        return render(text, &words, 0..units.count(), &units, usize::MAX);
+    }
+    // Both ends may need an ellipsis.
+    let Some(budget) = max_chars.checked_sub(2).filter(|&budget| budget > 0) else {
+        return Snippet::default();
+    };
+    let window = grow(&units, best_matches(&units, &words, terms.len(), budget), budget);
+    render(text, &words, window, &units, budget)
+}
+
+/// A word of the text.
+struct Word {
+    range: Range<usize>,
+    /// The query term it matches, as an index.
+    term: Option<usize>,
+}
+
+fn words(text: &str, analyzer: Analyzer, terms: &[&str]) -> Vec<Word> {
+    let terms: HashMap<&str, usize> =
+        terms.iter().enumerate().map(|(i, term)| (*term, i)).collect();
+    // Stems begin as their words do, but for a leading apostrophe (`'` or U+2019), so the first byte
+    // tells most words apart from all terms.
+    let mut starts = [false; 256];
+    let term_starts = terms.keys().filter_map(|term| term.bytes().next());
+    for byte in term_starts.chain([b'\'', 0xe2]) {
+        starts[usize::from(byte)] = true;
+    }
+    // Stemming costs more than a look-up, and texts repeat their words.
+    let mut known: HashMap<String, Option<usize>> = HashMap::new();
+    let mut words = Vec::new();
+    analyzer.for_each_word(&mut Scratch::default(), text, |word, range| {
+        if !word.bytes().next().is_some_and(|byte| starts[usize::from(byte)]) {
+            words.push(Word { range, term: None });
+            return;
+        }
+        let term = known.get(word).copied().unwrap_or_else(|| {
+            let term = analyzer.term(word).and_then(|term| terms.get(term.as_ref()).copied());
+            known.insert(word.to_owned(), term);
+            term
+        });
+        words.push(Word { range, term });
+    });
+    words
+}
+
+/// Unit `i` is `cuts[i]..cuts[i + 1]`; the units tile the text. There is one per word, at least one.
+struct Units {
+    cuts: Vec<usize>,
+    /// Characters before each cut, white space folded.
+    chars: Vec<usize>,
+    /// Whether white space stands before each cut.
+    blank: Vec<bool>,
+}
+
+impl Units {
+    fn new(text: &str, words: &[Word]) -> Self {
+        let mut cuts = vec![0];
+        for pair in words.windows(2) {
+            let (end, start) = (pair[0].range.end, pair[1].range.start);
+            // Closing punctuation goes with the word before, opening with the word after.
+            let blank = text[end..start].char_indices().find(|(_, c)| c.is_whitespace());
+            cuts.push(blank.map_or(start, |(at, c)| end + at + c.len_utf8()));
+        }
+        cuts.push(text.len());
+
+        let (mut chars, mut blanks) = (Vec::new(), Vec::new());
+        // White space at the start is dropped, as if a blank had been counted already.
+        let (mut count, mut blank) = (0, true);
+        let mut ahead = text.char_indices().peekable();
+        for &cut in &cuts {
+            while let Some((_, c)) = ahead.next_if(|&(at, _)| at < cut) {
+                let white = c.is_whitespace();
+                count += usize::from(!(white && blank));
+                blank = white;
+            }
+            chars.push(count);
+            blanks.push(blank);
+        }
+        Self { cuts, chars, blank: blanks }
+    }
+
+    fn count(&self) -> usize {
+        self.cuts.len() - 1
+    }
+
+    /// The length in characters of some units as they would be shown.
+    fn len(&self, units: Range<usize>) -> usize {
+        let chars = self.chars[units.end] - self.chars[units.start];
+        chars.saturating_sub(usize::from(self.blank[units.end]))
+    }
+}
+
+/// The units from the first to the last match of the best window; the first unit without a match.
+fn best_matches(units: &Units, words: &[Word], terms: usize, budget: usize) -> Range<usize> {
+    let mut occurrences = vec![0u32; terms];
+    let (mut distinct, mut total) = (0, 0);
+    let (mut best, mut best_window) = ((0, 0), 0..1);
+    let mut start = 0;
+    for (i, word) in words.iter().enumerate() {
+        if let Some(term) = word.term {
+            distinct += usize::from(occurrences[term] == 0);
+            occurrences[term] += 1;
+            total += 1;
+        }
+        while start < i && units.len(start..i + 1) > budget {
+            if let Some(term) = words[start].term {
+                occurrences[term] -= 1;
+                distinct -= usize::from(occurrences[term] == 0);
+                total -= 1;
+            }
+            start += 1;
+        }
+        if (distinct, total) > best {
+            best = (distinct, total);
+            best_window = start..i + 1;
+        }
+    }
+    let matched = |i: &usize| words.get(*i).is_some_and(|word| word.term.is_some());
+    match (best_window.clone().find(matched), best_window.clone().rfind(matched)) {
+        (Some(first), Some(last)) => first..last + 1,
+        _ => best_window,
+    }
+}
+
+/// Adds units on both sides in turn while they fit.
+fn grow(units: &Units, mut window: Range<usize>, budget: usize) -> Range<usize> {
+    loop {
+        let before = window.clone();
+        if window.end < units.count() && units.len(window.start..window.end + 1) <= budget {
+            window.end += 1;
+        }
+        if window.start > 0 && units.len(window.start - 1..window.end) <= budget {
+            window.start -= 1;
+        }
+        if window == before {
+            return window;
+        }
+    }
+}
+
+/// The text of a window, at most `budget` characters of it: a single unit can be longer.
+fn render(
+    text: &str,
+    words: &[Word],
+    window: Range<usize>,
+    units: &Units,
+    budget: usize,
+) -> Snippet {
+    let (start, end) = (units.cuts[window.start], units.cuts[window.end]);
+    let mut out = String::new();
+    if start > 0 {
+        out.push(ELLIPSIS);
+    }
+    let mut highlights = Vec::new();
+    let window = window.start..window.end.min(words.len());
+    let mut matches = words[window].iter().filter(|word| word.term.is_some()).peekable();
+    let mut open = None;
+    let (mut chars, mut pending, mut reached) = (0, false, end);
+    for (at, c) in text[start..end].char_indices().map(|(at, c)| (start + at, c)) {
+        if let Some(from) = open
+            && let Some(word) = matches.next_if(|word| word.range.end <= at)
+        {
+            debug_assert!(word.range.start < at);
+            highlights.push(from..out.len());
+            open = None;
+        }
+        if c.is_whitespace() {
+            pending = chars > 0;
+            continue;
+        }
+        if chars + usize::from(pending) >= budget {
+            reached = at;
+            break;
+        }
+        if std::mem::take(&mut pending) {
+            out.push(' ');
+            chars += 1;
+        }
+        if open.is_none() && matches.peek().is_some_and(|word| word.range.start <= at) {
+            open = Some(out.len());
+        }
+        out.push(c);
+        chars += 1;
+    }
+    // A word that ends with the window; one that was cut short is not marked.
+    if let Some(from) = open
+        && matches.next_if(|word| word.range.end <= reached).is_some()
+    {
+        highlights.push(from..out.len());
+    }
+    if reached < text.trim_end().len() {
+        out.push(ELLIPSIS);
+    }
+    Snippet { text: out, highlights }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn marked(text: &str, query: &str, max_chars: usize) -> String {
+        let terms = Analyzer::English.terms(query);
+        let terms: Vec<_> = terms.iter().map(String::as_str).collect();
+        let snippet = snippet(text, Analyzer::English, &terms, max_chars);
+        let mut out = snippet.text.clone();
+        for range in snippet.highlights.iter().rev() {
+            out.insert(range.end, ']');
+            out.insert(range.start, '[');
+        }
+        out
+    }
+
+    #[test]
+    fn short_texts_are_whole() {
+        assert_eq!(
+            marked("  The cats,\n\tand  (dogs). ", "dog cat", 40),
+            "The [cats], and ([dogs])."
+        );
+        assert_eq!(marked("", "dog", 10), "");
+        assert_eq!(marked(" ... ", "dog", 10), "...");
+    }
+
+    #[test]
+    fn the_window_with_the_most_distinct_terms() {
+        let text = "cat cat cat one two three four five six seven a cat (and a dog) eight nine ten";
+        assert_eq!(marked(text, "cat dog", 34), "…a [cat] (and a [dog]) eight nine ten");
+        assert_eq!(marked(text, "cat", 18), "…[cat] [cat] [cat] one…".replacen('…', "", 1));
+        assert_eq!(marked(text, "ten", 20), "…eight nine [ten]");
+        assert_eq!(marked(text, "none", 20), "cat cat cat one…");
+    }
+
+    #[test]
+    fn words_longer_than_the_window_are_cut() {
+        assert_eq!(marked("abcdefghij", "abcdefghij", 6), "abcd…");
+        assert_eq!(marked("x abcdefghij y", "abcdefghij", 6), "…abcd…");
+        assert_eq!(marked("abc def", "abc", 2), "");
+        assert_eq!(marked("東京は大きい都市です", "京", 5), "東[京]は…");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_cut_in_bounds(
+            text in "([abAB.,() \n\u{3000}]|[éß東京ः\u{300}\u{200d}😀’]|\\PC){0,60}",
+            max_chars in 0usize..40,
+        ) {
+            for analyzer in [Analyzer::English, Analyzer::Plain, Analyzer::Raw] {
+                let snippet = snippet(&text, analyzer, &["b", "ab", "é", "東", "b"], max_chars);
+                prop_assert!(snippet.text.chars().count() <= max_chars);
+                let mut last = 0;
+                for range in &snippet.highlights {
+                    prop_assert!(last <= range.start && range.start < range.end);
+                    let word = snippet.text[range.clone()].to_lowercase();
+                    let word = word.trim();
+                    prop_assert!(analyzer.terms(word).iter().all(|term| ["b", "ab", "é", "東"].contains(&term.as_str())), "{word}");
+                    last = range.end;
+                }
+            }
+        }
+    }
+}
