@@ -1,1 +1,23 @@
-fn main() {}
+//! The command line of warpseek: one file a verb under `verbs`.
+
+mod failure;
+mod interrupt;
+mod options;
+mod progress;
+mod searcher;
+mod terminal;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::options::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match verbs::run(cli.verb) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

@@ -59,7 +59,8 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
             freq = frequency(&list, local).map_err(|what| segment.bad_list(info, what))?;
         }
         let factor = plan.formula.factor(length, norm);
-        let share = if freq == 0 { 0 } else { plan.formula.contribution(term.weight, freq, factor) };
+        let share =
+            if freq == 0 { 0 } else { plan.formula.contribution(term.weight, freq, factor) };
         score += share;
         terms.push(TermExplanation {
             term: term.term.clone(),
@@ -76,7 +77,9 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
 
 /// Frequency of a document in a list, 0 if it is not there.
 fn frequency(list: &List<'_>, doc: u32) -> Result<u32, warpseek_index::ListError> {
-    let Some(block) = (0..list.blocks()).find(|&b| list.block_max_doc(b) >= doc) else { return Ok(0) };
+    let Some(block) = (0..list.blocks()).find(|&b| list.block_max_doc(b) >= doc) else {
+        return Ok(0);
+    };
     let mut out = [0; BLOCK];
     let n = list.decode_docs(block, &mut out)?;
     let Ok(place) = out[..n].binary_search(&doc) else { return Ok(0) };

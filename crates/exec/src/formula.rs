@@ -53,7 +53,8 @@ impl Formula {
             Formula::Saturation { .. } | Formula::Cosine => weight,
             Formula::Linear => weight * MAX_IMPACT as f32,
         };
-        value as u64 + 1
+        // Saturating twice over: at a scale that is too large the sum must come out too large, too.
+        (value as u64).saturating_add(1)
     }
 }
 
@@ -90,5 +91,6 @@ mod tests {
         let formula = Formula::Saturation { fixed: 0.0, by_length: 0.0 };
         assert_eq!(formula.contribution(7.5, 3, formula.factor(10, 1.0)), 8);
         assert_eq!(Formula::Linear.contribution(0.0, 3, 0.0), 1);
+        assert_eq!(Formula::Linear.most(1e18), u64::MAX);
     }
 }

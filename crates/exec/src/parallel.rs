@@ -46,7 +46,8 @@ mod tests {
         for threads in [0, 1, 3, 9] {
             let doubled = in_parallel(&items, threads, || (), |(), &i| Ok::<_, ()>(2 * i)).unwrap();
             assert!(doubled.into_iter().eq((0..500).map(|i| 2 * i)));
-            let failed = in_parallel(&items, threads, || (), |(), &i| if i == 77 { Err(i) } else { Ok(i) });
+            let failed =
+                in_parallel(&items, threads, || (), |(), &i| if i == 77 { Err(i) } else { Ok(i) });
             assert_eq!(failed, Err(77));
         }
     }

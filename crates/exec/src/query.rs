@@ -34,7 +34,8 @@ impl Query {
     }
 
     fn parse_json(text: &str) -> Result<Self, ExecError> {
-        let value: Value = serde_json::from_str(text).map_err(|e| ExecError::Json(e.to_string()))?;
+        let value: Value =
+            serde_json::from_str(text).map_err(|e| ExecError::Json(e.to_string()))?;
         let Value::Object(map) = value else { return Err(ExecError::Json("not an object".into())) };
         let terms = map.into_iter().map(|(token, weight)| match weight.as_f64() {
             // A weight of zero is how models say "not there".
@@ -75,7 +76,7 @@ mod tests {
     fn vectors() {
         let want = [("##s", 0.5), ("Big", 2.0)].map(|(t, w)| (t.to_owned(), w));
         assert_eq!(parse("##s^0.5 Big^2", Content::Vector), want);
-        assert_eq!(parse(r##"{"##s": 0.5, "Big": 2, "x": 0}"##, Content::Vector), want);
+        assert_eq!(parse(r###"{"##s": 0.5, "Big": 2, "x": 0}"###, Content::Vector), want);
         assert!(Query::parse(r#"{"a": "b"}"#, Analyzer::Raw, Content::Vector).is_err());
     }
 }

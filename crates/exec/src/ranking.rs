@@ -59,9 +59,7 @@ impl RankingFunction {
         let (all, with) = (documents as f64, df as f64);
         match self {
             RankingFunction::Bm25 { .. } => libm::log(1.0 + (all - with + 0.5) / (with + 0.5)),
-            RankingFunction::Okapi { .. } => {
-                libm::log((all - with + 0.5) / (with + 0.5)).max(0.0)
-            }
+            RankingFunction::Okapi { .. } => libm::log((all - with + 0.5) / (with + 0.5)).max(0.0),
             RankingFunction::Wakatsuki { .. } => libm::log((all + 0.5) / (with + 0.5)),
             RankingFunction::Cosine => libm::log(all / with).max(0.0),
             RankingFunction::Impact => 1.0,

@@ -57,7 +57,8 @@ fn sums(
     work: &mut Work,
 ) -> Result<BTreeMap<u32, (u32, usize)>, ExecError> {
     let documents = segment.documents();
-    let (lengths, norms, statics) = (documents.lengths()?, documents.norms()?, documents.statics()?);
+    let (lengths, norms, statics) =
+        (documents.lengths()?, documents.norms()?, documents.statics()?);
     let mut sums = BTreeMap::new();
     for term in &plan.terms {
         let Some(info) = &term.lists[number] else { continue };

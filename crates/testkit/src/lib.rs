@@ -1,1 +1,23 @@
-//! testkit
+//! What tests share: collections, generators, indexes in temporary directories, an oracle that knows
+//! nothing of indexes, and the conformance suite that every engine must pass.
+//!
+//! For tests only: everything here panics where a step fails.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+pub mod collections;
+pub mod conformance;
+mod document;
+mod fixture;
+pub mod generator;
+mod history;
+mod oracle;
+mod random;
+mod search;
+
+pub use document::Doc;
+pub use fixture::{Fixture, STATIC_FIELD, build_config, file_bytes};
+pub use history::{History, Operation};
+pub use oracle::Oracle;
+pub use random::Random;
+pub use search::{ExternalHit, Search, external_hits, plans};

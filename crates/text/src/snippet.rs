@@ -257,6 +257,8 @@ mod tests {
         assert_eq!(marked(text, "cat dog", 34), "…a [cat] (and a [dog]) eight nine ten");
         assert_eq!(marked(text, "cat", 18), "…[cat] [cat] [cat] one…".replacen('…', "", 1));
         assert_eq!(marked(text, "ten", 20), "…eight nine [ten]");
+        let apart = "cat 345678 dog aa bb cc dd dog cat ee ff gg";
+        assert_eq!(marked(apart, "cat dog", 12), "…[dog] [cat] ee…");
         assert_eq!(marked(text, "none", 20), "cat cat cat one…");
     }
 

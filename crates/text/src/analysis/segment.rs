@@ -38,7 +38,9 @@ pub(super) fn for_each_word(lower: &mut String, text: &str, mut f: impl FnMut(&s
 
 /// A chunk with characters beyond ASCII.
 fn mixed(lower: &mut String, chunk: &str, base: usize, f: &mut impl FnMut(&str, Range<usize>)) {
-    for (at, word) in chunk.unicode_word_indices() {
+    for (at, segment) in chunk.unicode_word_indices() {
+        let word = segment.trim_start();
+        let at = at + segment.len() - word.len();
         lower.clear();
         lower.extend(word.chars().flat_map(char::to_lowercase));
         f(lower, base + at..base + at + word.len());

@@ -17,9 +17,7 @@ fn words(analyzer: Analyzer, text: &str) -> Vec<(String, &str)> {
 
 /// The definition. A mark right after white space is attached to it by UAX #29 and is not here.
 fn reference(text: &str) -> Vec<(String, &str)> {
-    let words = text
-        .unicode_words()
-        .map(|word| word.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b'));
+    let words = text.unicode_words().map(str::trim_start);
     words.map(|word| (word.chars().flat_map(char::to_lowercase).collect(), word)).collect()
 }
 
@@ -34,6 +32,7 @@ fn ascii_rules() {
         "_",
         " \t\r\n\x0b\x0c",
         "a\x0bb\x0cc",
+        "\tः \u{3000} ः\u{3000}ः",
         "\0a\x7fb",
     ] {
         assert_eq!(words(Analyzer::Plain, text), reference(text), "{text:?}");

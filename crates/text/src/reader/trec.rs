@@ -186,7 +186,9 @@ impl<'a> Scan<'a> {
             return None;
         }
         let found = find(self.rest);
-        if found.is_none() {}
+        if found.is_none() {
+            self.unclosed.push(mark);
+        }
         found
     }
 

@@ -1,0 +1,35 @@
+//! Ctrl-C and SIGTERM: the work under way is asked to stop and cleans up after itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpseek_index::Progress;
+
+use crate::failure::Failure;
+
+/// Set when the user asked to stop.
+#[derive(Clone, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens from now on. Cancels `progress` too, if given.
+    pub(crate) fn listen(progress: Option<Arc<Progress>>) -> Result<Self, Failure> {
+        let interrupt = Interrupt::default();
+        let flag = interrupt.clone();
+        ctrlc::set_handler(move || {
+            // The second time the user means it.
+            if flag.0.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+            if let Some(progress) = &progress {
+                progress.cancel();
+            }
+        })
+        .map_err(Failure::broken)?;
+        Ok(interrupt)
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,238 @@
+//! The arguments that several verbs share, and the list of verbs.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use warpseek_exec::{Mode, Ranking, RankingFunction};
+use warpseek_index::{BuildConfig, OnError};
+use warpseek_text::{Format, ReaderConfig};
+
+use crate::failure::Failure;
+use crate::verbs;
+
+/// Exact text search: index, search, evaluate.
+///
+/// Every engine and device returns the same hits, in the same order, with the same scores.
+#[derive(Parser)]
+#[command(name = "warpseek", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  warpseek quickstart                         see it work on text this machine has
+  warpseek index docs.jsonl -o idx            make an index
+  warpseek search idx \"inverted index\"        search it
+  warpseek run idx --queries q.tsv -o r.trec  answer a file of queries
+  warpseek eval --qrels q.tsv --run r.trec    judge the answers
+
+Exit codes: 0 done, 1 something broke, 2 wrong arguments or input, 130 interrupted.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// One variant a verb, one file a verb.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    Index(verbs::index::Options),
+    Add(verbs::add::Options),
+    Delete(verbs::delete::Options),
+    Merge(verbs::merge::Options),
+    Search(verbs::search::Options),
+    Run(verbs::run::Options),
+    Eval(verbs::eval::Options),
+    Verify(verbs::verify::Options),
+    Inspect(verbs::inspect::Options),
+    Synth(verbs::synth::Options),
+    Quickstart(verbs::quickstart::Options),
+    Completions(verbs::completions::Options),
+    Man(verbs::man::Options),
+}
+
+/// A parser for a type whose `FromStr` takes these names.
+pub(crate) fn named<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr + Clone + Send + Sync + 'static,
+    T::Err: std::fmt::Display + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
+}
+
+/// Threads, for verbs that use several.
+#[derive(Args)]
+pub(crate) struct Threads {
+    /// Threads to use [default: one a core]
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl Threads {
+    pub(crate) fn get(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        self.threads.map_or_else(cores, usize::from)
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum OnErrorChoice {
+    /// Stop and change nothing
+    Stop,
+    /// Leave bad records out, count and report them
+    Skip,
+}
+
+/// How documents are read; for `index` and `add`.
+#[derive(Args)]
+pub(crate) struct Reading {
+    /// Files or directories to read; `-` is standard input. .gz and .zst are read through
+    #[arg(required = true, value_name = "INPUT")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Format of all inputs [default: by name; a directory is a tree of text files]
+    #[arg(long, value_parser = named::<Format>(Format::NAMES))]
+    format: Option<Format>,
+    /// JSONL field with a number per document that `--static-weight` adds to scores
+    #[arg(long, value_name = "FIELD")]
+    static_field: Option<String>,
+    /// What happens with malformed records and ids seen before
+    #[arg(long, value_enum, default_value = "stop")]
+    on_error: OnErrorChoice,
+    /// Memory for postings in the making, e.g. 500M or 4G [default: a quarter of the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
+    /// No progress bar, no summary
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl Reading {
+    pub(crate) fn config(&self) -> BuildConfig {
+        let mut config = BuildConfig {
+            threads: self.threads.get(),
+            on_error: match self.on_error {
+                OnErrorChoice::Stop => OnError::Stop,
+                OnErrorChoice::Skip => OnError::Skip,
+            },
+            reader: ReaderConfig {
+                format: self.format,
+                static_field: self.static_field.clone(),
+                ..ReaderConfig::default()
+            },
+            ..BuildConfig::default()
+        };
+        config.memory = self.memory.unwrap_or(config.memory);
+        config
+    }
+}
+
+/// Reads 500M, 4G, 1048576.
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[number.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        unit => return Err(format!("unit `{unit}` is not one of K, M, G, T")),
+    };
+    let number: f64 =
+        number.parse().map_err(|_| format!("`{text}` is not a size; try 500M or 4G"))?;
+    let bytes = number * (1u64 << shift) as f64;
+    if (1.0..=9e15).contains(&bytes) {
+        Ok(bytes as usize)
+    } else {
+        Err(format!("{text} is out of range"))
+    }
+}
+
+/// Which engine answers.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+pub(crate) enum EngineChoice {
+    /// Every posting is scored, one accumulator a document
+    Exhaustive,
+    /// The slow judge of all others
+    Reference,
+}
+
+/// How queries are answered; for `search` and `run`.
+#[derive(Args, Clone)]
+pub(crate) struct Searching {
+    /// Which documents match: with any term, with all, or with all unless that gives fewer than k
+    #[arg(long, value_parser = named::<Mode>(&Mode::NAMES), default_value = "or")]
+    pub(crate) mode: Mode,
+    /// Ranking function [default: bm25, or impact for an index of vectors]
+    #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
+    rank: Option<String>,
+    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9]
+    #[arg(long, value_name = "X")]
+    k1: Option<f64>,
+    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4]
+    #[arg(long, value_name = "X")]
+    b: Option<f64>,
+    /// Factor of the documents' static scores, which are added
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    static_weight: f64,
+    /// Which engine answers; all give the same hits
+    #[arg(long, value_enum, default_value = "exhaustive")]
+    pub(crate) engine: EngineChoice,
+}
+
+impl Default for Searching {
+    fn default() -> Self {
+        Searching {
+            mode: Mode::Or,
+            rank: None,
+            k1: None,
+            b: None,
+            static_weight: 0.0,
+            engine: EngineChoice::Exhaustive,
+        }
+    }
+}
+
+impl Searching {
+    /// The ranking asked for, for an index of vectors or of text.
+    pub(crate) fn ranking(&self, vectors: bool) -> Result<Ranking, Failure> {
+        let name = self.rank.as_deref().unwrap_or(if vectors { "impact" } else { "bm25" });
+        let mut function: RankingFunction = name.parse().map_err(Failure::user)?;
+        match &mut function {
+            RankingFunction::Bm25 { k1, b }
+            | RankingFunction::Okapi { k1, b }
+            | RankingFunction::Wakatsuki { k1, b } => {
+                *k1 = self.k1.unwrap_or(*k1);
+                *b = self.b.unwrap_or(*b);
+            }
+            RankingFunction::Cosine | RankingFunction::Impact => {
+                if self.k1.is_some() || self.b.is_some() {
+                    return Err(Failure::user(format!(
+                        "ranking `{name}` takes neither --k1 nor --b"
+                    )));
+                }
+            }
+        }
+        Ok(Ranking { function, static_weight: self.static_weight })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("500M"), Ok(500 << 20));
+        assert_eq!(parse_bytes("1.5GiB"), Ok(3 << 29));
+        assert_eq!(parse_bytes("12"), Ok(12));
+        for bad in ["", "M", "5Q", "-1", "1e99"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Progress of long work, on standard error, only where that is a terminal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warpseek_index::{Phase, Progress};
+
+const TICK: Duration = Duration::from_millis(100);
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are ours; a wrong one would show in any test.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Shows a build, deletion, merge or verification until dropped.
+pub(crate) struct BuildDisplay {
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BuildDisplay {
+    pub(crate) fn start(progress: &Arc<Progress>, quiet: bool) -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let (progress, stop) = (progress.clone(), done.clone());
+        let thread = (!quiet).then(|| std::thread::spawn(move || watch(&progress, &stop)));
+        BuildDisplay { done, thread }
+    }
+}
+
+impl Drop for BuildDisplay {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(progress: &Progress, stop: &AtomicBool) {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let (start, mut shown) = (Instant::now(), None);
+    while !stop.load(Ordering::Relaxed) {
+        let phase = progress.phase();
+        let (done, total) = match phase {
+            Phase::Reading => progress.bytes(),
+            Phase::Merging | Phase::Committing => progress.terms(),
+        };
+        if shown != Some((phase, total > 0)) {
+            shown = Some((phase, total > 0));
+            let bars = match phase {
+                Phase::Reading if total > 0 => "reading {bar:24} {percent:>3}%  {msg}  {eta} left",
+                Phase::Reading => "reading {spinner} {bytes}  {msg}",
+                Phase::Merging if total > 0 => "merging {bar:24} {percent:>3}%  {eta} left",
+                Phase::Merging => "working {spinner}",
+                Phase::Committing => "writing {spinner}",
+            };
+            bar.set_style(style(bars));
+            bar.reset_eta();
+        }
+        bar.set_length(total.max(done));
+        bar.set_position(done);
+        let rate = progress.documents() as f64 / start.elapsed().as_secs_f64().max(0.001);
+        bar.set_message(format!(
+            "{} docs  {}/s",
+            crate::terminal::count(progress.documents()),
+            crate::terminal::count(rate as u64)
+        ));
+        bar.tick();
+        std::thread::park_timeout(TICK);
+    }
+    bar.finish_and_clear();
+}
+
+fn bar(total: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(total, target);
+    bar.set_style(style(template));
+    bar
+}
+
+/// A count of queries, of which nobody knows how many there are.
+pub(crate) fn queries(quiet: bool) -> ProgressBar {
+    bar(None, "queries {spinner} {pos}  {per_sec}", quiet)
+}
+
+/// A bar over a known number of things.
+pub(crate) fn items(name: &str, total: u64, quiet: bool) -> ProgressBar {
+    bar(
+        Some(total),
+        &format!("{name} {{bar:24}} {{percent:>3}}%  {{per_sec}}  {{eta}} left"),
+        quiet,
+    )
+}

@@ -1,0 +1,61 @@
+//! An index opened for searching with the ranking and engine asked for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpseek_exec::{Answer, Engine, ExecError, Plan, Planner, Query, Reference, in_parallel};
+use warpseek_exec_cpu::Exhaustive;
+use warpseek_index::{Content, Snapshot};
+
+use crate::failure::Failure;
+use crate::options::{EngineChoice, Searching};
+
+pub(crate) struct Searcher {
+    pub(crate) snapshot: Arc<Snapshot>,
+    planner: Planner,
+    engine: Box<dyn Engine>,
+    options: Searching,
+    k: usize,
+    threads: usize,
+}
+
+impl Searcher {
+    pub(crate) fn open(
+        dir: &Path,
+        options: &Searching,
+        k: usize,
+        threads: usize,
+    ) -> Result<Self, Failure> {
+        let snapshot = Arc::new(Snapshot::open(dir)?);
+        let vectors = snapshot.manifest().content == Content::Vector;
+        let planner = Planner::new(snapshot.clone(), options.ranking(vectors)?)?;
+        let engine: Box<dyn Engine> = match options.engine {
+            EngineChoice::Exhaustive => Box::new(Exhaustive::new(snapshot.clone(), threads)),
+            EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
+        };
+        Ok(Searcher { snapshot, planner, engine, options: options.clone(), k, threads })
+    }
+
+    pub(crate) fn engine_name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    pub(crate) fn plan(&self, text: &str) -> Result<Plan, ExecError> {
+        let manifest = self.snapshot.manifest();
+        let query = Query::parse(text, manifest.analyzer, manifest.content)?;
+        self.planner.plan(&query, self.options.mode, self.k)
+    }
+
+    /// Plans and answers a batch; an error names the query by its place in the batch.
+    pub(crate) fn answer(
+        &self,
+        texts: &[&str],
+    ) -> Result<Vec<(Plan, Answer)>, (Option<usize>, ExecError)> {
+        let numbered: Vec<_> = texts.iter().copied().enumerate().collect();
+        let plan =
+            |(): &mut (), &(i, text): &(usize, &str)| self.plan(text).map_err(|e| (Some(i), e));
+        let plans = in_parallel(&numbered, self.threads, || (), plan)?;
+        let answers = self.engine.search(&plans).map_err(|e| (None, e))?;
+        Ok(plans.into_iter().zip(answers).collect())
+    }
+}

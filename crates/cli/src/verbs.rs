@@ -1,0 +1,38 @@
+//! One file a verb. Each has `Options`, its arguments, and `run`.
+
+pub(crate) mod add;
+pub(crate) mod completions;
+pub(crate) mod delete;
+pub(crate) mod eval;
+pub(crate) mod index;
+pub(crate) mod inspect;
+pub(crate) mod man;
+pub(crate) mod merge;
+pub(crate) mod quickstart;
+pub(crate) mod run;
+pub(crate) mod search;
+pub(crate) mod synth;
+pub(crate) mod verify;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::options::Verb;
+
+pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
+    match verb {
+        Verb::Index(options) => index::run(&options),
+        Verb::Add(options) => add::run(&options),
+        Verb::Delete(options) => delete::run(&options),
+        Verb::Merge(options) => merge::run(&options),
+        Verb::Search(options) => search::run(&options),
+        Verb::Run(options) => run::run(&options),
+        Verb::Eval(options) => eval::run(&options),
+        Verb::Verify(options) => verify::run(&options),
+        Verb::Inspect(options) => inspect::run(&options),
+        Verb::Synth(options) => synth::run(&options),
+        Verb::Quickstart(options) => quickstart::run(&options),
+        Verb::Completions(options) => completions::run(&options),
+        Verb::Man(options) => man::run(&options),
+    }
+}

@@ -1,0 +1,40 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use warpseek_index::Progress;
+
+use super::index::summarise;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::Reading;
+use crate::progress::BuildDisplay;
+
+/// Add documents to an index
+///
+/// A document whose id is in the index replaces the one there. Analyzer, store and vector scale are the index's.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek add idx new.jsonl
+  warpseek add idx changed/ --on-error skip")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let (progress, start) = (Arc::new(Progress::default()), Instant::now());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = BuildDisplay::start(&progress, options.reading.quiet);
+    let config = options.reading.config();
+    let result = warpseek_index::add(&options.index, &options.reading.inputs, &config, &progress);
+    drop(display);
+    summarise(&result?, start, options.reading.quiet);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,24 @@
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::failure::Failure;
+use crate::options::Cli;
+
+/// Print completions for a shell
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek completions bash > ~/.local/share/bash-completion/completions/warpseek
+  warpseek completions zsh > ~/.zfunc/_warpseek")]
+pub(crate) struct Options {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    clap_complete::generate(options.shell, &mut Cli::command(), "warpseek", &mut std::io::stdout());
+    Ok(ExitCode::SUCCESS)
+}

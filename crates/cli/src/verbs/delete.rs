@@ -1,0 +1,87 @@
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use warpseek_index::Progress;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::Threads;
+use crate::progress::BuildDisplay;
+use crate::terminal::{count, note};
+
+/// Delete documents by id
+///
+/// The documents are gone from results and statistics at once; `merge` gives their space back.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek delete idx --id doc17 --id doc18
+  warpseek delete idx --ids gone.txt        one id a line; `-` is standard input")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// An id; may be given several times
+    #[arg(long, value_name = "ID", required_unless_present = "ids")]
+    id: Vec<String>,
+    /// A file of ids, one a line
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+    /// Fail, and delete nothing, if an id is not in the index
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    threads: Threads,
+    /// No progress bar, no summary
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut ids = options.id.clone();
+    if let Some(path) = &options.ids {
+        ids.extend(read_ids(path)?);
+    }
+    if options.strict {
+        let snapshot = warpseek_index::Snapshot::open(&options.index)?;
+        for id in &ids {
+            if snapshot.find_id(id)?.is_none() {
+                return Err(Failure::user(format!(
+                    "no document has id `{id}`; nothing was deleted"
+                )));
+            }
+        }
+    }
+    let progress = Arc::new(Progress::default());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = BuildDisplay::start(&progress, options.quiet);
+    let result = warpseek_index::delete(&options.index, &ids, options.threads.get(), &progress);
+    drop(display);
+    let report = result?;
+    for id in report.missing.iter().take(10) {
+        note(format!("no document has id `{id}`"));
+    }
+    if report.missing.len() > 10 {
+        note(format!("{} ids in all were not found", count(report.missing.len() as u64)));
+    }
+    if !options.quiet {
+        eprintln!("{} documents deleted", count(report.deleted));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_ids(path: &Path) -> Result<Vec<String>, Failure> {
+    let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", path.display()));
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(fail)?;
+        text
+    } else {
+        fs::read_to_string(path).map_err(fail)?
+    };
+    Ok(text.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect())
+}

@@ -1,0 +1,85 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use warpseek_eval::{Measure, Options as EvalOptions, Qrels, Run, evaluate};
+
+use crate::failure::Failure;
+use crate::terminal::{note, table};
+
+/// Judge a run against relevance judgements, as trec_eval does
+#[derive(Args)]
+#[command(after_help = "\
+Measures: ndcg, ndcg@K, map, map@K, mrr, mrr@K, recall@K, p@K, rprec, success@K,
+num_ret, num_rel, num_rel_ret.
+
+Examples:
+  warpseek eval --qrels qrels.tsv --run run.trec
+  warpseek eval --qrels qrels.txt --run run.trec -m ndcg@10 -m recall@100 --json")]
+pub(crate) struct Options {
+    /// Judgements: TREC (query, 0, document, grade) or TSV (query, document, grade)
+    #[arg(long, value_name = "FILE")]
+    qrels: PathBuf,
+    /// The run, in TREC format
+    #[arg(long, value_name = "FILE")]
+    run: PathBuf,
+    /// A measure; may be given several times
+    #[arg(short, value_name = "MEASURE", default_values = ["ndcg@10", "map", "mrr@10", "recall@100", "p@10"])]
+    measures: Vec<Measure>,
+    /// Count judged queries that the run lacks, as 0
+    #[arg(long)]
+    complete: bool,
+    /// Show every query
+    #[arg(long)]
+    per_query: bool,
+    /// JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let qrels = Qrels::read(&options.qrels)?;
+    let run = Run::read(&options.run)?;
+    let complete = options.complete;
+    let report = evaluate(&qrels, &run, &options.measures, EvalOptions { complete });
+    if report.queries == 0 {
+        return Err(Failure::user(format!(
+            "{} and {} have no query in common; are they of the same collection?",
+            options.qrels.display(),
+            options.run.display()
+        )));
+    }
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let mut value = serde_json::to_value(&report)?;
+        if !options.per_query
+            && let Some(map) = value.as_object_mut()
+        {
+            map.remove("per_query");
+        }
+        writeln!(out, "{value:#}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let format = |measure: &Measure, value: f64| {
+        if measure.is_summed() { format!("{value:.0}") } else { format!("{value:.4}") }
+    };
+    let row = |name: &str, values: &[f64]| {
+        let cells = options.measures.iter().zip(values).map(|(m, &v)| format(m, v));
+        std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>()
+    };
+    let head = std::iter::once("query".to_owned());
+    let mut rows = vec![head.chain(options.measures.iter().map(ToString::to_string)).collect()];
+    if options.per_query {
+        rows.extend(report.per_query.iter().map(|(query, values)| row(query, values)));
+    }
+    rows.push(row(&format!("all {}", report.queries), &report.mean));
+    table(&rows, &mut out)?;
+    if report.missing_in_run > 0 && !complete {
+        let n = report.missing_in_run;
+        note(format!(
+            "{n} judged queries have no hits in the run and are left out; --complete counts them as 0"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

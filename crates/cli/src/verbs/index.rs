@@ -1,0 +1,103 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use warpseek_index::{BuildReport, Progress, StoreMode};
+use warpseek_text::Analyzer;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{Reading, named};
+use crate::progress::BuildDisplay;
+use crate::terminal::{count, note};
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreChoice {
+    /// Ids and the documents themselves, for snippets
+    All,
+    /// Ids alone
+    Ids,
+}
+
+/// Make an index of documents
+///
+/// JSONL needs an `id` a line, and has `title` and `text`, or `vector` (an object of tokens and weights).
+/// Documents are searched by title and text together. Other fields are kept in the store.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek index docs.jsonl.zst -o idx
+  warpseek index notes/ -o idx --analyzer plain        a tree of text files
+  zcat a.gz b.gz | warpseek index - -o idx --format jsonl --store ids
+  warpseek index dump.jsonl -o idx --on-error skip --memory 1G")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    reading: Reading,
+    /// Directory of the new index
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    /// How text becomes terms, in documents and queries
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES), default_value = "english")]
+    analyzer: Analyzer,
+    /// What is kept of each document beside its terms
+    #[arg(long, value_enum, default_value = "all")]
+    store: StoreChoice,
+    /// Weight 1.0 of a vector as an integer
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    vector_scale: u32,
+    /// Replace an index that is there already
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut config = options.reading.config();
+    config.analyzer = options.analyzer;
+    config.store = match options.store {
+        StoreChoice::All => StoreMode::All,
+        StoreChoice::Ids => StoreMode::Ids,
+    };
+    config.reader.vector_scale = options.vector_scale;
+    let (progress, start) = (Arc::new(Progress::default()), Instant::now());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = BuildDisplay::start(&progress, options.reading.quiet);
+    let result = warpseek_index::create(
+        &options.output,
+        &options.reading.inputs,
+        &config,
+        options.overwrite,
+        &progress,
+    );
+    drop(display);
+    summarise(&result?, start, options.reading.quiet);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a build did, on standard error.
+pub(super) fn summarise(report: &BuildReport, start: Instant, quiet: bool) {
+    for reason in &report.reasons {
+        note(format!("skipped {reason}"));
+    }
+    if report.skipped > 0 {
+        note(format!("{} records were skipped", count(report.skipped)));
+    }
+    if quiet {
+        return;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = report.documents as f64 / seconds.max(1e-3);
+    let replaced = match report.replaced {
+        0 => String::new(),
+        n => format!(", {} of them in place of older ones", count(n)),
+    };
+    eprintln!(
+        "{} documents{replaced} in {seconds:.1} s ({}/s): {} terms, {} postings, {} tokens",
+        count(report.documents),
+        count(rate as u64),
+        count(report.terms),
+        count(report.postings),
+        count(report.tokens),
+    );
+}

@@ -1,0 +1,90 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+use warpseek_index::{Inspection, inspect};
+
+use crate::failure::Failure;
+use crate::terminal::{Theme, bytes, count, table};
+
+/// Show what an index is made of
+///
+/// Sizes per part, bits a posting takes, lengths of lists.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek inspect idx
+  warpseek inspect idx --json")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let found = inspect(&options.index)?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let mut report = serde_json::to_value(&found)?;
+        report["bytes"] = json!(found.sizes.total());
+        report["searchable_bytes"] = json!(found.sizes.searchable());
+        writeln!(out, "{report:#}")?;
+    } else {
+        print(&found, &mut out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
+    let (theme, manifest) = (Theme::stdout(), &found.manifest);
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let head = [
+        row("documents", count(found.documents)),
+        row("deleted", count(found.deleted)),
+        row("tokens", count(found.tokens)),
+        row("terms", count(found.terms)),
+        row("postings", count(found.postings)),
+        row("segments", manifest.segments.len().to_string()),
+        row("generation", manifest.generation.to_string()),
+        row("analyzer", format!("{} v{}", manifest.analyzer, manifest.analyzer_version)),
+        row("codec", manifest.codec.to_string()),
+        row("bits per docID", format!("{:.2}", found.bits_per_doc)),
+        row("bits per frequency", format!("{:.2}", found.bits_per_freq)),
+    ];
+    table(&head, out)?;
+
+    writeln!(out, "\n{}", theme.paint(theme.strong, "sizes"))?;
+    let s = &found.sizes;
+    let total = s.total();
+    let size = |name: &str, n: u64| {
+        vec![name.to_owned(), bytes(n), format!("{:.1}%", 100.0 * n as f64 / total.max(1) as f64)]
+    };
+    let sizes = [
+        size("dictionary", s.dictionary),
+        size("documents and frequencies", s.payload),
+        size("skips and bounds", s.skips_and_bounds),
+        size("lengths and norms", s.documents),
+        size("ids", s.ids),
+        size("store", s.store),
+        size("deletions", s.deletes),
+        size("all", total),
+        size("all but ids and store", s.searchable()),
+    ];
+    table(&sizes, out)?;
+
+    writeln!(out, "\n{}", theme.paint(theme.strong, "lists by length"))?;
+    let mut rows =
+        vec![["postings in list", "lists", "postings", "share"].map(String::from).to_vec()];
+    for (i, &(lists, postings)) in found.histogram.iter().enumerate() {
+        let (from, to) = (1u64 << i, (2u64 << i) - 1);
+        let range = if i == 0 { "1".to_owned() } else { format!("{}-{}", count(from), count(to)) };
+        let share = format!("{:.1}%", 100.0 * postings as f64 / found.postings.max(1) as f64);
+        rows.push(vec![range, count(lists), count(postings), share]);
+    }
+    table(&rows, out)
+}

@@ -1,0 +1,26 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory};
+
+use crate::failure::Failure;
+use crate::options::Cli;
+
+/// Write man pages to a directory, one a verb
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek man ~/.local/share/man/man1")]
+pub(crate) struct Options {
+    /// The directory, made if it is not there
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let dir = &options.directory;
+    let fail = |e: std::io::Error| Failure::broken(format!("{}: {e}", dir.display()));
+    std::fs::create_dir_all(dir).map_err(fail)?;
+    clap_mangen::generate_to(Cli::command(), dir).map_err(fail)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,55 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use warpseek_index::Progress;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::Threads;
+use crate::progress::BuildDisplay;
+use crate::terminal::count;
+
+/// Compact an index: one segment, no deleted documents
+///
+/// Searches go on meanwhile, and give the same hits and scores before and after.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek merge idx")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    #[command(flatten)]
+    threads: Threads,
+    /// No progress bar, no summary
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let (progress, start) = (Arc::new(Progress::default()), Instant::now());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = BuildDisplay::start(&progress, options.quiet);
+    let result = warpseek_index::merge(&options.index, options.threads.get(), &progress);
+    drop(display);
+    let report = result?;
+    if options.quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if report.changed {
+        eprintln!(
+            "{} segments merged in {:.1} s: {} documents, {} deleted ones dropped",
+            report.segments,
+            start.elapsed().as_secs_f64(),
+            count(report.documents),
+            count(report.dropped),
+        );
+    } else {
+        eprintln!("nothing to merge: {} documents", count(report.documents));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,142 @@
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+use warpseek_index::{BuildConfig, Progress, create};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::progress::BuildDisplay;
+use crate::terminal::{Theme, bytes, count};
+use crate::verbs::{index, search};
+
+/// Largest file taken in.
+const MAX_FILE: u64 = 1 << 20;
+/// Enough to see something, small enough to take seconds.
+const MAX_BYTES: u64 = 96 << 20;
+
+const QUERIES: [&str; 3] =
+    ["memory mapped file", "parse command line arguments", "compress integers with SIMD"];
+
+/// Index text that this machine has and search it
+///
+/// The corpus is the sources and READMEs of the crates in the local Cargo registry, one document a file, or else the files below the
+/// current directory.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek quickstart
+  warpseek quickstart --dir /tmp/try")]
+pub(crate) struct Options {
+    /// Directory for corpus and index [default: target/quickstart]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let theme = Theme::stdout();
+    let dir = options.dir.clone().unwrap_or_else(|| Path::new("target").join("quickstart"));
+    fs::create_dir_all(&dir).map_err(|e| Failure::user(format!("{}: {e}", dir.display())))?;
+    let (corpus, idx) = (dir.join("corpus.jsonl"), dir.join("index"));
+    let (roots, what) = roots();
+    let (files, size) = write_corpus(&roots, &corpus)
+        .map_err(|e| Failure::broken(format!("{}: {e}", corpus.display())))?;
+    if files == 0 {
+        return Err(Failure::user("found no text to index: run it in a directory with text files"));
+    }
+    let step = |text: String| println!("{}", theme.paint(theme.strong, text));
+    step(format!("1. A corpus of {} files, {}: {what}", count(files), bytes(size)));
+    println!("   {}\n", corpus.display());
+
+    step(format!("2. warpseek index {} -o {}", corpus.display(), idx.display()));
+    let (progress, start) = (Arc::new(Progress::default()), Instant::now());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = BuildDisplay::start(&progress, false);
+    let report = create(&idx, &[corpus], &BuildConfig::default(), true, &progress);
+    drop(display);
+    index::summarise(&report?, start, false);
+    println!();
+
+    for (i, query) in QUERIES.iter().enumerate() {
+        step(format!("{}. warpseek search {} \"{query}\" -k 3", i + 3, idx.display()));
+        search::show(&idx, query, 3)?;
+        println!();
+    }
+    step("Try next".to_owned());
+    for (command, why) in [
+        (
+            format!("warpseek search {} \"unsafe pointer\" --explain", idx.display()),
+            "how scores come about",
+        ),
+        (format!("warpseek inspect {}", idx.display()), "what the index is made of"),
+        (format!("warpseek verify {}", idx.display()), "check every byte of it"),
+        ("warpseek index YOUR.jsonl -o idx".to_owned(), "your own documents"),
+        ("warpseek --help".to_owned(), "everything else"),
+    ] {
+        println!("   {command:<58} {}", theme.paint(theme.dim, why));
+    }
+    println!("\nwarpseek is {}", std::env::current_exe().unwrap_or_default().display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where text is: the sources of the registry, else the current directory.
+fn roots() -> (Vec<PathBuf>, &'static str) {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    let registry = home.map(|home| home.join("registry").join("src"));
+    let sources = registry.and_then(|dir| fs::read_dir(dir).ok());
+    let mut crates: Vec<PathBuf> = sources
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|index| fs::read_dir(index.path()).ok())
+        .flat_map(|entries| entries.flatten().map(|e| e.path()))
+        .collect();
+    crates.sort();
+    if crates.is_empty() {
+        (vec![PathBuf::from(".")], "the files below this directory")
+    } else {
+        (crates, "the crates of the Cargo registry")
+    }
+}
+
+/// Writes one JSON line a file; returns their number and bytes.
+fn write_corpus(roots: &[PathBuf], to: &Path) -> std::io::Result<(u64, u64)> {
+    let mut out = BufWriter::new(File::create(to)?);
+    let (mut files, mut size) = (0, 0);
+    for root in roots {
+        let base = root.parent().unwrap_or(root);
+        let mut pending = vec![root.clone()];
+        while let Some(path) = pending.pop() {
+            if size > MAX_BYTES {
+                break;
+            }
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !path.is_symlink() {
+                if name != "target" && (!name.starts_with('.') || path == *root) {
+                    let mut below: Vec<_> =
+                        fs::read_dir(&path)?.flatten().map(|e| e.path()).collect();
+                    below.sort_by(|a, b| b.cmp(a));
+                    pending.extend(below);
+                }
+                continue;
+            }
+            let wanted = [".rs", ".md", ".txt", ".toml"].iter().any(|end| name.ends_with(end));
+            if !wanted || path.metadata().map_or(0, |m| m.len()) > MAX_FILE {
+                continue;
+            }
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let id = path.strip_prefix(base).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            writeln!(out, "{}", json!({"id": id, "title": name, "text": text}))?;
+            files += 1;
+            size += text.len() as u64;
+        }
+    }
+    out.flush()?;
+    Ok((files, size))
+}

@@ -1,0 +1,73 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use warpseek_index::Progress;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::progress::BuildDisplay;
+use crate::terminal::{Theme, bytes, count};
+
+/// Check every checksum, order, bound and count of an index
+///
+/// Exits with 1 and names what is broken if anything is.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek verify idx
+  warpseek verify idx --json")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let progress = Arc::new(Progress::default());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = BuildDisplay::start(&progress, options.quiet || options.json);
+    let found = warpseek_index::verify(&options.index, &progress);
+    drop(display);
+    let found = found?;
+    let mut out = std::io::stdout().lock();
+    let sound = found.problems.is_empty();
+    if options.json {
+        let problems: Vec<_> =
+            found.problems.iter().map(|p| json!({"file": p.file, "what": p.what})).collect();
+        let report = json!({
+            "sound": sound, "files": found.files, "bytes": found.bytes,
+            "documents": found.documents, "lists": found.lists, "postings": found.postings,
+            "problems": problems,
+        });
+        writeln!(out, "{report:#}")?;
+    } else {
+        let theme = Theme::stdout();
+        for problem in &found.problems {
+            let bad = theme.paint(theme.bad, "damaged");
+            writeln!(out, "{bad}: {}: {}", problem.file.display(), problem.what)?;
+        }
+        if sound {
+            writeln!(
+                out,
+                "{}: {} documents, {} lists, {} postings, {} files of {}",
+                theme.paint(theme.good, "sound"),
+                count(found.documents),
+                count(found.lists),
+                count(found.postings),
+                found.files,
+                bytes(found.bytes),
+            )?;
+        }
+    }
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

@@ -1,0 +1,149 @@
+//! What must not change results: threads, memory, segments, merges, batches, deleted remains. All comparisons
+//! are by equality, down to the bits of scores and, where it can be, of files.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use warpseek_exec::{Engine, Reference};
+use warpseek_index::{BuildConfig, StoreMode};
+use warpseek_testkit::generator::{self, Case};
+use warpseek_testkit::{
+    Doc, ExternalHit, Fixture, Random, Search, build_config, external_hits, file_bytes, plans,
+};
+
+/// Documents by external id, order, scores.
+fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<ExternalHit>> {
+    let snapshot = fixture.snapshot();
+    let plans = plans(&snapshot, searches);
+    let answers = Reference::new(snapshot.clone(), threads).search(&plans).unwrap();
+    let pairs = plans.iter().zip(&answers);
+    pairs.map(|(plan, answer)| external_hits(&snapshot, plan, answer)).collect()
+}
+
+fn config(threads: usize, batch_records: usize) -> BuildConfig {
+    let mut config = build_config();
+    config.threads = threads;
+    config.reader.batch_records = batch_records;
+    config
+}
+
+/// Files of the index that hold what is searched: all but manifest, lock and store, by kind.
+fn searched_files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
+    let files = file_bytes(&fixture.dir()).into_iter();
+    let kind = |name: &str| name.split('.').nth(1).map(str::to_owned);
+    files
+        .filter_map(|(name, bytes)| Some((kind(&name)?, bytes)))
+        .filter(|(kind, _)| kind != "store")
+        .collect()
+}
+
+/// A corpus of many different words: inverters outgrow even the least budget.
+fn wordy(docs: usize) -> Vec<Doc> {
+    let mut random = Random::new(7);
+    let mut text = |_| format!("common{} x{:x}", random.below(9), random.bits());
+    let doc = |id: usize| Doc::text(id, (0..60).map(&mut text).collect::<Vec<_>>().join(" "));
+    (0..docs).map(doc).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn threads_and_input_batches(case in generator::cases()) {
+        let (corpus, searches) = (case.corpus(), case.searches(20));
+        let one = Fixture::with(&corpus, config(1, 20));
+        let expected = results(&one, &searches, 1);
+        for threads in [2, 5] {
+            let many = Fixture::with(&corpus, config(threads, 20));
+            prop_assert!(file_bytes(&one.dir()) == file_bytes(&many.dir()), "{threads} threads");
+            prop_assert_eq!(&results(&many, &searches, threads), &expected);
+        }
+        // Input batches may cut the store elsewhere, but nothing that is searched.
+        let other = Fixture::with(&corpus, config(3, 7));
+        prop_assert!(searched_files(&one) == searched_files(&other));
+    }
+
+    #[test]
+    fn query_batches(case in generator::cases()) {
+        let fixture = Fixture::after(&case.history(), build_config());
+        let searches = case.searches(20);
+        let expected = results(&fixture, &searches, 1);
+        prop_assert_eq!(&results(&fixture, &searches, 3), &expected);
+        for (search, expected) in searches.chunks(7).zip(expected.chunks(7)) {
+            prop_assert_eq!(&results(&fixture, search, 1)[..], expected);
+        }
+    }
+
+    #[test]
+    fn segments(case in generator::cases()) {
+        let (corpus, searches) = (case.corpus(), case.searches(20));
+        let whole = Fixture::of(&corpus);
+        let expected = results(&whole, &searches, 1);
+        for batches in [2, 5] {
+            let cut = Fixture::of(&[]);
+            for batch in corpus.chunks(corpus.len().div_ceil(batches).max(1)) {
+                cut.add(batch).unwrap();
+            }
+            prop_assert_eq!(&results(&cut, &searches, 1), &expected);
+            cut.merge().unwrap();
+            prop_assert_eq!(&results(&cut, &searches, 1), &expected);
+            prop_assert!(searched_files(&cut) == searched_files(&whole), "{batches} batches");
+        }
+    }
+
+    #[test]
+    fn deletions_and_updates(case in generator::cases(), ids_only: bool) {
+        let mut config = config(3, 50);
+        config.store = if ids_only { StoreMode::Ids } else { StoreMode::All };
+        let (history, searches) = (case.history(), case.searches(30));
+        let changed = Fixture::after(&history, config);
+        let live = history.live();
+        let fresh = Fixture::of(&live);
+        let expected = results(&fresh, &searches, 1);
+        prop_assert_eq!(&results(&changed, &searches, 1), &expected);
+        check_store(&changed, &live, ids_only);
+        changed.merge().unwrap();
+        prop_assert_eq!(&results(&changed, &searches, 1), &expected);
+        check_store(&changed, &live, ids_only);
+        prop_assert!(searched_files(&changed) == searched_files(&fresh), "after the merge");
+    }
+}
+
+/// Every live document is found by its id, and its text comes back.
+fn check_store(fixture: &Fixture, live: &[Doc], ids_only: bool) {
+    let snapshot = fixture.snapshot();
+    assert_eq!(snapshot.statistics().documents, live.len() as u64);
+    for doc in live {
+        let found = snapshot.find_id(&doc.id).unwrap().unwrap();
+        assert_eq!(snapshot.external_id(found).unwrap(), doc.id);
+        let stored = snapshot.document(found).unwrap();
+        assert_eq!(stored, (!ids_only).then(|| doc.to_json().into_bytes()));
+    }
+}
+
+#[test]
+fn memory() {
+    let corpus = wordy(4000);
+    let build = |threads: usize, memory: usize| {
+        let fixture = Fixture::empty(BuildConfig { memory, ..config(threads, 100) });
+        let report = fixture.create(&corpus).unwrap();
+        (fixture, report.runs)
+    };
+    let (roomy, runs) = build(1, 1 << 30);
+    assert_eq!(runs, 1);
+    let expected = file_bytes(&roomy.dir());
+    for threads in [1, 3] {
+        let (tight, runs) = build(threads, 0);
+        assert!(runs > 2, "{runs} runs do not test merging them");
+        assert!(file_bytes(&tight.dir()) == expected, "{threads} threads, {runs} runs");
+    }
+}
+
+#[test]
+fn histories_end_where_they_should() {
+    // The generator must make what the properties above are about.
+    let histories = (0..60).map(|seed| Case { docs: 300, vectors: false, seed }.history());
+    let deleting = histories.filter(|h| h.live().len() < 290).count();
+    assert!(deleting > 10, "only {deleting} histories delete");
+}

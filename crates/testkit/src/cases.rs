@@ -1,0 +1,180 @@
+//! Deterministic cases of the conformance suite: each an index and the searches that matter there.
+
+use warpseek_core::limits::BLOCK;
+use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
+
+use crate::document::Doc;
+use crate::fixture::Fixture;
+use crate::search::Search;
+
+/// An index and its searches.
+pub(crate) struct FixedCase {
+    pub(crate) name: &'static str,
+    pub(crate) fixture: Fixture,
+    pub(crate) searches: Vec<Search>,
+}
+
+/// All of them.
+pub(crate) fn fixed_cases() -> Vec<FixedCase> {
+    let case = |name, (fixture, searches)| FixedCase { name, fixture, searches };
+    vec![
+        case("list lengths around the block size", list_lengths()),
+        case("score ties", ties()),
+        case("4096 terms", many_terms()),
+        case("empty index", empty()),
+        case("everything deleted", all_deleted()),
+        case("several segments with deletions", segments()),
+        case("static scores", statics()),
+        case("vectors", vectors()),
+    ]
+}
+
+const MODES: [Mode; 3] = [Mode::Or, Mode::And, Mode::AndOr];
+const KS: [usize; 6] = [0, 1, 10, 100, 1000, usize::MAX];
+
+fn rankings() -> Vec<Ranking> {
+    let names = ["bm25", "okapi", "wakatsuki", "cosine"];
+    let of = |name: &str| Ranking { function: name.parse().unwrap(), static_weight: 0.0 };
+    names.map(of).to_vec()
+}
+
+/// Every query in every mode with every k; rankings take turns.
+fn cross(queries: &[Vec<(&str, f64)>], rankings: &[Ranking]) -> Vec<Search> {
+    let (mut searches, mut turn) = (Vec::new(), rankings.iter().cycle());
+    for terms in queries {
+        let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight));
+        let query = Query { terms: terms.collect() };
+        for mode in MODES {
+            for k in KS {
+                let ranking = *turn.next().unwrap();
+                searches.push(Search { query: query.clone(), mode, k, ranking });
+            }
+        }
+    }
+    searches
+}
+
+fn plain<'a>(terms: &[&'a str]) -> Vec<(&'a str, f64)> {
+    terms.iter().map(|&term| (term, 1.0)).collect()
+}
+
+/// Words whose lists have 1, 2, B - 1, B, B + 1, 2 B - 1 and so on postings, spread over 700 documents.
+fn list_lengths() -> (Fixture, Vec<Search>) {
+    const DOCS: usize = 700;
+    let lengths =
+        [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 1, 5 * BLOCK];
+    let word = |n: usize| format!("x{n}");
+    let mut texts = vec![String::from("filler"); DOCS];
+    for (i, &n) in lengths.iter().enumerate() {
+        for j in 0..n {
+            // 3 and 700 have no common factor: the documents are distinct.
+            let text = &mut texts[(j * 3 + i * 11) % DOCS];
+            (0..=j % 4).for_each(|_| *text += &format!(" {}", word(n)));
+        }
+    }
+    let docs: Vec<_> = texts.into_iter().enumerate().map(|(i, t)| Doc::text(i, t)).collect();
+    let words: Vec<String> = lengths.iter().map(|&n| word(n)).collect();
+    let mut queries: Vec<_> = words.iter().map(|w| plain(&[w])).collect();
+    queries.extend(words.windows(2).map(|w| plain(&[&w[0], &w[1]])));
+    queries.push(words.iter().map(|w| (w.as_str(), 1.0)).collect());
+    queries.push(plain(&["filler", &words[2], &words[4]]));
+    (Fixture::of(&docs), cross(&queries, &rankings()))
+}
+
+/// Three hundred copies of two documents: only the order of documents decides.
+fn ties() -> (Fixture, Vec<Search>) {
+    let text = |i: usize| if i.is_multiple_of(2) { "apple pie" } else { "apple apple pie crust" };
+    let docs: Vec<_> = (0..300).map(|i| Doc::text(i, text(i))).collect();
+    let queries = [plain(&["appl"]), plain(&["appl", "pie"]), plain(&["pie", "crust"])];
+    let mut searches = cross(&queries, &rankings());
+    for k in [149, 150, 151, 299, 300, 301] {
+        searches.push(Search { k, ..Search::of(&["appl", "crust"]) });
+    }
+    (Fixture::of(&docs), searches)
+}
+
+/// As many terms as a long document pasted as a query has; one document has them all.
+fn many_terms() -> (Fixture, Vec<Search>) {
+    let word = |i: usize| format!("v{i}");
+    let line = |from: usize| (from..from + 128).map(word).collect::<Vec<_>>().join(" ");
+    let mut docs: Vec<_> = (0..64).map(|d| Doc::text(d, line(d * 64))).collect();
+    docs.push(Doc::text("all", (0..4096).map(word).collect::<Vec<_>>().join(" ")));
+    let words: Vec<String> = (0..4096).map(word).collect();
+    let all: Vec<_> =
+        words.iter().enumerate().map(|(i, w)| (&**w, 0.5 + (i % 7) as f64)).collect();
+    let mut with_missing = all.clone();
+    with_missing.push(("absent", 1.0));
+    (Fixture::of(&docs), cross(&[all, with_missing], &rankings()))
+}
+
+fn empty() -> (Fixture, Vec<Search>) {
+    (Fixture::of(&[]), cross(&[plain(&[]), plain(&["appl"])], &rankings()))
+}
+
+fn all_deleted() -> (Fixture, Vec<Search>) {
+    let docs: Vec<_> = (0..200).map(|i| Doc::text(i, "apple pie")).collect();
+    let fixture = Fixture::of(&docs);
+    fixture.delete(&docs.iter().map(|doc| doc.id.clone()).collect::<Vec<_>>()).unwrap();
+    (fixture, cross(&[plain(&["appl"]), plain(&["appl", "pie"])], &rankings()))
+}
+
+/// Five segments, two of them without one of the words, with updates and deletions; missing terms, repeated
+/// terms and weights.
+fn segments() -> (Fixture, Vec<Search>) {
+    let fixture = Fixture::of(&[]);
+    for batch in 0..5 {
+        let text = |i: usize| match (batch, i % 3) {
+            (1 | 3, _) => "pie crust",
+            (_, 0) => "apple apple pie",
+            _ => "apple tart",
+        };
+        let docs: Vec<_> =
+            (0..140).map(|i| Doc::text(batch * 100 + i, format!("{} n{i}", text(i)))).collect();
+        fixture.add(&docs).unwrap();
+    }
+    let gone: Vec<String> = (0..540).step_by(7).map(|id| id.to_string()).collect();
+    fixture.delete(&gone).unwrap();
+    let queries = [
+        plain(&["appl"]),
+        plain(&["appl", "pie", "crust"]),
+        plain(&["appl", "tart"]),
+        plain(&["appl", "absent"]),
+        plain(&["absent", "missing"]),
+        plain(&["appl", "appl", "pie"]),
+        vec![("appl", 0.001), ("pie", 1e6), ("appl", 3.5)],
+        plain(&["n0", "n7"]),
+    ];
+    (fixture, cross(&queries, &rankings()))
+}
+
+fn statics() -> (Fixture, Vec<Search>) {
+    let doc = |i: usize| {
+        let doc = Doc::text(i, if i.is_multiple_of(3) { "apple pie" } else { "apple" });
+        if i.is_multiple_of(4) { doc } else { doc.with_static((i * 37 % 100) as f32 / 8.0) }
+    };
+    let fixture = Fixture::of(&(0..150).map(doc).collect::<Vec<_>>());
+    // A second segment that has none, and a document whose score would set the scale were it not deleted.
+    fixture.add(&[Doc::text("none", "apple pie")]).unwrap();
+    fixture.add(&[Doc::text("huge", "apple pie").with_static(1e9)]).unwrap();
+    fixture.delete(&["huge".to_owned()]).unwrap();
+    let weigh = |weight: f64| rankings().into_iter().map(move |r| Ranking { static_weight: weight, ..r });
+    let rankings: Vec<_> = [0.0, 0.01, 1.0, 1e6].into_iter().flat_map(weigh).collect();
+    let queries = [plain(&["appl"]), plain(&["appl", "pie"]), plain(&["pie", "absent"])];
+    (fixture, cross(&queries, &rankings))
+}
+
+fn vectors() -> (Fixture, Vec<Search>) {
+    let doc = |i: usize| {
+        let weights = [("##a", 0.5 + (i % 9) as f64), ("B", (i % 5) as f64 * 0.3), ("rare", 400.0)];
+        Doc::vector(i, &weights[..if i % 60 == 59 { 3 } else { 2 }])
+    };
+    let fixture = Fixture::of(&(0..300).map(doc).collect::<Vec<_>>());
+    let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
+    let queries = [
+        plain(&["##a"]),
+        vec![("##a", 0.25), ("B", 3.0)],
+        vec![("B", 1e-6), ("rare", 1e9)],
+        plain(&["rare", "##A"]),
+    ];
+    (fixture, cross(&queries, &[ranking]))
+}

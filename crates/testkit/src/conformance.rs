@@ -1,0 +1,133 @@
+//! The suite that every engine must pass: hits equal those of the reference, documents, order and score bits, whatever
+//! the batch and the number of threads.
+
+use std::sync::Arc;
+
+use proptest::test_runner::{Config, TestRunner};
+use warpseek_exec::{Answer, Engine, Mode, Query, Ranking, Reference};
+use warpseek_index::{Progress, Snapshot, create};
+
+use crate::cases::fixed_cases;
+use crate::collections;
+use crate::fixture::{Fixture, build_config};
+use crate::generator;
+use crate::search::{Search, plans};
+
+/// Random cases a run.
+const CASES: u32 = 24;
+/// Searches in each.
+const SEARCHES: usize = 40;
+
+/// Makes an engine for a snapshot that uses so many threads.
+pub trait MakeEngine: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine> {}
+
+impl<F: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine>> MakeEngine for F {}
+
+/// Stamps the suite out for an engine: `conformance!(name, |snapshot, threads| ...)`.
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn fixed_cases() {
+                $crate::conformance::check_fixed_cases($make);
+            }
+
+            #[test]
+            fn random_cases() {
+                $crate::conformance::check_random_cases($make);
+            }
+
+            #[test]
+            fn shared_collections() {
+                $crate::conformance::check_collections($make);
+            }
+        }
+    };
+}
+
+/// The whole suite.
+pub fn check_engine(make: impl MakeEngine) {
+    check_fixed_cases(&make);
+    check_random_cases(&make);
+    check_collections(&make);
+}
+
+/// Cases at the edges: lengths around blocks, ties, many terms, nothing at all, deletions, segments, statics, vectors.
+pub fn check_fixed_cases(make: impl MakeEngine) {
+    for case in fixed_cases() {
+        check_snapshot(&make, case.name, &case.fixture.snapshot(), &case.searches);
+    }
+}
+
+/// Random corpora with random histories.
+pub fn check_random_cases(make: impl MakeEngine) {
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    let run = TestRunner::new(config).run(&generator::cases(), |case| {
+        let fixture = Fixture::after(&case.history(), build_config());
+        let name = format!("{case:?}");
+        check_snapshot(&make, &name, &fixture.snapshot(), &case.searches(SEARCHES));
+        Ok(())
+    });
+    run.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// The shared collections with all their queries.
+pub fn check_collections(make: impl MakeEngine) {
+    let rankings = ["bm25", "okapi", "wakatsuki", "cosine"]
+        .map(|name| Ranking { function: name.parse().unwrap(), static_weight: 0.0 });
+    for collection in collections::present() {
+        let fixture = Fixture::empty(build_config());
+        let (config, progress) = (fixture.config(), Progress::default());
+        create(&fixture.dir(), &[collection.corpus()], config, false, &progress).unwrap();
+        let snapshot = fixture.snapshot();
+        let manifest = snapshot.manifest();
+        let mut searches = Vec::new();
+        for (i, (_, text)) in collection.queries().iter().enumerate() {
+            let query = Query::parse(text, manifest.analyzer, manifest.content).unwrap();
+            let (k, ranking) = ([10, 1, 1000][i % 3], rankings[i % 4]);
+            for mode in [Mode::Or, Mode::And, Mode::AndOr] {
+                searches.push(Search { query: query.clone(), mode, k, ranking });
+            }
+        }
+        check_snapshot(&make, collection.name, &snapshot, &searches);
+    }
+}
+
+/// Some searches on one snapshot: all at once and one by one, in one thread and in three.
+pub fn check_snapshot(
+    make: &impl MakeEngine,
+    name: &str,
+    snapshot: &Arc<Snapshot>,
+    searches: &[Search],
+) {
+    let plans = plans(snapshot, searches);
+    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    for threads in [1, 3] {
+        let engine = make(snapshot.clone(), threads);
+        let compare = |how: &str, i: usize, answer: &Answer| {
+            let context = || format!("{}, {name}, {how}, {threads} threads, {:?}", engine.name(), brief(&searches[i]));
+            assert_eq!(answer.hits, expected[i].hits, "hits: {}", context());
+            let counted = answer.matches.is_none() || answer.matches == expected[i].matches;
+            assert!(counted, "{:?} matches: {}", answer.matches, context());
+        };
+        let answers = engine.search(&plans).unwrap();
+        assert_eq!(answers.len(), plans.len(), "answers: {}, {name}", engine.name());
+        answers.iter().enumerate().for_each(|(i, answer)| compare("all at once", i, answer));
+        for (i, plan) in plans.iter().enumerate() {
+            let answers = engine.search(std::slice::from_ref(plan)).unwrap();
+            assert_eq!(answers.len(), 1, "answers: {}, {name}", engine.name());
+            compare("alone", i, &answers[0]);
+        }
+        assert!(engine.search(&[]).unwrap().is_empty(), "answers to an empty batch");
+    }
+}
+
+/// The search with its first few terms.
+fn brief(search: &Search) -> Search {
+    let mut search = search.clone();
+    search.query.terms.truncate(12);
+    search
+}

@@ -1,0 +1,133 @@
+//! Indexes in temporary directories, made through the public interface.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use warpseek_index::{
+    BuildConfig, BuildReport, DeleteReport, MergeReport, Progress, Result, Snapshot, add, create,
+    delete, merge,
+};
+use warpseek_text::ReaderConfig;
+
+use crate::document::Doc;
+use crate::history::{History, Operation};
+
+/// The field that holds static scores.
+pub const STATIC_FIELD: &str = "score";
+
+/// A configuration for tests: small, and the same on every machine.
+pub fn build_config() -> BuildConfig {
+    let reader = ReaderConfig { static_field: Some(STATIC_FIELD.into()), ..ReaderConfig::default() };
+    BuildConfig { threads: 2, memory: 64 << 20, reader, ..BuildConfig::default() }
+}
+
+/// An index in a directory that goes with it.
+pub struct Fixture {
+    home: TempDir,
+    config: BuildConfig,
+    inputs: Cell<usize>,
+}
+
+impl Fixture {
+    /// No index yet.
+    pub fn empty(config: BuildConfig) -> Self {
+        Fixture { home: tempfile::tempdir().unwrap(), config, inputs: Cell::new(0) }
+    }
+
+    /// An index of these documents.
+    pub fn of(docs: &[Doc]) -> Self {
+        Self::with(docs, build_config())
+    }
+
+    /// The same with a configuration.
+    pub fn with(docs: &[Doc], config: BuildConfig) -> Self {
+        let fixture = Self::empty(config);
+        fixture.create(docs).unwrap();
+        fixture
+    }
+
+    /// An index that went through a history.
+    pub fn after(history: &History, config: BuildConfig) -> Self {
+        let fixture = Self::empty(config);
+        let mut operations = history.operations.iter();
+        match operations.next() {
+            Some(Operation::Add(docs)) => fixture.create(docs).unwrap(),
+            _ => fixture.create(&[]).unwrap(),
+        };
+        operations.for_each(|operation| fixture.apply(operation));
+        fixture
+    }
+
+    /// The index's directory.
+    pub fn dir(&self) -> PathBuf {
+        self.home.path().join("index")
+    }
+
+    /// How it is built.
+    pub fn config(&self) -> &BuildConfig {
+        &self.config
+    }
+
+    /// Writes bytes to a new input file outside of the index.
+    pub fn input(&self, bytes: &[u8]) -> PathBuf {
+        let number = self.inputs.replace(self.inputs.get() + 1);
+        let path = self.home.path().join(format!("input-{number}.jsonl"));
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn input_of(&self, docs: &[Doc]) -> PathBuf {
+        let lines: String = docs.iter().map(|doc| doc.to_json() + "\n").collect();
+        self.input(lines.as_bytes())
+    }
+
+    /// Makes the index.
+    pub fn create(&self, docs: &[Doc]) -> Result<BuildReport> {
+        let inputs = [self.input_of(docs)];
+        create(&self.dir(), &inputs, &self.config, false, &Progress::default())
+    }
+
+    /// Adds documents.
+    pub fn add(&self, docs: &[Doc]) -> Result<BuildReport> {
+        add(&self.dir(), &[self.input_of(docs)], &self.config, &Progress::default())
+    }
+
+    /// Deletes documents.
+    pub fn delete(&self, ids: &[String]) -> Result<DeleteReport> {
+        delete(&self.dir(), ids, self.config.threads, &Progress::default())
+    }
+
+    /// Merges all segments.
+    pub fn merge(&self) -> Result<MergeReport> {
+        merge(&self.dir(), self.config.threads, &Progress::default())
+    }
+
+    fn apply(&self, operation: &Operation) {
+        match operation {
+            Operation::Add(docs) => drop(self.add(docs).unwrap()),
+            Operation::Delete(ids) => drop(self.delete(ids).unwrap()),
+            Operation::Merge => drop(self.merge().unwrap()),
+        }
+    }
+
+    /// The index as it is now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::new(Snapshot::open(&self.dir()).unwrap())
+    }
+}
+
+/// Name and bytes of every file in a directory.
+pub fn file_bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            let bytes = if entry.path().is_dir() { Vec::new() } else { fs::read(entry.path()).unwrap() };
+            (name, bytes)
+        })
+        .collect()
+}
