@@ -1,1 +1,77 @@
-fn main() {}
+//! Chores of the workspace: `cargo xtask ci` runs everything that must hold.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  ci      format, lints, all tests, docs, examples, fuzz targets compile
+  fuzz    run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let outcome = match args.next().as_deref() {
+        Some("ci") => ci(),
+        Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(step) => {
+            eprintln!("\nfailed: {step}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ci() -> Result<(), String> {
+    let start = Instant::now();
+    cargo(&["fmt", "--all", "--check"], &[])?;
+    let deny = [("RUSTFLAGS", "-D warnings")];
+    // The same flags for lints and tests, so that nothing is compiled twice.
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
+    cargo(&["test", "--workspace", "--locked"], &deny)?;
+    cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
+    cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    cargo(&["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"], &[])?;
+    eprintln!("\nall of CI passed in {} s", start.elapsed().as_secs());
+    Ok(())
+}
+
+fn fuzz(seconds: &str) -> Result<(), String> {
+    let seconds: u32 =
+        seconds.parse().map_err(|_| format!("`{seconds}` is not a number of seconds"))?;
+    let mut targets: Vec<String> = std::fs::read_dir("fuzz/fuzz_targets")
+        .map_err(|e| format!("fuzz/fuzz_targets: {e}"))?
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    targets.sort();
+    let limit = format!("-max_total_time={seconds}");
+    for target in targets {
+        let args =
+            ["+nightly", "fuzz", "run", &target, "--", &limit, "-max_len=65536", "-timeout=10"];
+        run(Command::new("cargo").args(args), &args.join(" "))?;
+    }
+    Ok(())
+}
+
+fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run(
+        Command::new(program).args(args).envs(env.iter().copied()),
+        &format!("cargo {}", args.join(" ")),
+    )
+}
+
+fn run(command: &mut Command, name: &str) -> Result<(), String> {
+    eprintln!("\n== {name}");
+    let start = Instant::now();
+    let status = command.status().map_err(|e| format!("{name}: {e}"))?;
+    eprintln!("== {:.0} s", start.elapsed().as_secs_f64());
+    if status.success() { Ok(()) } else { Err(name.to_owned()) }
+}

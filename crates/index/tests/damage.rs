@@ -1,0 +1,202 @@
+//! Damaged and forged files: an error or a named problem, never a panic, never a wrong hit.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use warpseek_exec::{Engine, ExecError, Mode, Planner, Query, Ranking, Reference};
+use warpseek_index::container::{Kind, SealedFile, seal_bytes};
+use warpseek_index::{Manifest, Progress, Snapshot, delete, inspect, merge, verify};
+use warpseek_testkit::{Doc, Fixture, Random, file_bytes};
+
+/// Two segments with lists of one, some and many postings, deletions, static scores and a store.
+fn sample() -> Fixture {
+    let doc = |i: usize| {
+        let text = format!("apple {} w{i} {}", "pie ".repeat(i % 4), ["tart", "crust"][i % 2]);
+        Doc::text(i, text).with_static(i as f32 / 4.0)
+    };
+    let fixture = Fixture::of(&(0..300).map(doc).collect::<Vec<_>>());
+    fixture.add(&(290..340).map(doc).collect::<Vec<_>>()).unwrap();
+    fixture.delete(&["4".into(), "17".into(), "333".into()]).unwrap();
+    fixture
+}
+
+/// Files by name, without the lock.
+fn files_of(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
+    let mut files = file_bytes(&fixture.dir());
+    files.remove("lock");
+    files
+}
+
+/// Reads everything: terms, lists, scores, ids, documents.
+fn read_all(dir: &Path) -> Result<Vec<String>, ExecError> {
+    let snapshot = Arc::new(Snapshot::open(dir)?);
+    let mut words = Vec::new();
+    for segment in snapshot.segments() {
+        let mut terms = segment.dictionary().iter();
+        while terms.next_term()?.is_some() {
+            words.push((String::from_utf8_lossy(terms.term()).into_owned(), 1.0));
+        }
+    }
+    let ranking = Ranking { static_weight: 1.0, ..Ranking::default() };
+    let planner = Planner::new(snapshot.clone(), ranking)?;
+    let plan = planner.plan(&Query { terms: words }, Mode::Or, usize::MAX)?;
+    let answers = Reference::new(snapshot.clone(), 1).search(&[plan])?;
+    let mut out = Vec::new();
+    for hit in &answers[0].hits {
+        let id = snapshot.external_id(hit.doc)?;
+        let found = snapshot.find_id(&id)?;
+        let text = snapshot.document(hit.doc)?;
+        out.push(format!("{id} {} {found:?} {text:?}", hit.score));
+    }
+    Ok(out)
+}
+
+/// The damaged index must not be read without an error, and `verify` must name the file.
+fn assert_noticed(dir: &Path, name: &str, what: &str) {
+    let check = || {
+        let read = read_all(dir);
+        assert!(read.is_err(), "it was read without an error");
+        if let Ok(found) = verify(dir, &Progress::default()) {
+            let named = |p: &warpseek_index::Problem| p.file.ends_with(name);
+            assert!(found.problems.iter().any(named), "verify: {:?}", found.problems);
+        }
+    };
+    assert!(catch_unwind(AssertUnwindSafe(check)).is_ok(), "{name}, {what}");
+}
+
+#[test]
+fn a_sound_index_has_no_problems() {
+    let fixture = sample();
+    assert_eq!(read_all(&fixture.dir()).unwrap().len(), 337);
+    let found = verify(&fixture.dir(), &Progress::default()).unwrap();
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+    assert_eq!((found.documents, found.files), (337, 10));
+}
+
+#[test]
+fn every_cut_is_noticed() {
+    let fixture = sample();
+    for (name, bytes) in files_of(&fixture) {
+        let (path, len) = (fixture.dir().join(&name), bytes.len());
+        let mut cuts = vec![0, 1, 15, 16, 39, 40, 41, len / 2, len - 25, len - 8, len - 1];
+        cuts.extend((0..len).step_by(len / 20 + 1));
+        for cut in cuts.into_iter().filter(|&cut| cut < len) {
+            fs::write(&path, &bytes[..cut]).unwrap();
+            assert_noticed(&fixture.dir(), &name, &format!("cut to {cut} of {len} bytes"));
+        }
+        fs::write(&path, [&bytes[..], &[0; 8]].concat()).unwrap();
+        assert_noticed(&fixture.dir(), &name, "eight bytes more");
+        if name != "manifest" {
+            fs::remove_file(&path).unwrap();
+            assert_noticed(&fixture.dir(), &name, "removed");
+        }
+        fs::write(&path, &bytes).unwrap();
+    }
+    assert!(read_all(&fixture.dir()).is_ok());
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let fixture = sample();
+    for (name, bytes) in files_of(&fixture) {
+        let path = fixture.dir().join(&name);
+        let bits = 8 * bytes.len();
+        // Header and footer closely, the body here and there.
+        let ends = (0..128).step_by(5).chain(bits - 32 * 8..bits).step_by(3);
+        for bit in ends.chain((0..bits).step_by(bits / 60 | 1)) {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, bad).unwrap();
+            assert_noticed(&fixture.dir(), &name, &format!("bit {bit}"));
+        }
+        fs::write(&path, &bytes).unwrap();
+    }
+    assert!(read_all(&fixture.dir()).is_ok());
+}
+
+#[test]
+fn a_sound_file_of_another_segment_is_noticed() {
+    let fixture = sample();
+    let files = files_of(&fixture);
+    for (name, bytes) in files.iter().filter(|(name, _)| name.starts_with("000001.")) {
+        let other = name.replace("000001.", "000002.");
+        fs::write(fixture.dir().join(name), &files[&other]).unwrap();
+        assert_noticed(&fixture.dir(), name, "it is that of another segment");
+        fs::write(fixture.dir().join(name), bytes).unwrap();
+    }
+}
+
+fn kind_of(name: &str) -> Kind {
+    let kinds = Kind::SEGMENT.into_iter().find(|kind| name.ends_with(kind.name()));
+    kinds.unwrap_or(if name == "manifest" { Kind::Manifest } else { Kind::Deletes })
+}
+
+/// Writes a body under a true checksum, and enters its seal in the manifest.
+fn forge(dir: &Path, name: &str, body: &[u8], manifest: &Manifest) {
+    let kind = kind_of(name);
+    let file = seal_bytes(kind, body);
+    fs::write(dir.join(name), &file).unwrap();
+    let Ok(sealed) = SealedFile::from_bytes(name, kind, file) else { return };
+    let (seal, mut manifest) = (format!("{:016x}", sealed.seal()), manifest.clone());
+    for segment in &mut manifest.segments {
+        if !name.starts_with(&format!("{:06}.", segment.number)) {
+            continue;
+        }
+        match (kind, &mut segment.deletes) {
+            (Kind::Deletes, Some(deletes)) => deletes.seal = seal.clone(),
+            _ => drop(segment.files.insert(kind.name().into(), seal.clone())),
+        }
+    }
+    fs::write(dir.join("manifest"), seal_bytes(Kind::Manifest, &manifest.to_bytes())).unwrap();
+}
+
+/// A checksum does not make bytes honest: forged files may give errors or other hits, but no panic.
+#[test]
+fn forged_files_never_panic() {
+    let fixture = sample();
+    let (files, dir) = (files_of(&fixture), fixture.dir());
+    let manifest = fixture.snapshot().manifest().clone();
+    let mut random = Random::new(5);
+    let segment_files = files.iter().filter(|(name, _)| *name != "manifest");
+    for (name, bytes) in segment_files {
+        let file = SealedFile::from_bytes(name, kind_of(name), bytes.clone()).unwrap();
+        let body = file.all().unwrap();
+        for round in 0..60 {
+            let mut forged = body.to_vec();
+            // Counts stand at both ends, so every other change is there.
+            let end = forged.len().min(40);
+            let at = match round % 4 {
+                0 => random.below(end),
+                1 => forged.len() - 1 - random.below(end),
+                _ => random.below(forged.len()),
+            };
+            forged[at] = *random.pick(&[0, 1, 0x7f, 0x80, 0xff, forged[at] ^ 1, forged[at] ^ 0x10]);
+            if round % 10 == 9 {
+                forged.truncate(at);
+            }
+            forge(&dir, name, &forged, &manifest);
+            let read = || {
+                let _ = read_all(&dir);
+                let _ = inspect(&dir);
+                let _ = verify(&dir, &Progress::default());
+                let _ = delete(&dir, &["5".into(), "301".into()], 1, &Progress::default());
+                let _ = merge(&dir, 1, &Progress::default());
+            };
+            let sound = catch_unwind(AssertUnwindSafe(read)).is_ok();
+            assert!(sound, "{name}, round {round}: byte {at} of {} is {:?}", body.len(), forged.get(at));
+            restore(&dir, &files);
+        }
+    }
+    assert_eq!(read_all(&dir).unwrap().len(), 337);
+}
+
+fn restore(dir: &Path, files: &BTreeMap<String, Vec<u8>>) {
+    for name in file_bytes(dir).into_keys().filter(|name| name != "lock") {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
+}

@@ -1,0 +1,158 @@
+//! Readers and writers beside each other: snapshots stand still, one writer at a time, leftovers go.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpseek_exec::{Engine, Reference};
+use warpseek_index::{IndexError, Progress, Snapshot, add, create, delete, merge};
+use warpseek_testkit::{Doc, ExternalHit, Fixture, Search, external_hits, file_bytes, plans};
+
+fn docs(from: usize, to: usize) -> Vec<Doc> {
+    (from..to).map(|i| Doc::text(i, format!("apple pie number {i} of {}", i % 7))).collect()
+}
+
+fn hits(snapshot: &Arc<Snapshot>) -> Vec<Vec<ExternalHit>> {
+    let searches = [Search { k: 1000, ..Search::of(&["appl", "number"]) }, Search::of(&["3", "5"])];
+    let plans = plans(snapshot, &searches);
+    let answers = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    plans.iter().zip(&answers).map(|(plan, a)| external_hits(snapshot, plan, a)).collect()
+}
+
+#[test]
+fn an_open_reader_keeps_its_snapshot() {
+    let fixture = Fixture::of(&docs(0, 200));
+    let first = fixture.snapshot();
+    let before = hits(&first);
+    fixture.add(&docs(150, 300)).unwrap();
+    let second = fixture.snapshot();
+    let between = hits(&second);
+    assert_ne!(before, between);
+    fixture.delete(&["3".into(), "299".into()]).unwrap();
+    fixture.merge().unwrap();
+    let input = fixture.input(Doc::text("other", "apple").to_json().as_bytes());
+    create(&fixture.dir(), &[input], fixture.config(), true, &Progress::default()).unwrap();
+    assert_eq!(fixture.snapshot().statistics().documents, 1);
+    assert_eq!(hits(&first), before);
+    assert_eq!(hits(&second), between);
+    assert_eq!(first.document(7).unwrap().unwrap(), docs(7, 8)[0].to_json().into_bytes());
+}
+
+#[test]
+fn a_second_writer_is_told() {
+    let fixture = Fixture::of(&docs(0, 9));
+    let (dir, input) = (fixture.dir(), [fixture.input(b"{\"id\":\"x\",\"text\":\"y\"}\n")]);
+    let before = file_bytes(&dir);
+    let lock = File::options().write(true).open(dir.join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    // Each waits a little for the lock: all at the same time.
+    std::thread::scope(|scope| {
+        let (dir, input, config) = (&dir, &input, fixture.config());
+        let none = Progress::default;
+        let writers = [
+            scope.spawn(move || add(dir, input, config, &none()).map(drop)),
+            scope.spawn(move || delete(dir, &["1".into()], 1, &none()).map(drop)),
+            scope.spawn(move || merge(dir, 1, &none()).map(drop)),
+            scope.spawn(move || create(dir, input, config, true, &none()).map(drop)),
+        ];
+        for writer in writers {
+            let error = writer.join().unwrap().unwrap_err();
+            assert!(matches!(error, IndexError::Locked { .. }), "{error}");
+        }
+    });
+    assert_eq!(file_bytes(&dir), before);
+    // Readers need no lock.
+    assert_eq!(fixture.snapshot().statistics().documents, 9);
+    drop(lock);
+    fixture.delete(&["1".into()]).unwrap();
+    assert_eq!(fixture.snapshot().statistics().documents, 8);
+}
+
+fn litter(dir: &Path) {
+    for name in ["000009.post", "000001.77.del", "manifest.new"] {
+        fs::write(dir.join(name), b"half a fi").unwrap();
+    }
+    fs::create_dir(dir.join("build-123")).unwrap();
+    fs::write(dir.join("build-123/run-0"), b"x").unwrap();
+}
+
+#[test]
+fn leftovers_go_and_nothing_else() {
+    let fixture = Fixture::of(&docs(0, 9));
+    let dir = fixture.dir();
+    for name in ["notes.txt", "000001.txt", "000001.post.bak", "x.del", "manifest.old"] {
+        fs::write(dir.join(name), b"mine").unwrap();
+    }
+    fs::create_dir(dir.join("mine")).unwrap();
+    let before = file_bytes(&dir);
+    litter(&dir);
+    fixture.snapshot();
+    assert_eq!(file_bytes(&dir), before, "after an open");
+    litter(&dir);
+    fixture.delete(&["nosuch".into()]).unwrap();
+    assert_eq!(file_bytes(&dir), before, "after a write");
+
+    litter(&dir);
+    let lock = File::options().write(true).open(dir.join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    let with_litter = file_bytes(&dir);
+    assert_eq!(fixture.snapshot().statistics().documents, 9);
+    assert_eq!(file_bytes(&dir), with_litter, "while a writer is at work");
+}
+
+#[test]
+fn a_crash_before_the_rename_leaves_the_old_index() {
+    let fixture = Fixture::of(&docs(0, 50));
+    let (dir, before) = (fixture.dir(), hits(&fixture.snapshot()));
+    let files = file_bytes(&dir);
+    fixture.add(&docs(40, 90)).unwrap();
+    // Everything was written, the manifest as well, but not renamed.
+    fs::rename(dir.join("manifest"), dir.join("manifest.new")).unwrap();
+    fs::write(dir.join("manifest"), &files["manifest"]).unwrap();
+    assert_eq!(hits(&fixture.snapshot()), before);
+    assert_eq!(file_bytes(&dir), files);
+}
+
+#[test]
+fn a_crash_in_the_first_build_leaves_an_empty_directory() {
+    let fixture = Fixture::of(&docs(0, 9));
+    let dir = fixture.dir();
+    fs::remove_file(dir.join("manifest")).unwrap();
+    assert!(matches!(Snapshot::open(&dir), Err(IndexError::NotAnIndex { .. })));
+    assert!(file_bytes(&dir).keys().eq(["lock"]));
+    fixture.create(&docs(0, 4)).unwrap();
+    assert_eq!(fixture.snapshot().statistics().documents, 4);
+}
+
+#[test]
+fn readers_open_at_any_moment_of_a_writer() {
+    let fixture = Fixture::of(&docs(0, 10));
+    let (dir, done) = (fixture.dir(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut opened, mut generation) = (0, 0);
+                    while !done.load(Ordering::Relaxed) {
+                        let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
+                        let now = snapshot.manifest().generation;
+                        assert!(now >= generation, "generations go back");
+                        // Ten documents a round, all of them or none.
+                        assert_eq!(hits(&snapshot)[0].len() % 10, 0);
+                        (generation, opened) = (now, opened + 1);
+                    }
+                    opened
+                })
+            })
+            .collect();
+        for round in 1..8 {
+            fixture.add(&docs(10 * round, 10 * round + 10)).unwrap();
+            fixture.merge().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
+    });
+    assert_eq!(fixture.snapshot().statistics().documents, 80);
+}
