@@ -50,6 +50,11 @@ impl From<IndexError> for Failure {
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::Cancelled => Failure::interrupted(error),
+            IndexError::Io { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
+                // What was named as an index is a file; the path is that of the manifest in it.
+                let named = path.parent().unwrap_or(&path);
+                Failure::user(format!("{} is a file; an index is a directory", named.display()))
+            }
             IndexError::Io { .. } | IndexError::Corrupt { .. } => Failure::broken(error),
             _ => Failure::user(error),
         }
@@ -67,7 +72,12 @@ impl From<ExecError> for Failure {
 
 impl From<EvalError> for Failure {
     fn from(error: EvalError) -> Self {
-        Failure::user(error)
+        match error {
+            EvalError::Write { source } => source.into(),
+            EvalError::Open { ref source, .. } => Failure::user(format!("{error}: {source}")),
+            EvalError::Read { ref source, .. } => Failure::broken(format!("{error}: {source}")),
+            error => Failure::user(error),
+        }
     }
 }
 

@@ -59,6 +59,11 @@ pub(crate) fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}: {message}", theme.paint(theme.dim, "note"));
 }
 
+/// Says in a line what was done, on standard error; nobody there to read it is no failure.
+pub(crate) fn summary(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// 1234567 as 1,234,567.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();

@@ -279,7 +279,12 @@ impl Block<'_> {
         if shared > self.term_len || (first && shared > 0) || rest == 0 {
             return None;
         }
-        self.term.get_mut(shared..shared + rest)?.copy_from_slice(self.cursor.take(rest)?);
+        let bytes = self.cursor.take(rest)?;
+        // Where the term leaves the one before it must go up, or it is out of order.
+        if shared < self.term_len && bytes[0] <= self.term[shared] {
+            return None;
+        }
+        self.term.get_mut(shared..shared + rest)?.copy_from_slice(bytes);
         self.term_len = shared + rest;
         let df = self.cursor.varint32().filter(|&df| df > 0)?;
         let len = self.cursor.varint()?;
@@ -313,8 +318,19 @@ impl Terms<'_> {
                 self.block = None;
                 return Ok(None);
             }
-            self.block = Some(self.dictionary.block(self.next_block)?);
+            let mut block = self.dictionary.block(self.next_block)?;
             self.next_block += 1;
+            let info = block.next_entry()?;
+            let before = self.block.replace(block);
+            if let (Some(before), Some(info)) = (&before, &info)
+                && before.term() >= self.term()
+            {
+                let what = format!("term {} is out of order", info.ordinal);
+                return Err(self.dictionary.file.corrupt(what));
+            }
+            if info.is_some() {
+                return Ok(info);
+            }
         }
     }
 

@@ -83,6 +83,11 @@ impl WriteLock {
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;
         sync_dir(&self.dir)?;
+        if manifest.generation == 1
+            && let Some(parent) = self.dir.parent().filter(|p| !p.as_os_str().is_empty())
+        {
+            sync_dir(parent)?;
+        }
         self.clean(Some(manifest));
         Ok(())
     }
@@ -109,6 +114,20 @@ fn is_segment_file(name: &str) -> bool {
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     let deletes = rest.strip_suffix(".del").is_some_and(digits);
     digits(number) && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+}
+
+/// The highest segment number that any file in `dir` has, 0 if there is none.
+pub(crate) fn highest_number(dir: &Path) -> Result<u64> {
+    let mut highest = 0;
+    for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
+        let name = entry.map_err(IndexError::io(dir))?.file_name();
+        let name = name.to_string_lossy();
+        let number = name.split_once('.').and_then(|(number, _)| number.parse().ok());
+        if let (Some(number), true) = (number, is_segment_file(&name)) {
+            highest = highest.max(number);
+        }
+    }
+    Ok(highest)
 }
 
 /// Whether `dir` holds only what a writer may have left there before its first commit.

@@ -7,7 +7,7 @@ use warpseek_text::Reader;
 
 use crate::build::{BuildConfig, BuildReport, Progress, build_segment};
 use crate::delete::apply_deletes;
-use crate::directory::{WriteLock, holds_nothing_else, read_manifest};
+use crate::directory::{WriteLock, highest_number, holds_nothing_else, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Content, Manifest};
 use crate::snapshot::Snapshot;
@@ -60,12 +60,13 @@ fn create_locked(
     let before = match read_manifest(dir) {
         Ok(_) if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
         Ok(manifest) => Some(manifest),
-        // A damaged index may be overwritten too.
+        // A damaged index may be overwritten too; its files stay until the new one is complete.
         Err(_) => None,
     };
+    let unused = highest_number(dir)? + 1;
     let mut manifest = Manifest {
         generation: before.as_ref().map_or(1, |m| m.generation + 1),
-        next_segment: before.as_ref().map_or(1, |m| m.next_segment),
+        next_segment: before.as_ref().map_or(unused, |m| m.next_segment),
         content: Content::Text,
         vector_scale: config.reader.vector_scale,
         analyzer: config.analyzer,
@@ -129,6 +130,8 @@ fn add_locked(
     progress.check()?;
     if built.report.documents > 0 {
         lock.commit(&manifest)?;
+    } else {
+        lock.clean(Some(old.manifest()));
     }
     Ok(built.report)
 }

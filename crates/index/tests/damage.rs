@@ -187,7 +187,12 @@ fn forged_files_never_panic() {
                 let _ = merge(&dir, 1, &Progress::default());
             };
             let sound = catch_unwind(AssertUnwindSafe(read)).is_ok();
-            assert!(sound, "{name}, round {round}: byte {at} of {} is {:?}", body.len(), forged.get(at));
+            assert!(
+                sound,
+                "{name}, round {round}: byte {at} of {} is {:?}",
+                body.len(),
+                forged.get(at)
+            );
             restore(&dir, &files);
         }
     }

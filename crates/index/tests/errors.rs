@@ -164,12 +164,8 @@ fn missing_input_and_cancelling_leave_nothing() {
     assert!(file_bytes(&fixture.dir()) == before);
 }
 
-type Build = fn(
-    &std::path::Path,
-    &[std::path::PathBuf],
-    &BuildConfig,
-    &Progress,
-) -> Result<BuildReport>;
+type Build =
+    fn(&std::path::Path, &[std::path::PathBuf], &BuildConfig, &Progress) -> Result<BuildReport>;
 
 fn build(fixture: &Fixture, input: &std::path::Path, how: Build) -> Result<BuildReport> {
     how(&fixture.dir(), &[input.to_owned()], fixture.config(), &Progress::default())

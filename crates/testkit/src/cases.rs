@@ -100,8 +100,7 @@ fn many_terms() -> (Fixture, Vec<Search>) {
     let mut docs: Vec<_> = (0..64).map(|d| Doc::text(d, line(d * 64))).collect();
     docs.push(Doc::text("all", (0..4096).map(word).collect::<Vec<_>>().join(" ")));
     let words: Vec<String> = (0..4096).map(word).collect();
-    let all: Vec<_> =
-        words.iter().enumerate().map(|(i, w)| (&**w, 0.5 + (i % 7) as f64)).collect();
+    let all: Vec<_> = words.iter().enumerate().map(|(i, w)| (&**w, 0.5 + (i % 7) as f64)).collect();
     let mut with_missing = all.clone();
     with_missing.push(("absent", 1.0));
     (Fixture::of(&docs), cross(&[all, with_missing], &rankings()))
@@ -157,7 +156,8 @@ fn statics() -> (Fixture, Vec<Search>) {
     fixture.add(&[Doc::text("none", "apple pie")]).unwrap();
     fixture.add(&[Doc::text("huge", "apple pie").with_static(1e9)]).unwrap();
     fixture.delete(&["huge".to_owned()]).unwrap();
-    let weigh = |weight: f64| rankings().into_iter().map(move |r| Ranking { static_weight: weight, ..r });
+    let weigh =
+        |weight: f64| rankings().into_iter().map(move |r| Ranking { static_weight: weight, ..r });
     let rankings: Vec<_> = [0.0, 0.01, 1.0, 1e6].into_iter().flat_map(weigh).collect();
     let queries = [plain(&["appl"]), plain(&["appl", "pie"]), plain(&["pie", "absent"])];
     (fixture, cross(&queries, &rankings))
@@ -165,7 +165,7 @@ fn statics() -> (Fixture, Vec<Search>) {
 
 fn vectors() -> (Fixture, Vec<Search>) {
     let doc = |i: usize| {
-        let weights = [("##a", 0.5 + (i % 9) as f64), ("B", (i % 5) as f64 * 0.3), ("rare", 400.0)];
+        let weights = [("##a", 0.5 + (i % 9) as f64), ("B", (i % 5) as f64 * 0.3), ("rare", 255.5)];
         Doc::vector(i, &weights[..if i % 60 == 59 { 3 } else { 2 }])
     };
     let fixture = Fixture::of(&(0..300).map(doc).collect::<Vec<_>>());

@@ -108,7 +108,13 @@ pub fn check_snapshot(
     for threads in [1, 3] {
         let engine = make(snapshot.clone(), threads);
         let compare = |how: &str, i: usize, answer: &Answer| {
-            let context = || format!("{}, {name}, {how}, {threads} threads, {:?}", engine.name(), brief(&searches[i]));
+            let context = || {
+                format!(
+                    "{}, {name}, {how}, {threads} threads, {:?}",
+                    engine.name(),
+                    brief(&searches[i])
+                )
+            };
             assert_eq!(answer.hits, expected[i].hits, "hits: {}", context());
             let counted = answer.matches.is_none() || answer.matches == expected[i].matches;
             assert!(counted, "{:?} matches: {}", answer.matches, context());

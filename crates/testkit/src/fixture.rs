@@ -21,7 +21,8 @@ pub const STATIC_FIELD: &str = "score";
 
 /// A configuration for tests: small, and the same on every machine.
 pub fn build_config() -> BuildConfig {
-    let reader = ReaderConfig { static_field: Some(STATIC_FIELD.into()), ..ReaderConfig::default() };
+    let reader =
+        ReaderConfig { static_field: Some(STATIC_FIELD.into()), ..ReaderConfig::default() };
     BuildConfig { threads: 2, memory: 64 << 20, reader, ..BuildConfig::default() }
 }
 
@@ -126,7 +127,8 @@ pub fn file_bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     entries
         .map(|entry| {
             let name = entry.file_name().into_string().unwrap();
-            let bytes = if entry.path().is_dir() { Vec::new() } else { fs::read(entry.path()).unwrap() };
+            let bytes =
+                if entry.path().is_dir() { Vec::new() } else { fs::read(entry.path()).unwrap() };
             (name, bytes)
         })
         .collect()

@@ -70,8 +70,8 @@ impl Case {
     fn document(self, id: usize, words: &[(usize, usize)]) -> Doc {
         let id = format!("d{id}");
         if self.vectors {
-            // Some weights round to zero, some exceed the largest impact.
-            let weight = |freq: usize| if freq > 100 { 300.0 } else { freq as f64 * 0.0137 };
+            // Some weights round to zero, some come near the largest impact.
+            let weight = |freq: usize| if freq > 100 { 255.5 } else { freq as f64 * 0.0137 };
             let weights = words.iter().map(|&(w, freq)| (word(w), weight(freq))).collect();
             return Doc { id, vector: Some(weights), ..Doc::default() };
         }
@@ -123,7 +123,8 @@ impl Case {
         let missing = *random.pick(&[4, 20, usize::MAX]);
         let mut term = || {
             let number = random.below(self.vocabulary());
-            let term = if random.one_in(missing) { format!("absent{number}") } else { word(number) };
+            let term =
+                if random.one_in(missing) { format!("absent{number}") } else { word(number) };
             let weight = *random.pick(&[1.0, 1.0, 1.0, 2.0, 0.3, 17.25]);
             (term, weight)
         };

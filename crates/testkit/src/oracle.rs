@@ -59,7 +59,8 @@ impl Oracle {
             if found.is_empty() {
                 continue;
             }
-            let terms: f64 = found.iter().map(|(w, freq)| *w * self.share(search, doc, *freq)).sum();
+            let terms: f64 =
+                found.iter().map(|(w, freq)| *w * self.share(search, doc, *freq)).sum();
             let score = terms + search.ranking.static_weight * doc.static_score;
             any.insert(place, score);
             if found.len() == wanted {
@@ -69,7 +70,13 @@ impl Oracle {
         match search.mode {
             Mode::Or => any,
             Mode::And => all,
-            Mode::AndOr => if all.len() < search.k { any } else { all },
+            Mode::AndOr => {
+                if all.len() < search.k {
+                    any
+                } else {
+                    all
+                }
+            }
         }
     }
 

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::RecordErrorKind;
+use warpseek_core::limits::MAX_ID_BYTES;
 
-/// The longest id, in bytes: ids are kept in full and shown in every result.
-pub const MAX_ID_BYTES: usize = 1024;
+use crate::RecordErrorKind;
 
 /// One parsed record, borrowing from its batch where it can.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,8 +19,8 @@ mod reader;
 mod record_error;
 mod snippet;
 
-pub use analysis::{Analyzer, MAX_TERM_BYTES, Scratch};
-pub use document::{Document, MAX_ID_BYTES};
+pub use analysis::{Analyzer, Scratch};
+pub use document::Document;
 pub use error::TextError;
 pub use place::Place;
 pub use reader::{Format, Progress, RawBatch, Reader, ReaderConfig};

@@ -1,6 +1,8 @@
 //! What is wrong with one record; the records after it can still be read.
 
-use crate::{MAX_ID_BYTES, Place};
+use warpseek_core::limits::MAX_ID_BYTES;
+
+use crate::Place;
 
 /// A bad record and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

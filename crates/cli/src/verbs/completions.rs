@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
@@ -19,6 +20,9 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    clap_complete::generate(options.shell, &mut Cli::command(), "warpseek", &mut std::io::stdout());
+    // By way of memory: the generator panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "warpseek", &mut script);
+    std::io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,19 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use warpseek_index::Progress;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Threads;
 use crate::progress::BuildDisplay;
-use crate::terminal::{count, note};
+use crate::terminal::{count, note, summary};
 
 /// Delete documents by id
 ///
 /// The documents are gone from results and statistics at once; `merge` gives their space back.
 #[derive(Args)]
+#[command(group(ArgGroup::new("which").args(["id", "ids"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Examples:
   warpseek delete idx --id doc17 --id doc18
@@ -26,7 +27,7 @@ pub(crate) struct Options {
     #[arg(value_name = "DIR")]
     index: PathBuf,
     /// An id; may be given several times
-    #[arg(long, value_name = "ID", required_unless_present = "ids")]
+    #[arg(long, value_name = "ID")]
     id: Vec<String>,
     /// A file of ids, one a line
     #[arg(long, value_name = "FILE")]
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         note(format!("{} ids in all were not found", count(report.missing.len() as u64)));
     }
     if !options.quiet {
-        eprintln!("{} documents deleted", count(report.deleted));
+        summary(format!("{} documents deleted", count(report.deleted)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -83,5 +84,6 @@ fn read_ids(path: &Path) -> Result<Vec<String>, Failure> {
     } else {
         fs::read_to_string(path).map_err(fail)?
     };
+    let text = text.trim_start_matches('\u{feff}');
     Ok(text.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect())
 }

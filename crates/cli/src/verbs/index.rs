@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Reading, named};
 use crate::progress::BuildDisplay;
-use crate::terminal::{count, note};
+use crate::terminal::{count, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreChoice {
@@ -53,6 +53,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if options.output.exists() && !options.output.is_dir() {
+        let output = options.output.display();
+        return Err(Failure::user(format!("{output} is a file; name a new or an empty directory")));
+    }
     let mut config = options.reading.config();
     config.analyzer = options.analyzer;
     config.store = match options.store {
@@ -83,6 +87,9 @@ pub(super) fn summarise(report: &BuildReport, start: Instant, quiet: bool) {
     if report.skipped > 0 {
         note(format!("{} records were skipped", count(report.skipped)));
     }
+    if report.documents == 0 {
+        note("the input has no documents");
+    }
     if quiet {
         return;
     }
@@ -92,12 +99,12 @@ pub(super) fn summarise(report: &BuildReport, start: Instant, quiet: bool) {
         0 => String::new(),
         n => format!(", {} of them in place of older ones", count(n)),
     };
-    eprintln!(
+    summary(format!(
         "{} documents{replaced} in {seconds:.1} s ({}/s): {} terms, {} postings, {} tokens",
         count(report.documents),
         count(rate as u64),
         count(report.terms),
         count(report.postings),
         count(report.tokens),
-    );
+    ));
 }

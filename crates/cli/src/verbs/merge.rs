@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Threads;
 use crate::progress::BuildDisplay;
-use crate::terminal::count;
+use crate::terminal::{count, summary};
 
 /// Compact an index: one segment, no deleted documents
 ///
@@ -41,15 +41,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if report.changed {
-        eprintln!(
+        summary(format!(
             "{} segments merged in {:.1} s: {} documents, {} deleted ones dropped",
             report.segments,
             start.elapsed().as_secs_f64(),
             count(report.documents),
             count(report.dropped),
-        );
+        ));
     } else {
-        eprintln!("nothing to merge: {} documents", count(report.documents));
+        summary(format!("nothing to merge: {} documents", count(report.documents)));
     }
     Ok(ExitCode::SUCCESS)
 }

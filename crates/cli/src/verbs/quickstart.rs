@@ -49,25 +49,35 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if files == 0 {
         return Err(Failure::user("found no text to index: run it in a directory with text files"));
     }
-    let step = |text: String| println!("{}", theme.paint(theme.strong, text));
-    step(format!("1. A corpus of {} files, {}: {what}", count(files), bytes(size)));
-    println!("   {}\n", corpus.display());
+    let mut out = std::io::stdout().lock();
+    let step = |text: String| theme.paint(theme.strong, text);
+    writeln!(
+        out,
+        "{}",
+        step(format!("1. A corpus of {} files, {}: {what}", count(files), bytes(size)))
+    )?;
+    writeln!(out, "   {}\n", corpus.display())?;
 
-    step(format!("2. warpseek index {} -o {}", corpus.display(), idx.display()));
+    writeln!(
+        out,
+        "{}",
+        step(format!("2. warpseek index {} -o {}", corpus.display(), idx.display()))
+    )?;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = BuildDisplay::start(&progress, false);
     let report = create(&idx, &[corpus], &BuildConfig::default(), true, &progress);
     drop(display);
     index::summarise(&report?, start, false);
-    println!();
+    writeln!(out)?;
 
     for (i, query) in QUERIES.iter().enumerate() {
-        step(format!("{}. warpseek search {} \"{query}\" -k 3", i + 3, idx.display()));
-        search::show(&idx, query, 3)?;
-        println!();
+        let command = format!("{}. warpseek search {} \"{query}\" -k 3", i + 3, idx.display());
+        writeln!(out, "{}", step(command))?;
+        search::show(&idx, query, 3, &mut out)?;
+        writeln!(out)?;
     }
-    step("Try next".to_owned());
+    writeln!(out, "{}", step("Try next".to_owned()))?;
     for (command, why) in [
         (
             format!("warpseek search {} \"unsafe pointer\" --explain", idx.display()),
@@ -78,9 +88,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ("warpseek index YOUR.jsonl -o idx".to_owned(), "your own documents"),
         ("warpseek --help".to_owned(), "everything else"),
     ] {
-        println!("   {command:<58} {}", theme.paint(theme.dim, why));
+        writeln!(out, "   {command:<58} {}", theme.paint(theme.dim, why))?;
     }
-    println!("\nwarpseek is {}", std::env::current_exe().unwrap_or_default().display());
+    writeln!(out, "\nwarpseek is {}", std::env::current_exe().unwrap_or_default().display())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::options::{Searching, Threads};
 use crate::progress;
 use crate::searcher::Searcher;
-use crate::terminal::count;
+use crate::terminal::{count, summary};
 
 /// Queries answered together, for each thread.
 const BATCH_A_THREAD: usize = 64;
@@ -93,13 +93,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
-        eprintln!(
+        summary(format!(
             "{} queries in {seconds:.2} s ({}/s): {} postings scored by engine {}",
             count(answered),
             count((answered as f64 / seconds.max(1e-6)) as u64),
             count(work.postings_scored),
             searcher.engine_name(),
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -141,6 +141,8 @@ impl Queries {
             let text = std::str::from_utf8(&bytes)
                 .map_err(|_| fail("the query is not UTF-8; convert the file".into()))?;
             let text = text.trim_end_matches(['\n', '\r']);
+            // The mark that some editors put at the start of a file.
+            let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
             if text.trim().is_empty() {
                 continue;
             }

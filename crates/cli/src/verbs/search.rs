@@ -27,8 +27,9 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// The query
-    query: String,
+    /// The query; several words need no quotes
+    #[arg(required = true)]
+    query: Vec<String>,
     /// How many hits
     #[arg(short, default_value_t = 10, value_name = "K")]
     k: usize,
@@ -45,13 +46,14 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let searcher = Searcher::open(&options.index, &options.searching, options.k, 1)?;
     let start = Instant::now();
-    let mut answers = searcher.answer(&[&options.query]).map_err(|(_, e)| e)?;
+    let query = options.query.join(" ");
+    let mut answers = searcher.answer(&[&query]).map_err(|(_, e)| e)?;
     let took = start.elapsed();
     let (plan, answer) = answers.remove(0);
     if plan.terms.is_empty() && plan.missing.is_empty() {
         note("the query has no words to search for (only stop words or punctuation)");
     }
-    let (query, explain) = (options.query.as_str(), options.explain);
+    let (query, explain) = (query.as_str(), options.explain);
     let result = Found { query, explain, searcher: &searcher, plan: &plan, answer: &answer, took };
     let mut out = std::io::stdout().lock();
     if options.json {
@@ -63,13 +65,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Searches with the defaults and prints.
-pub(super) fn show(index: &Path, query: &str, k: usize) -> Result<(), Failure> {
+pub(super) fn show(
+    index: &Path,
+    query: &str,
+    k: usize,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
     let searcher = Searcher::open(index, &Searching::default(), k, 1)?;
     let start = Instant::now();
     let mut answers = searcher.answer(&[query]).map_err(|(_, e)| e)?;
     let (took, (plan, answer)) = (start.elapsed(), answers.remove(0));
     Found { query, explain: false, searcher: &searcher, plan: &plan, answer: &answer, took }
-        .print(&mut std::io::stdout().lock(), &Theme::stdout())
+        .print(out, &Theme::stdout())
 }
 
 struct Found<'a> {
@@ -136,7 +143,7 @@ impl Found<'_> {
             let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or("");
             let rank = theme.paint(theme.dim, format!("{:>3}.", rank + 1));
             let score = theme.paint(theme.dim, format!("{:.4}", plan.real(hit.score)));
-            writeln!(out, "{rank} {}  {score}", theme.paint(theme.strong, &id))?;
+            writeln!(out, "{rank} {}  {score}", theme.paint(theme.strong, printable(&id)))?;
             for (text, width) in [(field("title"), 74), (field("text"), 220)] {
                 let text = self.highlighted(text, width, theme);
                 wrap(&text, 75).iter().try_for_each(|line| writeln!(out, "     {line}"))?;
@@ -170,19 +177,25 @@ impl Found<'_> {
         let snippet = snippet(text, analyzer, &terms, width);
         let (mut out, mut at) = (String::new(), 0);
         for range in snippet.highlights {
-            out += &snippet.text[at..range.start];
-            out += &theme.paint(theme.mark, &snippet.text[range.clone()]);
+            out += &printable(&snippet.text[at..range.start]);
+            out += &theme.paint(theme.mark, printable(&snippet.text[range.clone()]));
             at = range.end;
         }
-        out + &snippet.text[at..]
+        out + &printable(&snippet.text[at..])
     }
 }
 
-/// Breaks at blanks so that no line shows more than `width` characters; escape sequences show none.
+/// Without control characters: a document must not command the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Breaks at blanks, and inside words longer than a line, so that no line shows more than `width` columns; escape
+/// sequences show none.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line, mut shown) = (Vec::new(), String::new(), 0);
     for word in text.split(' ').filter(|w| !w.is_empty()) {
-        let len = visible(word);
+        let len: usize = columns(word).map(|(_, columns)| columns).sum();
         if shown > 0 && shown + 1 + len > width {
             lines.push(std::mem::take(&mut line));
             shown = 0;
@@ -191,24 +204,45 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
             line.push(' ');
             shown += 1;
         }
-        line += word;
-        shown += len;
+        for (c, columns) in columns(word) {
+            if shown > 0 && shown + columns > width {
+                lines.push(std::mem::take(&mut line));
+                shown = 0;
+            }
+            line.push(c);
+            shown += columns;
+        }
     }
     lines.extend((!line.is_empty()).then_some(line));
     lines
 }
 
-fn visible(text: &str) -> usize {
-    let (mut count, mut escape) = (0, false);
-    for c in text.chars() {
-        match (escape, c) {
-            (_, '\u{1b}') => escape = true,
-            (true, 'm') => escape = false,
-            (true, _) => {}
-            (false, _) => count += 1,
-        }
-    }
-    count
+/// Each character with the columns it takes on a terminal: none in an escape sequence, two if East Asian or a
+/// pictograph, by the large blocks of Unicode that are wide throughout.
+fn columns(text: &str) -> impl Iterator<Item = (char, usize)> + '_ {
+    let mut escape = false;
+    text.chars().map(move |c| {
+        let columns = match c {
+            '\u{1b}' => {
+                escape = true;
+                0
+            }
+            _ if escape => {
+                escape = c != 'm';
+                0
+            }
+            '\u{1100}'..='\u{115f}'
+            | '\u{2e80}'..='\u{a4cf}'
+            | '\u{ac00}'..='\u{d7a3}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{fe30}'..='\u{fe6f}'
+            | '\u{ff00}'..='\u{ff60}'
+            | '\u{1f300}'..='\u{1faff}'
+            | '\u{20000}'..='\u{3fffd}' => 2,
+            _ => 1,
+        };
+        (c, columns)
+    })
 }
 
 fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
@@ -268,10 +302,12 @@ mod tests {
     use super::wrap;
 
     #[test]
-    fn lines_break_at_blanks_and_escapes_have_no_width() {
+    fn lines_never_show_more_than_their_width() {
         assert_eq!(wrap("ab cd  ef", 5), ["ab cd", "ef"]);
         assert_eq!(wrap("\u{1b}[1mab\u{1b}[0m cd ef", 5), ["\u{1b}[1mab\u{1b}[0m cd", "ef"]);
-        assert_eq!(wrap("abcdefgh ij", 5), ["abcdefgh", "ij"]);
+        assert_eq!(wrap("abcdefgh ij", 5), ["abcde", "fgh", "ij"]);
+        assert_eq!(wrap("a \u{1b}[1mbcdefgh\u{1b}[0m", 5), ["a", "\u{1b}[1mbcdef", "gh\u{1b}[0m"]);
+        assert_eq!(wrap("漢字漢字", 5), ["漢字", "漢字"]);
         assert!(wrap("", 5).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Threads;
 use crate::progress;
-use crate::terminal::{bytes, count};
+use crate::terminal::{bytes, count, summary};
 
 /// Documents that one thread makes at a time.
 const CHUNK: u64 = 256;
@@ -47,13 +47,13 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = TextConfig::default().vocabulary, value_name = "N")]
     vocabulary: u64,
     /// Mean of the logarithm of document lengths
-    #[arg(long, default_value_t = TextConfig::default().mu, value_name = "X")]
+    #[arg(long, default_value_t = TextConfig::default().mu, value_name = "X", allow_negative_numbers = true)]
     mu: f64,
     /// Standard deviation of the logarithm of document lengths
-    #[arg(long, default_value_t = TextConfig::default().sigma, value_name = "X")]
+    #[arg(long, default_value_t = TextConfig::default().sigma, value_name = "X", allow_negative_numbers = true)]
     sigma: f64,
     /// How much words repeat inside a document, 0 to 1
-    #[arg(long, default_value_t = TextConfig::default().burst, value_name = "X")]
+    #[arg(long, default_value_t = TextConfig::default().burst, value_name = "X", allow_negative_numbers = true)]
     burst: f64,
     /// Format of the documents
     #[arg(long, value_enum, default_value = "jsonl")]
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     out.flush()?;
     bar.finish_and_clear();
     if !options.quiet {
-        eprintln!("{} documents, {}", count(options.docs), bytes(written));
+        summary(format!("{} documents, {}", count(options.docs), bytes(written)));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,13 +7,12 @@
 use hashbrown::HashTable;
 use warpseek_codec::varint;
 use warpseek_core::cosine;
+use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_text::{Analyzer, Document, Scratch};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Stands for "this word is no term".
 const NO_TERM: u32 = u32::MAX;
-/// Words longer than terms can be are not worth remembering.
-const MAX_WORD: usize = 255;
 /// Frequencies whose square is looked up.
 const SQUARES: usize = 1024;
 
@@ -135,7 +134,7 @@ impl Inverter {
     #[inline]
     fn term_of_word(&mut self, word: &str) -> u32 {
         let bytes = word.as_bytes();
-        if bytes.len() > MAX_WORD {
+        if bytes.len() > MAX_TERM_BYTES {
             return NO_TERM;
         }
         let hash = xxh3_64(bytes);

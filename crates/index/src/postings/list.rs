@@ -107,12 +107,13 @@ impl<'a> List<'a> {
     }
 
     /// No document of the block lies above this one. Where the list has several blocks it is the block's last
-    /// document, from the skip array; else it may be larger.
+    /// document, from the skip array; else it may be larger. It exists in the segment.
     pub fn block_max_doc(&self, block: usize) -> u32 {
         match &self.form {
             Form::One { doc, .. } => *doc,
             Form::Short { .. } => self.docs - 1,
-            Form::Long(long) => long.last(block),
+            // Forged skip arrays must not lead out of the segment either.
+            Form::Long(long) => long.last(block).min(self.docs - 1),
         }
     }
 

@@ -14,10 +14,9 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use crate::TextError;
+use warpseek_core::limits::MAX_TERM_BYTES;
 
-/// The longest term in bytes. Longer words are encoded data, not words, and are not indexed.
-pub const MAX_TERM_BYTES: usize = 255;
+use crate::TextError;
 
 /// How text becomes terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Analyzer, MAX_TERM_BYTES, Scratch};
+use warpseek_core::limits::MAX_TERM_BYTES;
+
+use super::{Analyzer, Scratch};
 
 fn words(analyzer: Analyzer, text: &str) -> Vec<(String, &str)> {
     let mut words = Vec::new();

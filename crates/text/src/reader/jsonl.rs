@@ -11,7 +11,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Vis
 
 use super::batch::{RawBatch, Record};
 use super::input::{Input, without_terminator};
-use crate::{Document, MAX_TERM_BYTES, RecordErrorKind, TextError};
+use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
+
+use crate::{Document, RecordErrorKind, TextError};
 
 /// Takes the next line that is not blank.
 pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
@@ -80,8 +82,9 @@ fn quantize(
             return bad(format!("a token of {len} bytes, allowed are 1 to {MAX_TERM_BYTES}"));
         }
         let scaled = (weight * f64::from(scale)).round();
-        if weight < 0.0 || scaled > f64::from(u32::MAX) {
-            return bad(format!("token {token:?} has weight {weight}"));
+        if weight < 0.0 || scaled > f64::from(MAX_IMPACT) {
+            let most = f64::from(MAX_IMPACT) / f64::from(scale);
+            return bad(format!("token {token:?} has weight {weight}, allowed are 0 to {most:.3}"));
         }
         if scaled > 0.0 {
             quantized.push((token, scaled as u32));
@@ -385,8 +388,9 @@ mod tests {
         for (vector, reason) in [
             (r#"{"a":1,"b":2,"\u0061":3}"#, "token \"a\" stands twice"),
             (r#"{"a":0,"a":0}"#, "token \"a\" stands twice"),
-            (r#"{"a":-1}"#, "token \"a\" has weight -1"),
-            (r#"{"a":1e9}"#, "token \"a\" has weight 1000000000"),
+            (r#"{"a":-1}"#, "token \"a\" has weight -1, allowed are 0 to 255.996"),
+            (r#"{"a":1e9}"#, "token \"a\" has weight 1000000000, allowed are 0 to 255.996"),
+            (r#"{"a":256}"#, "token \"a\" has weight 256, allowed are 0 to 255.996"),
             (r#"{"a":null}"#, "token \"a\" has weight null"),
             (r#"{"a":"1"}"#, "invalid type: string \"1\", expected a number"),
             (r#"{"":1}"#, "a token of 0 bytes, allowed are 1 to 255"),

@@ -1,0 +1,319 @@
+//! kill -9 at any moment of a build, add, delete or merge leaves the old index or the new one, whole, and what the
+//! killed writer left behind is gone after the next open (docs/format/README.md, Commit).
+//!
+//! The moments: delays spread over the time that the operation takes, and the instants at which a poll of the directory
+//! first sees scratch files, a new segment file, `manifest.new`, or the new manifest in its place.
+//!
+//! `WARPSEEK_KILLS` sets how many kills there are in all, `WARPSEEK_SEED` the seed of the delays.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Space, names};
+
+const SIGKILL: i32 = 9;
+const OPERATIONS: u64 = 5;
+
+#[test]
+fn a_first_build() {
+    let space = corpus();
+    torture(&space, "index docs.jsonl -o idx --memory 200K -j 2 -q");
+}
+
+#[test]
+fn a_build_over_an_index() {
+    let space = corpus();
+    space.run("index more.jsonl -o before -q").ok();
+    torture(&space, "index docs.jsonl -o idx --overwrite --memory 200K -j 2 -q");
+}
+
+#[test]
+fn an_add_that_replaces_documents() {
+    let space = corpus();
+    space.run("index docs.jsonl -o before -q").ok();
+    torture(&space, "add idx more.jsonl --memory 200K -j 2 -q");
+}
+
+#[test]
+fn a_delete() {
+    let space = corpus();
+    space.run("index docs.jsonl -o before -q").ok();
+    space.run("add before more.jsonl -q").ok();
+    torture(&space, "delete idx --ids gone.txt -j 2 -q");
+}
+
+#[test]
+fn a_merge() {
+    let space = corpus();
+    space.run("index docs.jsonl -o before -q").ok();
+    space.run("add before more.jsonl -q").ok();
+    space.run("delete before --ids gone.txt -q").ok();
+    torture(&space, "merge idx -j 2 -q");
+}
+
+/// Documents, others that replace some of them and add some, ids to delete of both, and queries.
+fn corpus() -> Space {
+    let space = Space::new();
+    let text = "--vocabulary 20000 --mu 4 --sigma 0.6 -q";
+    space.run(&format!("synth --seed 1 --docs 1000 {text} -o docs.jsonl")).ok();
+    space.run(&format!("synth --seed 2 --docs 1500 {text} -o more.jsonl")).ok();
+    space.run(&format!("synth --seed 3 --docs 1000 {text} --queries 20 -o queries.tsv")).ok();
+    let gone: String = (0..1500).step_by(3).map(|i| format!("d{i}\n")).collect();
+    space.write("gone.txt", gone);
+    space
+}
+
+/// When to kill.
+#[derive(Clone, Copy)]
+enum Moment {
+    /// So long after the start.
+    Delay(Duration),
+    /// As soon as the directory looks like this.
+    Sight(Sight),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sight {
+    Scratch,
+    NewSegmentFile,
+    NewManifest,
+    Committed,
+}
+
+const SIGHTS: [Sight; 4] =
+    [Sight::Scratch, Sight::NewSegmentFile, Sight::NewManifest, Sight::Committed];
+
+#[derive(Default)]
+struct Tally {
+    old: u64,
+    new: u64,
+    /// The process ended before the kill; the state must be new, and it does not count as a kill.
+    late: u64,
+}
+
+/// Kills the operation again and again. The index before it is `before`, if there is one.
+fn torture(space: &Space, line: &str) {
+    let seed = setting("WARPSEEK_SEED", 20_260_101);
+    let kills = setting("WARPSEEK_KILLS", 200).div_ceil(OPERATIONS);
+    let verb = line.split_whitespace().next().unwrap();
+    println!("{verb}: {kills} kills, seed {seed}");
+
+    let old = restore(space);
+    let mut takes = Duration::ZERO;
+    for _ in 0..2 {
+        restore(space);
+        let start = Instant::now();
+        space.run(line).ok();
+        takes = takes.max(start.elapsed());
+    }
+    let new = state(space);
+    assert_ne!(old, new, "the operation changes nothing");
+
+    let mut random = Random(seed);
+    let (mut delays, mut sights) = (Tally::default(), Tally::default());
+    let (mut killed, mut trials, mut leftovers) = (0, 0, [0; 3]);
+    while killed < kills {
+        assert!(trials < 10 * kills, "{killed} kills in {trials} trials: the delays miss");
+        // Half of the trials are delays, one stratum after the other; the first is no delay at all.
+        let moment = if trials % 2 == 0 {
+            let stratum = (trials / 2 % 20) as f64;
+            Moment::Delay(takes.mul_f64((stratum + random.unit()) / 20.0))
+        } else {
+            Moment::Sight(SIGHTS[(trials / 2 % 4) as usize])
+        };
+        trials += 1;
+        restore(space);
+        let hit = start_and_kill(space, line, moment);
+        count_leftovers(space, &mut leftovers);
+        let found = state(space);
+        let context = format!("{verb}, trial {trials}, seed {seed}");
+        assert!(found == old || found == new, "{context}: neither old nor new: {found:#}");
+        assert!(hit || found == new, "{context}: it ended well and changed nothing");
+        let tally = if matches!(moment, Moment::Delay(_)) { &mut delays } else { &mut sights };
+        match (hit, found == old) {
+            (false, _) => tally.late += 1,
+            (true, true) => tally.old += 1,
+            (true, false) => tally.new += 1,
+        }
+        killed += u64::from(hit);
+        repeat(space, line, &found, &old, &new, &context);
+    }
+    println!(
+        "{verb}: {} ms; by delay {} old, {} new, {} late; by sight {} old, {} new, {} late; \
+         left behind: {} times scratch, {} segment files, {} manifest.new",
+        takes.as_millis(),
+        delays.old,
+        delays.new,
+        delays.late,
+        sights.old,
+        sights.new,
+        sights.late,
+        leftovers[0],
+        leftovers[1],
+        leftovers[2],
+    );
+    assert!(delays.old + sights.old > 0, "{verb}: the old state was never seen");
+    assert!(delays.new + sights.new > 0, "{verb}: the new state was never seen");
+}
+
+/// The operation can be run again, and ends where it would have.
+fn repeat(space: &Space, line: &str, found: &Value, old: &Value, new: &Value, context: &str) {
+    let done = space.run(line);
+    if found == old {
+        done.ok();
+        assert_eq!(&state(space), new, "{context}: run again");
+    } else if line.starts_with("index") && !line.contains("--overwrite") {
+        done.fails(2, &["holds an index already"]);
+    } else {
+        // Once more: more generations, the same documents.
+        done.ok();
+        assert_eq!(state(space)["run"], new["run"], "{context}: run again");
+    }
+}
+
+/// Makes `idx` a copy of `before`, or nothing; returns its state.
+fn restore(space: &Space) -> Value {
+    let (from, to) = (space.path("before"), space.path("idx"));
+    let _ = fs::remove_dir_all(&to);
+    if from.exists() {
+        fs::create_dir(&to).unwrap();
+        names(&from).iter().for_each(|n| drop(fs::copy(from.join(n), to.join(n)).unwrap()));
+        state(space)
+    } else {
+        Value::Null
+    }
+}
+
+/// Whether the kill came before the end.
+fn start_and_kill(space: &Space, line: &str, moment: Moment) -> bool {
+    let dir = space.path("idx");
+    let before = Sighting::of(&dir);
+    let mut command = space.command();
+    command.args(line.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    match moment {
+        Moment::Delay(delay) => std::thread::sleep(delay),
+        Moment::Sight(sight) => {
+            while child.try_wait().unwrap().is_none() && !Sighting::of(&dir).shows(sight, &before) {
+            }
+        }
+    }
+    end(&mut child)
+}
+
+fn end(child: &mut Child) -> bool {
+    // Fails only where the child has been waited for, which has then ended.
+    let _ = child.kill();
+    let status = child.wait().unwrap();
+    assert!(status.success() || status.signal() == Some(SIGKILL), "{status}");
+    status.signal() == Some(SIGKILL)
+}
+
+/// What is in the directory of the index.
+struct Sighting {
+    names: BTreeSet<String>,
+    /// Tells one manifest from the next.
+    manifest: Option<u64>,
+}
+
+impl Sighting {
+    fn of(dir: &Path) -> Self {
+        let manifest = fs::metadata(dir.join("manifest")).ok().map(|m| m.ino());
+        Sighting { names: names(dir).into_iter().collect(), manifest }
+    }
+
+    fn shows(&self, sight: Sight, before: &Sighting) -> bool {
+        match sight {
+            Sight::Scratch => self.names.iter().any(|n| n.starts_with("build-")),
+            Sight::NewSegmentFile => {
+                self.names.difference(&before.names).any(|n| is_segment_file(n))
+            }
+            Sight::NewManifest => self.names.contains("manifest.new"),
+            Sight::Committed => self.manifest != before.manifest,
+        }
+    }
+}
+
+fn is_segment_file(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The index as a user sees it; null if there is none. `verify`, the first to open it, must find it sound and leave
+/// only what the manifest names.
+fn state(space: &Space) -> Value {
+    let verified = space.run("verify idx --json");
+    if verified.status.code() == Some(2) {
+        assert!(verified.err.contains("holds no index"), "{}", verified.err);
+        let left = space.list("idx");
+        assert!(left.is_empty() || left == ["lock"], "left behind: {left:?}");
+        return Value::Null;
+    }
+    let verified = verified.json();
+    assert_eq!(verified["sound"], true, "{verified:#}");
+    let inspected = space.run("inspect idx --json").json();
+    let manifest = &inspected["manifest"];
+    assert_eq!(space.list("idx"), named(manifest), "files and those that the manifest names");
+
+    let query = space.read("queries.tsv").lines().next().unwrap().replace('\t', " ");
+    let mut search = space.run(&format!("search idx {query} -k 20 --json")).json();
+    search["microseconds"].take();
+    json!({
+        "documents": verified["documents"],
+        "postings": verified["postings"],
+        "deleted": inspected["deleted"],
+        "generation": manifest["generation"],
+        "segments": manifest["segments"].as_array().unwrap().len(),
+        "search": search,
+        "run": space.run("run idx --queries queries.tsv -k 50 -j 1 -q").ok(),
+    })
+}
+
+/// The files that should be there, sorted.
+fn named(manifest: &Value) -> Vec<String> {
+    let mut files = vec!["lock".to_owned(), "manifest".to_owned()];
+    for segment in manifest["segments"].as_array().unwrap() {
+        let number = segment["number"].as_u64().unwrap();
+        let kinds = segment["files"].as_object().unwrap().keys();
+        files.extend(kinds.map(|kind| format!("{number:06}.{kind}")));
+        let deletes = segment["deletes"]["generation"].as_u64();
+        files.extend(deletes.map(|generation| format!("{number:06}.{generation}.del")));
+    }
+    files.sort();
+    files
+}
+
+/// Before anything opens the index: how often is there something to clean up?
+fn count_leftovers(space: &Space, counts: &mut [u64; 3]) {
+    let (now, before) = (space.list("idx"), space.list("before"));
+    let any = |test: &dyn Fn(&str) -> bool| u64::from(now.iter().any(|name| test(name)));
+    counts[0] += any(&|name| name.starts_with("build-"));
+    counts[1] += any(&|name| is_segment_file(name) && !before.iter().any(|n| n == name));
+    counts[2] += any(&|name| name == "manifest.new");
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    /// From 0 up to but not 1.
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,148 @@
+//! A scratch directory with the program in it: files are made, verbs are run, answers are looked at.
+
+// Each test target uses a part of this.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A temporary directory. Verbs run inside it, so names of files are short and messages are always the same.
+pub(crate) struct Space {
+    dir: TempDir,
+}
+
+impl Space {
+    pub(crate) fn new() -> Self {
+        Space { dir: TempDir::new().unwrap() }
+    }
+
+    /// With an index `idx` of these documents, which are `docs.jsonl`.
+    pub(crate) fn with_index(documents: &str) -> Self {
+        let space = Space::new();
+        space.write("docs.jsonl", documents);
+        space.run("index docs.jsonl -o idx --quiet").ok();
+        space
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The names in a directory, sorted.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        names(&self.path(name))
+    }
+
+    /// A command that runs the program here, with an environment that says nothing about looks.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warpseek"));
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command.env_remove("NO_COLOR").env_remove("COLUMNS").env("TERM", "xterm-256color");
+        command
+    }
+
+    /// Runs a verb; the arguments are separated by blanks.
+    pub(crate) fn run(&self, line: &str) -> Done {
+        self.args(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// Runs a verb whose arguments have blanks in them.
+    pub(crate) fn args(&self, args: &[&str]) -> Done {
+        Done::new(args.join(" "), self.command().args(args).output().unwrap())
+    }
+
+    /// Runs a verb with something on standard input.
+    pub(crate) fn pipe(&self, line: &str, input: &[u8]) -> Done {
+        let mut command = self.command();
+        command.args(line.split_whitespace()).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        Done::new(line.to_owned(), child.wait_with_output().unwrap())
+    }
+
+    /// The ids that a search finds, best first.
+    pub(crate) fn hits(&self, line: &str) -> Vec<String> {
+        let found = self.run(&format!("search {line} --json")).json();
+        let hits = found["hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// How many documents the index has, by `verify`, which must find nothing broken.
+    pub(crate) fn documents(&self, index: &str) -> u64 {
+        let report = self.run(&format!("verify {index} --json")).json();
+        assert_eq!(report["sound"], true, "{report:#}");
+        report["documents"].as_u64().unwrap()
+    }
+}
+
+/// The names in a directory, sorted; none if it is not there.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|e| e.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What a run of the program left behind.
+pub(crate) struct Done {
+    line: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Done {
+    pub(crate) fn new(line: String, output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Done { line, status: output.status, out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// It must have ended with this exit code.
+    pub(crate) fn code(self, code: i32) -> Self {
+        let Done { line, status, out, err } = &self;
+        assert_eq!(status.code(), Some(code), "warpseek {line}\n{status}\n{out}\n{err}");
+        self
+    }
+
+    /// It must have gone well; returns what it printed.
+    pub(crate) fn ok(self) -> String {
+        self.code(0).out
+    }
+
+    /// It must have gone well and printed JSON.
+    pub(crate) fn json(self) -> Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+
+    /// It must have failed with this code, printed no result, and said all of this.
+    pub(crate) fn fails(self, code: i32, said: &[&str]) {
+        let Done { line, out, err, .. } = self.code(code);
+        assert_eq!(out, "", "warpseek {line}");
+        assert!(err.starts_with("error: "), "warpseek {line}\n{err}");
+        for part in said {
+            assert!(err.contains(part), "warpseek {line}\nsays nothing of `{part}`:\n{err}");
+        }
+    }
+
+    /// Standard error must have said this.
+    pub(crate) fn says(self, part: &str) -> Self {
+        let Done { line, err, .. } = &self;
+        assert!(err.contains(part), "warpseek {line}\nsays nothing of `{part}`:\n{err}");
+        self
+    }
+}

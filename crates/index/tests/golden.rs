@@ -1,0 +1,155 @@
+//! A golden index of each format version must stay readable, and the current version must be written as it was.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p warpseek-index --test golden` writes the golden indexes of the current version anew; that is
+//! right only for a version that no release has written.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warpseek_exec::{Engine, Mode, Query, Ranking, Reference};
+use warpseek_index::container::{Kind, SealedFile, VERSION};
+use warpseek_index::{Manifest, Progress, Snapshot, verify};
+use warpseek_testkit::{
+    Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
+    plans,
+};
+
+/// Two segments with lists of one, some and many postings, an update, deletions, static scores, ids outside of ASCII.
+fn text() -> History {
+    let doc = |i: usize| {
+        let id = if i % 50 == 7 { format!("größe/{i}") } else { format!("doc-{i}") };
+        let text =
+            format!("The {} {} of n{i}", "apple ".repeat(1 + i % 5), ["pies", "tart"][i % 2]);
+        let title = if i.is_multiple_of(3) { "An orchard".to_owned() } else { String::new() };
+        let static_score = i.is_multiple_of(4).then_some(i as f32 / 8.0);
+        Doc { id, title, text, static_score, ..Doc::default() }
+    };
+    let update = Doc::text("doc-3", "apple crumble");
+    let second = [vec![update], (150..170).map(doc).collect()].concat();
+    let gone = ["doc-5", "größe/107", "doc-160"].map(str::to_owned).to_vec();
+    let first = Operation::Add((0..150).map(doc).collect());
+    History { operations: vec![first, Operation::Add(second), Operation::Delete(gone)] }
+}
+
+fn vectors() -> History {
+    let doc = |i: usize| {
+        let weight = |step: usize| (i * step % 10) as f64 * 0.37;
+        Doc::vector(i, &[("##a", weight(3)), ("B", weight(7)), (["x", "y"][i % 2], 255.5)])
+    };
+    History::of((0..140).map(doc).collect())
+}
+
+fn search(terms: &[(&str, f64)], mode: Mode, ranking: &str, static_weight: f64) -> Search {
+    let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight)).collect();
+    let ranking = Ranking { function: ranking.parse().unwrap(), static_weight };
+    Search { query: Query { terms }, mode, k: 3, ranking }
+}
+
+fn golden(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    root.join(format!("v{VERSION}")).join(name)
+}
+
+/// The index in the tree, written anew where asked for.
+fn check(name: &str, history: &History, expected: &[(Search, &[(&str, u32, i32)])]) {
+    let built = Fixture::after(history, build_config());
+    let mut fresh = file_bytes(&built.dir());
+    // Without a lock the index in the tree is never written to.
+    fresh.remove("lock");
+    let dir = golden(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        fresh.iter().for_each(|(file, bytes)| fs::write(dir.join(file), bytes).unwrap());
+    }
+    let kept = file_bytes(&dir);
+    assert!(kept.keys().eq(fresh.keys()), "{:?} and {:?}", kept.keys(), fresh.keys());
+    let (kept, fresh) = (without_stores(kept), without_stores(fresh));
+    for (file, bytes) in &kept.1 {
+        assert!(*bytes == fresh.1[file], "{file} is written in another way");
+    }
+    assert_eq!(kept.0, fresh.0);
+
+    let found = verify(&dir, &Progress::default()).unwrap();
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+    let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
+    for doc in history.live() {
+        let found = snapshot.find_id(&doc.id).unwrap().unwrap();
+        assert_eq!(snapshot.document(found).unwrap(), Some(doc.to_json().into_bytes()));
+    }
+    for (search, expected) in expected {
+        let plans = plans(&snapshot, std::slice::from_ref(search));
+        let answers = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+        let expected: Vec<ExternalHit> =
+            expected.iter().map(|&(id, score, scale)| (id.to_owned(), score, scale)).collect();
+        assert_eq!(external_hits(&snapshot, &plans[0], &answers[0]), expected, "{search:?}");
+    }
+}
+
+/// The manifest, and the files that must be written alike for ever. Stores are read but not compared: another
+/// version of Zstandard may compress in another way.
+fn without_stores(mut files: BTreeMap<String, Vec<u8>>) -> (Manifest, BTreeMap<String, Vec<u8>>) {
+    let bytes = files.remove("manifest").unwrap();
+    let file = SealedFile::from_bytes("manifest", Kind::Manifest, bytes).unwrap();
+    let mut manifest = Manifest::read(&file).unwrap();
+    for segment in &mut manifest.segments {
+        segment.files.remove(Kind::Store.name());
+    }
+    files.retain(|name, _| !name.ends_with(Kind::Store.name()));
+    (manifest, files)
+}
+
+#[test]
+fn text_index() {
+    check(
+        "text",
+        &text(),
+        &[
+            (
+                search(&[("appl", 1.0), ("tart", 1.0)], Mode::Or, "bm25", 0.0),
+                &[("doc-25", 440081535, 30), ("doc-35", 440081535, 30), ("doc-55", 440081535, 30)],
+            ),
+            (
+                search(&[("orchard", 2.0), ("pie", 1.0)], Mode::And, "okapi", 0.0),
+                &[("doc-0", 766249282, 29), ("doc-30", 766249282, 29), ("doc-60", 766249282, 29)],
+            ),
+            (
+                search(&[("tart", 1.0), ("n160", 1.0)], Mode::AndOr, "wakatsuki", 0.0),
+                &[("doc-25", 829175233, 30), ("doc-35", 829175233, 30), ("doc-55", 829175233, 30)],
+            ),
+            (
+                search(&[("tart", 1.0), ("n167", 3.0)], Mode::Or, "cosine", 0.0),
+                &[("doc-167", 451404610, 30), ("doc-25", 40963245, 30), ("doc-35", 40963245, 30)],
+            ),
+            (
+                search(&[("appl", 1.0)], Mode::Or, "bm25", 0.5),
+                &[
+                    ("doc-168", 1409605400, 27),
+                    ("doc-164", 1376064407, 27),
+                    ("doc-156", 1308900917, 27),
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn vector_index() {
+    check(
+        "vectors",
+        &vectors(),
+        &[
+            (
+                search(&[("##a", 1.0), ("B", 0.5)], Mode::Or, "impact", 0.0),
+                &[("3", 14737410, 14), ("13", 14737410, 14), ("23", 14737410, 14)],
+            ),
+            (
+                search(&[("y", 0.25), ("##a", 4.0)], Mode::And, "impact", 0.0),
+                &[("3", 80936962, 12), ("13", 80936962, 12), ("23", 80936962, 12)],
+            ),
+        ],
+    );
+}

@@ -1,0 +1,210 @@
+//! The files of an index.
+
+use warpseek_codec::CodecId;
+use warpseek_core::limits::BLOCK;
+use warpseek_index::container::{Kind, SealedFile, seal_bytes};
+use warpseek_index::{
+    Bounds, Deletes, Dictionary, Documents, Ids, List, MAX_PAIRS, Manifest, Store, TermInfo,
+};
+
+use crate::split;
+
+const KINDS: [Kind; 7] = [
+    Kind::Manifest,
+    Kind::Dict,
+    Kind::Post,
+    Kind::Docs,
+    Kind::Ids,
+    Kind::Store,
+    Kind::Deletes,
+];
+
+fn sealed(kind: Kind, body: &[u8]) -> SealedFile {
+    SealedFile::from_bytes("fuzz", kind, seal_bytes(kind, body)).expect("a sealed file opens")
+}
+
+fn read_all(kind: Kind, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let file = SealedFile::from_bytes("fuzz", kind, bytes).ok()?;
+    assert!(file.bytes(file.len(), 1).is_err());
+    assert!(file.bytes(u64::MAX, 1).is_err());
+    file.all().ok().map(<[u8]>::to_vec)
+}
+
+/// Any bytes as a file are read or refused; a sealed file comes back as it was, and with a byte changed or its end
+/// cut off it is refused.
+pub fn container(data: &[u8]) {
+    for kind in KINDS {
+        if let Some(body) = read_all(kind, data.to_vec()) {
+            assert_eq!(seal_bytes(kind, &body), data);
+        }
+    }
+    let Some(([at @ .., change], body)) = split::<4>(data) else { return };
+    let mut bytes = seal_bytes(Kind::Post, body);
+    assert_eq!(read_all(Kind::Post, bytes.clone()).as_deref(), Some(body));
+    let at = u32::from_le_bytes([at[0], at[1], at[2], 0]) as usize % bytes.len();
+    match change {
+        0 => bytes.truncate(at),
+        _ => bytes[at] ^= change,
+    }
+    assert_eq!(read_all(Kind::Post, bytes), None);
+}
+
+/// A manifest that is taken survives being written, and its numbers can be summed and counted on.
+pub fn manifest(data: &[u8]) {
+    let Ok(manifest) = Manifest::read(&sealed(Kind::Manifest, data)) else { return };
+    let again = sealed(Kind::Manifest, &manifest.to_bytes());
+    assert_eq!(Manifest::read(&again).expect("what was written is read"), manifest);
+    assert!(manifest.generation.checked_add(1).is_some());
+    assert!(manifest.next_segment.checked_add(1).is_some());
+    let sum = |of: fn(&warpseek_index::SegmentEntry) -> u64| {
+        manifest.segments.iter().map(of).try_fold(0u64, u64::checked_add).expect("sums fit")
+    };
+    let (documents, tokens) = (sum(|s| s.live_documents()), sum(|s| s.live_tokens()));
+    assert!(documents > 0 || tokens == 0);
+    assert!(documents <= sum(|s| s.documents) && tokens <= sum(|s| s.tokens));
+    sum(|s| s.postings);
+    sum(|s| s.terms);
+    for name in manifest.segments.iter().flat_map(|s| s.file_names()) {
+        assert!(!name.contains('/'), "{name}");
+    }
+}
+
+/// Terms ascend, their lists lie in `post`, and a look-up agrees with the walk.
+pub fn dictionary(data: &[u8]) {
+    let Ok(dictionary) = Dictionary::new(sealed(Kind::Dict, data)) else { return };
+    let mut terms: Vec<(Vec<u8>, TermInfo)> = Vec::new();
+    let mut iter = dictionary.iter();
+    while let Ok(Some(info)) = iter.next_term() {
+        let term = iter.term();
+        assert!((1..=255).contains(&term.len()) && info.df > 0);
+        assert_eq!(info.ordinal as usize, terms.len());
+        assert!(info.ordinal < dictionary.terms());
+        assert!(info.offset.checked_add(info.len).is_some_and(|end| end <= dictionary.lists_len()));
+        assert!(terms.last().is_none_or(|(last, _)| last[..] < *term));
+        terms.push((term.to_vec(), info));
+    }
+    for (term, info) in terms.iter().step_by(terms.len() / 100 + 1) {
+        if let Ok(Some(found)) = dictionary.find(term) {
+            assert_eq!(found, *info);
+        }
+    }
+    for probe in [&[][..], &[0], &[0xff; 300], &data[..data.len().min(9)]] {
+        if let Ok(Some(found)) = dictionary.find(probe)
+            && let Some((term, info)) = terms.get(found.ordinal as usize)
+        {
+            assert_eq!((&term[..], *info), (probe, found));
+        }
+    }
+}
+
+/// The bytes are df, number of documents and a list: what decodes ascends, exists in the segment and has a frequency.
+pub fn postings(data: &[u8]) {
+    let Some((numbers, bytes)) = split::<8>(data) else { return };
+    let numbers = u64::from_le_bytes(numbers);
+    let (df, docs) = (numbers as u32, (numbers >> 32) as u32);
+    let Ok(list) = List::new(bytes, df, docs, CodecId::BitPack) else { return };
+    assert_eq!(list.df(), df);
+    list.bounds().into_iter().for_each(check_bounds);
+    let blocks = list.block_bounds().map_while(Result::ok).inspect(check_bounds).count();
+    assert!(blocks <= list.blocks());
+    let mut out = [0; BLOCK];
+    for block in 0..list.blocks() {
+        assert!(list.block_max_doc(block) < docs);
+        if let Ok(n) = list.decode_docs(block, &mut out) {
+            assert_eq!(n, list.block_len(block));
+            assert!(out[..n].is_sorted_by(|a, b| a < b));
+            assert!(block == 0 || out[0] > list.block_max_doc(block - 1));
+            assert!(out[n - 1] <= list.block_max_doc(block));
+        }
+        if let Ok(n) = list.decode_freqs(block, &mut out) {
+            assert_eq!(n, list.block_len(block));
+            assert!(out[..n].iter().all(|&freq| freq > 0));
+        }
+        let _ = list.block_bytes(block);
+    }
+    assert!(list.payload_len() <= bytes.len());
+}
+
+fn check_bounds(bounds: &Bounds) {
+    let pairs = bounds.pairs();
+    assert!((1..=MAX_PAIRS).contains(&pairs.len()) && pairs[0].0 > 0);
+    assert!(pairs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
+    assert!((0.0..=1.0).contains(&bounds.cosine()));
+    assert_eq!(bounds.max_freq(), pairs[pairs.len() - 1].0);
+}
+
+/// Every document of a table that is taken has its numbers.
+pub fn documents(data: &[u8]) {
+    let Ok(documents) = Documents::new(sealed(Kind::Docs, data)) else { return };
+    let (lengths, norms) = (documents.lengths().unwrap(), documents.norms().unwrap());
+    let statics = documents.statics().unwrap();
+    for doc in 0..documents.count() {
+        lengths.get(doc);
+        norms.get(doc);
+        statics.map(|s| s.get(doc));
+    }
+}
+
+/// Ids have 1 to 1024 bytes, and what a look-up finds has the id looked for.
+pub fn ids(data: &[u8]) {
+    let Ok(ids) = Ids::new(sealed(Kind::Ids, data)) else { return };
+    let step = ids.count() as usize / 200 + 1;
+    for doc in (0..ids.count()).step_by(step) {
+        let Ok(id) = ids.get(doc) else { continue };
+        assert!((1..=1024).contains(&id.len()));
+        // A forged order can make a look-up walk all of it.
+        if doc as usize / step < 8 {
+            check_find(&ids, &id);
+        }
+    }
+    check_find(&ids, "");
+    check_find(&ids, &String::from_utf8_lossy(&data[..data.len().min(5)]));
+    assert!(ids.get(ids.count()).is_err());
+}
+
+fn check_find(ids: &Ids, id: &str) {
+    for doc in ids.find(id).unwrap_or_default() {
+        assert_eq!(ids.get(doc).expect("it was found"), id);
+    }
+}
+
+/// Blocks tile the documents, and a document is the same from its block and by itself.
+pub fn store(data: &[u8]) {
+    let Ok(store) = Store::new(sealed(Kind::Store, data)) else { return };
+    assert!(store.blocks() <= u64::from(store.count()));
+    for block in (0..store.blocks()).take(32) {
+        let _ = store.block(block);
+    }
+    let count = store.count();
+    for doc in [0, 1, count / 2, count.saturating_sub(1)] {
+        if store.get(doc).is_ok() {
+            assert!(doc < count);
+        }
+    }
+    assert!(store.get(count).is_err());
+    if let Ok(block) = store.blocks().checked_sub(1).map_or(Err(()), |b| store.block(b).map_err(drop)) {
+        for doc in (0..count).rev().take(64) {
+            if let (Some(json), Ok(alone)) = (block.get(doc), store.get(doc)) {
+                assert_eq!(json, alone);
+            }
+        }
+    }
+}
+
+/// The bytes are the segment's documents and terms, and a body: deleted documents exist, terms ascend and exist.
+pub fn deletes(data: &[u8]) {
+    let Some((numbers, body)) = split::<8>(data) else { return };
+    let numbers = u64::from_le_bytes(numbers);
+    let (docs, terms) = (numbers as u32, (numbers >> 32) as u32);
+    let Ok(deletes) = Deletes::read(&sealed(Kind::Deletes, body), docs, terms) else { return };
+    let all: Vec<u32> = deletes.docs.iter().collect();
+    assert_eq!(all.len() as u64, deletes.docs.len());
+    assert!(all.is_sorted_by(|a, b| a < b));
+    assert!(all.iter().all(|&doc| doc < docs && deletes.docs.contains(doc)));
+    assert!(docs == 0 || deletes.docs.contains(docs - 1) == all.contains(&(docs - 1)));
+    assert!(deletes.terms.is_sorted_by(|a, b| a.0 < b.0));
+    for &(ordinal, count) in &deletes.terms {
+        assert!(ordinal < terms && count > 0 && u64::from(count) <= deletes.docs.len());
+        assert_eq!(deletes.of_term(ordinal), count);
+    }
+}
