@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek_exec::{Mode, Ranking, RankingFunction};
+use warpseek_exec_cpu::Algorithm;
 use warpseek_index::{BuildConfig, OnError};
 use warpseek_text::{Format, ReaderConfig};
 
@@ -50,12 +51,12 @@ pub(crate) enum Verb {
 }
 
 /// A parser for a type whose `FromStr` takes these names.
-pub(crate) fn named<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+pub(crate) fn named<T>(names: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + Clone + Send + Sync + 'static,
     T::Err: std::fmt::Display + Send + Sync + 'static,
 {
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
+    names.into().try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
 }
 
 /// Threads, for verbs that use several.
@@ -88,7 +89,7 @@ pub(crate) struct Reading {
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Format of all inputs [default: by name; a directory is a tree of text files]
-    #[arg(long, value_parser = named::<Format>(Format::NAMES))]
+    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
     /// JSONL field with a number per document that `--static-weight` adds to scores
     #[arg(long, value_name = "FIELD")]
@@ -148,19 +149,39 @@ fn parse_bytes(text: &str) -> Result<usize, String> {
 }
 
 /// Which engine answers.
-#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineChoice {
-    /// Every posting is scored, one accumulator a document
-    Exhaustive,
-    /// The slow judge of all others
+    /// The algorithm that suits each query.
+    Auto,
+    /// One algorithm for all queries.
+    Cpu(Algorithm),
+    /// The slow judge of all others.
     Reference,
+}
+
+impl EngineChoice {
+    fn names() -> Vec<&'static str> {
+        ["auto", "reference"].into_iter().chain(Algorithm::NAMES).collect()
+    }
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "auto" => Ok(EngineChoice::Auto),
+            "reference" => Ok(EngineChoice::Reference),
+            name => name.parse().map(EngineChoice::Cpu),
+        }
+    }
 }
 
 /// How queries are answered; for `search` and `run`.
 #[derive(Args, Clone)]
 pub(crate) struct Searching {
     /// Which documents match: with any term, with all, or with all unless that gives fewer than k
-    #[arg(long, value_parser = named::<Mode>(&Mode::NAMES), default_value = "or")]
+    #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
     /// Ranking function [default: bm25, or impact for an index of vectors]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
@@ -174,9 +195,10 @@ pub(crate) struct Searching {
     /// Factor of the documents' static scores, which are added
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     static_weight: f64,
-    /// Which engine answers; all give the same hits
-    #[arg(long, value_enum, default_value = "exhaustive")]
-    pub(crate) engine: EngineChoice,
+    /// How queries are answered; all give the same hits
+    #[arg(long, value_name = "NAME", default_value = "auto",
+        value_parser = named::<EngineChoice>(EngineChoice::names()))]
+    pub(crate) algorithm: EngineChoice,
 }
 
 impl Default for Searching {
@@ -187,7 +209,7 @@ impl Default for Searching {
             k1: None,
             b: None,
             static_weight: 0.0,
-            engine: EngineChoice::Exhaustive,
+            algorithm: EngineChoice::Auto,
         }
     }
 }

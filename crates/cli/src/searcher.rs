@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpseek_exec::{Answer, Engine, ExecError, Plan, Planner, Query, Reference, in_parallel};
-use warpseek_exec_cpu::Exhaustive;
+use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_index::{Content, Snapshot};
 
 use crate::failure::Failure;
@@ -29,15 +29,24 @@ impl Searcher {
         let snapshot = Arc::new(Snapshot::open(dir)?);
         let vectors = snapshot.manifest().content == Content::Vector;
         let planner = Planner::new(snapshot.clone(), options.ranking(vectors)?)?;
-        let engine: Box<dyn Engine> = match options.engine {
-            EngineChoice::Exhaustive => Box::new(Exhaustive::new(snapshot.clone(), threads)),
+        let cpu = |algorithm| Box::new(CpuEngine::new(snapshot.clone(), algorithm, threads));
+        let engine: Box<dyn Engine> = match options.algorithm {
+            EngineChoice::Auto => cpu(None),
+            EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
         Ok(Searcher { snapshot, planner, engine, options: options.clone(), k, threads })
     }
 
-    pub(crate) fn engine_name(&self) -> &'static str {
-        self.engine.name()
+    /// What answered the plan, and why where that was our choice.
+    pub(crate) fn engine_name(&self, plan: &Plan) -> String {
+        match self.options.algorithm {
+            EngineChoice::Auto => {
+                let (algorithm, why) = Algorithm::choose(plan);
+                format!("{algorithm} ({why})")
+            }
+            _ => self.engine.name().to_owned(),
+        }
     }
 
     pub(crate) fn plan(&self, text: &str) -> Result<Plan, ExecError> {

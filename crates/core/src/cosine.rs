@@ -4,9 +4,20 @@
 //!
 //! Logarithms come from `libm`, not from the platform, so that bits agree between machines.
 
-/// 1 + ln f.
-pub fn log_tf(freq: u32) -> f32 {
+use std::sync::LazyLock;
+
+/// Most frequencies are small; these are looked up.
+static LOGS: LazyLock<[f32; 256]> =
+    LazyLock::new(|| std::array::from_fn(|freq| compute_log_tf(freq.max(1) as u32)));
+
+fn compute_log_tf(freq: u32) -> f32 {
     (1.0 + libm::log(f64::from(freq))) as f32
+}
+
+/// 1 + ln f.
+#[inline]
+pub fn log_tf(freq: u32) -> f32 {
+    LOGS.get(freq as usize).copied().unwrap_or_else(|| compute_log_tf(freq))
 }
 
 /// The weight of a term with frequency `freq` in a document of norm `norm`; at most 1.

@@ -29,6 +29,15 @@ impl TopK {
         }
     }
 
+    /// The score of the worst hit kept, 0 while there is room for more, the largest number if `k` is 0.
+    #[inline]
+    pub fn threshold(&self) -> Score {
+        if self.heap.len() < self.k {
+            return 0;
+        }
+        self.heap.peek().map_or(Score::MAX, |worst| Hit::from_key(worst.0).score)
+    }
+
     /// The hits, best first.
     pub fn into_hits(self) -> Vec<Hit> {
         self.heap.into_sorted_vec().into_iter().map(|Reverse(key)| Hit::from_key(key)).collect()

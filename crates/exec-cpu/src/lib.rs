@@ -1,5 +1,21 @@
 //! The engines that run on the CPU, one file an algorithm.
+//!
+//! Every algorithm answers OR over one segment at a time, keeping the best hits so far; [`CpuEngine`] does the rest: modes,
+//! segments, threads. AND is [`conjunction`] for all, with the bounds that the algorithm knows of.
 
-mod exhaustive;
+mod algorithm;
+mod block_max_maxscore;
+mod block_max_wand;
+mod collector;
+mod conjunction;
+mod cursor;
+mod daat;
+mod engine;
+mod maxima;
+mod maxscore;
+mod segment;
+mod taat;
+mod wand;
 
-pub use exhaustive::Exhaustive;
+pub use algorithm::Algorithm;
+pub use engine::CpuEngine;

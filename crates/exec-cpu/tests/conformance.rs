@@ -1,6 +1,20 @@
-//! Every engine of this crate against the suite of all engines.
+//! Every algorithm of this crate against the suite of all engines.
 
-use warpseek_exec_cpu::Exhaustive;
+use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_testkit::conformance;
 
-conformance!(exhaustive, |snapshot, threads| Box::new(Exhaustive::new(snapshot, threads)));
+macro_rules! algorithms {
+    ($($name:ident $algorithm:expr,)*) => {
+        $(conformance!($name, |snapshot, threads| Box::new(CpuEngine::new(snapshot, $algorithm, threads)));)*
+    };
+}
+
+algorithms! {
+    daat Some(Algorithm::Daat),
+    taat Some(Algorithm::Taat),
+    wand Some(Algorithm::Wand),
+    maxscore Some(Algorithm::MaxScore),
+    block_max_wand Some(Algorithm::BlockMaxWand),
+    block_max_maxscore Some(Algorithm::BlockMaxMaxScore),
+    auto None,
+}

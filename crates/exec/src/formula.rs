@@ -2,6 +2,7 @@
 
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_IMPACT;
+use warpseek_index::Bounds;
 
 /// How a term's weight, a frequency and a document give a contribution. Operations are IEEE 754 single precision in
 /// the order written, without fusing; devices must do the same.
@@ -35,18 +36,41 @@ impl Formula {
     /// whole unit (floor plus one), so a match is never worth nothing, and a score of 0 means "no match".
     #[inline]
     pub fn contribution(&self, weight: f32, freq: u32, factor: f32) -> u32 {
-        let value = match self {
-            Formula::Saturation { .. } => {
-                let freq = freq as f32;
-                weight * (freq / (freq + factor))
-            }
-            Formula::Cosine => weight * cosine::weight(cosine::log_tf(freq), factor),
-            Formula::Linear => weight * freq.min(MAX_IMPACT) as f32,
-        };
-        value as u32 + 1
+        Self::units(weight, self.value(freq, factor))
     }
 
-    /// No posting contributes more than this.
+    /// What a posting is worth before the term's weight comes in.
+    #[inline]
+    pub fn value(&self, freq: u32, factor: f32) -> f32 {
+        match self {
+            Formula::Saturation { .. } => {
+                let freq = freq as f32;
+                freq / (freq + factor)
+            }
+            Formula::Cosine => cosine::weight(cosine::log_tf(freq), factor),
+            Formula::Linear => freq.min(MAX_IMPACT) as f32,
+        }
+    }
+
+    /// Weight times value in whole units. It never falls when the value grows, so a bound of values gives a bound of contributions.
+    #[inline]
+    pub fn units(weight: f32, value: f32) -> u32 {
+        (weight * value) as u32 + 1
+    }
+
+    /// A value that no posting within the bounds exceeds.
+    pub fn most_value(&self, bounds: &Bounds) -> f32 {
+        match self {
+            Formula::Cosine => bounds.cosine(),
+            _ => {
+                let value =
+                    |&(freq, length): &(u32, u32)| self.value(freq, self.factor(length, 0.0));
+                bounds.pairs().iter().map(value).fold(0.0, f32::max)
+            }
+        }
+    }
+
+    /// No posting of a term with this weight contributes more than this.
     pub fn most(&self, weight: f32) -> u64 {
         let value = match self {
             // Both quotients are at most 1 and the product rounds monotonically.

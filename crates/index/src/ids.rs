@@ -100,6 +100,8 @@ impl Ids {
     }
 
     fn read(&self, doc: u32, id: &mut Vec<u8>) -> Result<()> {
+        // What was read before must not serve as the id before a block's first.
+        id.clear();
         if doc >= self.count {
             return Err(self.file.corrupt(format!("it has no document {doc}")));
         }
@@ -179,7 +181,7 @@ fn step(cursor: &mut Cursor<'_>, id: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::Kind;
+    use crate::container::{Kind, seal_bytes};
     use proptest::prelude::*;
 
     proptest! {
@@ -200,5 +202,23 @@ mod tests {
             prop_assert!(read.find("\x01absent").unwrap().is_empty());
             read.verify_order().unwrap();
         }
+    }
+
+    #[test]
+    fn a_forged_first_id_borrows_from_no_other_block() {
+        // Sixteen ids in the first block; the only one of the second claims a byte of an id before it.
+        let mut body: Vec<u8> = (b'a'..b'q').flat_map(|id| [0, 1, id]).collect();
+        body.extend([1, 1, b'z']);
+        for start in [0u64, 48, 51] {
+            body.extend(start.to_le_bytes());
+        }
+        (0..17u32).for_each(|doc| body.extend(doc.to_le_bytes()));
+        body.extend(17u64.to_le_bytes());
+        let file = SealedFile::from_bytes("i", Kind::Ids, seal_bytes(Kind::Ids, &body)).unwrap();
+        let ids = Ids::new(file).unwrap();
+        assert_eq!(ids.get(15).unwrap(), "p");
+        assert!(ids.get(16).is_err());
+        let mut buffer = b"p".to_vec();
+        assert!(ids.read(16, &mut buffer).is_err());
     }
 }

@@ -156,6 +156,10 @@ impl Manifest {
         if self.vector_scale == 0 {
             return Err("vector scale is zero".into());
         }
+        // Both are counted up by the next commit.
+        if self.generation == u64::MAX || self.next_segment == u64::MAX {
+            return Err("its generation or next segment number is the last there is".into());
+        }
         let (mut total, mut numbers) = (0u64, std::collections::BTreeSet::new());
         for segment in &self.segments {
             let n = segment.number;
@@ -165,6 +169,15 @@ impl Manifest {
             let deleted = segment.deletes.as_ref().map_or((0, 0), |d| (d.documents, d.tokens));
             if deleted.0 > segment.documents || deleted.1 > segment.tokens {
                 return Err(format!("segment {n} has more deletions than documents"));
+            }
+            // With this, sums over all segments cannot overflow either.
+            let most_tokens = |documents: u64| documents.saturating_mul(u64::from(u32::MAX));
+            if segment.terms > u64::from(u32::MAX)
+                || segment.tokens > most_tokens(segment.documents)
+                || segment.live_tokens() > most_tokens(segment.live_documents())
+                || segment.postings > segment.terms.saturating_mul(segment.documents)
+            {
+                return Err(format!("segment {n} has more terms, tokens or postings than it can"));
             }
             if segment.deletes.as_ref().is_some_and(|d| d.generation > self.generation) {
                 return Err(format!("segment {n} has deletions from the future"));
@@ -178,7 +191,8 @@ impl Manifest {
                     ));
                 }
             }
-            if segment.files.len() > Kind::SEGMENT.len() {
+            let kinds = Kind::SEGMENT.len() - usize::from(self.store != StoreMode::All);
+            if segment.files.len() > kinds {
                 return Err(format!("segment {n} has files of unknown kinds"));
             }
             total = total.saturating_add(segment.documents);
@@ -207,5 +221,68 @@ mod as_text {
         D: Deserializer<'de>,
     {
         String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::seal_bytes;
+
+    fn read(manifest: &Manifest) -> Result<Manifest> {
+        let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
+        Manifest::read(&SealedFile::from_bytes("m", Kind::Manifest, bytes).unwrap())
+    }
+
+    fn sound() -> Manifest {
+        let kinds = [Kind::Dict, Kind::Post, Kind::Docs, Kind::Ids];
+        let deletes = DeletesEntry { generation: 3, documents: 2, tokens: 5, seal: seal_text(7) };
+        let segment = SegmentEntry {
+            number: 1,
+            documents: 3,
+            tokens: 9,
+            postings: 8,
+            terms: 4,
+            files: kinds.iter().map(|kind| (kind.name().to_owned(), seal_text(7))).collect(),
+            deletes: Some(deletes),
+        };
+        Manifest {
+            generation: 3,
+            next_segment: 2,
+            content: Content::Text,
+            vector_scale: 256,
+            analyzer: Analyzer::English,
+            analyzer_version: Analyzer::English.version(),
+            codec: CodecId::BitPack,
+            store: StoreMode::Ids,
+            segments: vec![segment],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(read(&sound()).unwrap(), sound());
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused() {
+        let forgeries: [fn(&mut Manifest); 10] = [
+            |m| m.generation = u64::MAX,
+            |m| m.next_segment = u64::MAX,
+            |m| m.next_segment = 1,
+            |m| m.vector_scale = 0,
+            |m| m.segments[0].documents = MAX_DOCS + 1,
+            |m| m.segments[0].tokens = u64::MAX,
+            |m| m.segments[0].postings = 13,
+            |m| m.segments[0].terms = u64::MAX,
+            // Tokens without a document that could have them.
+            |m| m.segments[0].deletes.as_mut().unwrap().documents = 3,
+            |m| drop(m.segments[0].files.insert("../x".into(), seal_text(7))),
+        ];
+        for (i, forge) in forgeries.into_iter().enumerate() {
+            let mut manifest = sound();
+            forge(&mut manifest);
+            assert!(read(&manifest).is_err(), "forgery {i}");
+        }
     }
 }

@@ -137,7 +137,11 @@ impl Store {
         }
         let mut first = [0; 4];
         first.copy_from_slice(self.file.bytes(self.data_len + 4 * block, 4)?);
-        Ok(u32::from_le_bytes(first))
+        let first = u32::from_le_bytes(first);
+        if first >= self.documents || (first == 0) != (block == 0) {
+            return Err(self.file.corrupt(format!("block {block} begins at document {first}")));
+        }
+        Ok(first)
     }
 
     /// A block's compressed bytes.
@@ -159,27 +163,29 @@ impl Store {
         };
         let io = |source| IndexError::Io { path: self.file.path().to_owned(), source };
         let bad = |what: &str| self.file.corrupt(format!("block {block} {what}"));
-        let decoder = zstd::Decoder::new(self.raw_block(block)?).map_err(io)?;
+        let mut decoder = zstd::Decoder::new(self.raw_block(block)?).map_err(io)?;
         let mut bytes = Vec::new();
-        decoder
-            .take(MAX_BLOCK_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|_| bad("does not decompress"))?;
-        if bytes.len() as u64 > MAX_BLOCK_BYTES {
-            return Err(bad("is too large"));
+        // A few bytes can decompress to very many, so the lengths are read before what they measure.
+        let mut read = |bytes: &mut Vec<u8>, limit: u64| {
+            let read = decoder.by_ref().take(limit).read_to_end(bytes);
+            read.map_err(|_| bad("does not decompress"))
+        };
+        let table = 4 * u64::from(count);
+        read(&mut bytes, table.min(MAX_BLOCK_BYTES))?;
+        if bytes.len() as u64 != table {
+            return Err(bad("is cut short"));
         }
-        let table = 4 * count as usize;
-        let lengths = bytes.get(..table).ok_or_else(|| bad("is cut short"))?;
-        let mut starts = vec![table];
-        for &length in lengths.as_chunks::<4>().0 {
-            let end = starts[starts.len() - 1] + u32::from_le_bytes(length) as usize;
-            if end > bytes.len() {
-                return Err(bad("has documents that do not fit"));
+        let (mut starts, mut end) = (vec![bytes.len()], table);
+        for &length in bytes.as_chunks::<4>().0 {
+            end += u64::from(u32::from_le_bytes(length));
+            if end > MAX_BLOCK_BYTES {
+                return Err(bad("is too large"));
             }
-            starts.push(end);
+            starts.push(end as usize);
         }
-        if starts[starts.len() - 1] != bytes.len() {
-            return Err(bad("is longer than its documents"));
+        read(&mut bytes, end - table + 1)?;
+        if bytes.len() as u64 != end {
+            return Err(bad("is not as long as its documents"));
         }
         Ok(StoreBlock { first, starts, bytes })
     }
@@ -217,7 +223,7 @@ impl StoreBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::Kind;
+    use crate::container::{Kind, seal_bytes};
 
     #[test]
     fn documents_come_back() {
@@ -239,5 +245,42 @@ mod tests {
             }
             assert!(store.get(count as u32).is_err());
         }
+    }
+
+    /// A store of two blocks with one document each; `firsts` is the table of first documents.
+    fn forged(first_block: &[u8], firsts: [u32; 2], documents: u64) -> Store {
+        let second = zstd::bulk::compress(&[1, 0, 0, 0, b'b'], LEVEL).unwrap();
+        let mut body = [first_block, &second].concat();
+        let end = body.len() as u64;
+        firsts.iter().for_each(|first| body.extend(first.to_le_bytes()));
+        for number in [0, first_block.len() as u64, end, documents, 2] {
+            body.extend(number.to_le_bytes());
+        }
+        let bytes = seal_bytes(Kind::Store, &body);
+        Store::new(SealedFile::from_bytes("s", Kind::Store, bytes).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn forged_first_documents_are_refused() {
+        let block = zstd::bulk::compress(&[1, 0, 0, 0, b'a'], LEVEL).unwrap();
+        let store = forged(&block, [0, 1], 2);
+        assert_eq!((store.get(0).unwrap(), store.get(1).unwrap()), (b"a".to_vec(), b"b".to_vec()));
+        for (firsts, documents) in [([1, 2], 3), ([0, 0], 2), ([0, 2], 2), ([0, u32::MAX], 2)] {
+            let store = forged(&block, firsts, documents);
+            assert!((0..3).any(|block| store.first(block).is_err()), "{firsts:?}");
+        }
+    }
+
+    #[test]
+    fn a_block_is_decompressed_only_as_far_as_its_lengths_say() {
+        let mut block = vec![0; 64 << 20];
+        block[0] = 1;
+        let store = forged(&zstd::bulk::compress(&block, LEVEL).unwrap(), [0, 1], 2);
+        let error = store.block(0).err().unwrap().to_string();
+        assert!(error.contains("not as long as its documents"), "{error}");
+        block[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        let store = forged(&zstd::bulk::compress(&block, LEVEL).unwrap(), [0, 1], 2);
+        let error = store.block(0).err().unwrap().to_string();
+        assert!(error.contains("too large"), "{error}");
     }
 }

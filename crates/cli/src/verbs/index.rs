@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
     /// How text becomes terms, in documents and queries
-    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES), default_value = "english")]
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english")]
     analyzer: Analyzer,
     /// What is kept of each document beside its terms
     #[arg(long, value_enum, default_value = "all")]

@@ -94,11 +94,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
         summary(format!(
-            "{} queries in {seconds:.2} s ({}/s): {} postings scored by engine {}",
+            "{} queries in {seconds:.2} s ({}/s): {} postings scored",
             count(answered),
             count((answered as f64 / seconds.max(1e-6)) as u64),
             count(work.postings_scored),
-            searcher.engine_name(),
         ));
     }
     Ok(ExitCode::SUCCESS)

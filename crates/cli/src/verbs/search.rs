@@ -122,7 +122,7 @@ impl Found<'_> {
             "terms": plan.terms.iter().map(|t| &t.term).collect::<Vec<_>>(),
             "missing": plan.missing,
             "mode": plan.mode.to_string(),
-            "engine": self.searcher.engine_name(),
+            "engine": self.searcher.engine_name(plan),
             "scale": plan.scale,
             "matches": answer.matches,
             "microseconds": self.took.as_micros() as u64,
@@ -162,11 +162,12 @@ impl Found<'_> {
         let matches =
             answer.matches.map_or(String::new(), |n| format!("{} documents match, ", count(n)));
         let line = format!(
-            "{matches}{} postings scored in {:.2} ms by engine {}",
+            "{matches}{} postings scored in {:.2} ms",
             count(answer.work.postings_scored),
             self.took.as_secs_f64() * 1e3,
-            self.searcher.engine_name(),
         );
+        writeln!(out, "{}", theme.paint(theme.dim, line))?;
+        let line = format!("by {}", self.searcher.engine_name(plan));
         writeln!(out, "{}", theme.paint(theme.dim, line))?;
         Ok(())
     }

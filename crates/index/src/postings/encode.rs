@@ -7,15 +7,11 @@ use warpseek_core::limits::BLOCK;
 use super::bounds::Bounds;
 use super::list::GROUP;
 
-/// Frequencies below this have their logarithm looked up.
-const LOG_TABLE: u32 = 256;
-
 /// Encodes lists of one segment; one per thread.
 pub(crate) struct ListEncoder<'a> {
     codec: &'static dyn Codec,
     lengths: &'a [u32],
     norms: &'a [f32],
-    logs: Vec<f32>,
     payload: Vec<u8>,
     block_bounds: Vec<u8>,
     bases: Vec<u8>,
@@ -30,7 +26,6 @@ impl<'a> ListEncoder<'a> {
             codec: codec.codec(),
             lengths,
             norms,
-            logs: (0..LOG_TABLE).map(|f| cosine::log_tf(f.max(1))).collect(),
             payload: Vec::new(),
             block_bounds: Vec::new(),
             bases: Vec::new(),
@@ -91,11 +86,8 @@ impl<'a> ListEncoder<'a> {
         let (mut bounds, mut cosine_max) = (Bounds::default(), 0f32);
         for (&doc, &freq) in docs.iter().zip(freqs) {
             bounds.add(freq, self.lengths[doc as usize]);
-            let log = match self.logs.get(freq as usize) {
-                Some(&log) => log,
-                None => cosine::log_tf(freq),
-            };
-            cosine_max = cosine_max.max(cosine::weight(log, self.norms[doc as usize]));
+            let weight = cosine::weight(cosine::log_tf(freq), self.norms[doc as usize]);
+            cosine_max = cosine_max.max(weight);
         }
         bounds.add_cosine(cosine_max);
         bounds

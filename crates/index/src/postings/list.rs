@@ -135,6 +135,9 @@ impl<'a> List<'a> {
             }
             Form::Long(long) => {
                 let prev = if block == 0 { u32::MAX } else { long.last(block - 1) };
+                if block > 0 && prev >= self.docs {
+                    return Err(ListError::Order(block));
+                }
                 let bytes = long.block(block).ok_or(ListError::Layout)?;
                 self.codec.decode_docs(bytes, prev, n, out).map_err(wrap)?;
                 if out[n - 1] != long.last(block) || out[n - 1] >= self.docs {
@@ -302,6 +305,22 @@ mod tests {
             freqs.extend(&out[..n]);
         }
         Ok((docs, freqs))
+    }
+
+    #[test]
+    fn a_forged_skip_array_does_not_let_a_block_begin_anew() {
+        let (docs, freqs) = ((0..200).collect::<Vec<u32>>(), vec![1; 200]);
+        let (mut bytes, lengths, norms) = (Vec::new(), [9; 200], [3.0; 200]);
+        ListEncoder::new(CodecId::BitPack, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
+        let at = bytes.windows(4).position(|word| word == 127u32.to_le_bytes()).unwrap();
+        // "Before document 0" to the codec: block 1 would decode to documents from 0 on.
+        bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        bytes[at + 4..at + 8].copy_from_slice(&71u32.to_le_bytes());
+        let list = List::new(&bytes, 200, 200, CodecId::BitPack).unwrap();
+        let mut out = [0; BLOCK];
+        assert_eq!(list.decode_docs(0, &mut out), Err(ListError::Order(0)));
+        assert_eq!(list.decode_docs(1, &mut out), Err(ListError::Order(1)));
+        assert_eq!(list.block_max_doc(0), 199);
     }
 
     proptest! {

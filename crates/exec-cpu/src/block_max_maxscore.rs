@@ -1,0 +1,64 @@
+//! Block-max MaxScore (Chakrabarti et al. 2011; Mallia et al. 2017): as MaxScore, but before a document is looked up in the lists that
+//! are not essential, the maxima of the blocks it would fall in must let it exceed the threshold.
+
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::collector::Collector;
+use crate::cursor::Cursor;
+use crate::maxscore::Partition;
+use crate::segment::SegmentQuery;
+
+pub(crate) fn or(
+    query: &SegmentQuery<'_>,
+    cursors: &mut [Cursor<'_>],
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    let mut lists = Partition::start(query, cursors)?;
+    while let Some(doc) = lists.next(cursors, collector) {
+        let mut sum = lists.score_essential(query, cursors, doc, work)?;
+        if look_up(&lists, query, cursors, doc, &mut sum, collector, work)? {
+            query.offer(doc, sum, collector);
+        }
+    }
+    Ok(())
+}
+
+/// As [`Partition::look_up`], with the blocks' maxima in place of the lists'.
+fn look_up(
+    lists: &Partition,
+    query: &SegmentQuery<'_>,
+    cursors: &mut [Cursor<'_>],
+    doc: u32,
+    sum: &mut u32,
+    collector: &Collector,
+    work: &mut Work,
+) -> Result<bool, ListError> {
+    let threshold = u64::from(collector.threshold());
+    let Some(last) = lists.first.checked_sub(1) else { return Ok(true) };
+    if u64::from(*sum) + lists.sums[last] <= threshold {
+        return Ok(false);
+    }
+    let mut most = u64::from(*sum) + u64::from(query.static_most);
+    for cursor in &mut cursors[..lists.first] {
+        most += u64::from(cursor.peek(doc).0);
+    }
+    for i in (0..lists.first).rev() {
+        if most <= threshold {
+            return Ok(false);
+        }
+        let cursor = &mut cursors[i];
+        most -= u64::from(cursor.peek(doc).0);
+        if cursor.doc() < doc {
+            cursor.seek(doc)?;
+        }
+        if cursor.doc() == doc {
+            let share = cursor.score(&query.scorer)?;
+            work.postings_scored += 1;
+            *sum += share;
+            most += u64::from(share);
+        }
+    }
+    Ok(true)
+}

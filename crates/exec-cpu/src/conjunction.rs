@@ -1,0 +1,65 @@
+//! AND: the shortest list drives, one posting at a time; the others are sought in, shortest first (Ding et al. §8.1). A block of a longer list
+//! is decoded only if a document that is in all shorter lists falls in it. With bounds, blocks whose
+//! maxima cannot exceed the threshold together are passed over.
+
+use warpseek_core::limits::NO_DOC;
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::algorithm::Pruning;
+use crate::collector::Collector;
+use crate::cursor::Cursor;
+use crate::segment::SegmentQuery;
+
+/// Offers all documents that every cursor has, or with pruning all that can become hits.
+pub(crate) fn and(
+    query: &SegmentQuery<'_>,
+    cursors: &mut [Cursor<'_>],
+    pruning: Pruning,
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    cursors.sort_by_key(Cursor::df);
+    let Some((shortest, others)) = cursors.split_first_mut() else { return Ok(()) };
+    let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
+        + u64::from(shortest.most)
+        + u64::from(query.static_most);
+    let mut doc = shortest.next()?;
+    // Documents up to here are known to be able to become hits, as far as blocks tell.
+    let mut cleared = None;
+    'documents: while doc < NO_DOC {
+        if pruning >= Pruning::Lists && most <= u64::from(collector.threshold()) {
+            return Ok(());
+        }
+        if pruning == Pruning::Blocks && cleared.is_none_or(|end| doc > end) {
+            let (mut sum, mut end) = (u64::from(query.static_most), NO_DOC - 1);
+            for cursor in std::iter::once(&mut *shortest).chain(others.iter_mut()) {
+                let (most, until) = cursor.peek(doc);
+                sum += u64::from(most);
+                end = end.min(until);
+            }
+            if sum <= u64::from(collector.threshold()) {
+                doc = shortest.seek(end.max(doc) + 1)?;
+                continue;
+            }
+            // The threshold may rise before the end; then a few documents are scored in vain.
+            cleared = Some(end);
+        }
+        for cursor in others.iter_mut() {
+            let found = cursor.seek(doc)?;
+            if found != doc {
+                // Only the driver's own postings are candidates, so it steps or seeks, whichever is further.
+                doc = if found == NO_DOC { NO_DOC } else { shortest.seek(found)? };
+                continue 'documents;
+            }
+        }
+        let mut sum = shortest.score(&query.scorer)?;
+        for cursor in others.iter_mut() {
+            sum += cursor.score(&query.scorer)?;
+        }
+        work.postings_scored += 1 + others.len() as u64;
+        query.offer(doc, sum, collector);
+        doc = shortest.next()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! A forward cursor over one list of one segment.
+
+use warpseek_core::Score;
+use warpseek_core::limits::{BLOCK, NO_DOC};
+use warpseek_exec::Formula;
+use warpseek_index::{List, ListError};
+
+use crate::maxima::Maxima;
+use crate::segment::Scorer;
+
+/// Stands before its first posting until moved; then on a posting, or at [`NO_DOC`] past the last.
+/// Blocks are decoded when a posting in them is asked for, frequencies only when one is scored.
+pub(crate) struct Cursor<'a> {
+    list: List<'a>,
+    weight: f32,
+    /// No posting of the list contributes more.
+    pub(crate) most: Score,
+    maxima: Maxima,
+    doc: u32,
+    at: usize,
+    len: usize,
+    /// The decoded block, or `usize::MAX` before the first.
+    block: usize,
+    /// The block that [`Cursor::peek`] stopped at, at or behind `block`.
+    peeked: usize,
+    freqs_of: usize,
+    /// Blocks decoded so far.
+    pub(crate) decoded: u64,
+    docs: [u32; BLOCK],
+    freqs: [u32; BLOCK],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(list: List<'a>, weight: f32, most: Score, maxima: Maxima) -> Self {
+        Cursor {
+            list,
+            weight,
+            most,
+            maxima,
+            doc: 0,
+            at: 0,
+            len: 0,
+            block: usize::MAX,
+            peeked: 0,
+            freqs_of: usize::MAX,
+            decoded: 0,
+            docs: [0; BLOCK],
+            freqs: [0; BLOCK],
+        }
+    }
+
+    pub(crate) fn df(&self) -> u32 {
+        self.list.df()
+    }
+
+    pub(crate) fn blocks(&self) -> u64 {
+        self.list.blocks() as u64
+    }
+
+    /// The document it stands on.
+    #[inline]
+    pub(crate) fn doc(&self) -> u32 {
+        self.doc
+    }
+
+    /// Steps to the next posting.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<u32, ListError> {
+        self.at += 1;
+        if self.at < self.len {
+            self.doc = self.docs[self.at];
+            return Ok(self.doc);
+        }
+        self.load(self.block.wrapping_add(1), 0)
+    }
+
+    /// Moves to the first posting at or after `target`, never backwards.
+    #[inline]
+    pub(crate) fn seek(&mut self, target: u32) -> Result<u32, ListError> {
+        if self.len > 0 && self.docs[self.len - 1] >= target {
+            let from = &self.docs[self.at..self.len];
+            self.at += from.partition_point(|&doc| doc < target);
+            self.doc = self.docs[self.at];
+            return Ok(self.doc);
+        }
+        let first = self.block.wrapping_add(1);
+        let block = self.find_block(first.max(self.peeked), target);
+        self.load(block, target)
+    }
+
+    /// Decodes `block` and stands on its first posting at or after `target`, or later where it has none.
+    fn load(&mut self, block: usize, target: u32) -> Result<u32, ListError> {
+        let mut block = block;
+        while block < self.list.blocks() {
+            self.len = self.list.decode_docs(block, &mut self.docs)?;
+            self.decoded += 1;
+            self.block = block;
+            self.peeked = self.peeked.max(block);
+            self.at = self.docs[..self.len].partition_point(|&doc| doc < target);
+            if self.at < self.len {
+                self.doc = self.docs[self.at];
+                return Ok(self.doc);
+            }
+            block += 1;
+        }
+        (self.block, self.len, self.at) = (self.list.blocks(), 0, 0);
+        self.doc = NO_DOC;
+        Ok(NO_DOC)
+    }
+
+    /// The first block from `from` on that may hold a document at or after `target`.
+    fn find_block(&self, from: usize, target: u32) -> usize {
+        let blocks = self.list.blocks();
+        // Gallop: targets mostly lie near.
+        let (mut low, mut step) = (from, 1);
+        while low + step < blocks && self.list.block_max_doc(low + step - 1) < target {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step).min(blocks);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.list.block_max_doc(middle) < target { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The most that a posting at `target` can contribute, and the last document of which that is true; without decoding.
+    #[inline]
+    pub(crate) fn peek(&mut self, target: u32) -> (Score, u32) {
+        if self.maxima.is_empty() {
+            return (self.most, NO_DOC - 1);
+        }
+        if self.peeked >= self.maxima.len() {
+            return (0, NO_DOC - 1);
+        }
+        if self.list.block_max_doc(self.peeked) < target {
+            self.peeked = self.find_block(self.peeked + 1, target);
+            if self.peeked >= self.maxima.len() {
+                return (0, NO_DOC - 1);
+            }
+        }
+        let most = Formula::units(self.weight, self.maxima[self.peeked]);
+        (most, self.list.block_max_doc(self.peeked))
+    }
+
+    /// The contribution of the posting it stands on.
+    #[inline]
+    pub(crate) fn score(&mut self, scorer: &Scorer<'_>) -> Result<Score, ListError> {
+        if self.freqs_of != self.block {
+            self.list.decode_freqs(self.block, &mut self.freqs)?;
+            self.freqs_of = self.block;
+        }
+        Ok(scorer.contribution(self.weight, self.freqs[self.at], self.doc))
+    }
+}

@@ -1,0 +1,33 @@
+//! Exhaustive, document at a time: the smallest document under any cursor is scored, and all cursors on it step on.
+
+use warpseek_core::limits::NO_DOC;
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::collector::Collector;
+use crate::cursor::Cursor;
+use crate::segment::SegmentQuery;
+
+pub(crate) fn or(
+    query: &SegmentQuery<'_>,
+    cursors: &mut [Cursor<'_>],
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    for cursor in cursors.iter_mut() {
+        cursor.next()?;
+    }
+    loop {
+        let doc = cursors.iter().map(Cursor::doc).min().unwrap_or(NO_DOC);
+        if doc == NO_DOC {
+            return Ok(());
+        }
+        let mut sum = 0;
+        for cursor in cursors.iter_mut().filter(|c| c.doc() == doc) {
+            sum += cursor.score(&query.scorer)?;
+            work.postings_scored += 1;
+            cursor.next()?;
+        }
+        query.offer(doc, sum, collector);
+    }
+}

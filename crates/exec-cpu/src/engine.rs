@@ -1,0 +1,114 @@
+use std::sync::Arc;
+
+use warpseek_core::Score;
+use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Work, in_parallel};
+use warpseek_index::Snapshot;
+
+use crate::algorithm::{Algorithm, Pruning};
+use crate::collector::Collector;
+use crate::maxima::MaximaCache;
+use crate::segment::SegmentQuery;
+use crate::{block_max_maxscore, block_max_wand, conjunction, daat, maxscore, taat, wand};
+
+/// An algorithm on all segments of an index; queries are spread over the threads.
+pub struct CpuEngine {
+    snapshot: Arc<Snapshot>,
+    algorithm: Option<Algorithm>,
+    threads: usize,
+    max_static: f32,
+    maxima: Vec<MaximaCache>,
+}
+
+/// What a thread keeps from query to query.
+#[derive(Default)]
+struct Scratch {
+    sums: Vec<Score>,
+}
+
+impl CpuEngine {
+    /// For an index; without an algorithm each query gets the one that suits it ([`Algorithm::choose`]).
+    pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> Self {
+        let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
+        let max_static = snapshot.statistics().max_static;
+        CpuEngine { snapshot, algorithm, threads, max_static, maxima }
+    }
+
+    fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
+        let mut work = Work::default();
+        let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::choose(plan).0);
+        if plan.mode != Mode::Or {
+            let answer = self.and(algorithm, plan, work)?;
+            // Pruning may leave matches uncounted, but only once k hits are there.
+            if plan.mode == Mode::And || answer.hits.len() >= plan.k {
+                return Ok(answer);
+            }
+            work = answer.work;
+        }
+        self.or(algorithm, scratch, plan, work)
+    }
+
+    fn and(&self, algorithm: Algorithm, plan: &Plan, mut work: Work) -> Result<Answer, ExecError> {
+        let mut collector = Collector::new(plan.k);
+        let pruning = algorithm.pruning();
+        if !plan.lacks_terms() {
+            for (number, segment) in self.snapshot.segments().iter().enumerate() {
+                if plan.terms.iter().any(|t| t.lists[number].is_none()) {
+                    continue;
+                }
+                let query = SegmentQuery::new(plan, number, segment, self.max_static)?;
+                let mut cursors = query.cursors(pruning, &self.maxima[number])?;
+                conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
+                    .map_err(|what| query.broken(what))?;
+                query.account(&cursors, &mut work);
+            }
+        }
+        Ok(finish(algorithm, collector, work))
+    }
+
+    fn or(
+        &self,
+        algorithm: Algorithm,
+        scratch: &mut Scratch,
+        plan: &Plan,
+        mut work: Work,
+    ) -> Result<Answer, ExecError> {
+        let mut collector = Collector::new(plan.k);
+        for (number, segment) in self.snapshot.segments().iter().enumerate() {
+            let query = SegmentQuery::new(plan, number, segment, self.max_static)?;
+            if algorithm == Algorithm::Taat {
+                taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
+                continue;
+            }
+            let mut cursors = query.cursors(algorithm.pruning(), &self.maxima[number])?;
+            let or = match algorithm {
+                Algorithm::Daat | Algorithm::Taat => daat::or,
+                Algorithm::Wand => wand::or,
+                Algorithm::MaxScore => maxscore::or,
+                Algorithm::BlockMaxWand => block_max_wand::or,
+                Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
+            };
+            or(&query, &mut cursors, &mut collector, &mut work)
+                .map_err(|what| query.broken(what))?;
+            query.account(&cursors, &mut work);
+        }
+        Ok(finish(algorithm, collector, work))
+    }
+}
+
+fn finish(algorithm: Algorithm, collector: Collector, work: Work) -> Answer {
+    let counted = algorithm.pruning() == Pruning::None;
+    let matches = counted.then(|| collector.matches());
+    Answer { matches, work, hits: collector.into_hits() }
+}
+
+impl Engine for CpuEngine {
+    fn name(&self) -> &'static str {
+        self.algorithm.map_or("auto", Algorithm::name)
+    }
+
+    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        in_parallel(plans, self.threads, Scratch::default, |scratch, plan| {
+            self.answer(scratch, plan)
+        })
+    }
+}

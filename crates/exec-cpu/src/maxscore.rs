@@ -1,0 +1,109 @@
+//! MaxScore (Turtle and Flood 1995; thesis of Gaioso, algorithm 1): lists in the order of their maxima. Those whose maxima together do not
+//! exceed the threshold are not essential: no document that only they have can become a hit. Documents come
+//! from the essential lists and are looked up in the others.
+
+use warpseek_core::limits::NO_DOC;
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::collector::Collector;
+use crate::cursor::Cursor;
+use crate::segment::SegmentQuery;
+
+pub(crate) fn or(
+    query: &SegmentQuery<'_>,
+    cursors: &mut [Cursor<'_>],
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    let mut lists = Partition::start(query, cursors)?;
+    while let Some(doc) = lists.next(cursors, collector) {
+        let mut sum = lists.score_essential(query, cursors, doc, work)?;
+        if lists.look_up(query, cursors, doc, &mut sum, collector, work)? {
+            query.offer(doc, sum, collector);
+        }
+    }
+    Ok(())
+}
+
+/// Cursors in ascending order of maxima, cut in essential ones and others.
+pub(crate) struct Partition {
+    /// `sums[i]`: most that the first i + 1 lists and the static score give together.
+    pub(crate) sums: Vec<u64>,
+    /// The first essential list.
+    pub(crate) first: usize,
+}
+
+impl Partition {
+    /// Sorts the cursors and moves them to their first postings.
+    pub(crate) fn start(
+        query: &SegmentQuery<'_>,
+        cursors: &mut [Cursor<'_>],
+    ) -> Result<Self, ListError> {
+        // Of lists with the same maximum the longer one is left out of the essential ones first.
+        cursors.sort_by_key(|c| (c.most, std::cmp::Reverse(c.df())));
+        let mut sum = u64::from(query.static_most);
+        let sums = cursors.iter().map(|c| {
+            sum += u64::from(c.most);
+            sum
+        });
+        let sums = sums.collect();
+        for cursor in cursors.iter_mut() {
+            cursor.next()?;
+        }
+        Ok(Partition { sums, first: 0 })
+    }
+
+    /// The next document of an essential list.
+    pub(crate) fn next(&mut self, cursors: &[Cursor<'_>], collector: &Collector) -> Option<u32> {
+        let threshold = u64::from(collector.threshold());
+        while self.first < cursors.len() && self.sums[self.first] <= threshold {
+            self.first += 1;
+        }
+        let doc = cursors[self.first..].iter().map(Cursor::doc).min().unwrap_or(NO_DOC);
+        (doc < NO_DOC).then_some(doc)
+    }
+
+    /// What the essential lists give for the document; their cursors step on.
+    pub(crate) fn score_essential(
+        &self,
+        query: &SegmentQuery<'_>,
+        cursors: &mut [Cursor<'_>],
+        doc: u32,
+        work: &mut Work,
+    ) -> Result<u32, ListError> {
+        let mut sum = 0;
+        for cursor in cursors[self.first..].iter_mut().filter(|c| c.doc() == doc) {
+            sum += cursor.score(&query.scorer)?;
+            work.postings_scored += 1;
+            cursor.next()?;
+        }
+        Ok(sum)
+    }
+
+    /// Adds what the other lists give; false as soon as the document cannot become a hit.
+    pub(crate) fn look_up(
+        &self,
+        query: &SegmentQuery<'_>,
+        cursors: &mut [Cursor<'_>],
+        doc: u32,
+        sum: &mut u32,
+        collector: &Collector,
+        work: &mut Work,
+    ) -> Result<bool, ListError> {
+        for i in (0..self.first).rev() {
+            if u64::from(*sum) + self.sums[i] <= u64::from(collector.threshold()) {
+                return Ok(false);
+            }
+            let cursor = &mut cursors[i];
+            if cursor.doc() < doc {
+                cursor.seek(doc)?;
+            }
+            if cursor.doc() == doc {
+                *sum += cursor.score(&query.scorer)?;
+                work.postings_scored += 1;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,124 @@
+//! A query against one segment: scorer and cursors.
+
+use warpseek_core::Score;
+use warpseek_exec::{ExecError, Formula, Plan, Work};
+use warpseek_index::{Floats, Lengths, ListError, Segment, TermInfo};
+
+use crate::algorithm::Pruning;
+use crate::collector::Collector;
+use crate::cursor::Cursor;
+use crate::maxima::{Maxima, MaximaCache};
+
+/// What scoring needs to know of documents.
+pub(crate) struct Scorer<'a> {
+    formula: Formula,
+    lengths: Lengths<'a>,
+    norms: Floats<'a>,
+}
+
+impl Scorer<'_> {
+    #[inline]
+    pub(crate) fn contribution(&self, weight: f32, freq: u32, doc: u32) -> Score {
+        let factor = match self.formula {
+            Formula::Cosine => self.formula.factor(0, self.norms.get(doc)),
+            _ => self.formula.factor(self.lengths.get(doc), 0.0),
+        };
+        self.formula.contribution(weight, freq, factor)
+    }
+}
+
+/// A plan against one segment.
+pub(crate) struct SegmentQuery<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) segment: &'a Segment,
+    pub(crate) scorer: Scorer<'a>,
+    statics: Option<Floats<'a>>,
+    /// The most that a static score adds.
+    pub(crate) static_most: Score,
+    number: usize,
+}
+
+impl<'a> SegmentQuery<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        number: usize,
+        segment: &'a Segment,
+        max_static: f32,
+    ) -> Result<Self, ExecError> {
+        let documents = segment.documents();
+        let scorer = Scorer {
+            formula: plan.formula,
+            lengths: documents.lengths()?,
+            norms: documents.norms()?,
+        };
+        let statics = documents.statics()?.filter(|_| plan.static_weight > 0.0);
+        let static_most = statics.map_or(0, |_| plan.static_score(max_static));
+        Ok(SegmentQuery { plan, segment, scorer, statics, static_most, number })
+    }
+
+    /// A cursor for each term that the segment has, before its first posting.
+    pub(crate) fn cursors(
+        &self,
+        pruning: Pruning,
+        cache: &MaximaCache,
+    ) -> Result<Vec<Cursor<'a>>, ExecError> {
+        let mut cursors = Vec::with_capacity(self.plan.terms.len());
+        for term in &self.plan.terms {
+            let Some(info) = &term.lists[self.number] else { continue };
+            let list = self.segment.list(info)?;
+            let mut maxima = Maxima::default();
+            if pruning == Pruning::Blocks && list.blocks() > 1 {
+                maxima = cache
+                    .get(info.ordinal, &list, self.plan.formula)
+                    .map_err(|what| self.segment.bad_list(info, what))?;
+            }
+            let most = match list.bounds() {
+                Some(bounds) if pruning != Pruning::None => {
+                    Formula::units(term.weight, self.plan.formula.most_value(bounds))
+                }
+                _ => term.most,
+            };
+            cursors.push(Cursor::new(list, term.weight, most, maxima));
+        }
+        Ok(cursors)
+    }
+
+    /// The error for a broken list; which of the query's lists it is, is found by looking.
+    pub(crate) fn broken(&self, what: ListError) -> ExecError {
+        let lists = self.plan.terms.iter().filter_map(|t| t.lists[self.number].as_ref());
+        let broken = lists.clone().find(|info| !reads(self.segment, info));
+        match broken.or_else(|| lists.clone().next()) {
+            Some(info) => self.segment.bad_list(info, what).into(),
+            None => self.segment.postings_file().corrupt(what.to_string()).into(),
+        }
+    }
+
+    /// Offers a document with the sum of its terms' contributions, unless it is deleted.
+    #[inline]
+    pub(crate) fn offer(&self, doc: u32, sum: Score, collector: &mut Collector) {
+        if !self.segment.is_deleted(doc) {
+            let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(doc)));
+            collector.offer(self.segment.base() + doc, sum + fixed);
+        }
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Counts the blocks that cursors decoded and did not.
+    pub(crate) fn account(&self, cursors: &[Cursor<'_>], work: &mut Work) {
+        for cursor in cursors {
+            work.blocks_decoded += cursor.decoded;
+            work.blocks_skipped += cursor.blocks().saturating_sub(cursor.decoded);
+        }
+    }
+}
+
+fn reads(segment: &Segment, info: &TermInfo) -> bool {
+    let Ok(list) = segment.list(info) else { return false };
+    let mut out = [0; warpseek_core::limits::BLOCK];
+    (0..list.blocks()).all(|block| {
+        list.decode_docs(block, &mut out).and_then(|_| list.decode_freqs(block, &mut out)).is_ok()
+    }) && list.block_bounds().all(|bounds| bounds.is_ok())
+}

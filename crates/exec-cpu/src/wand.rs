@@ -1,0 +1,129 @@
+//! WAND (Broder et al. 2003; thesis of Gaioso, algorithm 2): cursors in the order of their documents; the first one at which the sum of
+//! list maxima exceeds the threshold is the pivot. No document before the pivot's can become a hit.
+
+use warpseek_core::limits::NO_DOC;
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::collector::Collector;
+use crate::cursor::Cursor;
+use crate::segment::SegmentQuery;
+
+pub(crate) fn or(
+    query: &SegmentQuery<'_>,
+    cursors: &mut [Cursor<'_>],
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    let mut order = ByDocument::start(cursors)?;
+    while let Some((pivot, doc)) = order.pivot(cursors, query.static_most, collector.threshold()) {
+        if order.first_doc(cursors) == doc {
+            order.score_pivot(query, cursors, doc, collector, work)?;
+        } else {
+            // Any cursor before the pivot may move; the one before it in order has come furthest.
+            let behind = (0..pivot).rev().find(|&i| order.doc(cursors, i) < doc).unwrap_or(0);
+            order.advance(cursors, behind, doc)?;
+        }
+    }
+    Ok(())
+}
+
+/// Places of cursors in the order of their documents.
+pub(crate) struct ByDocument(Vec<u32>);
+
+impl ByDocument {
+    /// Moves all cursors to their first posting.
+    pub(crate) fn start(cursors: &mut [Cursor<'_>]) -> Result<Self, ListError> {
+        for cursor in cursors.iter_mut() {
+            cursor.next()?;
+        }
+        let mut order: Vec<u32> = (0..cursors.len() as u32).collect();
+        order.sort_by_key(|&i| cursors[i as usize].doc());
+        Ok(ByDocument(order))
+    }
+
+    pub(crate) fn get<'c, 'a>(
+        &self,
+        cursors: &'c mut [Cursor<'a>],
+        i: usize,
+    ) -> &'c mut Cursor<'a> {
+        &mut cursors[self.0[i] as usize]
+    }
+
+    pub(crate) fn doc(&self, cursors: &[Cursor<'_>], i: usize) -> u32 {
+        cursors[self.0[i] as usize].doc()
+    }
+
+    pub(crate) fn first_doc(&self, cursors: &[Cursor<'_>]) -> u32 {
+        self.doc(cursors, 0)
+    }
+
+    /// The last place whose cursor stands on the pivot document, and that document; `None` when no document can become a hit.
+    pub(crate) fn pivot(
+        &self,
+        cursors: &[Cursor<'_>],
+        static_most: u32,
+        threshold: u32,
+    ) -> Option<(usize, u32)> {
+        let mut sum = u64::from(static_most);
+        for (i, &c) in self.0.iter().enumerate() {
+            let cursor = &cursors[c as usize];
+            let doc = cursor.doc();
+            if doc == NO_DOC {
+                return None;
+            }
+            sum += u64::from(cursor.most);
+            if sum > u64::from(threshold) {
+                let more =
+                    self.0[i + 1..].iter().take_while(|&&c| cursors[c as usize].doc() == doc);
+                return Some((i + more.count(), doc));
+            }
+        }
+        None
+    }
+
+    /// Scores the document that the first cursors stand on, offers it and steps those cursors on.
+    pub(crate) fn score_pivot(
+        &mut self,
+        query: &SegmentQuery<'_>,
+        cursors: &mut [Cursor<'_>],
+        doc: u32,
+        collector: &mut Collector,
+        work: &mut Work,
+    ) -> Result<(), ListError> {
+        let (mut sum, mut on) = (0, 0);
+        while on < self.0.len() && self.doc(cursors, on) == doc {
+            sum += self.get(cursors, on).score(&query.scorer)?;
+            on += 1;
+        }
+        work.postings_scored += on as u64;
+        query.offer(doc, sum, collector);
+        for i in (0..on).rev() {
+            self.get(cursors, i).next()?;
+            self.sink(cursors, i);
+        }
+        Ok(())
+    }
+
+    /// Moves the cursor at place `i` to `target` or behind, and to its new place.
+    pub(crate) fn advance(
+        &mut self,
+        cursors: &mut [Cursor<'_>],
+        i: usize,
+        target: u32,
+    ) -> Result<(), ListError> {
+        self.get(cursors, i).seek(target)?;
+        self.sink(cursors, i);
+        Ok(())
+    }
+
+    /// Restores the order after the cursor at place `i` moved forward.
+    fn sink(&mut self, cursors: &[Cursor<'_>], mut i: usize) {
+        let (moved, doc) = (self.0[i], self.doc(cursors, i));
+        while i + 1 < self.0.len() && self.doc(cursors, i + 1) < doc {
+            self.0[i] = self.0[i + 1];
+            i += 1;
+        }
+        self.0[i] = moved;
+    }
+}
