@@ -5,6 +5,7 @@
 use warpseek_core::limits::BLOCK;
 
 use crate::registry::{Codec, CodecError};
+use crate::simd;
 
 /// The default codec. See the module head.
 pub(crate) struct BitPack;
@@ -38,11 +39,18 @@ impl Codec for BitPack {
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
         let (w, _) = widths(bytes)?;
-        unpack(&bytes[HEADER..], w, docs, out)?;
+        let packed = bytes[HEADER..].get(..packed_bytes(docs, w)).ok_or(CodecError::Short)?;
+        // One past the largest document that gaps of this width can reach.
+        let reach = u64::from(prev.wrapping_add(1)) + ((BLOCK as u64) << w);
+        if docs == BLOCK && reach < u64::from(u32::MAX) {
+            simd::unpack_docs(packed, w, prev, out);
+            return Ok(());
+        }
+        unpack_plus_one(packed, w, docs, out);
         // 64 bits cannot wrap: 128 gaps of at most 2^32 each.
         let mut last = if prev == u32::MAX { 0 } else { u64::from(prev) + 1 };
         for slot in &mut out[..docs] {
-            last += u64::from(*slot);
+            last += u64::from(slot.wrapping_sub(1));
             *slot = last as u32;
             last += 1;
         }
@@ -58,9 +66,11 @@ impl Codec for BitPack {
     ) -> Result<(), CodecError> {
         let (w, v) = widths(bytes)?;
         let start = HEADER + packed_bytes(docs, w);
-        unpack(bytes.get(start..).ok_or(CodecError::Short)?, v, freqs, out)?;
-        for slot in &mut out[..freqs] {
-            *slot = slot.wrapping_add(1).max(1);
+        let packed = bytes.get(start..start + packed_bytes(freqs, v)).ok_or(CodecError::Short)?;
+        unpack_plus_one(packed, v, freqs, out);
+        if v == 32 {
+            // The one value whose successor is 0 does not exist among honest frequencies.
+            out[..freqs].iter_mut().for_each(|slot| *slot = (*slot).max(1));
         }
         Ok(())
     }
@@ -124,48 +134,22 @@ fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn unpack(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
-    let bytes = bytes.get(..packed_bytes(n, width)).ok_or(CodecError::Short)?;
-    if n < BLOCK {
-        unpack_string(bytes, width, &mut out[..n]);
-    } else {
-        unpack_streams(bytes, width, out);
+/// The values, each with one added, wrapping. `bytes` must be as long as they need.
+fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
+    if n == BLOCK {
+        return simd::unpack_freqs(bytes, width, out);
     }
-    Ok(())
-}
-
-fn unpack_string(bytes: &[u8], width: u32, out: &mut [u32]) {
     let mask = ((1u64 << width) - 1) as u32;
-    for (i, slot) in out.iter_mut().enumerate() {
+    for (i, slot) in out[..n].iter_mut().enumerate() {
         let bit = i * width as usize;
-        let mut window = [0u8; 8];
-        let from = &bytes[bit / 8..];
-        let len = from.len().min(8);
-        window[..len].copy_from_slice(&from[..len]);
-        *slot = (u64::from_le_bytes(window) >> (bit % 8)) as u32 & mask;
-    }
-}
-
-fn unpack_streams(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
-    macro_rules! dispatch {
-        ($($w:literal)*) => { match width { $($w => streams::<$w>(bytes, out),)* _ => out.fill(0) } };
-    }
-    dispatch!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
-}
-
-/// One row of four values at a time; with the width known the compiler turns this into vector code.
-fn streams<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
-    let (words, _) = bytes.as_chunks::<4>();
-    let (rows, _) = words.as_chunks::<4>();
-    let mask = (u32::MAX as u64 >> (32 - W)) as u32;
-    for (row, slots) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let (word, shift) = (row * W / 32, row * W % 32);
-        for lane in 0..4 {
-            let mut value = u32::from_le_bytes(rows[word][lane]) >> shift;
-            if shift + W > 32 {
-                value |= u32::from_le_bytes(rows[word + 1][lane]) << (32 - shift);
+        let window = match bytes[bit / 8..].first_chunk::<8>() {
+            Some(window) => *window,
+            None => {
+                let (mut window, rest) = ([0; 8], &bytes[bit / 8..]);
+                window[..rest.len()].copy_from_slice(rest);
+                window
             }
-            slots[lane] = value & mask;
-        }
+        };
+        *slot = ((u64::from_le_bytes(window) >> (bit % 8)) as u32 & mask).wrapping_add(1);
     }
 }

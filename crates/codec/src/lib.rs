@@ -2,6 +2,7 @@
 
 mod bitpack;
 mod registry;
+mod simd;
 pub mod varint;
 
 pub use registry::{Codec, CodecError, CodecId};

@@ -1,0 +1,52 @@
+//! From documents to gaps less one and back, and from frequencies to frequencies less one and back.
+
+use warpseek_core::limits::BLOCK;
+
+use crate::registry::CodecError;
+
+/// A block's gaps less one. Documents ascend and come after `prev`, `u32::MAX` being "before document 0".
+pub(crate) fn of_docs(prev: u32, docs: &[u32]) -> impl Iterator<Item = u32> + Clone {
+    docs.iter().scan(prev, |last, &doc| {
+        let gap = doc.wrapping_sub(*last).wrapping_sub(1);
+        *last = doc;
+        Some(gap)
+    })
+}
+
+/// The iterator's values, at most a block of them, and their number.
+pub(crate) fn block(values: impl Iterator<Item = u32>) -> ([u32; BLOCK], usize) {
+    let (mut block, mut n) = ([0; BLOCK], 0);
+    for (slot, value) in block.iter_mut().zip(values) {
+        *slot = value;
+        n += 1;
+    }
+    (block, n)
+}
+
+/// The first document there can be after `prev`.
+pub(crate) fn base(prev: u32) -> u64 {
+    u64::from(prev.wrapping_add(1))
+}
+
+/// Adds gaps less one up to documents, in place.
+pub(crate) fn to_docs(prev: u32, gaps: &mut [u32]) -> Result<(), CodecError> {
+    // 64 bits cannot wrap: at most 128 gaps of at most 2^32 each.
+    let mut next = base(prev);
+    for slot in gaps {
+        next += u64::from(*slot);
+        *slot = next as u32;
+        next += 1;
+    }
+    if next > u64::from(u32::MAX) { Err(CodecError::Overflow) } else { Ok(()) }
+}
+
+/// From a frequency less one. The one value whose successor is 0 does not exist among honest frequencies.
+#[inline]
+pub(crate) fn to_freq(less_one: u32) -> u32 {
+    less_one.wrapping_add(1).max(1)
+}
+
+/// The same for all, in place.
+pub(crate) fn to_freqs(less_one: &mut [u32]) {
+    less_one.iter_mut().for_each(|slot| *slot = to_freq(*slot));
+}

@@ -1,0 +1,77 @@
+//! Decoding of a full block's four interleaved streams: vector code where there is some, and its scalar twin.
+//!
+//! 128-bit vectors decode four values at a time; every x86-64 has them (SSE2), so there is nothing to choose at run
+//! time. Elsewhere the scalar twin runs, whose inner loop compilers turn into vector code of their own.
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
+
+#[cfg(not(target_arch = "x86_64"))]
+use scalar as vector;
+#[cfg(target_arch = "x86_64")]
+use sse2 as vector;
+
+use warpseek_core::limits::BLOCK;
+
+macro_rules! for_each_width {
+    ($width:expr, $call:ident, $zero:expr) => {
+        for_each_width!(@ $width, $call, $zero, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
+    };
+    (@ $width:expr, $call:ident, $zero:expr, $($w:literal)*) => {
+        match $width { $($w => $call!($w),)* _ => $zero }
+    };
+}
+
+/// Unpacks 128 gaps less one of `width` bits and adds them up from `prev`, wrapping. `bytes` must hold 16 bytes a bit of width.
+pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; BLOCK]) {
+    macro_rules! call {
+        ($w:literal) => {
+            vector::docs::<$w>(bytes, prev, out)
+        };
+    }
+    let consecutive = |out: &mut [u32; BLOCK]| {
+        out.iter_mut().zip(1..).for_each(|(slot, i)| *slot = prev.wrapping_add(i));
+    };
+    for_each_width!(width, call, consecutive(out));
+}
+
+/// Unpacks 128 values of `width` bits and adds one to each, wrapping. `bytes` must hold 16 bytes a bit of width.
+pub(crate) fn unpack_freqs(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
+    macro_rules! call {
+        ($w:literal) => {
+            vector::freqs::<$w>(bytes, out)
+        };
+    }
+    for_each_width!(width, call, out.fill(1));
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn vector_code_equals_its_scalar_twin(
+            bytes in proptest::collection::vec(any::<u8>(), 512),
+            width in 1u32..=32,
+            prev: u32,
+        ) {
+            let (mut a, mut b) = ([0; BLOCK], [0; BLOCK]);
+            macro_rules! call {
+                ($w:literal) => {{
+                    sse2::docs::<$w>(&bytes[..16 * $w], prev, &mut a);
+                    scalar::docs::<$w>(&bytes[..16 * $w], prev, &mut b);
+                    prop_assert_eq!(a, b);
+                    sse2::freqs::<$w>(&bytes[..16 * $w], &mut a);
+                    scalar::freqs::<$w>(&bytes[..16 * $w], &mut b);
+                    prop_assert_eq!(a, b);
+                }};
+            }
+            for_each_width!(width, call, unreachable!());
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The scalar twin.
+
+use warpseek_core::limits::BLOCK;
+
+/// One row of four values at a time.
+fn rows<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
+    let (words, _) = bytes[..16 * W].as_chunks::<4>();
+    let (rows, _) = words.as_chunks::<4>();
+    for (row, slots) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let (word, shift) = (row * W / 32, row * W % 32);
+        for lane in 0..4 {
+            let mut value = u32::from_le_bytes(rows[word][lane]) >> shift;
+            if shift + W > 32 {
+                value |= u32::from_le_bytes(rows[word + 1][lane]) << (32 - shift);
+            }
+            slots[lane] = value & (u32::MAX >> (32 - W));
+        }
+    }
+}
+
+pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
+    rows::<W>(bytes, out);
+    let mut last = prev;
+    for slot in out {
+        last = last.wrapping_add(*slot).wrapping_add(1);
+        *slot = last;
+    }
+}
+
+pub(super) fn freqs<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
+    rows::<W>(bytes, out);
+    out.iter_mut().for_each(|slot| *slot = slot.wrapping_add(1));
+}

@@ -1,0 +1,71 @@
+//! SSE2, which every x86-64 has. The only unsafe code of this crate.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use warpseek_core::limits::BLOCK;
+
+/// Calls `$row!(r)` for the 32 rows of a block, spelled out so that each row's shifts are constants.
+macro_rules! for_each_row {
+    ($row:ident) => {
+        for_each_row!(@ $row, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+    (@ $row:ident, $($r:literal)*) => { $($row!($r);)* };
+}
+
+/// Row `r` of four values of `W` bits.
+///
+/// # Safety
+/// `words` must point to 16 * `W` readable bytes, `r` must be below 32, `W` 1 to 32.
+#[inline(always)]
+unsafe fn row<const W: usize>(words: *const __m128i, r: usize) -> __m128i {
+    let (word, shift) = (r * W / 32, r * W % 32);
+    // SAFETY: row r ends at bit (r + 1) W <= 32 W of each stream, so word, and word + 1 where the row reaches into it,
+    // are below W, and the caller vouches for W words of 16 bytes.
+    unsafe {
+        let mut value =
+            _mm_srl_epi32(_mm_loadu_si128(words.add(word)), _mm_cvtsi32_si128(shift as i32));
+        if shift + W > 32 {
+            let left = _mm_cvtsi32_si128(32 - shift as i32);
+            value = _mm_or_si128(value, _mm_sll_epi32(_mm_loadu_si128(words.add(word + 1)), left));
+        }
+        _mm_and_si128(value, _mm_set1_epi32((u32::MAX >> (32 - W)) as i32))
+    }
+}
+
+pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
+    assert!(bytes.len() >= 16 * W);
+    let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
+    // SAFETY: the assertion gives `row` its bytes; `to` has 32 rows of 16 bytes, and unaligned access is used throughout.
+    unsafe {
+        let steps = _mm_set_epi32(4, 3, 2, 1);
+        let mut last = _mm_set1_epi32(prev as i32);
+        macro_rules! step {
+            ($r:literal) => {
+                let gaps = row::<W>(words, $r);
+                let pairs = _mm_add_epi32(gaps, _mm_slli_si128::<4>(gaps));
+                let sums = _mm_add_epi32(pairs, _mm_slli_si128::<8>(pairs));
+                let docs = _mm_add_epi32(_mm_add_epi32(sums, steps), last);
+                _mm_storeu_si128(to.add($r), docs);
+                last = _mm_shuffle_epi32::<0xff>(docs);
+            };
+        }
+        for_each_row!(step);
+        let _ = last;
+    }
+}
+
+pub(super) fn freqs<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
+    assert!(bytes.len() >= 16 * W);
+    let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
+    // SAFETY: as in `docs`.
+    unsafe {
+        let one = _mm_set1_epi32(1);
+        macro_rules! step {
+            ($r:literal) => {
+                _mm_storeu_si128(to.add($r), _mm_add_epi32(row::<W>(words, $r), one));
+            };
+        }
+        for_each_row!(step);
+    }
+}
