@@ -18,22 +18,25 @@ pub enum Algorithm {
     BlockMaxWand,
     /// MaxScore with block maxima.
     BlockMaxMaxScore,
+    /// MaxScore over windows of documents, whole blocks at a time.
+    Ranges,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 6] = [
+    pub const ALL: [Algorithm; 7] = [
         Algorithm::Daat,
         Algorithm::Taat,
         Algorithm::Wand,
         Algorithm::MaxScore,
         Algorithm::BlockMaxWand,
         Algorithm::BlockMaxMaxScore,
+        Algorithm::Ranges,
     ];
 
     /// Names that `FromStr` takes, in the order of [`Algorithm::ALL`].
-    pub const NAMES: [&'static str; 6] =
-        ["daat", "taat", "wand", "maxscore", "block-max-wand", "block-max-maxscore"];
+    pub const NAMES: [&'static str; 7] =
+        ["daat", "taat", "wand", "maxscore", "block-max-wand", "block-max-maxscore", "ranges"];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -60,7 +63,9 @@ impl Algorithm {
         match self {
             Algorithm::Daat | Algorithm::Taat => Pruning::None,
             Algorithm::Wand | Algorithm::MaxScore => Pruning::Lists,
-            Algorithm::BlockMaxWand | Algorithm::BlockMaxMaxScore => Pruning::Blocks,
+            Algorithm::BlockMaxWand | Algorithm::BlockMaxMaxScore | Algorithm::Ranges => {
+                Pruning::Blocks
+            }
         }
     }
 }

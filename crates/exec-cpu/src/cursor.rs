@@ -7,6 +7,7 @@ use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
 use crate::segment::Scorer;
+use crate::stream::find_block;
 
 /// Stands before its first posting until moved; then on a posting, or at [`NO_DOC`] past the last.
 /// Blocks are decoded when a posting in them is asked for, frequencies only when one is scored.
@@ -84,7 +85,7 @@ impl<'a> Cursor<'a> {
             return Ok(self.doc);
         }
         let first = self.block.wrapping_add(1);
-        let block = self.find_block(first.max(self.peeked), target);
+        let block = find_block(&self.list, first.max(self.peeked), target);
         self.load(block, target)
     }
 
@@ -108,23 +109,6 @@ impl<'a> Cursor<'a> {
         Ok(NO_DOC)
     }
 
-    /// The first block from `from` on that may hold a document at or after `target`.
-    fn find_block(&self, from: usize, target: u32) -> usize {
-        let blocks = self.list.blocks();
-        // Gallop: targets mostly lie near.
-        let (mut low, mut step) = (from, 1);
-        while low + step < blocks && self.list.block_max_doc(low + step - 1) < target {
-            low += step;
-            step *= 2;
-        }
-        let mut high = (low + step).min(blocks);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.list.block_max_doc(middle) < target { low = middle + 1 } else { high = middle }
-        }
-        low
-    }
-
     /// The most that a posting at `target` can contribute, and the last document of which that is true; without decoding.
     #[inline]
     pub(crate) fn peek(&mut self, target: u32) -> (Score, u32) {
@@ -135,7 +119,7 @@ impl<'a> Cursor<'a> {
             return (0, NO_DOC - 1);
         }
         if self.list.block_max_doc(self.peeked) < target {
-            self.peeked = self.find_block(self.peeked + 1, target);
+            self.peeked = find_block(&self.list, self.peeked + 1, target);
             if self.peeked >= self.maxima.len() {
                 return (0, NO_DOC - 1);
             }

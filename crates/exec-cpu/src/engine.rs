@@ -6,9 +6,10 @@ use warpseek_index::Snapshot;
 
 use crate::algorithm::{Algorithm, Pruning};
 use crate::collector::Collector;
+use crate::factors::FactorCache;
 use crate::maxima::MaximaCache;
-use crate::segment::SegmentQuery;
-use crate::{block_max_maxscore, block_max_wand, conjunction, daat, maxscore, taat, wand};
+use crate::segment::{SegmentQuery, account};
+use crate::{block_max_maxscore, block_max_wand, conjunction, daat, maxscore, ranges, taat, wand};
 
 /// An algorithm on all segments of an index; queries are spread over the threads.
 pub struct CpuEngine {
@@ -17,20 +18,23 @@ pub struct CpuEngine {
     threads: usize,
     max_static: f32,
     maxima: Vec<MaximaCache>,
+    factors: Vec<FactorCache>,
 }
 
 /// What a thread keeps from query to query.
 #[derive(Default)]
 struct Scratch {
     sums: Vec<Score>,
+    ranges: ranges::Scratch,
 }
 
 impl CpuEngine {
     /// For an index; without an algorithm each query gets the one that suits it ([`Algorithm::choose`]).
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> Self {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
+        let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let max_static = snapshot.statistics().max_static;
-        CpuEngine { snapshot, algorithm, threads, max_static, maxima }
+        CpuEngine { snapshot, algorithm, threads, max_static, maxima, factors }
     }
 
     fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
@@ -59,7 +63,7 @@ impl CpuEngine {
                 let mut cursors = query.cursors(pruning, &self.maxima[number])?;
                 conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
-                query.account(&cursors, &mut work);
+                account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
             }
         }
         Ok(finish(algorithm, collector, work))
@@ -79,9 +83,18 @@ impl CpuEngine {
                 taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
                 continue;
             }
+            if algorithm == Algorithm::Ranges {
+                let factors = self.factors[number].get(segment, plan.formula)?;
+                let mut streams = query.streams(&self.maxima[number])?;
+                let scratch = &mut scratch.ranges;
+                ranges::or(&query, &mut streams, &factors, scratch, &mut collector, &mut work)
+                    .map_err(|what| query.broken(what))?;
+                account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
+                continue;
+            }
             let mut cursors = query.cursors(algorithm.pruning(), &self.maxima[number])?;
             let or = match algorithm {
-                Algorithm::Daat | Algorithm::Taat => daat::or,
+                Algorithm::Daat | Algorithm::Taat | Algorithm::Ranges => daat::or,
                 Algorithm::Wand => wand::or,
                 Algorithm::MaxScore => maxscore::or,
                 Algorithm::BlockMaxWand => block_max_wand::or,
@@ -89,7 +102,7 @@ impl CpuEngine {
             };
             or(&query, &mut cursors, &mut collector, &mut work)
                 .map_err(|what| query.broken(what))?;
-            query.account(&cursors, &mut work);
+            account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
         }
         Ok(finish(algorithm, collector, work))
     }

@@ -11,9 +11,13 @@ mod conjunction;
 mod cursor;
 mod daat;
 mod engine;
+mod factors;
 mod maxima;
 mod maxscore;
+mod ranges;
 mod segment;
+mod simd;
+mod stream;
 mod taat;
 mod wand;
 

@@ -2,12 +2,13 @@
 
 use warpseek_core::Score;
 use warpseek_exec::{ExecError, Formula, Plan, Work};
-use warpseek_index::{Floats, Lengths, ListError, Segment, TermInfo};
+use warpseek_index::{Floats, Lengths, List, ListError, Segment, TermInfo};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::cursor::Cursor;
 use crate::maxima::{Maxima, MaximaCache};
+use crate::stream::Stream;
 
 /// What scoring needs to know of documents.
 pub(crate) struct Scorer<'a> {
@@ -62,6 +63,22 @@ impl<'a> SegmentQuery<'a> {
         pruning: Pruning,
         cache: &MaximaCache,
     ) -> Result<Vec<Cursor<'a>>, ExecError> {
+        self.lists(pruning, cache, Cursor::new)
+    }
+
+    /// The same as streams, which always know block maxima.
+    pub(crate) fn streams(&self, cache: &MaximaCache) -> Result<Vec<Stream<'a>>, ExecError> {
+        self.lists(Pruning::Blocks, cache, |list, weight, most, maxima| {
+            Stream::new(list, weight, self.plan.formula, most, maxima)
+        })
+    }
+
+    fn lists<T>(
+        &self,
+        pruning: Pruning,
+        cache: &MaximaCache,
+        make: impl Fn(List<'a>, f32, Score, Maxima) -> T,
+    ) -> Result<Vec<T>, ExecError> {
         let mut cursors = Vec::with_capacity(self.plan.terms.len());
         for term in &self.plan.terms {
             let Some(info) = &term.lists[self.number] else { continue };
@@ -78,7 +95,7 @@ impl<'a> SegmentQuery<'a> {
                 }
                 _ => term.most,
             };
-            cursors.push(Cursor::new(list, term.weight, most, maxima));
+            cursors.push(make(list, term.weight, most, maxima));
         }
         Ok(cursors)
     }
@@ -105,13 +122,13 @@ impl<'a> SegmentQuery<'a> {
     pub(crate) fn number(&self) -> usize {
         self.number
     }
+}
 
-    /// Counts the blocks that cursors decoded and did not.
-    pub(crate) fn account(&self, cursors: &[Cursor<'_>], work: &mut Work) {
-        for cursor in cursors {
-            work.blocks_decoded += cursor.decoded;
-            work.blocks_skipped += cursor.blocks().saturating_sub(cursor.decoded);
-        }
+/// Counts blocks that were decoded, of how many.
+pub(crate) fn account(blocks: impl Iterator<Item = (u64, u64)>, work: &mut Work) {
+    for (decoded, all) in blocks {
+        work.blocks_decoded += decoded;
+        work.blocks_skipped += all.saturating_sub(decoded);
     }
 }
 

@@ -16,5 +16,6 @@ algorithms! {
     maxscore Some(Algorithm::MaxScore),
     block_max_wand Some(Algorithm::BlockMaxWand),
     block_max_maxscore Some(Algorithm::BlockMaxMaxScore),
+    ranges Some(Algorithm::Ranges),
     auto None,
 }

@@ -1,0 +1,157 @@
+//! MaxScore over ranges of documents, made for vector units: the collection is cut in windows that fit the first-level cache.
+//!
+//! In each window the block maxima say which lists are essential there, and whether the window can hold a hit at all. Essential lists are
+//! decoded and scored block by block into accumulators, without a branch a posting; the few documents whose
+//! sums leave them a chance are then looked up in the other lists.
+
+use warpseek_core::Score;
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::collector::Collector;
+use crate::segment::SegmentQuery;
+use crate::stream::Stream;
+
+/// Documents in a window: four bytes each, a good half of a first-level cache.
+const WINDOW: u32 = 1 << 13;
+
+/// Accumulators and lists of a window, kept from query to query.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    sums: Vec<Score>,
+    order: Vec<(Score, usize)>,
+    most_below: Vec<u64>,
+}
+
+pub(crate) fn or<'a>(
+    query: &SegmentQuery<'a>,
+    streams: &mut [Stream<'a>],
+    factors: &[f32],
+    scratch: &mut Scratch,
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    scratch.sums.resize(WINDOW as usize, 0);
+    let docs = query.segment.documents().count();
+    let mut from = 0;
+    while from < docs {
+        let to = docs.min((from / WINDOW + 1) * WINDOW);
+        let mut window = Window { query, streams, factors, scratch, from, to };
+        let next = window.bounds()?;
+        if next >= to {
+            // Nothing here: on to the window of the next posting.
+            from = next;
+            continue;
+        }
+        window.search(collector, work)?;
+        from = to;
+    }
+    Ok(())
+}
+
+struct Window<'w, 'a> {
+    query: &'w SegmentQuery<'a>,
+    streams: &'w mut [Stream<'a>],
+    factors: &'w [f32],
+    scratch: &'w mut Scratch,
+    from: u32,
+    to: u32,
+}
+
+impl Window<'_, '_> {
+    /// Sorts the lists that have postings here by the most these can give; returns a document that no posting comes before.
+    fn bounds(&mut self) -> Result<u32, ListError> {
+        let (order, most_below) = (&mut self.scratch.order, &mut self.scratch.most_below);
+        order.clear();
+        let mut next = u32::MAX;
+        for (i, stream) in self.streams.iter_mut().enumerate() {
+            let (most, first) = stream.window(self.from, self.to)?;
+            next = next.min(first);
+            if most > 0 {
+                order.push((most, i));
+            }
+        }
+        order.sort_unstable();
+        let mut sum = u64::from(self.query.static_most);
+        most_below.clear();
+        most_below.push(sum);
+        most_below.extend(order.iter().map(|&(most, _)| {
+            sum += u64::from(most);
+            sum
+        }));
+        Ok(next)
+    }
+
+    fn search(&mut self, collector: &mut Collector, work: &mut Work) -> Result<(), ListError> {
+        // `most_below[i]`: what the first i lists and a static score give at most. The first list that lifts that over the threshold is essential.
+        let threshold = u64::from(collector.threshold());
+        let lists = self.scratch.order.len();
+        let Some(first) = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold) else {
+            return Ok(());
+        };
+        let Window { streams, factors, scratch, from, to, .. } = self;
+        let sums = &mut scratch.sums;
+        for &(_, i) in &scratch.order[first..] {
+            work.postings_scored += streams[i].for_each(*from, *to, factors, |docs, scores| {
+                for (&doc, &score) in docs.iter().zip(scores) {
+                    sums[(doc - *from) as usize] += score;
+                }
+            })?;
+        }
+        self.collect(first, collector, work)
+    }
+
+    /// Looks up what may become a hit, and clears the sums.
+    fn collect(
+        &mut self,
+        first: usize,
+        collector: &mut Collector,
+        work: &mut Work,
+    ) -> Result<(), ListError> {
+        let others = self.scratch.most_below[first];
+        let len = (self.to - self.from) as usize;
+        let mut sums = std::mem::take(&mut self.scratch.sums);
+        let mut result = Ok(());
+        for (chunk, start) in sums[..len].chunks_mut(64).zip((self.from..).step_by(64)) {
+            // A sum of 0 is no match; others need this much to have a chance.
+            let needed = u64::from(collector.threshold())
+                .saturating_sub(others)
+                .min(u64::from(u32::MAX)) as u32;
+            if chunk.iter().any(|&sum| sum > needed) {
+                for (doc, &sum) in (start..).zip(chunk.iter()) {
+                    if sum > needed && result.is_ok() {
+                        result = self.candidate(doc, sum, first, collector, work);
+                    }
+                }
+            }
+            chunk.fill(0);
+        }
+        self.scratch.sums = sums;
+        result
+    }
+
+    fn candidate(
+        &mut self,
+        doc: u32,
+        mut sum: Score,
+        first: usize,
+        collector: &mut Collector,
+        work: &mut Work,
+    ) -> Result<(), ListError> {
+        let threshold = u64::from(collector.threshold());
+        for at in (0..first).rev() {
+            let below = u64::from(sum) + self.scratch.most_below[at];
+            let (most, i) = self.scratch.order[at];
+            if below + u64::from(most) <= threshold
+                || below + u64::from(self.streams[i].most_at(doc)) <= threshold
+            {
+                return Ok(());
+            }
+            let share = self.streams[i].look_up(doc, self.factors)?;
+            work.postings_scored += u64::from(share > 0);
+            sum += share;
+        }
+        self.query.offer(doc, sum, collector);
+        Ok(())
+    }
+}

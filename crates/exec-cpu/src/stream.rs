@@ -1,0 +1,200 @@
+//! A list read in windows of documents: whole blocks are scored at once, single documents are looked up.
+
+use warpseek_core::Score;
+use warpseek_core::limits::{BLOCK, NO_DOC};
+use warpseek_exec::Formula;
+use warpseek_index::{List, ListError};
+
+use crate::maxima::Maxima;
+use crate::simd::score_block;
+
+/// Windows and look-ups must go forward.
+pub(crate) struct Stream<'a> {
+    list: List<'a>,
+    weight: f32,
+    formula: Formula,
+    /// No posting of the list contributes more.
+    most: Score,
+    maxima: Maxima,
+    /// The first block that may still be needed, as far as [`Stream::window`] knows.
+    ahead: usize,
+    /// The decoded block, `usize::MAX` before the first.
+    block: usize,
+    at: usize,
+    len: usize,
+    freqs_of: usize,
+    scores_of: usize,
+    pub(crate) decoded: u64,
+    docs: [u32; BLOCK],
+    freqs: [u32; BLOCK],
+    scores: [Score; BLOCK],
+}
+
+impl<'a> Stream<'a> {
+    pub(crate) fn new(
+        list: List<'a>,
+        weight: f32,
+        formula: Formula,
+        most: Score,
+        maxima: Maxima,
+    ) -> Self {
+        Stream {
+            list,
+            weight,
+            formula,
+            most,
+            maxima,
+            ahead: 0,
+            block: usize::MAX,
+            at: 0,
+            len: 0,
+            freqs_of: usize::MAX,
+            scores_of: usize::MAX,
+            decoded: 0,
+            docs: [0; BLOCK],
+            freqs: [0; BLOCK],
+            scores: [0; BLOCK],
+        }
+    }
+
+    pub(crate) fn blocks(&self) -> u64 {
+        self.list.blocks() as u64
+    }
+
+    /// The most that a posting from `from` up to, but not including, `to` contributes, 0 if there is surely none; and a document that no posting
+    /// from `from` on comes before.
+    pub(crate) fn window(&mut self, from: u32, to: u32) -> Result<(Score, u32), ListError> {
+        if self.maxima.is_empty() {
+            // One block: look.
+            self.load(0)?;
+            let next = self.docs[..self.len].partition_point(|&doc| doc < from);
+            let next = if next < self.len { self.docs[next] } else { NO_DOC };
+            return Ok((if next < to { self.most } else { 0 }, next));
+        }
+        let blocks = self.maxima.len();
+        self.ahead = find_block(&self.list, self.ahead, from);
+        if self.ahead == blocks {
+            return Ok((0, NO_DOC));
+        }
+        let before = if self.ahead == 0 { 0 } else { self.list.block_max_doc(self.ahead - 1) + 1 };
+        let next = before.max(from);
+        if next >= to {
+            return Ok((0, next));
+        }
+        let (mut most, mut block) = (0f32, self.ahead);
+        loop {
+            most = most.max(self.maxima[block]);
+            // The next block begins behind this one's last document.
+            if self.list.block_max_doc(block) + 1 >= to || block + 1 == blocks {
+                return Ok((Formula::units(self.weight, most), next));
+            }
+            block += 1;
+        }
+    }
+
+    /// The most that a posting at `doc` contributes, from its block's maximum.
+    pub(crate) fn most_at(&mut self, doc: u32) -> Score {
+        if self.maxima.is_empty() {
+            return self.most;
+        }
+        self.ahead = find_block(&self.list, self.ahead, doc);
+        self.maxima.get(self.ahead).map_or(0, |&max| Formula::units(self.weight, max))
+    }
+
+    /// Hands every posting from `from` up to, but not including, `to` to `f`, in runs of documents and their contributions; returns their number.
+    pub(crate) fn for_each(
+        &mut self,
+        from: u32,
+        to: u32,
+        factors: &[f32],
+        mut f: impl FnMut(&[u32], &[Score]),
+    ) -> Result<u64, ListError> {
+        let (mut count, mut block) = (0, find_block(&self.list, self.next_block(), from));
+        while block < self.list.blocks() {
+            self.load(block)?;
+            self.score(factors)?;
+            let docs = &self.docs[..self.len];
+            let start = docs.partition_point(|&doc| doc < from);
+            let end = start + docs[start..].partition_point(|&doc| doc < to);
+            f(&docs[start..end], &self.scores[start..end]);
+            count += (end - start) as u64;
+            if end < self.len {
+                break;
+            }
+            block += 1;
+        }
+        Ok(count)
+    }
+
+    /// The contribution of `doc`, 0 if it has no posting here.
+    pub(crate) fn look_up(&mut self, doc: u32, factors: &[f32]) -> Result<Score, ListError> {
+        if self.len == 0 || self.docs[self.len - 1] < doc {
+            let block = find_block(&self.list, self.next_block(), doc);
+            if block == self.list.blocks() {
+                return Ok(0);
+            }
+            self.load(block)?;
+        }
+        let docs = &self.docs[self.at..self.len];
+        self.at += docs.partition_point(|&d| d < doc);
+        if self.at == self.len || self.docs[self.at] != doc {
+            return Ok(0);
+        }
+        if self.scores_of == self.block {
+            return Ok(self.scores[self.at]);
+        }
+        self.freqs()?;
+        Ok(self.formula.contribution(self.weight, self.freqs[self.at], factors[doc as usize]))
+    }
+
+    /// The block to look from: the decoded one may still have what is wanted.
+    fn next_block(&self) -> usize {
+        let decoded = if self.block == usize::MAX { 0 } else { self.block };
+        decoded.max(self.ahead.min(self.list.blocks() - 1))
+    }
+
+    fn load(&mut self, block: usize) -> Result<(), ListError> {
+        if self.block != block {
+            self.len = self.list.decode_docs(block, &mut self.docs)?;
+            (self.block, self.at) = (block, 0);
+            self.decoded += 1;
+        }
+        Ok(())
+    }
+
+    fn freqs(&mut self) -> Result<(), ListError> {
+        if self.freqs_of != self.block {
+            self.list.decode_freqs(self.block, &mut self.freqs)?;
+            self.freqs_of = self.block;
+        }
+        Ok(())
+    }
+
+    fn score(&mut self, factors: &[f32]) -> Result<(), ListError> {
+        if self.scores_of != self.block {
+            self.freqs()?;
+            let n = self.len;
+            let (docs, freqs) = (&self.docs[..n], &self.freqs[..n]);
+            score_block(&self.formula, self.weight, docs, freqs, factors, &mut self.scores[..n]);
+            self.scores_of = self.block;
+        }
+        Ok(())
+    }
+}
+
+/// The first block from `from` on that may hold a document at or after `doc`; the number of blocks if there is none.
+pub(crate) fn find_block(list: &List<'_>, from: usize, doc: u32) -> usize {
+    let blocks = list.blocks();
+    // Gallop: what is wanted mostly lies near.
+    let (mut low, mut step) = (from, 1);
+    while low + step < blocks && list.block_max_doc(low + step - 1) < doc {
+        low += step;
+        step *= 2;
+    }
+    let mut high = (low + step).min(blocks);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if list.block_max_doc(middle) < doc { low = middle + 1 } else { high = middle }
+    }
+    low
+}
