@@ -1,5 +1,6 @@
 //! The arguments that several verbs share, and the list of verbs.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -42,6 +43,7 @@ pub(crate) enum Verb {
     Search(verbs::search::Options),
     Run(verbs::run::Options),
     Eval(verbs::eval::Options),
+    Bench(verbs::bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
     Synth(verbs::synth::Options),
@@ -69,7 +71,7 @@ pub(crate) struct Threads {
 
 impl Threads {
     pub(crate) fn get(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         self.threads.map_or_else(cores, usize::from)
     }
 }
@@ -130,6 +132,8 @@ impl Reading {
 /// Reads 500M, 4G, 1048576.
 fn parse_bytes(text: &str) -> Result<usize, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let bad = || format!("`{text}` is not a size; try 500M or 4G");
+    let value: f64 = number.parse().map_err(|_| bad())?;
     let shift = match text[number.len()..].to_ascii_uppercase().as_str() {
         "" | "B" => 0,
         "K" | "KB" | "KIB" => 10,
@@ -138,9 +142,7 @@ fn parse_bytes(text: &str) -> Result<usize, String> {
         "T" | "TB" | "TIB" => 40,
         unit => return Err(format!("unit `{unit}` is not one of K, M, G, T")),
     };
-    let number: f64 =
-        number.parse().map_err(|_| format!("`{text}` is not a size; try 500M or 4G"))?;
-    let bytes = number * (1u64 << shift) as f64;
+    let bytes = value * (1u64 << shift) as f64;
     if (1.0..=9e15).contains(&bytes) {
         Ok(bytes as usize)
     } else {
@@ -160,7 +162,7 @@ pub(crate) enum EngineChoice {
 }
 
 impl EngineChoice {
-    fn names() -> Vec<&'static str> {
+    pub(crate) fn names() -> Vec<&'static str> {
         ["auto", "reference"].into_iter().chain(Algorithm::NAMES).collect()
     }
 }

@@ -10,6 +10,9 @@ use warpseek_index::{Content, Snapshot};
 use crate::failure::Failure;
 use crate::options::{EngineChoice, Searching};
 
+/// What went wrong in a batch; where that is one query, with its place in the batch.
+pub(crate) type BatchError = (Option<usize>, ExecError);
+
 pub(crate) struct Searcher {
     pub(crate) snapshot: Arc<Snapshot>,
     planner: Planner,
@@ -49,17 +52,19 @@ impl Searcher {
         }
     }
 
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+        self.engine.set_threads(threads);
+    }
+
     pub(crate) fn plan(&self, text: &str) -> Result<Plan, ExecError> {
         let manifest = self.snapshot.manifest();
         let query = Query::parse(text, manifest.analyzer, manifest.content)?;
         self.planner.plan(&query, self.options.mode, self.k)
     }
 
-    /// Plans and answers a batch; an error names the query by its place in the batch.
-    pub(crate) fn answer(
-        &self,
-        texts: &[&str],
-    ) -> Result<Vec<(Plan, Answer)>, (Option<usize>, ExecError)> {
+    /// Plans and answers a batch.
+    pub(crate) fn answer(&self, texts: &[&str]) -> Result<Vec<(Plan, Answer)>, BatchError> {
         let numbered: Vec<_> = texts.iter().copied().enumerate().collect();
         let plan =
             |(): &mut (), &(i, text): &(usize, &str)| self.plan(text).map_err(|e| (Some(i), e));

@@ -1,6 +1,7 @@
 //! One file a verb. Each has `Options`, its arguments, and `run`.
 
 pub(crate) mod add;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod eval;
@@ -28,6 +29,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Search(options) => search::run(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Eval(options) => eval::run(&options),
+        Verb::Bench(options) => bench::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
         Verb::Synth(options) => synth::run(&options),

@@ -119,6 +119,10 @@ impl Engine for CpuEngine {
         self.algorithm.map_or("auto", Algorithm::name)
     }
 
+    fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
         in_parallel(plans, self.threads, Scratch::default, |scratch, plan| {
             self.answer(scratch, plan)

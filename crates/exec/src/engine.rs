@@ -44,6 +44,9 @@ pub trait Engine: Sync {
     /// Its name, as given to `--engine`.
     fn name(&self) -> &'static str;
 
+    /// How many threads it may use from now on.
+    fn set_threads(&mut self, threads: usize);
+
     /// Answers a batch.
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError>;
 }

@@ -91,6 +91,10 @@ impl Engine for Reference {
         "reference"
     }
 
+    fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
         in_parallel(plans, self.threads, || (), |(), plan| self.answer(plan))
     }

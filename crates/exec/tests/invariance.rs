@@ -123,6 +123,19 @@ fn check_store(fixture: &Fixture, live: &[Doc], ids_only: bool) {
 }
 
 #[test]
+fn a_deleted_document_has_no_say_in_the_scale() {
+    let doc = |i: usize| Doc::text(i, "apple pie").with_static(i as f32);
+    let live: Vec<_> = (0..20).map(doc).collect();
+    let huge = Doc::text("huge", "apple").with_static(1e9);
+    let changed = Fixture::of(&[&live[..], &[huge]].concat());
+    changed.delete(&["huge".into()]).unwrap();
+    let mut search = Search::of(&["appl", "pie"]);
+    search.ranking.static_weight = 1.0;
+    let expected = results(&Fixture::of(&live), std::slice::from_ref(&search), 1);
+    assert_eq!(results(&changed, &[search], 1), expected);
+}
+
+#[test]
 fn memory() {
     let corpus = wordy(4000);
     let build = |threads: usize, memory: usize| {

@@ -1,0 +1,27 @@
+//! Measurements, on the user's own index and machine.
+
+mod queries;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Measure engines and codecs on your index
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Queries(queries::Options),
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    match &options.what {
+        What::Queries(options) => queries::run(options),
+    }
+}
