@@ -2,7 +2,7 @@
 //! killed writer left behind is gone after the next open (docs/format/README.md, Commit).
 //!
 //! The moments: delays spread over the time that the operation takes, and the instants at which a poll of the directory
-//! first sees scratch files, a new segment file, `manifest.new`, or the new manifest in its place.
+//! first sees scratch files, a new segment file, `manifest.new`, the new manifest in its place, or an old file gone.
 //!
 //! `WARPSEEK_KILLS` sets how many kills there are in all, `WARPSEEK_SEED` the seed of the delays.
 #![allow(clippy::unwrap_used)]
@@ -26,21 +26,22 @@ const OPERATIONS: u64 = 5;
 #[test]
 fn a_first_build() {
     let space = corpus();
-    torture(&space, "index docs.jsonl -o idx --memory 200K -j 2 -q");
+    torture(&space, "index docs.jsonl -o idx --memory 200K -j 2 -q", &SIGHTS[..4]);
 }
 
 #[test]
 fn a_build_over_an_index() {
     let space = corpus();
     space.run("index more.jsonl -o before -q").ok();
-    torture(&space, "index docs.jsonl -o idx --overwrite --memory 200K -j 2 -q");
+    torture(&space, "index docs.jsonl -o idx --overwrite --memory 200K -j 2 -q", &SIGHTS);
 }
 
 #[test]
 fn an_add_that_replaces_documents() {
     let space = corpus();
     space.run("index docs.jsonl -o before -q").ok();
-    torture(&space, "add idx more.jsonl --memory 200K -j 2 -q");
+    space.run("delete before --id d1 -q").ok();
+    torture(&space, "add idx more.jsonl --memory 200K -j 2 -q", &SIGHTS);
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_delete() {
     let space = corpus();
     space.run("index docs.jsonl -o before -q").ok();
     space.run("add before more.jsonl -q").ok();
-    torture(&space, "delete idx --ids gone.txt -j 2 -q");
+    torture(&space, "delete idx --ids gone.txt -j 2 -q", &SIGHTS[1..]);
 }
 
 #[test]
@@ -57,17 +58,17 @@ fn a_merge() {
     space.run("index docs.jsonl -o before -q").ok();
     space.run("add before more.jsonl -q").ok();
     space.run("delete before --ids gone.txt -q").ok();
-    torture(&space, "merge idx -j 2 -q");
+    torture(&space, "merge idx -j 2 -q", &SIGHTS[1..]);
 }
 
 /// Documents, others that replace some of them and add some, ids to delete of both, and queries.
 fn corpus() -> Space {
     let space = Space::new();
     let text = "--vocabulary 20000 --mu 4 --sigma 0.6 -q";
-    space.run(&format!("synth --seed 1 --docs 1000 {text} -o docs.jsonl")).ok();
-    space.run(&format!("synth --seed 2 --docs 1500 {text} -o more.jsonl")).ok();
-    space.run(&format!("synth --seed 3 --docs 1000 {text} --queries 20 -o queries.tsv")).ok();
-    let gone: String = (0..1500).step_by(3).map(|i| format!("d{i}\n")).collect();
+    space.run(&format!("synth --seed 1 --docs 600 {text} -o docs.jsonl")).ok();
+    space.run(&format!("synth --seed 2 --docs 900 {text} -o more.jsonl")).ok();
+    space.run(&format!("synth --seed 3 --docs 900 {text} --queries 20 -o queries.tsv")).ok();
+    let gone: String = (0..900).step_by(3).map(|i| format!("d{i}\n")).collect();
     space.write("gone.txt", gone);
     space
 }
@@ -87,10 +88,13 @@ enum Sight {
     NewSegmentFile,
     NewManifest,
     Committed,
+    /// A file of the old index is gone.
+    Swept,
 }
 
-const SIGHTS: [Sight; 4] =
-    [Sight::Scratch, Sight::NewSegmentFile, Sight::NewManifest, Sight::Committed];
+/// Deletes and merges have no scratch files, a first build has nothing to sweep.
+const SIGHTS: [Sight; 5] =
+    [Sight::Scratch, Sight::NewSegmentFile, Sight::NewManifest, Sight::Committed, Sight::Swept];
 
 #[derive(Default)]
 struct Tally {
@@ -101,13 +105,13 @@ struct Tally {
 }
 
 /// Kills the operation again and again. The index before it is `before`, if there is one.
-fn torture(space: &Space, line: &str) {
+fn torture(space: &Space, line: &str, sights: &[Sight]) {
     let seed = setting("WARPSEEK_SEED", 20_260_101);
     let kills = setting("WARPSEEK_KILLS", 200).div_ceil(OPERATIONS);
-    let verb = line.split_whitespace().next().unwrap();
-    println!("{verb}: {kills} kills, seed {seed}");
+    println!("{line}: {kills} kills, seed {seed}");
 
-    let old = restore(space);
+    restore(space);
+    let old = state(space);
     let mut takes = Duration::ZERO;
     for _ in 0..2 {
         restore(space);
@@ -119,50 +123,51 @@ fn torture(space: &Space, line: &str) {
     assert_ne!(old, new, "the operation changes nothing");
 
     let mut random = Random(seed);
-    let (mut delays, mut sights) = (Tally::default(), Tally::default());
+    let (mut by_delay, mut by_sight) = (Tally::default(), Tally::default());
     let (mut killed, mut trials, mut leftovers) = (0, 0, [0; 3]);
-    while killed < kills {
-        assert!(trials < 10 * kills, "{killed} kills in {trials} trials: the delays miss");
+    while killed < kills || by_delay.new + by_sight.new == 0 {
+        assert!(trials < 10 * kills, "{killed} kills in {trials} trials, none after the commit");
         // Half of the trials are delays, one stratum after the other; the first is no delay at all.
         let moment = if trials % 2 == 0 {
             let stratum = (trials / 2 % 20) as f64;
             Moment::Delay(takes.mul_f64((stratum + random.unit()) / 20.0))
         } else {
-            Moment::Sight(SIGHTS[(trials / 2 % 4) as usize])
+            Moment::Sight(sights[trials as usize / 2 % sights.len()])
         };
         trials += 1;
         restore(space);
         let hit = start_and_kill(space, line, moment);
-        count_leftovers(space, &mut leftovers);
+        let left = space.list("idx");
         let found = state(space);
-        let context = format!("{verb}, trial {trials}, seed {seed}");
+        let context = format!("{line}, trial {trials}, seed {seed}");
         assert!(found == old || found == new, "{context}: neither old nor new: {found:#}");
         assert!(hit || found == new, "{context}: it ended well and changed nothing");
-        let tally = if matches!(moment, Moment::Delay(_)) { &mut delays } else { &mut sights };
+        let tally = if matches!(moment, Moment::Delay(_)) { &mut by_delay } else { &mut by_sight };
         match (hit, found == old) {
             (false, _) => tally.late += 1,
             (true, true) => tally.old += 1,
             (true, false) => tally.new += 1,
         }
         killed += u64::from(hit);
+        let swept = space.list("idx");
+        count_leftovers(left.into_iter().filter(|name| !swept.contains(name)), &mut leftovers);
         repeat(space, line, &found, &old, &new, &context);
     }
     println!(
-        "{verb}: {} ms; by delay {} old, {} new, {} late; by sight {} old, {} new, {} late; \
+        "{line}: takes {} ms; by delay {} old, {} new, {} late; by sight {} old, {} new, {} late; \
          left behind: {} times scratch, {} segment files, {} manifest.new",
         takes.as_millis(),
-        delays.old,
-        delays.new,
-        delays.late,
-        sights.old,
-        sights.new,
-        sights.late,
+        by_delay.old,
+        by_delay.new,
+        by_delay.late,
+        by_sight.old,
+        by_sight.new,
+        by_sight.late,
         leftovers[0],
         leftovers[1],
         leftovers[2],
     );
-    assert!(delays.old + sights.old > 0, "{verb}: the old state was never seen");
-    assert!(delays.new + sights.new > 0, "{verb}: the new state was never seen");
+    assert!(by_delay.old + by_sight.old > 0, "{line}: no kill left the old state");
 }
 
 /// The operation can be run again, and ends where it would have.
@@ -180,16 +185,15 @@ fn repeat(space: &Space, line: &str, found: &Value, old: &Value, new: &Value, co
     }
 }
 
-/// Makes `idx` a copy of `before`, or nothing; returns its state.
-fn restore(space: &Space) -> Value {
+/// Makes `idx` a copy of `before`, or nothing.
+fn restore(space: &Space) {
     let (from, to) = (space.path("before"), space.path("idx"));
     let _ = fs::remove_dir_all(&to);
     if from.exists() {
         fs::create_dir(&to).unwrap();
-        names(&from).iter().for_each(|n| drop(fs::copy(from.join(n), to.join(n)).unwrap()));
-        state(space)
-    } else {
-        Value::Null
+        for name in names(&from) {
+            fs::copy(from.join(&name), to.join(&name)).unwrap();
+        }
     }
 }
 
@@ -239,6 +243,7 @@ impl Sighting {
             }
             Sight::NewManifest => self.names.contains("manifest.new"),
             Sight::Committed => self.manifest != before.manifest,
+            Sight::Swept => !before.names.is_subset(&self.names),
         }
     }
 }
@@ -291,12 +296,12 @@ fn named(manifest: &Value) -> Vec<String> {
     files
 }
 
-/// Before anything opens the index: how often is there something to clean up?
-fn count_leftovers(space: &Space, counts: &mut [u64; 3]) {
-    let (now, before) = (space.list("idx"), space.list("before"));
-    let any = |test: &dyn Fn(&str) -> bool| u64::from(now.iter().any(|name| test(name)));
+/// How often was there something for the next open to clean up?
+fn count_leftovers(swept: impl Iterator<Item = String>, counts: &mut [u64; 3]) {
+    let swept: Vec<String> = swept.collect();
+    let any = |test: &dyn Fn(&str) -> bool| u64::from(swept.iter().any(|name| test(name)));
     counts[0] += any(&|name| name.starts_with("build-"));
-    counts[1] += any(&|name| is_segment_file(name) && !before.iter().any(|n| n == name));
+    counts[1] += any(&is_segment_file);
     counts[2] += any(&|name| name == "manifest.new");
 }
 

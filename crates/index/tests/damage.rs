@@ -110,7 +110,7 @@ fn every_flipped_bit_is_noticed() {
         let bits = 8 * bytes.len();
         // Header and footer closely, the body here and there.
         let ends = (0..128).step_by(5).chain(bits - 32 * 8..bits).step_by(3);
-        for bit in ends.chain((0..bits).step_by(bits / 60 | 1)) {
+        for bit in ends.chain((0..bits).step_by((bits / 60) | 1)) {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, bad).unwrap();

@@ -53,8 +53,11 @@ fn golden(name: &str) -> PathBuf {
     root.join(format!("v{VERSION}")).join(name)
 }
 
+/// External id, score in units and scale of each hit.
+type Expected<'a> = &'a [(&'a str, u32, i32)];
+
 /// The index in the tree, written anew where asked for.
-fn check(name: &str, history: &History, expected: &[(Search, &[(&str, u32, i32)])]) {
+fn check(name: &str, history: &History, expected: &[(Search, Expected<'_>)]) {
     let built = Fixture::after(history, build_config());
     let mut fresh = file_bytes(&built.dir());
     // Without a lock the index in the tree is never written to.

@@ -126,6 +126,15 @@ fn a_crash_in_the_first_build_leaves_an_empty_directory() {
     assert_eq!(fixture.snapshot().statistics().documents, 4);
 }
 
+/// Also where the writer panics, so that the test ends.
+struct StopReaders<'a>(&'a AtomicBool);
+
+impl Drop for StopReaders<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn readers_open_at_any_moment_of_a_writer() {
     let fixture = Fixture::of(&docs(0, 10));
@@ -147,11 +156,12 @@ fn readers_open_at_any_moment_of_a_writer() {
                 })
             })
             .collect();
+        let stop = StopReaders(&done);
         for round in 1..8 {
             fixture.add(&docs(10 * round, 10 * round + 10)).unwrap();
             fixture.merge().unwrap();
         }
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
     });
     assert_eq!(fixture.snapshot().statistics().documents, 80);

@@ -55,8 +55,9 @@ impl Case {
         let statics = random.one_in(2);
         let document = |(id, words): (usize, Vec<(usize, usize)>)| {
             let mut doc = self.document(id, &words);
+            // Of very different sizes, so that the largest one decides on the scale of scores.
             doc.static_score = (statics && random.one_in(2))
-                .then(|| *random.pick(&[0.0, 0.25, 1.0, 3.7, 1e4]) * (1 + random.below(9)) as f32);
+                .then(|| random.pick(&[0.0, 0.3, 1.0, 1.7]) * (1u32 << random.below(20)) as f32);
             doc
         };
         words.into_iter().enumerate().map(document).collect()

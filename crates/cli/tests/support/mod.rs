@@ -11,6 +11,18 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// The ways to answer a query, which all give the same hits.
+pub(crate) const ALGORITHMS: [&str; 8] = [
+    "auto",
+    "reference",
+    "daat",
+    "taat",
+    "wand",
+    "maxscore",
+    "block-max-wand",
+    "block-max-maxscore",
+];
+
 /// A temporary directory. Verbs run inside it, so names of files are short and messages are always the same.
 pub(crate) struct Space {
     dir: TempDir,

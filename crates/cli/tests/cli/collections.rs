@@ -1,0 +1,41 @@
+//! The shared test collections, where they are: default settings find what they should.
+
+use std::path::Path;
+
+use crate::support::Space;
+
+fn check(name: &str, measure: &str, least: f64) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = root.join("../shared/data/collections").join(name);
+    if !dir.join("corpus.jsonl").exists() {
+        eprintln!("skipped: collection {name} is not here");
+        return;
+    }
+    let dir = dir.canonicalize().unwrap();
+    let file = |file: &str| dir.join(file).to_str().unwrap().to_owned();
+    let space = Space::new();
+    space.args(&["index", &file("corpus.jsonl"), "-o", "idx", "-q"]).ok();
+    space.args(&["run", "idx", "--queries", &file("queries.tsv"), "-o", "run.trec", "-q"]).ok();
+    let qrels = file("qrels.tsv");
+    let eval =
+        ["eval", "--qrels", &qrels, "--run", "run.trec", "-m", measure, "--complete", "--json"];
+    let report = space.args(&eval).json();
+    let mean = report["mean"][0].as_f64().unwrap();
+    println!("{name}: {measure} {mean:.4} over {} queries", report["queries"]);
+    assert!(mean >= least, "{name}: {measure} is {mean}, not {least}");
+}
+
+#[test]
+fn scifact() {
+    check("scifact", "ndcg@10", 0.675);
+}
+
+#[test]
+fn cranfield() {
+    check("cranfield", "map", 0.39);
+}
+
+#[test]
+fn cacm() {
+    check("cacm", "map", 0.33);
+}

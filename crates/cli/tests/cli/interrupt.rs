@@ -1,0 +1,106 @@
+//! Ctrl-C: exit code 130, and nothing half done.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::Space;
+
+/// Starts a verb, waits until `ready`, interrupts it.
+fn interrupt(space: &Space, line: &str, signal: &str, ready: impl Fn() -> bool) -> Output {
+    let mut command = space.command();
+    command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !ready() {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none() && Instant::now() < give_up, "{line} was never ready: {ended:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    send(&child, signal);
+    child.wait_with_output().unwrap()
+}
+
+fn send(child: &Child, signal: &str) {
+    let kill = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+fn has_entry(dir: &Path, start: &str) -> bool {
+    crate::support::names(dir).iter().any(|name| name.starts_with(start))
+}
+
+/// Enough text to be caught at.
+fn slow_corpus(space: &Space) {
+    space.run("synth --docs 4000 -o docs.jsonl -q").ok();
+}
+
+#[test]
+fn an_interrupted_build_leaves_nothing() {
+    for signal in ["INT", "TERM"] {
+        let space = Space::new();
+        slow_corpus(&space);
+        let dir = space.path("idx");
+        let output =
+            interrupt(&space, "index docs.jsonl -o idx -j 1", signal, || has_entry(&dir, "build-"));
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{err}");
+        assert_eq!(err, "error: cancelled; nothing was changed\n");
+        assert!(!dir.exists(), "{:?}", space.list("idx"));
+    }
+}
+
+#[test]
+fn an_interrupted_add_leaves_the_index_as_it_was() {
+    let space = Space::new();
+    slow_corpus(&space);
+    space.write("old.jsonl", "{\"id\":\"old\",\"text\":\"old words\"}\n");
+    space.run("index old.jsonl -o idx -q").ok();
+    let (dir, before) = (space.path("idx"), space.list("idx"));
+    let output = interrupt(&space, "add idx docs.jsonl -j 1", "INT", || has_entry(&dir, "build-"));
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(space.list("idx"), before);
+    assert_eq!((space.documents("idx"), space.hits("idx old")), (1, vec!["old".to_owned()]));
+}
+
+#[test]
+fn an_interrupted_run_holds_whole_queries() {
+    let space = Space::new();
+    space.run("synth --docs 1500 --mu 4 -o docs.jsonl -q").ok();
+    space.run("synth --docs 1500 --mu 4 --queries 2000 -o queries.tsv -q").ok();
+    space.run("index docs.jsonl -o idx -q").ok();
+    let line = "run idx --queries queries.tsv -k 100 -j 1";
+    let whole = space.run(&format!("{line} -q")).ok();
+    let file = space.path("run.trec");
+    // The slow judge, so that there is time.
+    let slow = format!("{line} --algorithm reference -o run.trec");
+    let output =
+        interrupt(&space, &slow, "INT", || fs::metadata(&file).is_ok_and(|meta| meta.len() > 0));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    let part = space.read("run.trec");
+    assert!(whole.starts_with(&part) && part.len() < whole.len(), "not a part of the whole");
+    let query = |line: Option<&str>| line.and_then(|l| l.split(' ').next()).map(str::to_owned);
+    assert_ne!(query(part.lines().last()), query(whole[part.len()..].lines().next()));
+    // Queries are numbered from q0, and some have no hits.
+    let said = err.trim().strip_prefix("error: interrupted; the run holds the first ").unwrap();
+    let answered: u64 = said.strip_suffix(" queries").unwrap().replace(',', "").parse().unwrap();
+    let last = query(part.lines().last()).unwrap();
+    assert!(last[1..].parse::<u64>().unwrap() < answered && answered < 2000, "{last} {answered}");
+}
+
+#[test]
+fn an_interrupted_synth_holds_whole_documents() {
+    let space = Space::new();
+    let file = space.path("docs.jsonl");
+    let line = "synth --docs 3000000 -o docs.jsonl -j 1";
+    let output =
+        interrupt(&space, line, "INT", || fs::metadata(&file).is_ok_and(|meta| meta.len() > 0));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("documents were written"), "{err}");
+    let last = space.read("docs.jsonl");
+    let last = last.lines().last().unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(last).is_ok(), "{last}");
+}

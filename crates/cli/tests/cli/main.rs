@@ -1,0 +1,15 @@
+//! Every verb, end to end, as a user runs it: a file a topic.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod collections;
+mod errors;
+mod index;
+mod interrupt;
+mod looks;
+mod run_eval;
+mod search;
+mod tools;
+mod update;

@@ -1,0 +1,179 @@
+//! `search`: text, JSON, modes, rankings, weights, vectors, static scores.
+
+use serde_json::Value;
+
+use crate::support::{ALGORITHMS, Space};
+
+const DOCS: &str = "\
+{\"id\":\"a\",\"title\":\"Routing\",\"text\":\"route flap damping\",\"pop\":1}
+{\"id\":\"b\",\"text\":\"route route route and nothing of the other kind\",\"pop\":9.5}
+{\"id\":\"c\",\"text\":\"damping of oscillations\"}
+{\"id\":\"d\",\"text\":\"unrelated words\",\"year\":1999}
+";
+
+const VECTORS: &str = "\
+{\"id\":\"x\",\"vector\":{\"slow\":1.5,\"start\":0.5}}
+{\"id\":\"y\",\"vector\":{\"slow\":0.25,\"stop\":2}}
+";
+
+fn scores(found: &Value) -> Vec<f64> {
+    found["hits"].as_array().unwrap().iter().map(|hit| hit["score"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn text_for_people() {
+    let space = Space::with_index(DOCS);
+    let out = space.run("search idx route damping --algorithm reference").ok();
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("  1. a  "), "{out}");
+    assert_eq!(&lines[1..3], ["     Routing", "     route flap damping"]);
+    assert!(lines[3].starts_with("  2. b  ") || lines[3].starts_with("  2. c  "), "{out}");
+    let [count, by] = lines[lines.len() - 2..] else { panic!("{out}") };
+    assert!(count.starts_with("3 documents match, ") && count.ends_with(" ms"), "{out}");
+    assert_eq!(by, "by reference");
+    let out = space.run("search idx route damping").ok();
+    assert!(out.lines().last().unwrap().ends_with(')'), "auto says what it chose and why: {out}");
+    let out = space.run("search idx route zebra").ok();
+    assert!(out.contains("\nin no document: zebra\n"), "{out}");
+    space.run("search idx the of").code(0).says("note: the query has no words to search for");
+}
+
+#[test]
+fn a_query_is_one_argument_or_several() {
+    let space = Space::with_index(DOCS);
+    let one = space.args(&["search", "idx", "route damping", "--json"]).json();
+    let several = space.args(&["search", "idx", "route", "damping", "--json"]).json();
+    assert_eq!(one["query"], several["query"]);
+    assert_eq!(one["hits"], several["hits"]);
+    space.args(&["search", "idx", "--", "-route", "--json"]).ok();
+}
+
+#[test]
+fn json_for_programs() {
+    let space = Space::with_index(DOCS);
+    let found =
+        space.run("search idx route zebra damping -k 2 --json --algorithm reference").json();
+    assert_eq!(found["query"], "route zebra damping");
+    assert_eq!(found["missing"], serde_json::json!(["zebra"]));
+    assert_eq!((&found["mode"], &found["engine"]), (&"or".into(), &"reference".into()));
+    assert_eq!(found["matches"], 3);
+    let hits = found["hits"].as_array().unwrap();
+    assert_eq!(hits.len(), 2);
+    assert_eq!((&hits[0]["rank"], &hits[0]["id"]), (&1.into(), &"a".into()));
+    assert_eq!(hits[0]["document"]["title"], "Routing");
+    assert!(hits[0].get("explanation").is_none());
+    let scores = scores(&found);
+    assert!(scores[0] >= scores[1] && scores[1] > 0.0);
+}
+
+#[test]
+fn an_explanation_adds_up() {
+    let space = Space::with_index(DOCS);
+    let found = space.run("search idx route damping --explain --json").json();
+    for hit in found["hits"].as_array().unwrap() {
+        let explanation = &hit["explanation"];
+        let terms = explanation["terms"].as_array().unwrap();
+        let sum: u64 = terms.iter().map(|term| term["units"].as_u64().unwrap()).sum();
+        assert_eq!(sum, hit["units"].as_u64().unwrap(), "{hit:#}");
+        assert_eq!(explanation["units"], hit["units"]);
+        let real =
+            hit["units"].as_f64().unwrap() / 2f64.powi(found["scale"].as_i64().unwrap() as i32);
+        assert_eq!(hit["score"].as_f64().unwrap(), real);
+    }
+    let out = space.run("search idx route damping --explain -k 1").ok();
+    assert!(out.contains("in query  in docs"), "{out}");
+    assert!(out.contains("     sum ") && out.contains("mean length "), "{out}");
+}
+
+#[test]
+fn modes() {
+    let space = Space::with_index(DOCS);
+    assert_eq!(space.hits("idx route damping").len(), 3);
+    assert_eq!(space.hits("idx route damping --mode and"), ["a"]);
+    assert_eq!(space.hits("idx route damping --mode and-or -k 1"), ["a"]);
+    let or = space.hits("idx route damping --mode or -k 3");
+    assert_eq!(space.hits("idx route damping --mode and-or -k 3"), or, "too few have all");
+    assert!(space.hits("idx route zebra --mode and").is_empty());
+}
+
+#[test]
+fn every_ranking_has_its_own_scores_and_algorithms_agree() {
+    let space = Space::with_index(DOCS);
+    let mut seen: Vec<Vec<f64>> = Vec::new();
+    for rank in ["bm25", "okapi", "wakatsuki", "cosine"] {
+        let line = format!("search idx route damping --json --rank {rank}");
+        let found = space.run(&line).json();
+        for algorithm in ALGORITHMS {
+            let same = space.run(&format!("{line} --algorithm {algorithm}")).json();
+            assert_eq!(found["hits"], same["hits"], "{rank}, {algorithm}");
+        }
+        let scores = scores(&found);
+        assert!(!scores.is_empty() && !seen.contains(&scores), "{rank}: {scores:?}");
+        seen.push(scores);
+    }
+    assert_eq!(
+        scores(&space.run("search idx route damping --json").json()),
+        seen[0],
+        "the default"
+    );
+}
+
+#[test]
+fn parameters_of_bm25_count() {
+    let space = Space::with_index(DOCS);
+    let score = |options: &str| {
+        scores(&space.run(&format!("search idx route --json -k 1 {options}")).json())[0]
+    };
+    assert_eq!(score(""), score("--k1 0.9 --b 0.4"));
+    assert_ne!(score(""), score("--k1 1.2"));
+    assert_ne!(score(""), score("--b 0.9"));
+}
+
+#[test]
+fn weights_of_words() {
+    let space = Space::with_index(DOCS);
+    let best = |query: &str| space.hits(&format!("idx {query} -k 1")).remove(0);
+    assert_eq!(best("flap oscillations^9"), "c");
+    assert_eq!(best("flap^9 oscillations"), "a");
+    let scores = |query: &str| scores(&space.run(&format!("search idx {query} --json")).json());
+    let twice: Vec<f64> = scores("route").iter().map(|score| 2.0 * score).collect();
+    for (found, expected) in scores("route^2").iter().zip(&twice) {
+        assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    }
+}
+
+#[test]
+fn static_scores_are_added() {
+    let space = Space::new();
+    space.write("docs.jsonl", DOCS);
+    space.run("index docs.jsonl -o idx --static-field pop -q").ok();
+    let found = space.run("search idx route flap --json").json();
+    assert_eq!(found["hits"][0]["id"], "a");
+    let lifted = space.run("search idx route flap --static-weight 2 --json").json();
+    assert_eq!(lifted["hits"][0]["id"], "b");
+    let [plain, with] =
+        [&found["hits"][1], &lifted["hits"][0]].map(|h| h["score"].as_f64().unwrap());
+    assert!((with - plain - 19.0).abs() < 1e-5, "{with} {plain}");
+    let out = space.run("search idx route --static-weight 2 --explain").ok();
+    assert!(out.contains("static score"), "{out}");
+}
+
+#[test]
+fn vectors_are_ranked_by_impact() {
+    let space = Space::with_index(VECTORS);
+    let found = space.args(&["search", "idx", "{\"slow\": 2, \"start\": 1}", "--json"]).json();
+    assert_eq!(found["hits"][0]["id"], "x");
+    assert_eq!(found["hits"].as_array().unwrap().len(), 2);
+    let words = space.run("search idx slow^2 start --json").json();
+    assert_eq!(found["hits"], words["hits"], "both ways to write a query");
+    let named = space.run("search idx slow^2 start --rank impact --json").json();
+    assert_eq!(found["hits"], named["hits"], "impact is the default for vectors");
+    assert_eq!(space.hits("idx stop^0.5 start"), ["y", "x"]);
+}
+
+#[test]
+fn other_fields_are_kept() {
+    let space = Space::with_index(DOCS);
+    let found = space.run("search idx unrelated --json").json();
+    assert_eq!(found["hits"][0]["document"]["year"], 1999);
+}

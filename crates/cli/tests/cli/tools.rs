@@ -1,0 +1,147 @@
+//! `verify`, `inspect`, `synth`, `completions`, `man`, `quickstart`.
+
+use std::fs;
+
+use crate::support::{Done, Space};
+
+const DOCS: &str = "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"apple\"}\n";
+
+#[test]
+fn verify_counts_what_it_checked() {
+    let space = Space::with_index(DOCS);
+    let out = space.run("verify idx").ok();
+    assert!(out.starts_with("sound: 2 documents, 2 lists, 3 postings, 5 files of "), "{out}");
+    let report = space.run("verify idx --json").json();
+    assert_eq!(report["lists"], 2);
+    assert_eq!(report["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn inspect_adds_up() {
+    let space = Space::with_index(DOCS);
+    let report = space.run("inspect idx --json").json();
+    assert_eq!((&report["documents"], &report["postings"]), (&2.into(), &3.into()));
+    let files = space.list("idx").into_iter().filter(|name| name != "manifest" && name != "lock");
+    let bytes: u64 = files.map(|f| fs::metadata(space.path("idx").join(f)).unwrap().len()).sum();
+    assert_eq!(report["bytes"], bytes);
+    let out = space.run("inspect idx").ok();
+    for part in ["documents", "bits per docID", "sizes", "lists by length", "english v"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+}
+
+#[test]
+fn synth_gives_the_same_bytes_for_the_same_seed() {
+    let space = Space::new();
+    let synth = |options: &str| space.run(&format!("synth --docs 600 --mu 3 {options}")).ok();
+    let one = synth("-j 1");
+    assert_eq!(one.lines().count(), 600);
+    assert_eq!(one, synth("-j 4"));
+    assert_eq!(one, synth("--seed 0"));
+    assert_ne!(one, synth("--seed 1"));
+    let done = space.run("synth --docs 600 --mu 3 -o docs.jsonl").code(0);
+    assert!(done.err.starts_with("600 documents, "), "{}", done.err);
+    assert_eq!(space.read("docs.jsonl"), one);
+    let words = synth("--format words");
+    space.write("docs.words", words);
+    space.run("index docs.words -o words -q").ok();
+    assert_eq!(space.documents("words"), 600);
+}
+
+#[test]
+fn synth_makes_queries_that_hit() {
+    let space = Space::new();
+    space.run("synth --docs 300 --mu 4 -o docs.jsonl -q").ok();
+    space.run("synth --docs 300 --mu 4 --queries 50 -o queries.tsv -q").ok();
+    let queries = space.read("queries.tsv");
+    assert_eq!(queries.lines().count(), 50);
+    assert!(queries.lines().enumerate().all(|(i, line)| line.starts_with(&format!("q{i}\t"))));
+    assert_eq!(space.run("synth --docs 300 --mu 4 --queries 50").ok(), queries);
+    space.run("index docs.jsonl -o idx -q").ok();
+    let run = space.run("run idx --queries queries.tsv -k 1 -q").ok();
+    assert!(run.lines().count() > 40, "{} of 50 queries hit", run.lines().count());
+}
+
+#[test]
+fn completions_name_every_verb() {
+    let space = Space::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = space.run(&format!("completions {shell}")).ok();
+        for verb in ["index", "search", "quickstart", "static-weight"] {
+            assert!(script.contains(verb), "{shell}: {verb}");
+        }
+        let Ok(status) = parse(&space, shell, &script) else {
+            eprintln!("skipped: there is no {shell} to read its completions");
+            continue;
+        };
+        assert!(status.success(), "{shell} does not read its completions");
+    }
+}
+
+/// Has a shell read a script without running it.
+fn parse(space: &Space, shell: &str, script: &str) -> std::io::Result<std::process::ExitStatus> {
+    space.write("script", script);
+    std::process::Command::new(shell).arg("-n").arg(space.path("script")).status()
+}
+
+#[test]
+fn man_pages_for_every_verb() {
+    let space = Space::new();
+    space.run("man pages/man1").ok();
+    let pages = space.list("pages/man1");
+    for verb in [
+        "index",
+        "add",
+        "delete",
+        "merge",
+        "search",
+        "run",
+        "eval",
+        "verify",
+        "inspect",
+        "synth",
+        "quickstart",
+        "completions",
+        "man",
+    ] {
+        assert!(pages.contains(&format!("warpseek-{verb}.1")), "{verb}: {pages:?}");
+    }
+    assert!(space.read("pages/man1/warpseek.1").contains(".TH warpseek"));
+    assert!(space.read("pages/man1/warpseek-search.1").contains("static"));
+    space.write("file", "");
+    space.run("man file").fails(1, &["file: "]);
+}
+
+/// Runs quickstart with a home of its own.
+fn quickstart(space: &Space) -> Done {
+    let mut command = space.command();
+    command.args(["quickstart", "--dir", "try"]);
+    command.env("CARGO_HOME", space.path("cargo")).env("HOME", space.path("home"));
+    Done::new("quickstart".to_owned(), command.output().unwrap())
+}
+
+#[test]
+fn quickstart_takes_the_registry() {
+    let space = Space::new();
+    let source = "cargo/registry/src/index/fast-1.0.0";
+    space.write(&format!("{source}/src/lib.rs"), "/// A memory mapped file.\npub struct Map;\n");
+    space.write(&format!("{source}/README.md"), "compress integers with SIMD");
+    space.write(&format!("{source}/picture.png"), b"\x89PNG");
+    let done = quickstart(&space).code(0);
+    assert!(done.out.contains("1. A corpus of 2 files, "), "{}", done.out);
+    assert!(done.out.contains("the crates of the Cargo registry"), "{}", done.out);
+    assert!(done.out.contains("  1. fast-1.0.0/src/lib.rs  "), "{}", done.out);
+    assert!(done.out.contains("Try next"), "{}", done.out);
+    assert_eq!(space.documents("try/index"), 2);
+    quickstart(&space).code(0);
+}
+
+#[test]
+fn quickstart_falls_back_to_the_directory_it_runs_in() {
+    let space = Space::new();
+    quickstart(&space).code(2).says("found no text to index");
+    space.write("notes/map.txt", "how a memory mapped file is parsed");
+    let done = quickstart(&space).code(0);
+    assert!(done.out.contains("the files below this directory"), "{}", done.out);
+    assert_eq!(space.documents("try/index"), 1);
+}
