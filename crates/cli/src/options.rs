@@ -187,16 +187,16 @@ pub(crate) struct Searching {
     pub(crate) mode: Mode,
     /// Ranking function [default: bm25, or impact for an index of vectors]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
-    rank: Option<String>,
+    pub(crate) rank: Option<String>,
     /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    k1: Option<f64>,
+    pub(crate) k1: Option<f64>,
     /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    b: Option<f64>,
+    pub(crate) b: Option<f64>,
     /// Factor of the documents' static scores, which are added
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
-    static_weight: f64,
+    pub(crate) static_weight: f64,
     /// How queries are answered; all give the same hits
     #[arg(long, value_name = "NAME", default_value = "auto",
         value_parser = named::<EngineChoice>(EngineChoice::names()))]

@@ -19,6 +19,8 @@ const WINDOW: u32 = 1 << 13;
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
+    /// A bit for each sum that is not 0.
+    touched: Vec<u64>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
 }
@@ -32,6 +34,7 @@ pub(crate) fn or<'a>(
     work: &mut Work,
 ) -> Result<(), ListError> {
     scratch.sums.resize(WINDOW as usize, 0);
+    scratch.touched.resize(WINDOW as usize / 64, 0);
     let docs = query.segment.documents().count();
     let mut from = 0;
     while from < docs {
@@ -47,6 +50,12 @@ pub(crate) fn or<'a>(
         from = to;
     }
     Ok(())
+}
+
+/// A sum must exceed this to have a chance, if other lists give at most `others`.
+#[inline]
+fn needed(collector: &Collector, others: u64) -> Score {
+    u64::from(collector.threshold()).saturating_sub(others).min(u64::from(Score::MAX)) as Score
 }
 
 struct Window<'w, 'a> {
@@ -89,16 +98,50 @@ impl Window<'_, '_> {
         let Some(first) = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold) else {
             return Ok(());
         };
-        let Window { streams, factors, scratch, from, to, .. } = self;
-        let sums = &mut scratch.sums;
-        for &(_, i) in &scratch.order[first..] {
-            work.postings_scored += streams[i].for_each(*from, *to, factors, |docs, scores| {
+        if first + 1 == lists {
+            return self.search_one(first, collector, work);
+        }
+        let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
+        for &(_, i) in &self.scratch.order[first..] {
+            let mut from = self.from;
+            while let Some((run, next)) = self.streams[i].run(from, self.to, 0, self.factors)? {
+                let (docs, scores) = self.streams[i].postings(run);
                 for (&doc, &score) in docs.iter().zip(scores) {
-                    sums[(doc - *from) as usize] += score;
+                    // The remainder tells the compiler that the sum is there.
+                    let at = (doc - self.from) as usize % WINDOW as usize;
+                    sums[at] += score;
+                    touched[at / 64] |= 1 << (at % 64);
                 }
-            })?;
+                work.postings_scored += docs.len() as u64;
+                from = next;
+            }
         }
         self.collect(first, collector, work)
+    }
+
+    /// One list is essential: its blocks need no sums, and those that cannot give a hit are not decoded.
+    fn search_one(
+        &mut self,
+        first: usize,
+        collector: &mut Collector,
+        work: &mut Work,
+    ) -> Result<(), ListError> {
+        let others = self.scratch.most_below[first];
+        let (i, mut from) = (self.scratch.order[first].1, self.from);
+        let mut least = needed(collector, others);
+        while let Some((run, next)) = self.streams[i].run(from, self.to, least, self.factors)? {
+            work.postings_scored += run.len() as u64;
+            for at in run {
+                let (docs, scores) = self.streams[i].postings(at..at + 1);
+                let (doc, score) = (docs[0], scores[0]);
+                if score > least {
+                    self.candidate(doc, score, first, collector, work)?;
+                    least = needed(collector, others);
+                }
+            }
+            from = next;
+        }
+        Ok(())
     }
 
     /// Looks up what may become a hit, and clears the sums.
@@ -109,24 +152,18 @@ impl Window<'_, '_> {
         work: &mut Work,
     ) -> Result<(), ListError> {
         let others = self.scratch.most_below[first];
-        let len = (self.to - self.from) as usize;
-        let mut sums = std::mem::take(&mut self.scratch.sums);
         let mut result = Ok(());
-        for (chunk, start) in sums[..len].chunks_mut(64).zip((self.from..).step_by(64)) {
-            // A sum of 0 is no match; others need this much to have a chance.
-            let needed = u64::from(collector.threshold())
-                .saturating_sub(others)
-                .min(u64::from(u32::MAX)) as u32;
-            if chunk.iter().any(|&sum| sum > needed) {
-                for (doc, &sum) in (start..).zip(chunk.iter()) {
-                    if sum > needed && result.is_ok() {
-                        result = self.candidate(doc, sum, first, collector, work);
-                    }
+        for word in 0..self.scratch.touched.len() {
+            let mut left = std::mem::take(&mut self.scratch.touched[word]);
+            while left != 0 {
+                let at = word * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let sum = std::mem::take(&mut self.scratch.sums[at]);
+                if sum > needed(collector, others) && result.is_ok() {
+                    result = self.candidate(self.from + at as u32, sum, first, collector, work);
                 }
             }
-            chunk.fill(0);
         }
-        self.scratch.sums = sums;
         result
     }
 

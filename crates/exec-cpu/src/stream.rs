@@ -1,5 +1,7 @@
 //! A list read in windows of documents: whole blocks are scored at once, single documents are looked up.
 
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_core::limits::{BLOCK, NO_DOC};
 use warpseek_exec::Formula;
@@ -101,29 +103,43 @@ impl<'a> Stream<'a> {
         self.maxima.get(self.ahead).map_or(0, |&max| Formula::units(self.weight, max))
     }
 
-    /// Hands every posting from `from` up to, but not including, `to` to `f`, in runs of documents and their contributions; returns their number.
-    pub(crate) fn for_each(
+    /// Scores the next run of postings from `from` up to, but not including, `to`: all that one block has of them. Blocks without a contribution above
+    /// `needed` are passed over. Returns where the run lies in the block, for [`Stream::postings`], and the document to go on from.
+    pub(crate) fn run(
         &mut self,
         from: u32,
         to: u32,
+        needed: Score,
         factors: &[f32],
-        mut f: impl FnMut(&[u32], &[Score]),
-    ) -> Result<u64, ListError> {
-        let (mut count, mut block) = (0, find_block(&self.list, self.next_block(), from));
+    ) -> Result<Option<(Range<usize>, u32)>, ListError> {
+        let mut block = find_block(&self.list, self.next_block(), from);
         while block < self.list.blocks() {
-            self.load(block)?;
-            self.score(factors)?;
-            let docs = &self.docs[..self.len];
-            let start = docs.partition_point(|&doc| doc < from);
-            let end = start + docs[start..].partition_point(|&doc| doc < to);
-            f(&docs[start..end], &self.scores[start..end]);
-            count += (end - start) as u64;
-            if end < self.len {
-                break;
+            let max = self.maxima.get(block);
+            if max.map_or(self.most, |&max| Formula::units(self.weight, max)) > needed {
+                self.load(block)?;
+                let docs = &self.docs[..self.len];
+                let start = docs.partition_point(|&doc| doc < from);
+                let end = start + docs[start..].partition_point(|&doc| doc < to);
+                if start < end {
+                    let next = if end < self.len { to } else { docs[end - 1] + 1 };
+                    self.score(factors)?;
+                    return Ok(Some((start..end, next)));
+                }
+                if end < self.len {
+                    return Ok(None);
+                }
+            } else if self.list.block_max_doc(block) >= to {
+                return Ok(None);
             }
             block += 1;
         }
-        Ok(count)
+        Ok(None)
+    }
+
+    /// Documents and contributions of a run.
+    #[inline]
+    pub(crate) fn postings(&self, run: Range<usize>) -> (&[u32], &[Score]) {
+        (&self.docs[run.clone()], &self.scores[run])
     }
 
     /// The contribution of `doc`, 0 if it has no posting here.

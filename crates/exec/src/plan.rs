@@ -161,6 +161,9 @@ impl Planner {
     fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {
         match self.ranking.function {
             RankingFunction::Cosine if query_weight > 1.0 => (1.0 + libm::log(query_weight)) * idf,
+            RankingFunction::Impact => {
+                query_weight / f64::from(self.snapshot.manifest().vector_scale)
+            }
             function => query_weight * idf * function.constant(),
         }
     }

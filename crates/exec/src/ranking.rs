@@ -33,7 +33,7 @@ pub enum RankingFunction {
         /// As in `Bm25`.
         b: f64,
     },
-    /// Cosine tf-idf: query weights (1 + ln w) ln(N / n), document weights 1 + ln f, both vectors of length one.
+    /// Cosine tf-idf: query weights (1 + ln w) ln(N / n), or w ln(N / n) up to w = 1; document weights 1 + ln f; both vectors of length one.
     Cosine,
     /// The dot product of query weights and document weights, for indexes of vectors.
     Impact,

@@ -89,7 +89,7 @@ impl SealedWriter {
     }
 
     /// Bytes of body so far.
-    pub fn len(&self) -> u64 {
+    pub fn body_len(&self) -> u64 {
         self.len
     }
 
@@ -249,7 +249,7 @@ impl SealedFile {
     }
 
     /// Bytes of body.
-    pub fn len(&self) -> u64 {
+    pub fn body_len(&self) -> u64 {
         self.len
     }
 

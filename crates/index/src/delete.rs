@@ -55,7 +55,7 @@ pub fn delete(
         .and_then(|()| progress.check())
         .and_then(|()| lock.commit(&manifest));
     if result.is_err() {
-        lock.clean(Some(old.manifest()));
+        lock.clean(old.manifest());
     }
     result.map(|()| report)
 }

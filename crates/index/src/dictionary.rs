@@ -70,7 +70,7 @@ impl DictionaryWriter {
         let mut shared = 0;
         if self.terms.is_multiple_of(BLOCK_TERMS as u64) {
             self.keys.extend(key(term).to_le_bytes());
-            self.starts.extend(self.file.len().to_le_bytes());
+            self.starts.extend(self.file.body_len().to_le_bytes());
             self.lists.extend(self.list_end.to_le_bytes());
         } else {
             shared = term.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
@@ -91,7 +91,7 @@ impl DictionaryWriter {
 
     /// Ends the file and returns its seal.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        self.starts.extend(self.file.len().to_le_bytes());
+        self.starts.extend(self.file.body_len().to_le_bytes());
         self.lists.extend(self.list_end.to_le_bytes());
         for table in [&self.keys, &self.starts, &self.lists] {
             self.file.write(table)?;
@@ -115,7 +115,7 @@ pub struct Dictionary {
 impl Dictionary {
     /// Checks the tables' sizes; blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
-        let len = file.len();
+        let len = file.body_len();
         let tail = file.bytes(len.saturating_sub(16), 16.min(len))?;
         let mut tail = Cursor::new(tail);
         let (Some(postings), Some(terms)) = (tail.u64(), tail.u64()) else {

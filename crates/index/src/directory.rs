@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::container::{Kind, SealedFile, seal_bytes};
 use crate::error::{IndexError, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, SegmentEntry};
 
 const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
@@ -88,21 +88,37 @@ impl WriteLock {
         {
             sync_dir(parent)?;
         }
-        self.clean(Some(manifest));
+        self.clean(manifest);
         Ok(())
     }
 
     /// Removes files that the manifest does not name. What cannot be removed is left for the next time.
-    pub(crate) fn clean(&self, manifest: Option<&Manifest>) {
+    pub(crate) fn clean(&self, manifest: &Manifest) {
         let named: HashSet<String> =
-            manifest.iter().flat_map(|m| &m.segments).flat_map(|s| s.file_names()).collect();
+            manifest.segments.iter().flat_map(SegmentEntry::file_names).collect();
+        self.clean_scratch();
+        self.remove(|name| is_segment_file(name) && !named.contains(name));
+    }
+
+    /// Removes what no index ever names.
+    pub(crate) fn clean_scratch(&self) {
+        self.remove(|name| name == MANIFEST_NEW || name.starts_with(BUILD_PREFIX));
+    }
+
+    /// Removes the files of a segment that did not come to be.
+    pub(crate) fn discard(&self, number: u64) {
+        self.clean_scratch();
+        self.remove(|name| is_segment_file(name) && segment_number(name) == Some(number));
+    }
+
+    fn remove(&self, unwanted: impl Fn(&str) -> bool) {
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if name.starts_with(BUILD_PREFIX) {
-                let _ = fs::remove_dir_all(entry.path());
-            } else if name == MANIFEST_NEW || (is_segment_file(&name) && !named.contains(&name)) {
-                let _ = fs::remove_file(entry.path());
+            if entry.file_name().to_str().is_some_and(&unwanted) {
+                let _ = match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+                    _ => fs::remove_file(entry.path()),
+                };
             }
         }
     }
@@ -116,15 +132,18 @@ fn is_segment_file(name: &str) -> bool {
     digits(number) && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
 }
 
+fn segment_number(name: &str) -> Option<u64> {
+    name.split_once('.')?.0.parse().ok()
+}
+
 /// The highest segment number that any file in `dir` has, 0 if there is none.
 pub(crate) fn highest_number(dir: &Path) -> Result<u64> {
     let mut highest = 0;
     for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
         let name = entry.map_err(IndexError::io(dir))?.file_name();
         let name = name.to_string_lossy();
-        let number = name.split_once('.').and_then(|(number, _)| number.parse().ok());
-        if let (Some(number), true) = (number, is_segment_file(&name)) {
-            highest = highest.max(number);
+        if is_segment_file(&name) {
+            highest = highest.max(segment_number(&name).unwrap_or(0));
         }
     }
     Ok(highest)
@@ -153,9 +172,9 @@ pub(crate) fn recover(dir: &Path) {
     }
     let Ok(lock) = WriteLock::try_take(dir) else { return };
     match read_manifest(dir) {
-        Ok(manifest) => lock.clean(Some(&manifest)),
-        Err(IndexError::NotAnIndex { .. }) => lock.clean(None),
-        Err(_) => {}
+        Ok(manifest) => lock.clean(&manifest),
+        // Without a manifest nobody knows which segments count: they stay until an index is built here anew.
+        Err(_) => lock.clean_scratch(),
     }
 }
 

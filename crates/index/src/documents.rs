@@ -35,7 +35,7 @@ impl DocumentTable {
         for length in &self.lengths {
             file.write(&length.to_le_bytes()[..width])?;
         }
-        let padding = file.len().next_multiple_of(4) - file.len();
+        let padding = file.body_len().next_multiple_of(4) - file.body_len();
         file.write(&[0; 3][..padding as usize])?;
         for norm in &self.norms {
             file.write(&norm.to_le_bytes())?;
@@ -107,7 +107,7 @@ impl Documents {
             return Err(file.corrupt(format!("{count} documents are too many")));
         }
         let lengths = (HEADER + count * u64::from(width)).next_multiple_of(4);
-        if file.len() != lengths + 4 * count * (1 + u64::from(statics)) {
+        if file.body_len() != lengths + 4 * count * (1 + u64::from(statics)) {
             return Err(file.corrupt("its size is not that of its tables"));
         }
         Ok(Documents { file, count: count as u32, tokens, width, has_statics: statics == 1 })

@@ -28,7 +28,7 @@ impl IdsWriter {
         let id = id.as_bytes();
         let mut shared = 0;
         if self.hashes.len().is_multiple_of(BLOCK_IDS) {
-            self.starts.extend(self.file.len().to_le_bytes());
+            self.starts.extend(self.file.body_len().to_le_bytes());
         } else {
             shared = id.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
         }
@@ -45,7 +45,7 @@ impl IdsWriter {
 
     /// Ends the file and returns its seal.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        self.starts.extend(self.file.len().to_le_bytes());
+        self.starts.extend(self.file.body_len().to_le_bytes());
         self.file.write(&self.starts)?;
         let mut order: Vec<u32> = (0..self.hashes.len() as u32).collect();
         order.sort_unstable_by_key(|&doc| (self.hashes[doc as usize], doc));
@@ -68,7 +68,7 @@ pub struct Ids {
 impl Ids {
     /// Checks the layout; blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
-        let len = file.len();
+        let len = file.body_len();
         let tail = file.bytes(len.saturating_sub(8), 8.min(len))?;
         let Some(count) = Cursor::new(tail).u64().filter(|&n| n <= MAX_DOCS) else {
             return Err(file.corrupt("its count is malformed"));

@@ -129,7 +129,7 @@ pub struct Manifest {
 impl Manifest {
     /// Reads and checks a manifest.
     pub fn read(file: &SealedFile) -> Result<Self> {
-        if file.len() > MAX_BYTES {
+        if file.body_len() > MAX_BYTES {
             return Err(file.corrupt("a manifest is at most 64 MiB"));
         }
         let manifest: Manifest =

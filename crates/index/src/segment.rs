@@ -84,7 +84,7 @@ impl Segment {
             (self.documents.tokens() == entry.tokens, self.documents.file(), "tokens"),
             (self.dictionary.postings() == entry.postings, self.dictionary.file(), "postings"),
             (u64::from(self.dictionary.terms()) == entry.terms, self.dictionary.file(), "terms"),
-            (self.dictionary.lists_len() == self.postings.len(), &self.postings, "bytes"),
+            (self.dictionary.lists_len() == self.postings.body_len(), &self.postings, "bytes"),
             (u64::from(self.ids.count()) == docs, self.ids.file(), "documents"),
         ];
         for (holds, file, what) in checks {

@@ -8,7 +8,7 @@ use warpseek_core::DocId;
 
 use crate::directory::{WriteLock, read_manifest, recover};
 use crate::error::{IndexError, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, SegmentEntry};
 use crate::segment::Segment;
 
 /// How often a reader starts over because a writer removed files under it.
@@ -64,7 +64,7 @@ impl Snapshot {
     /// For a writer: nothing can change under it.
     pub(crate) fn open_locked(lock: &WriteLock) -> Result<Self> {
         let manifest = read_manifest(lock.dir())?;
-        lock.clean(Some(&manifest));
+        lock.clean(&manifest);
         Self::with_manifest(lock.dir(), manifest)
     }
 
@@ -102,8 +102,8 @@ impl Snapshot {
     pub fn statistics(&self) -> Statistics {
         let segments = &self.manifest.segments;
         Statistics {
-            documents: segments.iter().map(|s| s.live_documents()).sum(),
-            tokens: segments.iter().map(|s| s.live_tokens()).sum(),
+            documents: segments.iter().map(SegmentEntry::live_documents).sum(),
+            tokens: segments.iter().map(SegmentEntry::live_tokens).sum(),
             max_static: self.max_static,
         }
     }

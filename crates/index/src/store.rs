@@ -73,7 +73,7 @@ impl StoreWriter {
     /// Appends a compressed block as it is.
     pub(crate) fn append_block(&mut self, block: &[u8], count: u32) -> Result<()> {
         self.firsts.extend((self.documents as u32).to_le_bytes());
-        self.starts.extend(self.file.len().to_le_bytes());
+        self.starts.extend(self.file.body_len().to_le_bytes());
         self.documents += u64::from(count);
         self.file.write(block)
     }
@@ -81,7 +81,7 @@ impl StoreWriter {
     /// Ends the file and returns its seal.
     pub(crate) fn finish(mut self) -> Result<u64> {
         let blocks = self.firsts.len() as u64 / 4;
-        self.starts.extend(self.file.len().to_le_bytes());
+        self.starts.extend(self.file.body_len().to_le_bytes());
         self.file.write(&self.firsts)?;
         self.file.write(&self.starts)?;
         self.file.write(&self.documents.to_le_bytes())?;
@@ -101,7 +101,7 @@ pub struct Store {
 impl Store {
     /// Checks the layout; blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
-        let len = file.len();
+        let len = file.body_len();
         let mut tail = Cursor::new(file.bytes(len.saturating_sub(16), 16.min(len))?);
         let (Some(documents), Some(blocks)) = (tail.u64(), tail.u64()) else {
             return Err(file.corrupt("it has no room for its counts"));

@@ -37,14 +37,9 @@ pub fn create(
     fs::create_dir_all(dir).map_err(IndexError::io(dir))?;
     let lock = WriteLock::take(dir)?;
     let result = create_locked(&lock, reader, config, overwrite, progress);
-    if result.is_err() {
-        // What stood before stands; what was begun goes.
-        let before = read_manifest(dir).ok();
-        lock.clean(before.as_ref());
-        if !existed {
-            let _ = fs::remove_file(dir.join("lock"));
-            let _ = fs::remove_dir(dir);
-        }
+    if result.is_err() && !existed {
+        let _ = fs::remove_file(dir.join("lock"));
+        let _ = fs::remove_dir(dir);
     }
     result
 }
@@ -75,13 +70,20 @@ fn create_locked(
         store: config.store,
         segments: Vec::new(),
     };
-    let built = build_segment(lock, &manifest, reader, config, None, progress)?;
-    manifest.content = built.content.unwrap_or(Content::Text);
-    manifest.segments.extend(built.entry);
-    manifest.next_segment += 1;
-    progress.check()?;
-    lock.commit(&manifest)?;
-    Ok(built.report)
+    let number = manifest.next_segment;
+    let result = build_segment(lock, &manifest, reader, config, None, progress).and_then(|built| {
+        manifest.content = built.content.unwrap_or(Content::Text);
+        manifest.segments.extend(built.entry);
+        manifest.next_segment += 1;
+        progress.check()?;
+        lock.commit(&manifest)?;
+        Ok(built.report)
+    });
+    if result.is_err() {
+        // What stood before stands, even if damaged; what was begun goes.
+        lock.discard(number);
+    }
+    result
 }
 
 /// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
@@ -97,7 +99,7 @@ pub fn add(
     let old = Snapshot::open_locked(&lock)?;
     let result = add_locked(&lock, &old, inputs, config, progress);
     if result.is_err() {
-        lock.clean(Some(old.manifest()));
+        lock.clean(old.manifest());
     }
     result
 }
@@ -131,7 +133,7 @@ fn add_locked(
     if built.report.documents > 0 {
         lock.commit(&manifest)?;
     } else {
-        lock.clean(Some(old.manifest()));
+        lock.clean(old.manifest());
     }
     Ok(built.report)
 }

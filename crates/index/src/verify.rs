@@ -14,6 +14,7 @@ use crate::error::{IndexError, Result};
 use crate::manifest::{deletes_name, segment_file_name};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::store::Store;
 
 /// Most problems listed.
 const MOST: usize = 100;
@@ -85,7 +86,7 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
             Some(segment.postings_file()),
             Some(segment.documents().file()),
             Some(segment.ids().file()),
-            segment.store().map(|s| s.file()),
+            segment.store().map(Store::file),
         ];
         let mut sound = true;
         for file in files.into_iter().flatten() {

@@ -20,6 +20,7 @@ pub struct Oracle {
     places: HashMap<String, usize>,
     df: HashMap<String, f64>,
     mean_length: f64,
+    vector_scale: f64,
 }
 
 struct Counted {
@@ -40,7 +41,7 @@ impl Oracle {
         let places = live.iter().enumerate().map(|(i, doc)| (doc.id.clone(), i)).collect();
         let tokens: f64 = docs.iter().map(|doc| doc.length).sum();
         let mean_length = if tokens > 0.0 { tokens / docs.len() as f64 } else { 1.0 };
-        Oracle { docs, places, df, mean_length }
+        Oracle { docs, places, df, mean_length, vector_scale: f64::from(vector_scale) }
     }
 
     /// Score of every document that matches, by place; the documents that the search is about, all of them.
@@ -119,7 +120,7 @@ impl Oracle {
                 freq / (freq + k1 * (1.0 - b + b * doc.length / self.mean_length))
             }
             RankingFunction::Cosine => (1.0 + freq.ln()) / doc.norm,
-            RankingFunction::Impact => freq.min(f64::from(MAX_IMPACT)),
+            RankingFunction::Impact => freq.min(f64::from(MAX_IMPACT)) / self.vector_scale,
         }
     }
 

@@ -42,7 +42,7 @@ impl Default for BuildConfig {
             analyzer: Analyzer::English,
             codec: CodecId::default(),
             store: StoreMode::default(),
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory: machine_memory() / 4,
             on_error: OnError::default(),
             reader: ReaderConfig::default(),

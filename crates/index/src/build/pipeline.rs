@@ -54,7 +54,7 @@ struct Admission {
 
 impl Admission {
     fn skip(&mut self, error: IndexError) -> Result<()> {
-        if self.on_error == OnError::Stop {
+        if self.on_error == OnError::Stop || matches!(error, IndexError::TooManyDocuments) {
             return Err(error);
         }
         self.skipped += 1;

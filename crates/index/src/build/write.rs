@@ -145,7 +145,7 @@ where
             encoder: ListEncoder::new(codec, &table.lengths, &table.norms),
             lists: Default::default(),
         },
-        |worker, job| worker.encode(job),
+        Worker::encode,
         |encoded| {
             postings.write(&encoded.bytes)?;
             progress.add_terms_written(encoded.terms.len() as u64);

@@ -221,7 +221,7 @@ fn print(cells: &[Cell], threads: &[usize], out: &mut impl Write) -> std::io::Re
 
 /// The processor, and how many of its cores we have.
 fn hardware() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
