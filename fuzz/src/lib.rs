@@ -6,9 +6,7 @@ mod files;
 mod readers;
 mod words;
 
-pub use files::{
-    container, deletes, dictionary, documents, ids, manifest, postings, store,
-};
+pub use files::{container, deletes, dictionary, documents, ids, manifest, postings, store};
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
 pub use words::{analysis, query};
 

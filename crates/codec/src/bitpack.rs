@@ -4,8 +4,11 @@
 
 use warpseek_core::limits::BLOCK;
 
-use crate::registry::{Codec, CodecError};
+use crate::gaps;
+use crate::list_state::ListState;
+use crate::registry::{Block, Codec, CodecError};
 use crate::simd;
+use crate::slots;
 
 /// The default codec. See the module head.
 pub(crate) struct BitPack;
@@ -14,7 +17,7 @@ pub(crate) struct BitPack;
 const HEADER: usize = 2;
 
 impl Codec for BitPack {
-    fn encode(&self, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+    fn encode(&self, _: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
         let (mut gaps, mut last) = ([0u32; BLOCK], prev);
         for (gap, &doc) in gaps.iter_mut().zip(docs) {
             *gap = doc.wrapping_sub(last).wrapping_sub(1);
@@ -33,9 +36,8 @@ impl Codec for BitPack {
 
     fn decode_docs(
         &self,
-        bytes: &[u8],
+        Block { bytes, docs, .. }: Block<'_>,
         prev: u32,
-        docs: usize,
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
         let (w, _) = widths(bytes)?;
@@ -59,14 +61,10 @@ impl Codec for BitPack {
 
     fn decode_freqs(
         &self,
-        bytes: &[u8],
-        docs: usize,
-        freqs: usize,
+        block @ Block { freqs, .. }: Block<'_>,
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
-        let (w, v) = widths(bytes)?;
-        let start = HEADER + packed_bytes(docs, w);
-        let packed = bytes.get(start..start + packed_bytes(freqs, v)).ok_or(CodecError::Short)?;
+        let (v, packed) = packed_freqs(block)?;
         unpack_plus_one(packed, v, freqs, out);
         if v == 32 {
             // The one value whose successor is 0 does not exist among honest frequencies.
@@ -75,10 +73,23 @@ impl Codec for BitPack {
         Ok(())
     }
 
-    fn docs_len(&self, bytes: &[u8], docs: usize) -> Result<usize, CodecError> {
+    fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
+        let (v, packed) = packed_freqs(block)?;
+        Ok(gaps::to_freq(slots::get(packed, v, block.freqs, i)))
+    }
+
+    fn docs_len(&self, Block { bytes, docs, .. }: Block<'_>) -> Result<usize, CodecError> {
         let (w, _) = widths(bytes)?;
         Ok(1 + packed_bytes(docs, w))
     }
+}
+
+/// The width of frequencies, and their bytes.
+fn packed_freqs<'a>(block: Block<'a>) -> Result<(u32, &'a [u8]), CodecError> {
+    let (w, v) = widths(block.bytes)?;
+    let start = HEADER + packed_bytes(block.docs, w);
+    let packed = block.bytes.get(start..start + packed_bytes(block.freqs, v));
+    Ok((v, packed.ok_or(CodecError::Short)?))
 }
 
 fn widths(bytes: &[u8]) -> Result<(u32, u32), CodecError> {
@@ -90,15 +101,15 @@ fn widths(bytes: &[u8]) -> Result<(u32, u32), CodecError> {
     }
 }
 
-fn width(values: &[u32]) -> u32 {
+pub(crate) fn width(values: &[u32]) -> u32 {
     32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
 }
 
-fn packed_bytes(n: usize, width: u32) -> usize {
+pub(crate) fn packed_bytes(n: usize, width: u32) -> usize {
     (n * width as usize).div_ceil(8)
 }
 
-fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
+pub(crate) fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
     if values.len() < BLOCK {
         return pack_string(values, width, out);
     }
@@ -118,7 +129,7 @@ fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
+pub(crate) fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut pending, mut bits) = (0u64, 0);
     for &value in values {
         pending |= u64::from(value) << bits;

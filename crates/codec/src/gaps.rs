@@ -30,14 +30,20 @@ pub(crate) fn base(prev: u32) -> u64 {
 
 /// Adds gaps less one up to documents, in place.
 pub(crate) fn to_docs(prev: u32, gaps: &mut [u32]) -> Result<(), CodecError> {
-    // 64 bits cannot wrap: at most 128 gaps of at most 2^32 each.
-    let mut next = base(prev);
+    // 64 bits cannot wrap: at most 128 gaps of at most 2^32 each. What ends in range was in range on the way.
+    let total: u64 = gaps.iter().map(|&gap| u64::from(gap)).sum();
+    check_end(base(prev) + total + gaps.len() as u64)?;
+    let mut last = prev;
     for slot in gaps {
-        next += u64::from(*slot);
-        *slot = next as u32;
-        next += 1;
+        last = last.wrapping_add(slot.wrapping_add(1));
+        *slot = last;
     }
-    if next > u64::from(u32::MAX) { Err(CodecError::Overflow) } else { Ok(()) }
+    Ok(())
+}
+
+/// Whether documents may end before `end`.
+pub(crate) fn check_end(end: u64) -> Result<(), CodecError> {
+    if end > u64::from(u32::MAX) { Err(CodecError::Overflow) } else { Ok(()) }
 }
 
 /// From a frequency less one. The one value whose successor is 0 does not exist among honest frequencies.

@@ -1,8 +1,18 @@
 //! Integer codecs on slices: one file each, and a registry with stable ids.
 
 mod bitpack;
+mod ef;
+mod gaps;
+mod list_state;
+mod pfd;
+mod pfor;
 mod registry;
+mod rice;
 mod simd;
+mod slots;
+mod svb;
+mod unary;
 pub mod varint;
 
-pub use registry::{Codec, CodecError, CodecId};
+pub use list_state::ListState;
+pub use registry::{Block, Codec, CodecError, CodecId};

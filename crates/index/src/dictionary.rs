@@ -319,8 +319,13 @@ impl Terms<'_> {
                 return Ok(None);
             }
             let mut block = self.dictionary.block(self.next_block)?;
-            self.next_block += 1;
             let info = block.next_entry()?;
+            if self.dictionary.block_key(self.next_block)? != key(block.term()) {
+                let what =
+                    format!("key of block {} is not that of its first term", self.next_block);
+                return Err(self.dictionary.file.corrupt(what));
+            }
+            self.next_block += 1;
             let before = self.block.replace(block);
             if let (Some(before), Some(info)) = (&before, &info)
                 && before.term() >= self.term()
@@ -343,7 +348,7 @@ impl Terms<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::Kind;
+    use crate::container::{Kind, seal_bytes};
     use proptest::collection::btree_map;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -357,6 +362,19 @@ mod tests {
         }
         writer.finish().unwrap();
         Dictionary::new(SealedFile::open(&path, Kind::Dict).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_key_that_would_hide_a_block_is_noticed() {
+        let terms = (0..40).map(|i| (format!("t{i:02}").into_bytes(), (1, 2))).collect();
+        let dictionary = build(&terms);
+        let mut body = dictionary.file.all().unwrap().to_vec();
+        body[dictionary.data_len as usize + 8] ^= 1;
+        let file = SealedFile::from_bytes("d", Kind::Dict, seal_bytes(Kind::Dict, &body)).unwrap();
+        let forged = Dictionary::new(file).unwrap();
+        let mut walk = forged.iter();
+        let walked = std::iter::from_fn(|| walk.next_term().transpose());
+        assert_eq!(walked.take_while(Result::is_ok).count(), 32);
     }
 
     proptest! {

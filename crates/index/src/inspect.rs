@@ -99,6 +99,9 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
             found.histogram[bucket].0 += 1;
             found.histogram[bucket].1 += u64::from(info.df);
             payload += if info.df == 1 { info.len } else { list.payload_len() as u64 };
+            let (docs, freqs) = list.shared_bytes();
+            doc_bits += 8 * docs as u64;
+            freq_bits += 8 * freqs as u64;
             for block in 0..list.blocks() {
                 let (docs, freqs) =
                     list.block_bytes(block).map_err(|what| segment.bad_list(&info, what))?;

@@ -12,6 +12,7 @@ pub(crate) struct ListEncoder<'a> {
     codec: &'static dyn Codec,
     lengths: &'a [u32],
     norms: &'a [f32],
+    header: Vec<u8>,
     payload: Vec<u8>,
     block_bounds: Vec<u8>,
     bases: Vec<u8>,
@@ -26,6 +27,7 @@ impl<'a> ListEncoder<'a> {
             codec: codec.codec(),
             lengths,
             norms,
+            header: Vec::new(),
             payload: Vec::new(),
             block_bounds: Vec::new(),
             bases: Vec::new(),
@@ -46,25 +48,28 @@ impl<'a> ListEncoder<'a> {
                 bounds.shrink();
                 bounds.write(out);
                 varint::write(out, u64::from(docs[0]));
-                self.codec.encode(docs[0], &docs[1..], freqs, out);
+                let list = self.codec.encode_list(docs[0], &docs[1..], freqs, out);
+                self.codec.encode(&list, docs[0], &docs[1..], freqs, out);
             }
             _ => self.encode_blocks(docs, freqs, out),
         }
     }
 
     fn encode_blocks(&mut self, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        self.header.clear();
         self.payload.clear();
         self.block_bounds.clear();
         self.bases.clear();
         self.lasts.clear();
         self.sizes.clear();
         let (mut prev, mut list_bounds) = (u32::MAX, Bounds::default());
+        let list = self.codec.encode_list(prev, docs, freqs, &mut self.header);
         for (i, (docs, freqs)) in docs.chunks(BLOCK).zip(freqs.chunks(BLOCK)).enumerate() {
             let start = self.payload.len();
             if i % GROUP == 0 {
                 self.bases.extend((start as u64).to_le_bytes());
             }
-            self.codec.encode(prev, docs, freqs, &mut self.payload);
+            self.codec.encode(&list, prev, docs, freqs, &mut self.payload);
             prev = docs[docs.len() - 1];
             self.lasts.extend(prev.to_le_bytes());
             self.sizes.extend(((self.payload.len() - start) as u16).to_le_bytes());
@@ -75,7 +80,8 @@ impl<'a> ListEncoder<'a> {
         }
         list_bounds.shrink();
         list_bounds.write(out);
-        varint::write(out, 0); // bitpack keeps nothing for the list as a whole
+        varint::write(out, self.header.len() as u64);
+        out.extend_from_slice(&self.header);
         varint::write(out, self.block_bounds.len() as u64);
         for part in [&self.bases, &self.lasts, &self.sizes, &self.block_bounds, &self.payload] {
             out.extend_from_slice(part);

@@ -2,12 +2,12 @@
 //!
 //! `id` is a string or an integer (BEIR's `_id` where there is no `id`), `title` and `text` are
 //! strings, `vector` maps tokens to weights, and the field named by the configuration is the static
-//! score. All other fields are skipped; they survive in the raw line.
+//! score. All other fields are skipped; they survive in the raw line, so they must parse as well.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::batch::{RawBatch, Record};
 use super::input::{Input, without_terminator};
@@ -183,7 +183,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
                     fields.static_score = map.next_value_seed(Number)?;
                 }
                 _ => {
-                    map.next_value::<IgnoredAny>()?;
+                    map.next_value_seed(Skip)?;
                 }
             }
             *bad_field = None;
@@ -314,6 +314,48 @@ value!(
     }
 );
 
+value!(
+    /// Any value, parsed and dropped. Serde's own `IgnoredAny` lets numbers, escapes and depths pass at which
+    /// whoever reads the stored line would stumble.
+    Skip -> (), deserialize_any, "any value", {
+        fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+            while seq.next_element_seed(Skip)?.is_some() {}
+            Ok(())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while map.next_key_seed(Skip)?.is_some() {
+                map.next_value_seed(Skip)?;
+            }
+            Ok(())
+        }
+    }
+);
+
 #[cfg(test)]
 mod tests {
     use crate::reader::testing::{Read, errors, ids, read, try_read};
@@ -372,6 +414,19 @@ mod tests {
         std::fs::write(&path, line).unwrap();
         let mut reader = crate::Reader::open(&[path], ReaderConfig::default()).unwrap();
         assert_eq!(stored(&reader.next_batch().unwrap().unwrap()), line);
+    }
+
+    #[test]
+    fn skipped_fields_must_parse_as_well() {
+        for good in ["null", "true", "-1.5e9", "7", r#""\u00e9\ud83d\ude00""#, r#"[1,{"a":[{}]}]"#]
+        {
+            assert_eq!(one(&format!(r#"{{"id":1,"x":{good}}}"#)).id, "1");
+        }
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for bad in ["1e999", r#""\ud800""#, r#"{"\ud800":1}"#, &deep] {
+            let kind = error(&format!(r#"{{"id":1,"x":{bad}}}"#));
+            assert!(matches!(kind, RecordErrorKind::Json(_)), "{bad}: {kind:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! Rice codes with unary and binary parts apart (document D, section 6.1): a number n is the quotient n >> b in unary
+//! and the low b bits in a slot. All quotients of a block stand together, and all slots, so that documents are two prefix
+//! sums: over the slots, and over the unary bits, compacted at their ones. Layout in docs/format/postings.md.
+//!
+//! Every block has its own b, the best one. A b for the list would save one byte in 128 postings and lose more
+//! where density changes along the list; and the best b bounds the unary part (at most 3 bits a number, see [`best`]), where a
+//! list's b would let one large gap of a block take megabytes.
+
+use warpseek_core::limits::BLOCK;
+
+use crate::gaps;
+use crate::list_state::ListState;
+use crate::registry::{Block, Codec, CodecError};
+use crate::slots;
+use crate::unary;
+use crate::varint::Cursor;
+
+/// See the module head.
+pub(crate) struct Rice;
+
+/// One kind of numbers of a block.
+struct Part<'a> {
+    b: u32,
+    binary: &'a [u8],
+    unary: &'a [u8],
+}
+
+impl Codec for Rice {
+    fn encode(&self, _: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        let (gaps, n) = gaps::block(gaps::of_docs(prev, docs));
+        let (freqs, m) = gaps::block(freqs.iter().map(|f| f - 1));
+        let (gaps, freqs) = (&gaps[..n], &freqs[..m]);
+        let (b, c) = (best(gaps), best(freqs));
+        let head = out.len();
+        out.extend([0; 2]);
+        let unary = write(gaps, b, out);
+        write(freqs, c, out);
+        let packed = b | c << 5 | (unary as u32) << 10;
+        out[head..head + 2].copy_from_slice(&(packed as u16).to_le_bytes());
+    }
+
+    fn decode_docs(
+        &self,
+        block: Block<'_>,
+        prev: u32,
+        out: &mut [u32; BLOCK],
+    ) -> Result<(), CodecError> {
+        let (part, _) = parts(block)?;
+        let (n, mut ones) = (block.docs, [0; BLOCK]);
+        unary::ones(part.unary, n, &mut ones)?;
+        slots::unpack(part.binary, part.b, n, out);
+        // The one of number j stands at j plus the quotients up to it. The last document decides whether all are in range;
+        // 64 bits hold it: 128 slots below 2^31, a one before bit 2^9, shifted by at most 31.
+        let total: u64 = out[..n].iter().map(|&slot| u64::from(slot)).sum();
+        let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u32));
+        gaps::check_end(gaps::base(prev) + total + (last << part.b) + n as u64)?;
+        let mut sum = prev.wrapping_add(1);
+        for (j, (slot, &one)) in (0..).zip(out[..n].iter_mut().zip(&ones)) {
+            sum = sum.wrapping_add(*slot);
+            *slot = sum.wrapping_add((one - j) << part.b).wrapping_add(j);
+        }
+        Ok(())
+    }
+
+    fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+        let (_, part) = parts(block)?;
+        let (n, mut ones) = (block.freqs, [0; BLOCK]);
+        unary::ones(part.unary, n, &mut ones)?;
+        slots::unpack(part.binary, part.b, n, out);
+        let mut next = 0;
+        for (slot, &one) in out[..n].iter_mut().zip(&ones) {
+            *slot = gaps::to_freq(*slot | (one - next) << part.b);
+            next = one + 1;
+        }
+        Ok(())
+    }
+
+    fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
+        let (_, part) = parts(block)?;
+        let next = if i == 0 { 0 } else { unary::one(part.unary, i - 1)? + 1 };
+        let quotient = unary::one(part.unary, i)? - next;
+        Ok(gaps::to_freq(slots::get(part.binary, part.b, block.freqs, i) | quotient << part.b))
+    }
+
+    fn docs_len(&self, block: Block<'_>) -> Result<usize, CodecError> {
+        let (part, _) = parts(block)?;
+        Ok(1 + part.binary.len() + part.unary.len())
+    }
+}
+
+fn parts<'a>(block: Block<'a>) -> Result<(Part<'a>, Part<'a>), CodecError> {
+    let mut cursor = Cursor::new(block.bytes);
+    let head = cursor.take(2).ok_or(CodecError::Short)?;
+    let head = u32::from(head[0]) | u32::from(head[1]) << 8;
+    let (b, c) = (head & 31, head >> 5 & 31);
+    let binary = slots::take(&mut cursor, b, block.docs)?;
+    let unary = cursor.take((head >> 10) as usize).ok_or(CodecError::Short)?;
+    let gaps = Part { b, binary, unary };
+    let binary = slots::take(&mut cursor, c, block.freqs)?;
+    Ok((gaps, Part { b: c, binary, unary: cursor.rest() }))
+}
+
+fn write(values: &[u32], b: u32, out: &mut Vec<u8>) -> usize {
+    let mask = (1 << b) - 1;
+    let (low, n) = gaps::block(values.iter().map(|v| v & mask));
+    slots::pack(&low[..n], b, out);
+    let start = out.len();
+    unary::write(values.iter().map(|v| v >> b), out);
+    out.len() - start
+}
+
+/// The b with the fewest bits, 0 to 31.
+///
+/// A step from b to b + 1 costs n bits and saves at least half of the sum of quotients. So at the best b the sum is at most
+/// 2 n, and with the n ones the unary part at most 3 n bits: 48 bytes for a block.
+fn best(values: &[u32]) -> u32 {
+    let bits = |b: &u32| {
+        let quotients: u64 = values.iter().map(|v| u64::from(v >> b)).sum();
+        quotients + values.len() as u64 * u64::from(*b)
+    };
+    // Bits first fall, then rise.
+    let mut best = (0, bits(&0));
+    for b in 1..32 {
+        let next = bits(&b);
+        if next >= best.1 {
+            break;
+        }
+        best = (b, next);
+    }
+    best.0
+}

@@ -1,0 +1,163 @@
+//! StreamVByte (Lemire, Kurz and Rupp, 2018): two bits a number say how many bytes it takes; these keys stand apart from the
+//! data, so that a key byte tells the lengths of four numbers at once. Gaps less one take 1 to 4 bytes; frequencies less one
+//! take 0, 1, 2 or 4, since most of them are 0. Layout in docs/format/postings.md.
+
+use warpseek_core::limits::BLOCK;
+
+use crate::gaps;
+use crate::list_state::ListState;
+use crate::registry::{Block, Codec, CodecError};
+use crate::slots::window;
+use crate::varint::Cursor;
+
+/// See the module head.
+pub(crate) struct StreamVByte;
+
+/// Bytes of a number, by its two key bits.
+type Lengths = [u8; 4];
+
+const GAPS: Lengths = [1, 2, 3, 4];
+const FREQS: Lengths = [0, 1, 2, 4];
+
+/// Bytes of the four numbers of a key byte.
+const GAP_SUMS: [u8; 256] = sums(GAPS);
+const FREQ_SUMS: [u8; 256] = sums(FREQS);
+
+const fn sums(lengths: Lengths) -> [u8; 256] {
+    let (mut all, mut keys) = ([0; 256], 0);
+    while keys < 256 {
+        all[keys] = lengths[keys & 3]
+            + lengths[keys >> 2 & 3]
+            + lengths[keys >> 4 & 3]
+            + lengths[keys >> 6];
+        keys += 1;
+    }
+    all
+}
+
+/// One kind of numbers of a block.
+struct Part<'a> {
+    lengths: Lengths,
+    sums: &'static [u8; 256],
+    keys: &'a [u8],
+    data: &'a [u8],
+}
+
+impl Codec for StreamVByte {
+    fn encode(&self, _: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        write(gaps::of_docs(prev, docs), docs.len(), GAPS, out);
+        write(freqs.iter().map(|f| f - 1), freqs.len(), FREQS, out);
+    }
+
+    fn decode_docs(
+        &self,
+        block: Block<'_>,
+        prev: u32,
+        out: &mut [u32; BLOCK],
+    ) -> Result<(), CodecError> {
+        let mut cursor = Cursor::new(block.bytes);
+        Part::read(&mut cursor, block.docs, GAPS, &GAP_SUMS)?.decode(&mut out[..block.docs]);
+        gaps::to_docs(prev, &mut out[..block.docs])
+    }
+
+    fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+        freqs(block)?.decode(&mut out[..block.freqs]);
+        gaps::to_freqs(&mut out[..block.freqs]);
+        Ok(())
+    }
+
+    fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
+        Ok(gaps::to_freq(freqs(block)?.get(i)))
+    }
+
+    fn docs_len(&self, block: Block<'_>) -> Result<usize, CodecError> {
+        let mut cursor = Cursor::new(block.bytes);
+        Part::read(&mut cursor, block.docs, GAPS, &GAP_SUMS)?;
+        Ok(block.bytes.len() - cursor.rest().len())
+    }
+}
+
+fn freqs<'a>(block: Block<'a>) -> Result<Part<'a>, CodecError> {
+    let mut cursor = Cursor::new(block.bytes);
+    Part::read(&mut cursor, block.docs, GAPS, &GAP_SUMS)?;
+    Part::read(&mut cursor, block.freqs, FREQS, &FREQ_SUMS)
+}
+
+impl<'a> Part<'a> {
+    fn read(
+        cursor: &mut Cursor<'a>,
+        n: usize,
+        lengths: Lengths,
+        sums: &'static [u8; 256],
+    ) -> Result<Self, CodecError> {
+        let keys = cursor.take(n.div_ceil(4)).ok_or(CodecError::Short)?;
+        let sum = |keys: &[u8]| keys.iter().map(|&k| usize::from(sums[usize::from(k)])).sum();
+        let mut len: usize = sum(keys);
+        // Keys past the last number are zero, and so much too much was counted for them.
+        if let (Some(last), 1..) = (keys.last(), n % 4) {
+            if last >> (2 * (n % 4)) != 0 {
+                return Err(CodecError::Kind(*last));
+            }
+            len -= usize::from(lengths[0]) * (4 - n % 4);
+        }
+        let data = cursor.take(len).ok_or(CodecError::Short)?;
+        Ok(Part { lengths, sums, keys, data })
+    }
+
+    /// As many as `out` holds, which must be as many as were read.
+    fn decode(&self, out: &mut [u32]) {
+        let mut data = self.data;
+        for (&keys, slots) in self.keys.iter().zip(out.chunks_mut(4)) {
+            for (i, slot) in slots.iter_mut().enumerate() {
+                let len = usize::from(self.lengths[usize::from(keys >> (2 * i) & 3)]);
+                *slot = number(data, len);
+                data = &data[len..];
+            }
+        }
+    }
+
+    fn get(&self, i: usize) -> u32 {
+        let before = self.keys[..i / 4].iter().map(|&k| usize::from(self.sums[usize::from(k)]));
+        let keys = self.keys[i / 4];
+        let len = |j: usize| usize::from(self.lengths[usize::from(keys >> (2 * j) & 3)]);
+        let start = before.sum::<usize>() + (0..i % 4).map(len).sum::<usize>();
+        number(&self.data[start..], len(i % 4))
+    }
+}
+
+/// The number in the first `len` bytes.
+#[inline]
+fn number(data: &[u8], len: usize) -> u32 {
+    (window(data) & ((1 << (8 * len)) - 1)) as u32
+}
+
+fn write(values: impl Iterator<Item = u32>, n: usize, lengths: Lengths, out: &mut Vec<u8>) {
+    let keys = out.len();
+    out.resize(keys + n.div_ceil(4), 0);
+    for (i, value) in values.enumerate() {
+        let need = (32 - value.leading_zeros()).div_ceil(8) as u8;
+        let key = lengths.iter().take_while(|&&len| len < need).count();
+        out[keys + i / 4] |= (key as u8) << (2 * (i % 4));
+        out.extend(&value.to_le_bytes()[..usize::from(lengths[key])]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_past_the_last_value_are_refused() {
+        let mut bytes = Vec::new();
+        let list = ListState::default();
+        StreamVByte.encode(&list, 4, &[5, 300], &[1, 1], &mut bytes);
+        let docs = |bytes: &[u8]| {
+            let block = Block { bytes, list: &list, index: 0, docs: 2, freqs: 2 };
+            StreamVByte.decode_docs(block, 4, &mut [0; BLOCK])
+        };
+        assert_eq!(docs(&bytes), Ok(()));
+        bytes[0] |= 0x40;
+        bytes.extend([0; 9]);
+        assert_eq!(docs(&bytes), Err(CodecError::Kind(bytes[0])));
+    }
+}

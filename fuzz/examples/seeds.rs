@@ -1,0 +1,152 @@
+//! Writes seeds for all targets to `corpus/`: small indexes are built, and their files' bodies cut out.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use warpseek_codec::CodecId;
+use warpseek_index::container::{Kind, SealedFile};
+use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, add, create, delete};
+use warpseek_text::ReaderConfig;
+
+/// Longer seeds would be cut by libFuzzer.
+const MAX_LEN: usize = 65_536;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Result {
+    let corpus = Path::new("corpus");
+    for (name, documents, vectors) in
+        [("empty", 0, false), ("few", 5, false), ("many", 700, false), ("vectors", 300, true)]
+    {
+        let lines: String = (0..documents).map(|i| line(i, vectors)).collect();
+        index(corpus, name, &lines, documents)?;
+        lists(corpus, &lines)?;
+        if documents < 100 {
+            texts(corpus, name, lines.as_bytes())?;
+        }
+    }
+    texts(corpus, "vector", line(1, true).as_bytes())?;
+    let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
+                <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
+    texts(corpus, "trec", trec.as_bytes())?;
+    texts(corpus, "tsv", "1\tsome text\r\n\n2\tTitle\tmore\ttabs\nno tab\n3\t".as_bytes())?;
+    texts(corpus, "words", "\u{feff}a\nb\r\nc\r\n\r\n \n\nd\n\ne".as_bytes())?;
+    let scripts = "It's the cats' naïve 3.14 e-mail, İstanbul ’tis 東京は大きい都市です किमपि 👩‍👩‍👧 e\u{301}a ﬁre Ⅷ x_y a.b:c";
+    texts(corpus, "scripts", scripts.as_bytes())?;
+    texts(corpus, "weights", "apple^2.5 pie^1e3 a^b ^2 x^nan".as_bytes())?;
+    texts(corpus, "map", r###"{"##s": 0.5, "Big": 2, "x": 0}"###.as_bytes())
+}
+
+/// One document as a line of JSON.
+fn line(i: usize, vectors: bool) -> String {
+    let word = |n: usize| format!("w{}", (i * 7919 + n * n * 31) % (13 + n * n));
+    if vectors {
+        let weights: Vec<_> =
+            (0..9).map(|n| format!("\"t{n}{}\": {}.5", i % (n + 1), n + 1)).collect();
+        return format!("{{\"id\": \"v{i}\", \"vector\": {{{}}}}}\n", weights.join(", "));
+    }
+    let text: Vec<_> = (0..5 + i % 40).map(word).collect();
+    let text = text.join(" ").repeat(1 + i % 3);
+    format!(
+        "{{\"id\": \"doc-{i}\", \"title\": \"T {}\", \"text\": \"the {text}\", \"score\": {}}}\n",
+        i % 9,
+        i % 4
+    )
+}
+
+/// The files of an index of these lines, before and after deletions.
+fn index(corpus: &Path, name: &str, lines: &str, documents: usize) -> Result {
+    let home = tempfile::tempdir()?;
+    let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
+    fs::write(&input, lines)?;
+    let reader = ReaderConfig { static_field: Some("score".into()), ..ReaderConfig::default() };
+    let config = BuildConfig { threads: 1, memory: 64 << 20, reader, ..BuildConfig::default() };
+    create(&dir, std::slice::from_ref(&input), &config, false, &Progress::default())?;
+    files(corpus, name, &dir)?;
+    let gone: Vec<_> = (0..documents).step_by(3).map(|i| format!("doc-{i}")).collect();
+    delete(&dir, &gone, 1, &Progress::default())?;
+    fs::write(&input, lines.lines().take(3).map(|l| format!("{l}\n")).collect::<String>())?;
+    add(&dir, std::slice::from_ref(&input), &config, &Progress::default())?;
+    files(corpus, &format!("{name}-later"), &dir)?;
+    let config = BuildConfig { store: StoreMode::Ids, ..config };
+    create(&dir, &[input], &config, true, &Progress::default())?;
+    files(corpus, &format!("{name}-ids"), &dir)
+}
+
+/// Lists in every codec.
+fn lists(corpus: &Path, lines: &str) -> Result {
+    for (number, codec) in CodecId::ALL.into_iter().enumerate() {
+        let home = tempfile::tempdir()?;
+        let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
+        fs::write(&input, lines)?;
+        let config = BuildConfig { codec, threads: 1, memory: 64 << 20, ..BuildConfig::default() };
+        create(&dir, &[input], &config, false, &Progress::default())?;
+        for segment in Snapshot::open(&dir)?.segments() {
+            let docs = segment.documents().count();
+            let mut terms = segment.dictionary().iter();
+            while let Some(info) = terms.next_term()? {
+                if info.ordinal.is_multiple_of(16) || info.df > 100 {
+                    let numbers = [info.df.to_le_bytes(), docs.to_le_bytes()].concat();
+                    let list = segment.postings_file().bytes(info.offset, info.len)?;
+                    let bytes = [&[number as u8], &numbers[..], list].concat();
+                    seed(corpus, "postings", &format!("{codec}-{docs}-{}", info.ordinal), &bytes)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
+    let snapshot = Snapshot::open(dir)?;
+    let manifest = dir.join("manifest");
+    seed(corpus, "container", name, &fs::read(&manifest)?)?;
+    seed(corpus, "manifest", name, SealedFile::open(&manifest, Kind::Manifest)?.all()?)?;
+    for (entry, segment) in snapshot.manifest().segments.iter().zip(snapshot.segments()) {
+        let name = &format!("{name}-{}", segment.number());
+        let (docs, terms) = (segment.documents().count(), segment.dictionary().terms());
+        let whole = |target, file: &SealedFile| seed(corpus, target, name, file.all()?);
+        whole("dictionary", segment.dictionary().file())?;
+        whole("documents", segment.documents().file())?;
+        whole("ids", segment.ids().file())?;
+        segment.store().map_or(Ok(()), |store| whole("store", store.file()))?;
+        seed(corpus, "container", &format!("{name}-ids"), &fs::read(segment.ids().file().path())?)?;
+        if let Some(deletes) = &entry.deletes {
+            let path = dir.join(format!("{:06}.{}.del", segment.number(), deletes.generation));
+            let mut bytes = [docs.to_le_bytes(), terms.to_le_bytes()].concat();
+            bytes.extend(SealedFile::open(&path, Kind::Deletes)?.all()?);
+            seed(corpus, "deletes", name, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Text as it is and compressed, for everything that reads text.
+fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
+    seed(corpus, "query", name, text)?;
+    seed(corpus, "analysis", name, &[&[40], text].concat())?;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text)?;
+    let forms =
+        [("plain", text.to_vec()), ("gzip", gzip.finish()?), ("zstd", zstd::encode_all(text, 3)?)];
+    for (form, bytes) in forms {
+        for format in ["jsonl", "tsv", "trec", "words", "tree"] {
+            let target = format!("reader_{format}");
+            for flags in [0, 1] {
+                let name = format!("{name}-{form}-{flags}");
+                seed(corpus, &target, &name, &[&[flags], &bytes[..]].concat())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn seed(corpus: &Path, target: &str, name: &str, bytes: &[u8]) -> Result {
+    let dir = corpus.join(target);
+    fs::create_dir_all(&dir)?;
+    if bytes.len() <= MAX_LEN {
+        fs::write(dir.join(name), bytes)?;
+    }
+    Ok(())
+}
