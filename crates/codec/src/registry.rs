@@ -153,6 +153,11 @@ impl CodecId {
         CodecId::PFor4,
     ];
 
+    /// All names, in the order of [`CodecId::ALL`].
+    pub fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|id| id.name()).collect()
+    }
+
     /// The code behind the id.
     pub fn codec(self) -> &'static dyn Codec {
         match self {
@@ -196,10 +201,10 @@ impl FromStr for CodecId {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|id| id.name() == name).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|id| id.name()).collect();
-            format!("no codec `{name}`; there are: {}", known.join(", "))
-        })
+        Self::ALL
+            .into_iter()
+            .find(|id| id.name() == name)
+            .ok_or_else(|| format!("no codec `{name}`; there are: {}", Self::names().join(", ")))
     }
 }
 

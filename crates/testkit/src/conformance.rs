@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{Answer, Engine, Mode, Query, Ranking, Reference};
-use warpseek_index::{Progress, Snapshot, create};
+use warpseek_index::{BuildConfig, Progress, Snapshot, create};
 
 use crate::cases::fixed_cases;
 use crate::collections;
@@ -66,7 +66,8 @@ pub fn check_fixed_cases(make: impl MakeEngine) {
 pub fn check_random_cases(make: impl MakeEngine) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let run = TestRunner::new(config).run(&generator::cases(), |case| {
-        let fixture = Fixture::after(&case.history(), build_config());
+        let config = BuildConfig { codec: case.codec(), ..build_config() };
+        let fixture = Fixture::after(&case.history(), config);
         let name = format!("{case:?}");
         check_snapshot(&make, &name, &fixture.snapshot(), &case.searches(SEARCHES));
         Ok(())

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
+use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
 
@@ -39,6 +40,11 @@ pub fn cases() -> impl Strategy<Value = Case> {
 impl Case {
     fn random(self, purpose: u64) -> Random {
         Random::new(self.seed ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93))
+    }
+
+    /// Any codec: results do not depend on it.
+    pub fn codec(self) -> CodecId {
+        *self.random(7).pick(&CodecId::ALL)
     }
 
     /// Its documents.

@@ -1,5 +1,6 @@
 //! Measurements, on the user's own index and machine.
 
+mod codecs;
 mod queries;
 
 use std::process::ExitCode;
@@ -10,6 +11,10 @@ use crate::failure::Failure;
 
 /// Measure engines and codecs on your index
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek bench queries --index idx --queries log.txt
+  warpseek bench codecs --index idx")]
 pub(crate) struct Options {
     #[command(subcommand)]
     what: What,
@@ -18,10 +23,12 @@ pub(crate) struct Options {
 #[derive(Subcommand)]
 enum What {
     Queries(queries::Options),
+    Codecs(codecs::Options),
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.what {
         What::Queries(options) => queries::run(options),
+        What::Codecs(options) => codecs::run(options),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use warpseek_codec::CodecId;
 use warpseek_index::{BuildReport, Progress, StoreMode};
 use warpseek_text::Analyzer;
 
@@ -41,6 +42,10 @@ pub(crate) struct Options {
     /// How text becomes terms, in documents and queries
     #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english")]
     analyzer: Analyzer,
+    /// How postings are coded: bitpack is fastest, rice smallest
+    #[arg(long, value_name = "NAME", default_value = "bitpack",
+        value_parser = named::<CodecId>(CodecId::names()))]
+    codec: CodecId,
     /// What is kept of each document beside its terms
     #[arg(long, value_enum, default_value = "all")]
     store: StoreChoice,
@@ -59,6 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut config = options.reading.config();
     config.analyzer = options.analyzer;
+    config.codec = options.codec;
     config.store = match options.store {
         StoreChoice::All => StoreMode::All,
         StoreChoice::Ids => StoreMode::Ids,

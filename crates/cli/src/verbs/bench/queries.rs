@@ -220,7 +220,7 @@ fn print(cells: &[Cell], threads: &[usize], out: &mut impl Write) -> std::io::Re
 }
 
 /// The processor, and how many of its cores we have.
-fn hardware() -> String {
+pub(super) fn hardware() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
