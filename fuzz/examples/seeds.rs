@@ -27,6 +27,11 @@ fn main() -> Result {
         }
     }
     texts(corpus, "vector", line(1, true).as_bytes())?;
+    let deep = ["[".repeat(200), "]".repeat(200)].concat();
+    let odd = format!(
+        r#"{{"id":1,"x":1e999}} {{"id":2,"x":"\ud800"}} {{"id":3,"x":{deep}}} {{"id":4,"score":1e300}}"#
+    );
+    texts(corpus, "odd", odd.replace(' ', "\n").as_bytes())?;
     let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
     texts(corpus, "trec", trec.as_bytes())?;
@@ -102,7 +107,11 @@ fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
     let snapshot = Snapshot::open(dir)?;
     let manifest = dir.join("manifest");
     seed(corpus, "container", name, &fs::read(&manifest)?)?;
-    seed(corpus, "manifest", name, SealedFile::open(&manifest, Kind::Manifest)?.all()?)?;
+    let body = SealedFile::open(&manifest, Kind::Manifest)?.all()?.to_vec();
+    seed(corpus, "manifest", name, &body)?;
+    for (i, forged) in with_limits(&String::from_utf8(body)?).into_iter().enumerate() {
+        seed(corpus, "manifest", &format!("{name}-limit-{i}"), forged.as_bytes())?;
+    }
     for (entry, segment) in snapshot.manifest().segments.iter().zip(snapshot.segments()) {
         let name = &format!("{name}-{}", segment.number());
         let (docs, terms) = (segment.documents().count(), segment.dictionary().terms());
@@ -120,6 +129,21 @@ fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
         }
     }
     Ok(())
+}
+
+/// The text with each number in turn at its limits.
+fn with_limits(text: &str) -> Vec<String> {
+    let (mut forged, mut end) = (Vec::new(), 0);
+    while let Some(start) = text[end..].find(|c: char| c.is_ascii_digit()).map(|at| end + at) {
+        let rest = &text[start..];
+        end = start + rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        // Digits inside of words are parts of checksums.
+        if text[..start].ends_with(": ") {
+            let limits = [0, u64::from(u32::MAX), u64::MAX];
+            forged.extend(limits.map(|n| format!("{}{n}{}", &text[..start], &text[end..])));
+        }
+    }
+    forged
 }
 
 /// Text as it is and compressed, for everything that reads text.

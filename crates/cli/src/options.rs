@@ -95,7 +95,7 @@ pub(crate) struct Reading {
     format: Option<Format>,
     /// JSONL field with a number per document that `--static-weight` adds to scores
     #[arg(long, value_name = "FIELD")]
-    static_field: Option<String>,
+    pub(crate) static_field: Option<String>,
     /// What happens with malformed records and ids seen before
     #[arg(long, value_enum, default_value = "stop")]
     on_error: OnErrorChoice,

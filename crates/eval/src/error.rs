@@ -106,7 +106,9 @@ pub enum EvalError {
         second: i32,
     },
     /// A field to be written would not survive being read back.
-    #[error("{field} {text:?} cannot be a column of a run: it is empty or has white space in it")]
+    #[error(
+        "{field} {text:?} cannot be a column of a run: it is empty or has white space in it; give it a name without"
+    )]
     Field {
         /// Which column.
         field: &'static str,

@@ -45,17 +45,13 @@ impl Algorithm {
 
     /// The one that suits a query, and why.
     pub fn choose(plan: &Plan) -> (Algorithm, &'static str) {
-        match plan.terms.len() {
-            0..=1 => {
-                (Algorithm::BlockMaxMaxScore, "one list: its blocks are skipped by their maxima")
-            }
-            2..=16 => {
-                (Algorithm::BlockMaxMaxScore, "few lists: most drop out of the essential ones")
-            }
-            _ => {
-                (Algorithm::Taat, "many lists: moving cursors costs more than adding everything up")
-            }
+        if plan.k <= 100 && plan.terms.len() <= 8 {
+            return (
+                Algorithm::MaxScore,
+                "few terms and hits: most lists soon are only looked up in",
+            );
         }
+        (Algorithm::Ranges, "many terms or hits: whole blocks are scored, and windows skipped")
     }
 
     /// What it knows to skip by.

@@ -48,8 +48,12 @@ pub(crate) fn and(
         for cursor in others.iter_mut() {
             let found = cursor.seek(doc)?;
             if found != doc {
-                // Only the driver's own postings are candidates, so it steps or seeks, whichever is further.
-                doc = if found == NO_DOC { NO_DOC } else { shortest.seek(found)? };
+                // Without pruning the driver goes one posting at a time, as document D counts blocks; with it, it may jump.
+                doc = match pruning {
+                    _ if found == NO_DOC => NO_DOC,
+                    Pruning::None => shortest.next()?,
+                    _ => shortest.seek(found)?,
+                };
                 continue 'documents;
             }
         }

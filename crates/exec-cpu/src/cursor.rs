@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
 
     /// The contribution of the posting it stands on.
     #[inline]
-    pub(crate) fn score(&mut self, scorer: &Scorer<'_>) -> Result<Score, ListError> {
+    pub(crate) fn score(&mut self, scorer: &Scorer) -> Result<Score, ListError> {
         if self.freqs_of != self.block {
             self.list.decode_freqs(self.block, &mut self.freqs)?;
             self.freqs_of = self.block;

@@ -51,15 +51,20 @@ impl CpuEngine {
         self.or(algorithm, scratch, plan, work)
     }
 
+    fn query<'a>(&'a self, plan: &'a Plan, number: usize) -> Result<SegmentQuery<'a>, ExecError> {
+        let segment = &self.snapshot.segments()[number];
+        SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static)
+    }
+
     fn and(&self, algorithm: Algorithm, plan: &Plan, mut work: Work) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
         let pruning = algorithm.pruning();
         if !plan.lacks_terms() {
-            for (number, segment) in self.snapshot.segments().iter().enumerate() {
+            for number in 0..self.snapshot.segments().len() {
                 if plan.terms.iter().any(|t| t.lists[number].is_none()) {
                     continue;
                 }
-                let query = SegmentQuery::new(plan, number, segment, self.max_static)?;
+                let query = self.query(plan, number)?;
                 let mut cursors = query.cursors(pruning, &self.maxima[number])?;
                 conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
@@ -77,17 +82,16 @@ impl CpuEngine {
         mut work: Work,
     ) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
-        for (number, segment) in self.snapshot.segments().iter().enumerate() {
-            let query = SegmentQuery::new(plan, number, segment, self.max_static)?;
+        for number in 0..self.snapshot.segments().len() {
+            let query = self.query(plan, number)?;
             if algorithm == Algorithm::Taat {
                 taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
                 continue;
             }
             if algorithm == Algorithm::Ranges {
-                let factors = self.factors[number].get(segment, plan.formula)?;
                 let mut streams = query.streams(&self.maxima[number])?;
                 let scratch = &mut scratch.ranges;
-                ranges::or(&query, &mut streams, &factors, scratch, &mut collector, &mut work)
+                ranges::or(&query, &mut streams, scratch, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
                 account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
                 continue;

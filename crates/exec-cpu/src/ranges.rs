@@ -28,7 +28,6 @@ pub(crate) struct Scratch {
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
-    factors: &[f32],
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
@@ -39,6 +38,7 @@ pub(crate) fn or<'a>(
     let mut from = 0;
     while from < docs {
         let to = docs.min((from / WINDOW + 1) * WINDOW);
+        let factors = &query.scorer.factors;
         let mut window = Window { query, streams, factors, scratch, from, to };
         let next = window.bounds()?;
         if next >= to {

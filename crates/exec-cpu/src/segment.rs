@@ -1,30 +1,29 @@
 //! A query against one segment: scorer and cursors.
 
+use std::sync::Arc;
+
 use warpseek_core::Score;
 use warpseek_exec::{ExecError, Formula, Plan, Work};
-use warpseek_index::{Floats, Lengths, List, ListError, Segment, TermInfo};
+use warpseek_index::{Floats, List, ListError, Segment, TermInfo};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::cursor::Cursor;
+use crate::factors::FactorCache;
 use crate::maxima::{Maxima, MaximaCache};
 use crate::stream::Stream;
 
 /// What scoring needs to know of documents.
-pub(crate) struct Scorer<'a> {
+pub(crate) struct Scorer {
     formula: Formula,
-    lengths: Lengths<'a>,
-    norms: Floats<'a>,
+    /// One factor a document of the segment.
+    pub(crate) factors: Arc<[f32]>,
 }
 
-impl Scorer<'_> {
+impl Scorer {
     #[inline]
     pub(crate) fn contribution(&self, weight: f32, freq: u32, doc: u32) -> Score {
-        let factor = match self.formula {
-            Formula::Cosine => self.formula.factor(0, self.norms.get(doc)),
-            _ => self.formula.factor(self.lengths.get(doc), 0.0),
-        };
-        self.formula.contribution(weight, freq, factor)
+        self.formula.contribution(weight, freq, self.factors[doc as usize])
     }
 }
 
@@ -32,7 +31,7 @@ impl Scorer<'_> {
 pub(crate) struct SegmentQuery<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) segment: &'a Segment,
-    pub(crate) scorer: Scorer<'a>,
+    pub(crate) scorer: Scorer,
     statics: Option<Floats<'a>>,
     /// The most that a static score adds.
     pub(crate) static_most: Score,
@@ -44,14 +43,12 @@ impl<'a> SegmentQuery<'a> {
         plan: &'a Plan,
         number: usize,
         segment: &'a Segment,
+        factors: &FactorCache,
         max_static: f32,
     ) -> Result<Self, ExecError> {
         let documents = segment.documents();
-        let scorer = Scorer {
-            formula: plan.formula,
-            lengths: documents.lengths()?,
-            norms: documents.norms()?,
-        };
+        let factors = factors.get(segment, plan.formula)?;
+        let scorer = Scorer { formula: plan.formula, factors };
         let statics = documents.statics()?.filter(|_| plan.static_weight > 0.0);
         let static_most = statics.map_or(0, |_| plan.static_score(max_static));
         Ok(SegmentQuery { plan, segment, scorer, statics, static_most, number })

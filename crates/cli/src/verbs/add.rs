@@ -35,6 +35,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let config = options.reading.config();
     let result = warpseek_index::add(&options.index, &options.reading.inputs, &config, &progress);
     drop(display);
-    summarise(&result?, start, options.reading.quiet);
+    summarise(&result?, start, &options.reading);
     Ok(ExitCode::SUCCESS)
 }

@@ -81,12 +81,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         &progress,
     );
     drop(display);
-    summarise(&result?, start, options.reading.quiet);
+    summarise(&result?, start, &options.reading);
     Ok(ExitCode::SUCCESS)
 }
 
 /// What a build did, on standard error.
-pub(super) fn summarise(report: &BuildReport, start: Instant, quiet: bool) {
+pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading) {
+    if let Some(field) = &reading.static_field
+        && report.statics == 0
+        && report.documents > 0
+    {
+        note(format!("no document has a field `{field}`, so static scores are all 0"));
+    }
+    summarise_counts(report, start, reading.quiet);
+}
+
+/// The same for a build of our own making.
+pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool) {
     for reason in &report.reasons {
         note(format!("skipped {reason}"));
     }

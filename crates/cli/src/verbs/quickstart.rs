@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let display = BuildDisplay::start(&progress, false);
     let report = create(&idx, &[corpus], &BuildConfig::default(), true, &progress);
     drop(display);
-    index::summarise(&report?, start, false);
+    index::summarise_counts(&report?, start, false);
     writeln!(out)?;
 
     for (i, query) in QUERIES.iter().enumerate() {

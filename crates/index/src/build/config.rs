@@ -77,6 +77,8 @@ pub struct BuildReport {
     pub skipped: u64,
     /// The first few reasons.
     pub reasons: Vec<String>,
+    /// Documents with a static score.
+    pub statics: u64,
     /// Runs that were spilled.
     pub runs: u64,
 }

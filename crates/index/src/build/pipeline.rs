@@ -131,6 +131,7 @@ struct Output {
     ids: IdsWriter,
     store: Option<StoreWriter>,
     replaced: Vec<u32>,
+    statics: u64,
 }
 
 struct Pipeline<'a> {
@@ -178,6 +179,7 @@ pub(crate) fn build_segment(
             ids: IdsWriter::new(create(Kind::Ids)?),
             store: store.map(StoreWriter::new),
             replaced: Vec::new(),
+            statics: 0,
         }),
         scratch: scratch.path().to_owned(),
         runs: AtomicU64::new(0),
@@ -199,6 +201,7 @@ pub(crate) fn build_segment(
     let mut report = BuildReport {
         documents: output.table.lengths.len() as u64,
         tokens: output.table.tokens(),
+        statics: output.statics,
         skipped: admission.skipped,
         reasons: admission.reasons,
         runs,
@@ -329,6 +332,7 @@ impl Pipeline<'_> {
                 output.table.lengths.push(fact.length);
                 output.table.norms.push(fact.norm);
                 output.table.statics.push(document.static_score.unwrap_or(0.0));
+                output.statics += u64::from(document.static_score.is_some());
                 output.ids.add(&document.id)?;
             }
             if let Some(store) = &mut output.store {
