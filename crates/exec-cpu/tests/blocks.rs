@@ -1,6 +1,8 @@
 //! Requirement D6: an AND without pruning decodes exactly the blocks that textbook DAAT decodes, in which the shortest list goes posting by
 //! posting and the others seek forward (Ding et al. §8.1).
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
