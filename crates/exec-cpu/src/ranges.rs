@@ -21,6 +21,7 @@ pub(crate) struct Scratch {
     sums: Vec<Score>,
     /// A bit for each sum that is not 0.
     touched: Vec<u64>,
+    candidates: Vec<(u32, Score)>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
 }
@@ -131,64 +132,76 @@ impl Window<'_, '_> {
         let mut least = needed(collector, others);
         while let Some((run, next)) = self.streams[i].run(from, self.to, least, self.factors)? {
             work.postings_scored += run.len() as u64;
-            for at in run {
-                let (docs, scores) = self.streams[i].postings(at..at + 1);
-                let (doc, score) = (docs[0], scores[0]);
-                if score > least {
-                    self.candidate(doc, score, first, collector, work)?;
-                    least = needed(collector, others);
-                }
-            }
+            let (docs, scores) = self.streams[i].postings(run);
+            let postings = docs.iter().copied().zip(scores.iter().copied());
+            self.scratch.candidates.extend(postings.filter(|&(_, score)| score > least));
+            self.look_up(first, collector, work)?;
+            least = needed(collector, others);
             from = next;
         }
         Ok(())
     }
 
-    /// Looks up what may become a hit, and clears the sums.
+    /// Takes what may become a hit, and clears the sums.
     fn collect(
         &mut self,
         first: usize,
         collector: &mut Collector,
         work: &mut Work,
     ) -> Result<(), ListError> {
-        let others = self.scratch.most_below[first];
-        let mut result = Ok(());
-        for word in 0..self.scratch.touched.len() {
-            let mut left = std::mem::take(&mut self.scratch.touched[word]);
+        let least = needed(collector, self.scratch.most_below[first]);
+        let Scratch { sums, touched, candidates, .. } = &mut *self.scratch;
+        for (word, bits) in touched.iter_mut().enumerate() {
+            let mut left = std::mem::take(bits);
             while left != 0 {
                 let at = word * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
-                let sum = std::mem::take(&mut self.scratch.sums[at]);
-                if sum > needed(collector, others) && result.is_ok() {
-                    result = self.candidate(self.from + at as u32, sum, first, collector, work);
+                let sum = std::mem::take(&mut sums[at]);
+                if sum > least {
+                    candidates.push((self.from + at as u32, sum));
                 }
             }
         }
-        result
+        self.look_up(first, collector, work)
     }
 
-    fn candidate(
+    /// Adds to the candidates what the lists that are not essential give, dropping those without a chance, and offers the rest. List by list: the
+    /// candidates ascend, so each list is walked forward once.
+    fn look_up(
         &mut self,
-        doc: u32,
-        mut sum: Score,
         first: usize,
         collector: &mut Collector,
         work: &mut Work,
     ) -> Result<(), ListError> {
+        let Scratch { order, most_below, candidates, .. } = &mut *self.scratch;
         let threshold = u64::from(collector.threshold());
+        let mut result = Ok(());
         for at in (0..first).rev() {
-            let below = u64::from(sum) + self.scratch.most_below[at];
-            let (most, i) = self.scratch.order[at];
-            if below + u64::from(most) <= threshold
-                || below + u64::from(self.streams[i].most_at(doc)) <= threshold
-            {
-                return Ok(());
-            }
-            let share = self.streams[i].look_up(doc, self.factors)?;
-            work.postings_scored += u64::from(share > 0);
-            sum += share;
+            let (most, i) = order[at];
+            let (stream, below) = (&mut self.streams[i], most_below[at]);
+            candidates.retain_mut(|(doc, sum)| {
+                let without = u64::from(*sum) + below;
+                if without + u64::from(most) <= threshold
+                    || without + u64::from(stream.most_at(*doc)) <= threshold
+                {
+                    return false;
+                }
+                match stream.look_up(*doc, self.factors) {
+                    Ok(share) => {
+                        work.postings_scored += u64::from(share > 0);
+                        *sum += share;
+                        true
+                    }
+                    Err(error) => {
+                        result = Err(error);
+                        false
+                    }
+                }
+            });
         }
-        self.query.offer(doc, sum, collector);
-        Ok(())
+        for (doc, sum) in candidates.drain(..) {
+            self.query.offer(doc, sum, collector);
+        }
+        result
     }
 }

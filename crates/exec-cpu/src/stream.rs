@@ -151,8 +151,14 @@ impl<'a> Stream<'a> {
             }
             self.load(block)?;
         }
-        let docs = &self.docs[self.at..self.len];
-        self.at += docs.partition_point(|&d| d < doc);
+        // What is looked up mostly lies near.
+        let (docs, mut step) = (&self.docs[..self.len], 1);
+        while self.at + step < docs.len() && docs[self.at + step] < doc {
+            self.at += step;
+            step *= 2;
+        }
+        let end = docs.len().min(self.at + step + 1);
+        self.at += docs[self.at..end].partition_point(|&d| d < doc);
         if self.at == self.len || self.docs[self.at] != doc {
             return Ok(0);
         }

@@ -88,6 +88,11 @@ impl SealedWriter {
         })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Bytes of body so far.
     pub fn body_len(&self) -> u64 {
         self.len

@@ -10,7 +10,7 @@ use crate::container::{Kind, SealedWriter};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
-use crate::error::Result;
+use crate::error::{IndexError, Result};
 use crate::ids::IdsWriter;
 use crate::manifest::{SegmentEntry, StoreMode, seal_text, segment_file_name};
 use crate::segment::Segment;
@@ -158,7 +158,9 @@ fn copy_store(segment: &Segment, out: &mut StoreWriter) -> Result<()> {
         let (documents, mut chunk) = (store.block(block)?, StoreChunk::default());
         for doc in (first..next).filter(|&doc| !segment.is_deleted(doc)) {
             if let Some(json) = documents.get(doc) {
-                chunk.add(|out| out.extend_from_slice(json));
+                chunk
+                    .add(|out| out.extend_from_slice(json))
+                    .map_err(IndexError::io(store.file().path()))?;
             }
         }
         out.append(&mut chunk)?;

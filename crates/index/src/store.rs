@@ -1,6 +1,6 @@
 //! The documents themselves, in compressed blocks (docs/format/documents.md).
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
@@ -11,7 +11,7 @@ use crate::error::{IndexError, Result};
 /// Bytes of documents after which a block is closed.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Most a block may decompress to: one document of the largest size, and some.
-const MAX_BLOCK_BYTES: u64 = 1 << 30;
+const MAX_BLOCK_BYTES: u64 = 2 << 30;
 const LEVEL: i32 = 3;
 
 /// Compressed documents that follow each other; workers make them, one writer appends them in order.
@@ -25,26 +25,24 @@ pub(crate) struct StoreChunk {
 
 impl StoreChunk {
     /// Adds a document that `write` appends to the buffer it is given.
-    pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let before = self.documents.len();
         write(&mut self.documents);
         self.lengths.extend(((self.documents.len() - before) as u32).to_le_bytes());
-        if self.documents.len() >= BLOCK_BYTES {
-            self.close();
-        }
+        if self.documents.len() >= BLOCK_BYTES { self.close() } else { Ok(()) }
     }
 
     /// Closes the last block.
-    pub(crate) fn close(&mut self) {
+    pub(crate) fn close(&mut self) -> io::Result<()> {
         if self.lengths.is_empty() {
-            return;
+            return Ok(());
         }
         let count = (self.lengths.len() / 4) as u32;
         self.lengths.append(&mut self.documents);
-        // Compressing memory to memory at a fixed level fails only without memory.
-        let block = zstd::bulk::compress(&self.lengths, LEVEL).unwrap_or_default();
+        let block = zstd::bulk::compress(&self.lengths, LEVEL)?;
         self.lengths.clear();
         self.blocks.push((block, count));
+        Ok(())
     }
 }
 
@@ -63,7 +61,7 @@ impl StoreWriter {
 
     /// Appends a chunk, which must be closed.
     pub(crate) fn append(&mut self, chunk: &mut StoreChunk) -> Result<()> {
-        chunk.close();
+        chunk.close().map_err(IndexError::io(self.file.path()))?;
         for (block, count) in chunk.blocks.drain(..) {
             self.append_block(&block, count)?;
         }
@@ -234,7 +232,7 @@ mod tests {
             let document = |i: usize| vec![b'a' + (i % 26) as u8; i * 7 % 900];
             for part in (0..count).collect::<Vec<_>>().chunks(300) {
                 let mut chunk = StoreChunk::default();
-                part.iter().for_each(|&i| chunk.add(|out| out.extend(document(i))));
+                part.iter().for_each(|&i| chunk.add(|out| out.extend(document(i))).unwrap());
                 writer.append(&mut chunk).unwrap();
             }
             writer.finish().unwrap();

@@ -58,7 +58,7 @@ fn create_locked(
         // A damaged index may be overwritten too; its files stay until the new one is complete.
         Err(_) => None,
     };
-    let unused = highest_number(dir)? + 1;
+    let unused = highest_number(dir)?.saturating_add(1);
     let mut manifest = Manifest {
         generation: before.as_ref().map_or(1, |m| m.generation + 1),
         next_segment: before.as_ref().map_or(unused, |m| m.next_segment),

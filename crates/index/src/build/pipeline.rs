@@ -318,13 +318,13 @@ impl Pipeline<'_> {
             let Ok(document) = &record.document else { continue };
             facts.push((inverter.add(first + i as u32, document), document));
             if self.config.store == StoreMode::All {
-                chunk.add(|out| document.write_json(out));
+                chunk.add(|out| document.write_json(out)).map_err(IndexError::io(&self.scratch))?;
             }
             if let Some(old) = self.old {
                 replaced.extend(old.find_id(&document.id)?);
             }
         }
-        chunk.close();
+        chunk.close().map_err(IndexError::io(&self.scratch))?;
         self.progress.add_documents(facts.len() as u64);
 
         let done = self.output.enter(number, |output| -> Result<usize> {
