@@ -38,7 +38,7 @@ pub(crate) fn or<'a>(
     let docs = query.segment.documents().count();
     let mut from = 0;
     while from < docs {
-        let to = docs.min((from / WINDOW + 1) * WINDOW);
+        let to = docs.min((from / WINDOW + 1).saturating_mul(WINDOW));
         let factors = &query.scorer.factors;
         let mut window = Window { query, streams, factors, scratch, from, to };
         let next = window.bounds()?;

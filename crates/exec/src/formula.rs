@@ -8,7 +8,8 @@ use warpseek_index::Bounds;
 /// the order written, without fusing; devices must do the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Formula {
-    /// w * (f / (f + (fixed + by_length * length))): the BM25 family.
+    /// w * (1 / (1 + c * (1 / f))) with c = fixed + by_length * length, which is w * f / (f + c): the BM25 family. In this form every operation is
+    /// monotone also after rounding, so values never fall with frequency nor grow with length; f / (f + c) itself would.
     Saturation {
         /// k1 (1 - b).
         fixed: f32,
@@ -43,10 +44,7 @@ impl Formula {
     #[inline]
     pub fn value(&self, freq: u32, factor: f32) -> f32 {
         match self {
-            Formula::Saturation { .. } => {
-                let freq = freq as f32;
-                freq / (freq + factor)
-            }
+            Formula::Saturation { .. } => 1.0 / (1.0 + factor * (1.0 / freq as f32)),
             Formula::Cosine => cosine::weight(cosine::log_tf(freq), factor),
             Formula::Linear => freq.min(MAX_IMPACT) as f32,
         }
@@ -73,7 +71,7 @@ impl Formula {
     /// No posting of a term with this weight contributes more than this.
     pub fn most(&self, weight: f32) -> u64 {
         let value = match self {
-            // Both quotients are at most 1 and the product rounds monotonically.
+            // Both values are at most 1 and the product rounds monotonically.
             Formula::Saturation { .. } | Formula::Cosine => weight,
             Formula::Linear => weight * MAX_IMPACT as f32,
         };
@@ -87,20 +85,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn formulas() -> [Formula; 3] {
-        [Formula::Saturation { fixed: 0.54, by_length: 0.003 }, Formula::Cosine, Formula::Linear]
+    /// Frequencies around powers of two, where rounding changes its step.
+    fn frequencies() -> impl Strategy<Value = u32> {
+        let near =
+            |(bits, by): (u32, i64)| ((1i64 << bits) + by).clamp(1, i64::from(MAX_IMPACT)) as u32;
+        prop_oneof![1u32..=MAX_IMPACT, (0u32..16, -2i64..3).prop_map(near)]
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
         #[test]
         fn grows_with_frequency_falls_with_length_and_keeps_its_limit(
-            // A plan scales weights so that no contribution exceeds the largest score.
-            weight in 0f32..30_000.0,
-            freq in 1u32..MAX_IMPACT,
+            // Of all sizes that plans give; impacts must stay below the largest score.
+            weight in prop_oneof![0f32..30_000.0, 1e9f32..2.1e9],
+            k1 in prop_oneof![Just(1e-4f32), Just(0.1), Just(0.9), Just(1.2), Just(1000.0)],
+            b in prop_oneof![Just(0f32), Just(0.4), Just(1.0)],
+            freq in frequencies(),
             length in 1u32..100_000,
-            more in 0u32..1000,
+            more in prop_oneof![Just(1u32), 0u32..1000],
         ) {
-            for formula in formulas() {
+            let saturation = Formula::Saturation { fixed: k1 * (1.0 - b), by_length: k1 * b / 150.0 };
+            for formula in [saturation, Formula::Cosine, Formula::Linear] {
+                let weight = if formula == Formula::Linear { weight.min(30_000.0) } else { weight };
                 let norm = |l: u32| (l as f32).sqrt() + 12.0;
                 let of = |f: u32, l: u32| formula.contribution(weight, f, formula.factor(l, norm(l)));
                 prop_assert!(of(freq + more, length) >= of(freq, length));
@@ -109,6 +116,14 @@ mod tests {
                 prop_assert!(of(freq, length) >= 1);
             }
         }
+    }
+
+    /// In this case f / (f + c) gives the larger frequency less.
+    #[test]
+    fn rounding_does_not_turn_the_order_around() {
+        let formula = Formula::Saturation { fixed: 0.9, by_length: 0.0 };
+        let of = |f| formula.contribution(1.3 * 1_073_741_824.0, f, formula.factor(1, 0.0));
+        assert!(of(8192) >= of(8191));
     }
 
     #[test]

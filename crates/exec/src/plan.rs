@@ -106,6 +106,9 @@ impl Plan {
     }
 }
 
+/// At this scale any sum is small enough.
+const LEAST_SCALE: i32 = -160;
+
 /// Makes plans for one index and ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
@@ -138,6 +141,8 @@ impl Planner {
                 missing.push(term.to_owned());
                 continue;
             }
+            // A forged file of deletions could claim more; weights must not fall below zero.
+            let df = df.min(self.statistics.documents);
             let idf = self.ranking.function.idf(self.statistics.documents, df);
             reals.push(self.real_weight(idf, query_weight));
             let term = term.to_owned();
@@ -177,8 +182,11 @@ impl Planner {
                 reals.iter().map(|w| self.formula.most((w * unit) as f32) as f64).sum();
             terms + f64::from((fixed * unit) as f32 * self.statistics.max_static)
         };
-        // Weights up to 1e9 for 2^16 terms times impacts of 2^16 stay far below 2^126.
-        (-126..=30).rev().find(|&scale| most(scale) <= f64::from(MAX_SCORE)).unwrap_or(-126)
+        // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
+        (LEAST_SCALE..=30)
+            .rev()
+            .find(|&scale| most(scale) <= f64::from(MAX_SCORE))
+            .unwrap_or(LEAST_SCALE)
     }
 }
 

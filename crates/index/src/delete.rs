@@ -55,7 +55,7 @@ pub fn delete(
         .and_then(|()| progress.check())
         .and_then(|()| lock.commit(&manifest));
     if result.is_err() {
-        lock.clean(old.manifest());
+        lock.abandon(old.manifest().next_segment);
     }
     result.map(|()| report)
 }

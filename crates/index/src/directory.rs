@@ -57,6 +57,10 @@ impl WriteLock {
             .open(&path)
             .map_err(IndexError::io(&path))?;
         match file.try_lock() {
+            // The file may have been removed by a writer that gave up just before.
+            Ok(()) if !is_still_there(&file, &path) => {
+                Err(IndexError::Locked { dir: dir.to_owned() })
+            }
             Ok(()) => Ok(WriteLock { dir: dir.to_owned(), _file: file }),
             Err(TryLockError::WouldBlock) => Err(IndexError::Locked { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => Err(IndexError::Io { path, source }),
@@ -82,12 +86,8 @@ impl WriteLock {
         fs::write(&new, bytes).map_err(IndexError::io(&new))?;
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;
+        // From here on the new index stands, whatever fails: what cleans up after an error must go by the manifest on disk.
         sync_dir(&self.dir)?;
-        if manifest.generation == 1
-            && let Some(parent) = self.dir.parent().filter(|p| !p.as_os_str().is_empty())
-        {
-            sync_dir(parent)?;
-        }
         self.clean(manifest);
         Ok(())
     }
@@ -102,34 +102,80 @@ impl WriteLock {
 
     /// Removes what no index ever names.
     pub(crate) fn clean_scratch(&self) {
-        self.remove(|name| name == MANIFEST_NEW || name.starts_with(BUILD_PREFIX));
-    }
-
-    /// Removes the files of a segment that did not come to be.
-    pub(crate) fn discard(&self, number: u64) {
-        self.clean_scratch();
-        self.remove(|name| is_segment_file(name) && segment_number(name) == Some(number));
-    }
-
-    fn remove(&self, unwanted: impl Fn(&str) -> bool) {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return };
-        for entry in entries.flatten() {
-            if entry.file_name().to_str().is_some_and(&unwanted) {
-                let _ = match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
-                    _ => fs::remove_file(entry.path()),
-                };
+        self.remove(|name| name == MANIFEST_NEW);
+        for entry in entries(&self.dir) {
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && entry.file_name().to_str().is_some_and(is_scratch) {
+                let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
+
+    /// After a failed write: removes what the manifest on disk does not name. Where none can be read, only segment `number`, which was
+    /// being written, goes.
+    pub(crate) fn abandon(&self, number: u64) {
+        match read_manifest(&self.dir) {
+            Ok(manifest) => self.clean(&manifest),
+            Err(_) => {
+                self.clean_scratch();
+                self.remove(|name| is_segment_file(name) && segment_number(name) == Some(number));
+            }
+        }
+    }
+
+    /// Removes plain files by name.
+    fn remove(&self, unwanted: impl Fn(&str) -> bool) {
+        for entry in entries(&self.dir) {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && entry.file_name().to_str().is_some_and(&unwanted) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Removes the lock and the directory, if nothing else is in it.
+    pub(crate) fn remove_if_empty(self) {
+        let only_lock = entries(&self.dir).all(|entry| entry.file_name() == LOCK);
+        if only_lock && fs::remove_file(self.dir.join(LOCK)).is_ok() {
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+}
+
+fn entries(dir: &Path) -> impl Iterator<Item = fs::DirEntry> {
+    fs::read_dir(dir).into_iter().flatten().flatten()
+}
+
+/// Whether the locked file is the one that others will find.
+#[cfg(unix)]
+fn is_still_there(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |m: fs::Metadata| (m.dev(), m.ino());
+    let (ours, there) = (file.metadata().map(identity), fs::metadata(path).map(identity));
+    matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+}
+
+#[cfg(not(unix))]
+fn is_still_there(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+fn digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether the name is one that only we give to scratch directories.
+fn is_scratch(name: &str) -> bool {
+    name.strip_prefix(BUILD_PREFIX).is_some_and(digits)
 }
 
 /// Whether the name is one that only we give.
 fn is_segment_file(name: &str) -> bool {
     let Some((number, rest)) = name.split_once('.') else { return false };
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     let deletes = rest.strip_suffix(".del").is_some_and(digits);
-    digits(number) && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+    digits(number)
+        && number.len() >= 6
+        && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
 }
 
 fn segment_number(name: &str) -> Option<u64> {
@@ -155,7 +201,7 @@ pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
         let name = entry.map_err(IndexError::io(dir))?.file_name();
         let name = name.to_string_lossy();
         let ours = [LOCK, MANIFEST, MANIFEST_NEW].contains(&&*name)
-            || name.starts_with(BUILD_PREFIX)
+            || is_scratch(&name)
             || is_segment_file(&name);
         if !ours {
             return Ok(false);
@@ -182,6 +228,24 @@ fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|d| d.sync_all()).map_err(IndexError::io(dir))
 }
 
+/// Makes a directory and those above it, durably; a directory above that may not be read is left to the system.
+pub(crate) fn make_dir(dir: &Path) -> Result<()> {
+    let parent = |path: &Path| match path.parent() {
+        Some(up) if up.as_os_str().is_empty() => Some(PathBuf::from(".")),
+        up => up.map(Path::to_owned),
+    };
+    let missing = std::iter::successors(Some(dir.to_owned()), |path| parent(path));
+    let missing: Vec<PathBuf> = missing.take_while(|path| !path.exists()).collect();
+    fs::create_dir_all(dir).map_err(IndexError::io(dir))?;
+    for above in missing.iter().filter_map(|path| parent(path)) {
+        match sync_dir(&above) {
+            Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
 /// A directory that goes when dropped.
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -201,16 +265,28 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
-    use super::is_segment_file;
+    use super::{is_scratch, is_segment_file};
 
     #[test]
     fn only_our_own_names_are_ever_removed() {
+        assert!(is_scratch("build-123"));
+        for name in ["build-debug", "build-", "build-1x", "rebuild-1"] {
+            assert!(!is_scratch(name), "{name}");
+        }
         for name in ["000001.dict", "1234567.post", "000002.7.del", "000001.store"] {
             assert!(is_segment_file(name), "{name}");
         }
-        for name in
-            ["notes.txt", "000001.txt", ".dict", "a.dict", "000001.x.del", "manifest", "1.del"]
-        {
+        for name in [
+            "2024.docs",
+            "7.dict",
+            "notes.txt",
+            "000001.txt",
+            ".dict",
+            "a.dict",
+            "000001.x.del",
+            "manifest",
+            "1.del",
+        ] {
             assert!(!is_segment_file(name), "{name}");
         }
     }

@@ -37,7 +37,7 @@ pub fn merge(dir: &Path, threads: usize, progress: &Progress) -> Result<MergeRep
     let old = Snapshot::open_locked(&lock)?;
     let result = merge_locked(&lock, &old, threads, progress);
     if result.is_err() {
-        lock.clean(old.manifest());
+        lock.abandon(old.manifest().next_segment);
     }
     result
 }

@@ -1,13 +1,12 @@
 //! Making an index and adding to it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use warpseek_text::Reader;
 
 use crate::build::{BuildConfig, BuildReport, Progress, build_segment};
 use crate::delete::apply_deletes;
-use crate::directory::{WriteLock, highest_number, holds_nothing_else, read_manifest};
+use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Content, Manifest};
 use crate::snapshot::Snapshot;
@@ -34,12 +33,11 @@ pub fn create(
             _ => {}
         }
     }
-    fs::create_dir_all(dir).map_err(IndexError::io(dir))?;
+    make_dir(dir)?;
     let lock = WriteLock::take(dir)?;
     let result = create_locked(&lock, reader, config, overwrite, progress);
     if result.is_err() && !existed {
-        let _ = fs::remove_file(dir.join("lock"));
-        let _ = fs::remove_dir(dir);
+        lock.remove_if_empty();
     }
     result
 }
@@ -81,7 +79,7 @@ fn create_locked(
     });
     if result.is_err() {
         // What stood before stands, even if damaged; what was begun goes.
-        lock.discard(number);
+        lock.abandon(number);
     }
     result
 }
@@ -99,7 +97,7 @@ pub fn add(
     let old = Snapshot::open_locked(&lock)?;
     let result = add_locked(&lock, &old, inputs, config, progress);
     if result.is_err() {
-        lock.clean(old.manifest());
+        lock.abandon(old.manifest().next_segment);
     }
     result
 }

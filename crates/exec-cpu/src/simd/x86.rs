@@ -4,8 +4,9 @@
 use std::arch::x86_64::*;
 
 use warpseek_core::Score;
+use warpseek_exec::Formula;
 
-/// Scores by `weight * (freq / (freq + factor))`; false if the machine has no suitable instructions.
+/// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; false if the machine has no suitable instructions.
 pub(super) fn saturation(
     weight: f32,
     docs: &[u32],
@@ -48,7 +49,9 @@ unsafe fn avx512(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out:
             let zero = _mm512_setzero_ps();
             let factor = _mm512_mask_i32gather_ps::<4>(zero, mask, docs, factors.as_ptr().cast());
             let freq = _mm512_cvtepi32_ps(freqs);
-            let value = _mm512_div_ps(freq, _mm512_add_ps(freq, factor));
+            let ones = _mm512_set1_ps(1.0);
+            let sum = _mm512_add_ps(ones, _mm512_mul_ps(factor, _mm512_div_ps(ones, freq)));
+            let value = _mm512_div_ps(ones, sum);
             let units = _mm512_cvttps_epi32(_mm512_mul_ps(weights, value));
             let units = _mm512_add_epi32(units, _mm512_set1_epi32(1));
             _mm512_mask_storeu_epi32(out.as_mut_ptr().add(start).cast(), mask, units);
@@ -69,15 +72,17 @@ unsafe fn avx2(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out: &
             let freqs = _mm256_loadu_si256(freqs.as_ptr().add(start).cast());
             let factor = _mm256_i32gather_ps::<4>(factors.as_ptr(), docs);
             let freq = _mm256_cvtepi32_ps(freqs);
-            let value = _mm256_div_ps(freq, _mm256_add_ps(freq, factor));
+            let ones = _mm256_set1_ps(1.0);
+            let sum = _mm256_add_ps(ones, _mm256_mul_ps(factor, _mm256_div_ps(ones, freq)));
+            let value = _mm256_div_ps(ones, sum);
             let units = _mm256_cvttps_epi32(_mm256_mul_ps(weights, value));
             let units = _mm256_add_epi32(units, _mm256_set1_epi32(1));
             _mm256_storeu_si256(out.as_mut_ptr().add(start).cast(), units);
         }
     }
     for i in whole..docs.len() {
-        let freq = freqs[i] as f32;
-        out[i] = (weight * (freq / (freq + factors[docs[i] as usize]))) as u32 + 1;
+        let value = 1.0 / (1.0 + factors[docs[i] as usize] * (1.0 / freqs[i] as f32));
+        out[i] = Formula::units(weight, value);
     }
 }
 
@@ -85,7 +90,6 @@ unsafe fn avx2(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out: &
 mod tests {
     use super::super::scalar;
     use super::*;
-    use warpseek_exec::Formula;
 
     #[test]
     fn every_version_equals_the_scalar_one() {

@@ -1,6 +1,7 @@
 //! Two ways to keep order among threads.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -82,7 +83,17 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
             scope.spawn(move || {
                 let mut state = worker();
                 while let Some((number, job)) = take(jobs) {
-                    if send_result.send((number, work(&mut state, job))).is_err() {
+                    let done = catch_unwind(AssertUnwindSafe(|| work(&mut state, job)));
+                    let (result, panic) = match done {
+                        Ok(result) => (Some(result), None),
+                        // Told, so that nobody waits for this job; the panic goes on from here.
+                        Err(panic) => (None, Some(panic)),
+                    };
+                    let gone = send_result.send((number, result)).is_err();
+                    if let Some(panic) = panic {
+                        resume_unwind(panic);
+                    }
+                    if gone {
                         break;
                     }
                 }
@@ -105,7 +116,8 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
             if emitted == sent {
                 return Ok(());
             }
-            let Ok((number, result)) = results.recv() else { return Ok(()) };
+            // Without a result a worker panicked, and the scope will say so.
+            let Ok((number, Some(result))) = results.recv() else { return Ok(()) };
             early.insert(number, result);
             while let Some(result) = early.remove(&emitted) {
                 emit(result?)?;
@@ -168,6 +180,14 @@ mod tests {
                 assert!(matches!(result, Err(IndexError::Cancelled)));
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_of_a_worker_is_passed_on() {
+        let mut jobs = 0..100u64;
+        let work = |(): &mut (), job: u64| if job == 50 { panic!("job 50") } else { Ok(job) };
+        let _ = ordered_map(3, || Ok(jobs.next()), || (), work, |_| Ok(()));
     }
 
     #[test]

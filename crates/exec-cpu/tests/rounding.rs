@@ -1,0 +1,32 @@
+//! Bounds must hold after rounding, too: with f / (f + c) in single precision 127 occurrences can score more than 128, the bound of the list is
+//! that of 128, and an engine that trusts it loses the best hit. The formula is written so that this cannot happen.
+#![allow(clippy::unwrap_used)]
+
+use warpseek_exec::{Engine, Mode, Planner, Query, Ranking, RankingFunction, Reference};
+use warpseek_exec_cpu::{Algorithm, CpuEngine};
+use warpseek_testkit::{Doc, Fixture};
+
+#[test]
+fn frequencies_around_powers_of_two() {
+    let documents: Vec<Doc> = (5..14)
+        .flat_map(|bits| [1usize << bits, (1 << bits) - 1])
+        .enumerate()
+        .map(|(id, freq)| Doc::text(id, format!("{}{}", "x ".repeat(freq), "y ".repeat(id))))
+        .collect();
+    for pair in documents.windows(2) {
+        let fixture = Fixture::of(pair);
+        for (k1, b) in [(1e-4, 0.0), (0.1, 0.0), (0.9, 0.0), (0.9, 0.4), (3.0, 0.75)] {
+            let function = RankingFunction::Bm25 { k1, b };
+            let ranking = Ranking { function, static_weight: 0.0 };
+            let planner = Planner::new(fixture.snapshot(), ranking).unwrap();
+            let query = Query { terms: vec![("x".to_owned(), 1.0)] };
+            let plans = [planner.plan(&query, Mode::Or, 1).unwrap()];
+            let expected = Reference::new(fixture.snapshot(), 1).search(&plans).unwrap();
+            for algorithm in Algorithm::ALL {
+                let engine = CpuEngine::new(fixture.snapshot(), Some(algorithm), 1);
+                let hits = &engine.search(&plans).unwrap()[0].hits;
+                assert_eq!(*hits, expected[0].hits, "{algorithm}, k1 {k1}, b {b}");
+            }
+        }
+    }
+}
