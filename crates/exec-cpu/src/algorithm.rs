@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warpseek_exec::Plan;
+use warpseek_exec::{Mode, Plan};
 
 /// How an OR is answered. All give the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,13 +45,12 @@ impl Algorithm {
 
     /// The one that suits a query, and why.
     pub fn choose(plan: &Plan) -> (Algorithm, &'static str) {
-        if plan.k <= 100 && plan.terms.len() <= 8 {
-            return (
-                Algorithm::MaxScore,
-                "few terms and hits: most lists soon are only looked up in",
-            );
+        match plan.mode {
+            Mode::Or => {
+                (Algorithm::Ranges, "whole blocks are scored, windows without a chance skipped")
+            }
+            Mode::And | Mode::AndOr => (Algorithm::Ranges, "blocks without a chance are skipped"),
         }
-        (Algorithm::Ranges, "many terms or hits: whole blocks are scored, and windows skipped")
     }
 
     /// What it knows to skip by.
