@@ -84,7 +84,7 @@ mod tests {
         let mut writer = RunWriter::new(Vec::new());
         assert_eq!(
             writer.write("q1", "d 1", 1, 1.0, "t").unwrap_err().to_string(),
-            r#"document id "d 1" cannot be a column of a run: it is empty or has white space in it"#
+            r#"document id "d 1" cannot be a column of a run: it is empty or has white space in it; give it a name without"#
         );
         assert!(matches!(
             writer.write("q1", "d1", 1, 1.0, ""),
