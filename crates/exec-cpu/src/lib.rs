@@ -1,7 +1,7 @@
 //! The engines that run on the CPU, one file an algorithm.
 //!
 //! Every algorithm answers OR over one segment at a time, keeping the best hits so far; [`CpuEngine`] does the rest: modes,
-//! segments, threads. AND is [`conjunction`] for all, with the bounds that the algorithm knows of.
+//! segments, threads. AND is `conjunction` for all, with the bounds that the algorithm knows of.
 
 mod algorithm;
 mod block_max_maxscore;
