@@ -10,7 +10,7 @@ pub fn write(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that [`write`] takes for `value`.
+/// Bytes that [`write()`] takes for `value`.
 pub fn len(value: u32) -> usize {
     (32 - value.leading_zeros()).max(1).div_ceil(7) as usize
 }
