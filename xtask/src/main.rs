@@ -6,7 +6,7 @@ use std::time::Instant;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  ci      format, lints, all tests, docs, examples, fuzz targets compile
+  ci      format, lints, all tests, docs, examples, bodies of fuzz targets
   fuzz    run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]";
 
 fn main() -> ExitCode {
@@ -37,7 +37,9 @@ fn ci() -> Result<(), String> {
     cargo(&["test", "--workspace", "--locked"], &deny)?;
     cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
-    cargo(&["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"], &[])?;
+    let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
+    // The targets themselves need nightly and a C++ compiler; their bodies do not.
+    cargo(&[&fuzz[..], &["--no-default-features", "--lib", "--examples"]].concat(), &[])?;
     eprintln!("\nall of CI passed in {} s", start.elapsed().as_secs());
     Ok(())
 }
