@@ -66,8 +66,7 @@ impl RankingFunction {
         }
     }
 
-    /// The factor between idf times query weight and the most a posting can contribute, and whether
-    /// that factor is inside the formula (impacts) or outside of it.
+    /// The constant that goes into a term's weight beside idf and the query's weight.
     pub(crate) fn constant(&self) -> f64 {
         match *self {
             RankingFunction::Okapi { k1, .. } | RankingFunction::Wakatsuki { k1, .. } => k1 + 1.0,
