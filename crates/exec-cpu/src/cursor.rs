@@ -7,7 +7,7 @@ use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
 use crate::segment::Scorer;
-use crate::stream::find_block;
+use crate::stream::{find_block, find_doc};
 
 /// Stands before its first posting until moved; then on a posting, or at [`NO_DOC`] past the last.
 /// Blocks are decoded when a posting in them is asked for, frequencies only when one is scored.
@@ -25,6 +25,8 @@ pub(crate) struct Cursor<'a> {
     /// The block that [`Cursor::peek`] stopped at, at or behind `block`.
     peeked: usize,
     freqs_of: usize,
+    /// The block that a single frequency was fetched from.
+    fetched_of: usize,
     /// Blocks decoded so far.
     pub(crate) decoded: u64,
     docs: [u32; BLOCK],
@@ -44,6 +46,7 @@ impl<'a> Cursor<'a> {
             block: usize::MAX,
             peeked: 0,
             freqs_of: usize::MAX,
+            fetched_of: usize::MAX,
             decoded: 0,
             docs: [0; BLOCK],
             freqs: [0; BLOCK],
@@ -79,8 +82,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn seek(&mut self, target: u32) -> Result<u32, ListError> {
         if self.len > 0 && self.docs[self.len - 1] >= target {
-            let from = &self.docs[self.at..self.len];
-            self.at += from.partition_point(|&doc| doc < target);
+            self.at = find_doc(&self.docs[..self.len], self.at, target);
             self.doc = self.docs[self.at];
             return Ok(self.doc);
         }
@@ -132,6 +134,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn score(&mut self, scorer: &Scorer) -> Result<Score, ListError> {
         if self.freqs_of != self.block {
+            // One frequency of a block is fetched alone (document D §8.2); who wants a second one gets them all.
+            if self.fetched_of != self.block {
+                self.fetched_of = self.block;
+                let freq = self.list.freq_at(self.block, self.at)?;
+                return Ok(scorer.contribution(self.weight, freq, self.doc));
+            }
             self.list.decode_freqs(self.block, &mut self.freqs)?;
             self.freqs_of = self.block;
         }

@@ -151,14 +151,7 @@ impl<'a> Stream<'a> {
             }
             self.load(block)?;
         }
-        // What is looked up mostly lies near.
-        let (docs, mut step) = (&self.docs[..self.len], 1);
-        while self.at + step < docs.len() && docs[self.at + step] < doc {
-            self.at += step;
-            step *= 2;
-        }
-        let end = docs.len().min(self.at + step + 1);
-        self.at += docs[self.at..end].partition_point(|&d| d < doc);
+        self.at = find_doc(&self.docs[..self.len], self.at, doc);
         if self.at == self.len || self.docs[self.at] != doc {
             return Ok(0);
         }
@@ -202,6 +195,19 @@ impl<'a> Stream<'a> {
         }
         Ok(())
     }
+}
+
+/// The first place from `from` on whose document is not before `doc`; the number of documents if there is none.
+#[inline]
+pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
+    // Gallop: what is wanted mostly lies near.
+    let (mut at, mut step) = (from, 1);
+    while at + step < docs.len() && docs[at + step] < doc {
+        at += step;
+        step *= 2;
+    }
+    let end = docs.len().min(at + step + 1);
+    at + docs[at..end].partition_point(|&d| d < doc)
 }
 
 /// The first block from `from` on that may hold a document at or after `doc`; the number of blocks if there is none.
