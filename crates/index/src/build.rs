@@ -15,4 +15,4 @@ mod write;
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub(crate) use ordered::ordered_map;
 pub(crate) use pipeline::build_segment;
-pub(crate) use write::{ListSource, Part, write_lists};
+pub(crate) use write::{ListSource, Part, Written, write_lists};

@@ -17,6 +17,7 @@ mod manifest;
 mod merge;
 mod postings;
 mod segment;
+mod segment_writer;
 mod snapshot;
 mod store;
 mod update;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use warpseek_core::limits::BLOCK;
 
 use crate::build::{ListSource, Part, Phase, Progress, write_lists};
-use crate::container::{Kind, SealedWriter};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
 use crate::ids::IdsWriter;
-use crate::manifest::{SegmentEntry, StoreMode, seal_text, segment_file_name};
+use crate::manifest::SegmentEntry;
 use crate::segment::Segment;
+use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
 use crate::store::{StoreChunk, StoreWriter};
 
@@ -76,21 +76,14 @@ fn write_segment(
     progress: &Progress,
 ) -> Result<SegmentEntry> {
     let manifest = old.manifest();
-    let number = manifest.next_segment;
-    let create =
-        |kind| SealedWriter::create(&lock.dir().join(segment_file_name(number, kind)), kind);
-
     progress.enter(Phase::Merging);
-    let mut table = DocumentTable::default();
-    let mut ids = IdsWriter::new(create(Kind::Ids)?);
-    let store = (manifest.store == StoreMode::All).then(|| create(Kind::Store)).transpose()?;
-    let mut store = store.map(StoreWriter::new);
+    let mut writer = SegmentWriter::create(lock.dir(), manifest)?;
     let mut sources = Vec::new();
     for segment in old.segments() {
         progress.check()?;
-        let first = table.lengths.len() as u32;
-        copy_documents(segment, &mut table, &mut ids)?;
-        if let Some(store) = &mut store {
+        let first = writer.table.lengths.len() as u32;
+        copy_documents(segment, &mut writer.table, &mut writer.ids)?;
+        if let Some(store) = &mut writer.store {
             copy_store(segment, store)?;
         }
         progress.add_terms_total(u64::from(segment.dictionary().terms()));
@@ -102,29 +95,13 @@ fn write_segment(
             ids,
         });
     }
+    let table = &writer.table;
     progress.add_documents(table.lengths.len() as u64);
-    let files = (create(Kind::Dict)?, create(Kind::Post)?);
-    let written = write_lists(sources, &table, manifest.codec, threads, files, progress)?;
+    let files = writer.list_files()?;
+    let written = write_lists(sources, table, manifest.codec, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
-    let mut seals = vec![
-        (Kind::Dict, written.dictionary_seal),
-        (Kind::Post, written.postings_seal),
-        (Kind::Docs, table.write(create(Kind::Docs)?)?),
-        (Kind::Ids, ids.finish()?),
-    ];
-    if let Some(store) = store {
-        seals.push((Kind::Store, store.finish()?));
-    }
-    Ok(SegmentEntry {
-        number,
-        documents: table.lengths.len() as u64,
-        tokens: table.tokens(),
-        postings: written.postings,
-        terms: written.terms,
-        files: seals.into_iter().map(|(k, s)| (k.name().to_owned(), seal_text(s))).collect(),
-        deletes: None,
-    })
+    writer.finish(&written)
 }
 
 fn live(segment: &Segment) -> impl Iterator<Item = u32> + '_ {

@@ -15,14 +15,12 @@ use super::invert::Inverter;
 use super::ordered::Gate;
 use super::run::{Run, spill};
 use super::write::write_lists;
-use crate::container::{Kind, SealedWriter};
 use crate::directory::WriteLock;
-use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
-use crate::ids::IdsWriter;
-use crate::manifest::{Content, Manifest, SegmentEntry, StoreMode, seal_text, segment_file_name};
+use crate::manifest::{Content, Manifest, SegmentEntry, StoreMode};
+use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
-use crate::store::{StoreChunk, StoreWriter};
+use crate::store::StoreChunk;
 
 /// An inverter spills at least this much, however small the budget, and at most that much, since its arenas have 32-bit offsets.
 const LEAST_SPILL: usize = 8 << 20;
@@ -127,9 +125,7 @@ struct Parsed<'a> {
 
 /// Second gate: what is appended in document order.
 struct Output {
-    table: DocumentTable,
-    ids: IdsWriter,
-    store: Option<StoreWriter>,
+    segment: SegmentWriter,
     replaced: Vec<u32>,
     statics: u64,
 }
@@ -155,11 +151,7 @@ pub(crate) fn build_segment(
     old: Option<&Snapshot>,
     progress: &Progress,
 ) -> Result<Built> {
-    let number = manifest.next_segment;
-    let create =
-        |kind| SealedWriter::create(&lock.dir().join(segment_file_name(number, kind)), kind);
     let scratch = lock.scratch()?;
-    let store = (manifest.store == StoreMode::All).then(|| create(Kind::Store)).transpose()?;
     let pipeline = Pipeline {
         config,
         progress,
@@ -175,9 +167,7 @@ pub(crate) fn build_segment(
             reasons: Vec::new(),
         }),
         output: Gate::new(Output {
-            table: DocumentTable::default(),
-            ids: IdsWriter::new(create(Kind::Ids)?),
-            store: store.map(StoreWriter::new),
+            segment: SegmentWriter::create(lock.dir(), manifest)?,
             replaced: Vec::new(),
             statics: 0,
         }),
@@ -199,8 +189,8 @@ pub(crate) fn build_segment(
     let runs = pipeline.runs.into_inner();
     drop((admission.seen, admission.hashes));
     let mut report = BuildReport {
-        documents: output.table.lengths.len() as u64,
-        tokens: output.table.tokens(),
+        documents: output.segment.table.lengths.len() as u64,
+        tokens: output.segment.table.tokens(),
         statics: output.statics,
         skipped: admission.skipped,
         reasons: admission.reasons,
@@ -215,30 +205,12 @@ pub(crate) fn build_segment(
     let runs: Vec<Run> =
         (0..runs).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
     let sources = runs.iter().map(Run::source).collect();
-    let files = (create(Kind::Dict)?, create(Kind::Post)?);
-    let written =
-        write_lists(sources, &output.table, manifest.codec, config.threads, files, progress)?;
+    let (files, table) = (output.segment.list_files()?, &output.segment.table);
+    let written = write_lists(sources, table, manifest.codec, config.threads, files, progress)?;
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
-    let mut seals = vec![
-        (Kind::Dict, written.dictionary_seal),
-        (Kind::Post, written.postings_seal),
-        (Kind::Docs, output.table.write(create(Kind::Docs)?)?),
-        (Kind::Ids, output.ids.finish()?),
-    ];
-    if let Some(store) = output.store {
-        seals.push((Kind::Store, store.finish()?));
-    }
-    let entry = SegmentEntry {
-        number,
-        documents: report.documents,
-        tokens: report.tokens,
-        postings: report.postings,
-        terms: report.terms,
-        files: seals.into_iter().map(|(k, s)| (k.name().to_owned(), seal_text(s))).collect(),
-        deletes: None,
-    };
+    let entry = output.segment.finish(&written)?;
     let mut replaced = output.replaced;
     replaced.sort_unstable();
     Ok(Built { entry: Some(entry), report, content: admission.content, replaced })
@@ -328,18 +300,19 @@ impl Pipeline<'_> {
         self.progress.add_documents(facts.len() as u64);
 
         let done = self.output.enter(number, |output| -> Result<usize> {
+            let segment = &mut output.segment;
             for (fact, document) in &facts {
-                output.table.lengths.push(fact.length);
-                output.table.norms.push(fact.norm);
-                output.table.statics.push(document.static_score.unwrap_or(0.0));
+                segment.table.lengths.push(fact.length);
+                segment.table.norms.push(fact.norm);
+                segment.table.statics.push(document.static_score.unwrap_or(0.0));
                 output.statics += u64::from(document.static_score.is_some());
-                output.ids.add(&document.id)?;
+                segment.ids.add(&document.id)?;
             }
-            if let Some(store) = &mut output.store {
+            if let Some(store) = &mut segment.store {
                 store.append(&mut chunk)?;
             }
             output.replaced.append(&mut replaced);
-            Ok(output.table.lengths.len())
+            Ok(segment.table.lengths.len())
         });
         done.transpose()
     }
