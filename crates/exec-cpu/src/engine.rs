@@ -9,7 +9,10 @@ use crate::collector::Collector;
 use crate::factors::FactorCache;
 use crate::maxima::MaximaCache;
 use crate::segment::{SegmentQuery, account};
-use crate::{block_max_maxscore, block_max_wand, conjunction, daat, maxscore, ranges, taat, wand};
+use crate::{
+    block_conjunction, block_max_maxscore, block_max_wand, conjunction, daat, maxscore, ranges,
+    taat, wand,
+};
 
 /// An algorithm on all segments of an index; queries are spread over the threads.
 pub struct CpuEngine {
@@ -26,6 +29,7 @@ pub struct CpuEngine {
 struct Scratch {
     sums: Vec<Score>,
     ranges: ranges::Scratch,
+    and: block_conjunction::Scratch,
 }
 
 impl CpuEngine {
@@ -41,7 +45,7 @@ impl CpuEngine {
         let mut work = Work::default();
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::choose(plan).0);
         if plan.mode != Mode::Or {
-            let answer = self.and(algorithm, plan, work)?;
+            let answer = self.and(algorithm, scratch, plan, work)?;
             // Pruning may leave matches uncounted, but only once k hits are there.
             if plan.mode == Mode::And || answer.hits.len() >= plan.k {
                 return Ok(answer);
@@ -56,7 +60,13 @@ impl CpuEngine {
         SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static)
     }
 
-    fn and(&self, algorithm: Algorithm, plan: &Plan, mut work: Work) -> Result<Answer, ExecError> {
+    fn and(
+        &self,
+        algorithm: Algorithm,
+        scratch: &mut Scratch,
+        plan: &Plan,
+        mut work: Work,
+    ) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
         let pruning = algorithm.pruning();
         if !plan.lacks_terms() {
@@ -65,6 +75,20 @@ impl CpuEngine {
                     continue;
                 }
                 let query = self.query(plan, number)?;
+                if algorithm == Algorithm::Ranges {
+                    let mut streams = query.streams(&self.maxima[number])?;
+                    let scratch = &mut scratch.and;
+                    block_conjunction::and(
+                        &query,
+                        &mut streams,
+                        scratch,
+                        &mut collector,
+                        &mut work,
+                    )
+                    .map_err(|what| query.broken(what))?;
+                    account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
+                    continue;
+                }
                 let mut cursors = query.cursors(pruning, &self.maxima[number])?;
                 conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;

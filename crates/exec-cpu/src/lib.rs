@@ -1,9 +1,10 @@
 //! The engines that run on the CPU, one file an algorithm.
 //!
 //! Every algorithm answers OR over one segment at a time, keeping the best hits so far; [`CpuEngine`] does the rest: modes,
-//! segments, threads. AND is `conjunction` for all, with the bounds that the algorithm knows of.
+//! segments, threads. AND is `conjunction` for all, with the bounds that the algorithm knows of, but `block_conjunction` for `ranges`.
 
 mod algorithm;
+mod block_conjunction;
 mod block_max_maxscore;
 mod block_max_wand;
 mod collector;

@@ -10,6 +10,9 @@ use warpseek_index::{List, ListError};
 use crate::maxima::Maxima;
 use crate::simd::score_block;
 
+/// Over more blocks than this, the list's maximum stands for theirs.
+const FEW: usize = 8;
+
 /// Windows and look-ups must go forward.
 pub(crate) struct Stream<'a> {
     list: List<'a>,
@@ -59,8 +62,87 @@ impl<'a> Stream<'a> {
         }
     }
 
+    pub(crate) fn df(&self) -> u32 {
+        self.list.df()
+    }
+
     pub(crate) fn blocks(&self) -> u64 {
         self.list.blocks() as u64
+    }
+
+    /// The first document that a block may have, and one that none of it lies above.
+    pub(crate) fn span(&self, block: usize) -> (u32, u32) {
+        let first = if block == 0 { 0 } else { self.list.block_max_doc(block - 1) + 1 };
+        (first, self.list.block_max_doc(block))
+    }
+
+    /// The most that a posting of the block contributes.
+    #[inline]
+    pub(crate) fn block_most(&self, block: usize) -> Score {
+        self.maxima.get(block).map_or(self.most, |&max| Formula::units(self.weight, max))
+    }
+
+    /// The most that a posting from `from` to `last` contributes; nothing if there is none from `from` on. Where that is many blocks, the list's
+    /// maximum must do.
+    pub(crate) fn most_over(&mut self, from: u32, last: u32) -> Option<Score> {
+        if self.maxima.is_empty() {
+            return Some(self.most);
+        }
+        self.ahead = find_block(&self.list, self.ahead, from);
+        let mut most = *self.maxima.get(self.ahead)?;
+        for block in self.ahead..self.maxima.len() {
+            if block - self.ahead == FEW {
+                return Some(self.most);
+            }
+            most = most.max(self.maxima[block]);
+            if self.list.block_max_doc(block) >= last {
+                break;
+            }
+        }
+        Some(Formula::units(self.weight, most))
+    }
+
+    /// The block that has `doc`, if any has; the number of blocks if all lie before it.
+    #[inline]
+    pub(crate) fn find(&self, doc: u32) -> usize {
+        find_block(&self.list, self.next_block(), doc)
+    }
+
+    /// Documents of the decoded block.
+    #[inline]
+    pub(crate) fn docs(&self) -> &[u32] {
+        &self.docs[..self.len]
+    }
+
+    /// Contributions of some documents of the decoded block, from their places in it.
+    pub(crate) fn contributions(
+        &mut self,
+        docs: &[u32],
+        places: &[u8],
+        factors: &[f32],
+        out: &mut [Score; BLOCK],
+    ) -> Result<(), ListError> {
+        if self.scores_of == self.block {
+            for (slot, &at) in out.iter_mut().zip(places) {
+                *slot = self.scores[usize::from(at)];
+            }
+            return Ok(());
+        }
+        let n = docs.len();
+        let mut freqs = [0; BLOCK];
+        if n <= 2 && self.freqs_of != self.block {
+            // A few frequencies are fetched alone (document D §8.2).
+            for (slot, &at) in freqs.iter_mut().zip(places) {
+                *slot = self.list.freq_at(self.block, usize::from(at))?;
+            }
+        } else {
+            self.freqs()?;
+            for (slot, &at) in freqs.iter_mut().zip(places) {
+                *slot = self.freqs[usize::from(at)];
+            }
+        }
+        score_block(&self.formula, self.weight, docs, &freqs[..n], factors, &mut out[..n]);
+        Ok(())
     }
 
     /// The most that a posting from `from` up to, but not including, `to` contributes, 0 if there is surely none; and a document that no posting
@@ -168,7 +250,7 @@ impl<'a> Stream<'a> {
         decoded.max(self.ahead.min(self.list.blocks() - 1))
     }
 
-    fn load(&mut self, block: usize) -> Result<(), ListError> {
+    pub(crate) fn load(&mut self, block: usize) -> Result<(), ListError> {
         if self.block != block {
             self.len = self.list.decode_docs(block, &mut self.docs)?;
             (self.block, self.at) = (block, 0);
@@ -185,7 +267,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    fn score(&mut self, factors: &[f32]) -> Result<(), ListError> {
+    pub(crate) fn score(&mut self, factors: &[f32]) -> Result<(), ListError> {
         if self.scores_of != self.block {
             self.freqs()?;
             let n = self.len;

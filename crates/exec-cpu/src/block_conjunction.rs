@@ -1,0 +1,200 @@
+//! AND, a block of the shortest list at a time.
+//!
+//! The block's postings are the candidates. They are taken through the other lists, shortest first, and a candidate is dropped when a list lacks it
+//! or when its sum so far and the maxima of what is left cannot exceed the threshold. So work is done in tight loops over whole
+//! blocks, and a block of a longer list is decoded only if a candidate with a chance falls in it.
+
+use warpseek_core::Score;
+use warpseek_core::limits::{BLOCK, NO_DOC};
+use warpseek_exec::Work;
+use warpseek_index::ListError;
+
+use crate::collector::Collector;
+use crate::segment::SegmentQuery;
+use crate::stream::Stream;
+
+/// Slots of the table of places: documents of a block that spans fewer have a slot each.
+const PLACES: usize = 1 << 13;
+
+/// With fewer candidates in a block than this, they are searched for one by one.
+const MANY: usize = 24;
+
+/// What is kept from query to query.
+pub(crate) struct Scratch {
+    docs: [u32; BLOCK],
+    sums: [Score; BLOCK],
+    /// Places in a block, of the candidates that it has.
+    at: [u8; BLOCK],
+    shares: [Score; BLOCK],
+    /// By document modulo its size: the place in the block looked at, or what was left there by another.
+    places: Box<[u8; PLACES]>,
+    /// What the lists from the i-th on and a static score give at most.
+    most_from: Vec<u64>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch {
+            docs: [0; BLOCK],
+            sums: [0; BLOCK],
+            at: [0; BLOCK],
+            shares: [0; BLOCK],
+            places: Box::new([0; PLACES]),
+            most_from: Vec::new(),
+        }
+    }
+}
+
+/// Offers all documents that every list has and that can become hits.
+pub(crate) fn and<'a>(
+    query: &SegmentQuery<'a>,
+    streams: &mut [Stream<'a>],
+    scratch: &mut Scratch,
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(), ListError> {
+    streams.sort_by_key(Stream::df);
+    let Some((shortest, others)) = streams.split_first_mut() else { return Ok(()) };
+    let factors = &query.scorer.factors;
+    for block in 0..shortest.blocks() as usize {
+        let (from, last) = shortest.span(block);
+        let Some(others_most) = scratch.bounds(query, others, from, last) else { return Ok(()) };
+        let threshold = u64::from(collector.threshold());
+        if u64::from(shortest.block_most(block)) + others_most <= threshold {
+            continue;
+        }
+        shortest.load(block)?;
+        let mut n = shortest.docs().len();
+        // While everything is a hit, only what all lists have is worth scoring.
+        let early = threshold > 0;
+        if early {
+            shortest.score(factors)?;
+            work.postings_scored += n as u64;
+            n = scratch.start(shortest, threshold.saturating_sub(others_most));
+        } else {
+            scratch.docs[..n].copy_from_slice(shortest.docs());
+            scratch.sums[..n].fill(0);
+        }
+        for (i, stream) in others.iter_mut().enumerate() {
+            // Unscored sums are 0, and so is the threshold then.
+            let rest = scratch.most_from[i + 1];
+            n = scratch.pass(stream, n, threshold, rest, factors, work)?;
+            if n == 0 {
+                break;
+            }
+        }
+        if !early && n > 0 {
+            n = scratch.pass(shortest, n, 0, 0, factors, work)?;
+        }
+        for (&doc, &sum) in scratch.docs[..n].iter().zip(&scratch.sums[..n]) {
+            query.offer(doc, sum, collector);
+        }
+    }
+    Ok(())
+}
+
+impl Scratch {
+    /// What all other lists give at most to documents `from` to `last`; nothing if one of them has ended.
+    fn bounds(
+        &mut self,
+        query: &SegmentQuery<'_>,
+        others: &mut [Stream<'_>],
+        from: u32,
+        last: u32,
+    ) -> Option<u64> {
+        let most_from = &mut self.most_from;
+        most_from.clear();
+        most_from.resize(others.len() + 1, u64::from(query.static_most));
+        for (i, stream) in others.iter_mut().enumerate().rev() {
+            most_from[i] = most_from[i + 1] + u64::from(stream.most_over(from, last)?);
+        }
+        most_from.first().copied()
+    }
+
+    /// The postings of the block that contribute more than `least` become the candidates.
+    fn start(&mut self, shortest: &Stream<'_>, least: u64) -> usize {
+        let least = least.min(u64::from(Score::MAX)) as Score;
+        let (docs, scores) = shortest.postings(0..shortest.docs().len());
+        let mut n = 0;
+        for (&doc, &score) in docs.iter().zip(scores) {
+            (self.docs[n], self.sums[n]) = (doc, score);
+            n += usize::from(score > least);
+        }
+        n
+    }
+
+    /// Keeps those of the first `n` candidates that the list has and that may exceed the threshold with at most `rest` from the lists after it, and
+    /// adds what the list contributes; returns how many there are.
+    fn pass(
+        &mut self,
+        stream: &mut Stream<'_>,
+        n: usize,
+        threshold: u64,
+        rest: u64,
+        factors: &[f32],
+        work: &mut Work,
+    ) -> Result<usize, ListError> {
+        let (mut kept, mut from) = (0, 0);
+        while from < n {
+            let block = stream.find(self.docs[from]);
+            if block == stream.blocks() as usize {
+                break;
+            }
+            let (_, last) = stream.span(block);
+            let end = from + self.docs[from..n].iter().take_while(|&&doc| doc <= last).count();
+            let most = rest + u64::from(stream.block_most(block));
+            let start = kept;
+            for i in from..end {
+                let (doc, sum) = (self.docs[i], self.sums[i]);
+                (self.docs[kept], self.sums[kept]) = (doc, sum);
+                kept += usize::from(u64::from(sum) + most > threshold);
+            }
+            if kept > start {
+                stream.load(block)?;
+                let len = self.intersect(stream.docs(), start, kept);
+                kept = start + len;
+                let docs = &self.docs[start..kept];
+                stream.contributions(docs, &self.at[..len], factors, &mut self.shares)?;
+                work.postings_scored += len as u64;
+                for (sum, share) in self.sums[start..kept].iter_mut().zip(&self.shares) {
+                    *sum += share;
+                }
+            }
+            from = end;
+        }
+        Ok(kept)
+    }
+
+    /// Moves those of the candidates `start` to `end` that are in `block` to the front, and notes their places; returns how many there are.
+    fn intersect(&mut self, block: &[u32], start: usize, end: usize) -> usize {
+        let mut kept = start;
+        let span = block[block.len() - 1] - block[0];
+        if end - start >= MANY && (span as usize) < PLACES {
+            for (place, &doc) in block.iter().enumerate() {
+                self.places[doc as usize % PLACES] = place as u8;
+            }
+            for i in start..end {
+                let (doc, sum) = (self.docs[i], self.sums[i]);
+                let place = self.places[doc as usize % PLACES];
+                (self.docs[kept], self.sums[kept], self.at[kept - start]) = (doc, sum, place);
+                kept += usize::from(block.get(usize::from(place)) == Some(&doc));
+            }
+        } else {
+            let mut from = 0;
+            for i in start..end {
+                let (doc, sum) = (self.docs[i], self.sums[i]);
+                from = crate::stream::find_doc(block, from, doc);
+                if from == block.len() {
+                    break;
+                }
+                (self.docs[kept], self.sums[kept]) = (doc, sum);
+                self.at[kept - start] = from as u8;
+                kept += usize::from(block[from] == doc);
+            }
+        }
+        kept - start
+    }
+}
+
+// A document number never is what an unused slot of candidates could be taken for.
+const _: () = assert!(NO_DOC == u32::MAX && BLOCK <= 256);
