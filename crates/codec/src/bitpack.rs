@@ -1,6 +1,7 @@
-//! Bit-packed frame of reference with deltas: gaps and frequencies of a block, less one, each at
-//! the width of the block's largest. Full blocks are four interleaved streams, so that four
-//! values decode per vector instruction; layout in docs/format/postings.md.
+//! Bit-packed frame of reference with deltas: gaps of a block, less one, at the width of the largest; frequencies, less one, at the width with the
+//! fewest bytes, what does not fit being patched in. (Gaps are not patched: adding them up while they are unpacked is what makes
+//! them fast.) Full blocks are four interleaved streams, so that four values decode per vector instruction; layout in
+//! docs/format/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -16,6 +17,12 @@ pub(crate) struct BitPack;
 /// Bytes before the packed values: the two widths.
 const HEADER: usize = 2;
 
+/// Set in the byte of the frequencies' width where patches follow.
+const PATCHES: u8 = 0x80;
+
+/// Bytes of a patch: the place, and the bits above the width.
+const PATCH: usize = 2;
+
 impl Codec for BitPack {
     fn encode(&self, _: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
         let (mut gaps, mut last) = ([0u32; BLOCK], prev);
@@ -28,10 +35,21 @@ impl Codec for BitPack {
             *slot = freq - 1;
         }
         let (gaps, less_one) = (&gaps[..docs.len()], &less_one[..freqs.len()]);
-        let (w, v) = (width(gaps), width(less_one));
-        out.extend([w as u8, v as u8]);
+        let (w, v) = (width(gaps), patched_width(less_one));
+        let patched = width(less_one) > v;
+        out.extend([w as u8, v as u8 | if patched { PATCHES } else { 0 }]);
         pack(gaps, w, out);
-        pack(less_one, v, out);
+        if !patched {
+            return pack(less_one, v, out);
+        }
+        let mut low = [0u32; BLOCK];
+        for (slot, &value) in low.iter_mut().zip(less_one) {
+            *slot = value & ((1 << v) - 1);
+        }
+        pack(&low[..less_one.len()], v, out);
+        for (place, &value) in less_one.iter().enumerate().filter(|&(_, &value)| value >> v > 0) {
+            out.extend([place as u8, (value >> v) as u8]);
+        }
     }
 
     fn decode_docs(
@@ -64,18 +82,27 @@ impl Codec for BitPack {
         block @ Block { freqs, .. }: Block<'_>,
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
-        let (v, packed) = packed_freqs(block)?;
-        unpack_plus_one(packed, v, freqs, out);
-        if v == 32 {
+        let Freqs { width, packed, patches } = packed_freqs(block)?;
+        unpack_plus_one(packed, width, freqs, out);
+        if width == 32 {
             // The one value whose successor is 0 does not exist among honest frequencies.
             out[..freqs].iter_mut().for_each(|slot| *slot = (*slot).max(1));
+        }
+        for &[place, high] in patches {
+            let slot = out[..freqs].get_mut(usize::from(place)).ok_or(CodecError::Exception)?;
+            *slot = slot.wrapping_add(u32::from(high) << width).max(1);
         }
         Ok(())
     }
 
     fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
-        let (v, packed) = packed_freqs(block)?;
-        Ok(gaps::to_freq(slots::get(packed, v, block.freqs, i)))
+        let Freqs { width, packed, patches } = packed_freqs(block)?;
+        let mut freq = gaps::to_freq(slots::get(packed, width, block.freqs, i));
+        // A forged block may patch a place twice.
+        for [_, high] in patches.iter().filter(|patch| usize::from(patch[0]) == i) {
+            freq = freq.wrapping_add(u32::from(*high) << width).max(1);
+        }
+        Ok(freq)
     }
 
     fn docs_len(&self, Block { bytes, docs, .. }: Block<'_>) -> Result<usize, CodecError> {
@@ -84,25 +111,56 @@ impl Codec for BitPack {
     }
 }
 
-/// The width of frequencies, and their bytes.
-fn packed_freqs<'a>(block: Block<'a>) -> Result<(u32, &'a [u8]), CodecError> {
-    let (w, v) = widths(block.bytes)?;
+/// The frequencies of a block.
+struct Freqs<'a> {
+    width: u32,
+    packed: &'a [u8],
+    /// Places, and bits above the width.
+    patches: &'a [[u8; PATCH]],
+}
+
+fn packed_freqs<'a>(block: Block<'a>) -> Result<Freqs<'a>, CodecError> {
+    let (w, width) = widths(block.bytes)?;
     let start = HEADER + packed_bytes(block.docs, w);
-    let packed = block.bytes.get(start..start + packed_bytes(block.freqs, v));
-    Ok((v, packed.ok_or(CodecError::Short)?))
+    let end = start + packed_bytes(block.freqs, width);
+    let packed = block.bytes.get(start..end).ok_or(CodecError::Short)?;
+    let patches: &[[u8; PATCH]] = match block.bytes[1] & PATCHES {
+        0 => &[],
+        // Bits above must have a place in 32.
+        _ if width > 24 => return Err(CodecError::Exception),
+        _ => block.bytes[end..].as_chunks().0,
+    };
+    Ok(Freqs { width, packed, patches })
 }
 
 fn widths(bytes: &[u8]) -> Result<(u32, u32), CodecError> {
     let [w, v, ..] = *bytes else { return Err(CodecError::Short) };
-    match (w, v) {
-        (0..=32, 0..=32) => Ok((u32::from(w), u32::from(v))),
-        (0..=32, _) => Err(CodecError::Width(v)),
+    match (w, v & !PATCHES) {
+        (0..=32, v @ 0..=32) => Ok((u32::from(w), u32::from(v))),
+        (0..=32, v) => Err(CodecError::Width(v)),
         _ => Err(CodecError::Width(w)),
     }
 }
 
 pub(crate) fn width(values: &[u32]) -> u32 {
     32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
+}
+
+/// The width at which values and patches take the fewest bytes, the widest of them. A patch has eight bits for what is above.
+fn patched_width(values: &[u32]) -> u32 {
+    let mut of_width = [0usize; 33];
+    values.iter().for_each(|value| of_width[(32 - value.leading_zeros()) as usize] += 1);
+    let widest = width(values);
+    let (mut best, mut patches) = ((packed_bytes(values.len(), widest), widest), 0);
+    for v in (widest.saturating_sub(8)..widest).rev() {
+        patches += of_width[v as usize + 1];
+        let bytes = packed_bytes(values.len(), v) + PATCH * patches;
+        // Patches must leave a word of 32 bits some place in their slot.
+        if bytes < best.0 && v <= 24 {
+            best = (bytes, v);
+        }
+    }
+    best.1
 }
 
 pub(crate) fn packed_bytes(n: usize, width: u32) -> usize {
@@ -148,7 +206,7 @@ pub(crate) fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
 /// The values, each with one added, wrapping. `bytes` must be as long as they need.
 fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
     if n == BLOCK {
-        return simd::unpack_freqs(bytes, width, out);
+        return simd::unpack::<1>(bytes, width, out);
     }
     let mask = ((1u64 << width) - 1) as u32;
     for (i, slot) in out[..n].iter_mut().enumerate() {

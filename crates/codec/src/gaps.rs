@@ -3,6 +3,7 @@
 use warpseek_core::limits::BLOCK;
 
 use crate::registry::CodecError;
+use crate::simd;
 
 /// A block's gaps less one. Documents ascend and come after `prev`, `u32::MAX` being "before document 0".
 pub(crate) fn of_docs(prev: u32, docs: &[u32]) -> impl Iterator<Item = u32> + Clone {
@@ -28,13 +29,21 @@ pub(crate) fn base(prev: u32) -> u64 {
     u64::from(prev.wrapping_add(1))
 }
 
-/// Adds gaps less one up to documents, in place.
-pub(crate) fn to_docs(prev: u32, gaps: &mut [u32]) -> Result<(), CodecError> {
-    // 64 bits cannot wrap: at most 128 gaps of at most 2^32 each. What ends in range was in range on the way.
-    let total: u64 = gaps.iter().map(|&gap| u64::from(gap)).sum();
-    check_end(base(prev) + total + gaps.len() as u64)?;
+/// Adds the first `n` gaps less one up to documents, in place. What lies behind them becomes anything.
+pub(crate) fn to_docs(prev: u32, n: usize, gaps: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+    // 64 bits cannot wrap: at most 128 gaps of at most 2^32 each. What ends in range was in range on the way. Mostly the bits that gaps have at
+    // all tell that they are small enough.
+    let any = gaps[..n].iter().fold(0, |all, gap| all | gap);
+    if base(prev) + ((u64::from(any) + 1) * n as u64) > u64::from(u32::MAX) {
+        let total: u64 = gaps[..n].iter().map(|&gap| u64::from(gap)).sum();
+        check_end(base(prev) + total + n as u64)?;
+    }
+    if n == BLOCK {
+        simd::add_up(prev, gaps);
+        return Ok(());
+    }
     let mut last = prev;
-    for slot in gaps {
+    for slot in &mut gaps[..n] {
         last = last.wrapping_add(slot.wrapping_add(1));
         *slot = last;
     }

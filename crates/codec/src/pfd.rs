@@ -39,7 +39,7 @@ impl Codec for Pfd {
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
         Part::read(&mut Cursor::new(block.bytes), block.docs)?.decode(block.docs, out)?;
-        gaps::to_docs(prev, &mut out[..block.docs])
+        gaps::to_docs(prev, block.docs, out)
     }
 
     fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {

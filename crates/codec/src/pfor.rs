@@ -1,6 +1,6 @@
 //! PForDelta with one width b for a whole list (document D, section 6.2): the low b bits of every number in a slot of its
 //! block, and what does not fit, the exceptions, in two arrays for the list: where they are, and their bits above b. The
-//! arrays are coded the same way in turn, as many levels deep as the codec's name says; the last are plain. Layout in
+//! arrays are coded the same way in turn, as many levels deep as the codec's name says; the last are numbers of one width. Layout in
 //! docs/format/postings.md.
 //!
 //! Opening a list decodes its exceptions, which are few; then every block, and every frequency, can be read alone.
@@ -88,7 +88,7 @@ impl Codec for PFor {
     ) -> Result<(), CodecError> {
         let (wide, bytes, _) = parts(&block)?;
         wide.gaps.decode(bytes, block.index, block.docs, out);
-        gaps::to_docs(prev, &mut out[..block.docs])
+        gaps::to_docs(prev, block.docs, out)
     }
 
     fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
@@ -216,7 +216,9 @@ fn read_head(
 /// An array of exceptions: plain at the last level, else as the list is, with all slots in one bit string.
 fn write_array(values: &[u32], levels: u32, out: &mut Vec<u8>) {
     if levels == 0 {
-        return out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+        let width = slots::width(values);
+        out.push(width as u8);
+        return slots::pack_string(values, width, out);
     }
     let b = write_head(values, levels - 1, out);
     let values: Vec<u32> = values.iter().map(|&v| low(v, b)).collect();
@@ -224,11 +226,13 @@ fn write_array(values: &[u32], levels: u32, out: &mut Vec<u8>) {
 }
 
 fn read_array(cursor: &mut Cursor<'_>, n: usize, levels: u32) -> Result<Vec<u32>, CodecError> {
-    if levels == 0 {
-        let bytes = n.checked_mul(4).and_then(|len| cursor.take(len)).ok_or(CodecError::List)?;
-        return Ok(bytes.as_chunks().0.iter().map(|&v| u32::from_le_bytes(v)).collect());
+    let (b, exceptions) = match levels {
+        0 => (cursor.byte().ok_or(CodecError::List)?.into(), Vec::new()),
+        _ => read_head(cursor, n, levels - 1)?,
+    };
+    if b > 32 {
+        return Err(CodecError::Width(b as u8));
     }
-    let (b, exceptions) = read_head(cursor, n, levels - 1)?;
     let bytes = slots::take(cursor, b, n).map_err(|_| CodecError::List)?;
     let mut values = vec![0; n];
     slots::unpack_string(bytes, b, &mut values);
@@ -277,7 +281,10 @@ fn plan_with(values: &[u32], b: u32, at: &[u32], levels: u32) -> Plan {
 }
 
 fn array_bits(values: &[u32], levels: u32) -> u64 {
-    if levels == 0 { 32 * values.len() as u64 } else { plan(values, levels - 1).bits }
+    match levels {
+        0 => 8 + values.len() as u64 * u64::from(slots::width(values)),
+        _ => plan(values, levels - 1).bits,
+    }
 }
 
 /// The smallest width that at least half of the numbers fit.

@@ -49,15 +49,14 @@ impl Codec for Rice {
         let (n, mut ones) = (block.docs, [0; BLOCK]);
         unary::ones(part.unary, n, &mut ones)?;
         slots::unpack(part.binary, part.b, n, out);
-        // The one of number j stands at j plus the quotients up to it. The last document decides whether all are in range;
-        // 64 bits hold it: 128 slots below 2^31, a one before bit 2^9, shifted by at most 31.
-        let total: u64 = out[..n].iter().map(|&slot| u64::from(slot)).sum();
-        let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u32));
-        gaps::check_end(gaps::base(prev) + total + (last << part.b) + n as u64)?;
-        let mut sum = prev.wrapping_add(1);
+        // The one of number j stands at j plus the quotients up to it. The last document decides whether all are in range; 64 bits
+        // hold it: a one before bit 2^9, shifted by at most 31.
+        let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u32)) << part.b;
+        gaps::to_docs(prev, n, out)?;
+        let end = out[..n].last().map_or(0, |&doc| u64::from(doc) + 1);
+        gaps::check_end(end + last)?;
         for (j, (slot, &one)) in (0..).zip(out[..n].iter_mut().zip(&ones)) {
-            sum = sum.wrapping_add(*slot);
-            *slot = sum.wrapping_add((one - j) << part.b).wrapping_add(j);
+            *slot = slot.wrapping_add(one.wrapping_sub(j) << part.b);
         }
         Ok(())
     }
@@ -67,10 +66,13 @@ impl Codec for Rice {
         let (n, mut ones) = (block.freqs, [0; BLOCK]);
         unary::ones(part.unary, n, &mut ones)?;
         slots::unpack(part.binary, part.b, n, out);
-        let mut next = 0;
-        for (slot, &one) in out[..n].iter_mut().zip(&ones) {
-            *slot = gaps::to_freq(*slot | (one - next) << part.b);
-            next = one + 1;
+        // Quotients lie between ones; no number waits for the one before, so that compilers make vector code of this.
+        if let (Some(slot), Some(&one)) = (out[..n].first_mut(), ones.first()) {
+            *slot = gaps::to_freq(*slot | one << part.b);
+        }
+        for (slot, pair) in out[..n].iter_mut().skip(1).zip(ones.windows(2)) {
+            let quotient = pair[1].wrapping_sub(pair[0]).wrapping_sub(1);
+            *slot = gaps::to_freq(*slot | quotient << part.b);
         }
         Ok(())
     }

@@ -22,8 +22,7 @@ pub(crate) fn unpack(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK])
     if n < BLOCK {
         return unpack_string(bytes, width, &mut out[..n]);
     }
-    simd::unpack_freqs(bytes, width, out);
-    out.iter_mut().for_each(|slot| *slot = slot.wrapping_sub(1));
+    simd::unpack::<0>(bytes, width, out);
 }
 
 /// As many values as `out` has, from a bit string.

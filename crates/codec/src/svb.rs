@@ -7,6 +7,7 @@ use warpseek_core::limits::BLOCK;
 use crate::gaps;
 use crate::list_state::ListState;
 use crate::registry::{Block, Codec, CodecError};
+use crate::simd;
 use crate::slots::window;
 use crate::varint::Cursor;
 
@@ -19,26 +20,41 @@ type Lengths = [u8; 4];
 const GAPS: Lengths = [1, 2, 3, 4];
 const FREQS: Lengths = [0, 1, 2, 4];
 
-/// Bytes of the four numbers of a key byte.
-const GAP_SUMS: [u8; 256] = sums(GAPS);
-const FREQ_SUMS: [u8; 256] = sums(FREQS);
+/// What is known of key bytes.
+struct Keys {
+    lengths: Lengths,
+    /// Bytes of the four numbers of each.
+    sums: [u8; 256],
+    /// For each of the 16 bytes of four numbers, which byte of the data it is; none has the top bit set.
+    shuffles: [[u8; 16]; 256],
+}
 
-const fn sums(lengths: Lengths) -> [u8; 256] {
-    let (mut all, mut keys) = ([0; 256], 0);
-    while keys < 256 {
-        all[keys] = lengths[keys & 3]
-            + lengths[keys >> 2 & 3]
-            + lengths[keys >> 4 & 3]
-            + lengths[keys >> 6];
-        keys += 1;
+static GAP_KEYS: Keys = Keys::new(GAPS);
+static FREQ_KEYS: Keys = Keys::new(FREQS);
+
+impl Keys {
+    const fn new(lengths: Lengths) -> Self {
+        let (mut sums, mut shuffles, mut keys) = ([0; 256], [[0x80; 16]; 256], 0);
+        while keys < 256 {
+            let mut i = 0;
+            while i < 4 {
+                let mut byte = 0;
+                while byte < lengths[keys >> (2 * i) & 3] {
+                    shuffles[keys][4 * i + byte as usize] = sums[keys];
+                    sums[keys] += 1;
+                    byte += 1;
+                }
+                i += 1;
+            }
+            keys += 1;
+        }
+        Keys { lengths, sums, shuffles }
     }
-    all
 }
 
 /// One kind of numbers of a block.
 struct Part<'a> {
-    lengths: Lengths,
-    sums: &'static [u8; 256],
+    of: &'static Keys,
     keys: &'a [u8],
     data: &'a [u8],
 }
@@ -56,8 +72,8 @@ impl Codec for StreamVByte {
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
         let mut cursor = Cursor::new(block.bytes);
-        Part::read(&mut cursor, block.docs, GAPS, &GAP_SUMS)?.decode(&mut out[..block.docs]);
-        gaps::to_docs(prev, &mut out[..block.docs])
+        Part::read(&mut cursor, block.docs, &GAP_KEYS)?.decode(&mut out[..block.docs]);
+        gaps::to_docs(prev, block.docs, out)
     }
 
     fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
@@ -72,44 +88,41 @@ impl Codec for StreamVByte {
 
     fn docs_len(&self, block: Block<'_>) -> Result<usize, CodecError> {
         let mut cursor = Cursor::new(block.bytes);
-        Part::read(&mut cursor, block.docs, GAPS, &GAP_SUMS)?;
+        Part::read(&mut cursor, block.docs, &GAP_KEYS)?;
         Ok(block.bytes.len() - cursor.rest().len())
     }
 }
 
 fn freqs<'a>(block: Block<'a>) -> Result<Part<'a>, CodecError> {
     let mut cursor = Cursor::new(block.bytes);
-    Part::read(&mut cursor, block.docs, GAPS, &GAP_SUMS)?;
-    Part::read(&mut cursor, block.freqs, FREQS, &FREQ_SUMS)
+    Part::read(&mut cursor, block.docs, &GAP_KEYS)?;
+    Part::read(&mut cursor, block.freqs, &FREQ_KEYS)
 }
 
 impl<'a> Part<'a> {
-    fn read(
-        cursor: &mut Cursor<'a>,
-        n: usize,
-        lengths: Lengths,
-        sums: &'static [u8; 256],
-    ) -> Result<Self, CodecError> {
+    fn read(cursor: &mut Cursor<'a>, n: usize, of: &'static Keys) -> Result<Self, CodecError> {
         let keys = cursor.take(n.div_ceil(4)).ok_or(CodecError::Short)?;
-        let sum = |keys: &[u8]| keys.iter().map(|&k| usize::from(sums[usize::from(k)])).sum();
+        let sum = |keys: &[u8]| keys.iter().map(|&k| usize::from(of.sums[usize::from(k)])).sum();
         let mut len: usize = sum(keys);
         // Keys past the last number are zero, and so much too much was counted for them.
         if let (Some(last), 1..) = (keys.last(), n % 4) {
             if last >> (2 * (n % 4)) != 0 {
                 return Err(CodecError::Kind(*last));
             }
-            len -= usize::from(lengths[0]) * (4 - n % 4);
+            len -= usize::from(of.lengths[0]) * (4 - n % 4);
         }
         let data = cursor.take(len).ok_or(CodecError::Short)?;
-        Ok(Part { lengths, sums, keys, data })
+        Ok(Part { of, keys, data })
     }
 
     /// As many as `out` holds, which must be as many as were read.
     fn decode(&self, out: &mut [u32]) {
-        let mut data = self.data;
-        for (&keys, slots) in self.keys.iter().zip(out.chunks_mut(4)) {
+        let Keys { sums, shuffles, .. } = self.of;
+        let (done, used) = simd::shuffle(self.keys, self.data, sums, shuffles, out);
+        let mut data = &self.data[used..];
+        for (&keys, slots) in self.keys[done..].iter().zip(out[4 * done..].chunks_mut(4)) {
             for (i, slot) in slots.iter_mut().enumerate() {
-                let len = usize::from(self.lengths[usize::from(keys >> (2 * i) & 3)]);
+                let len = usize::from(self.of.lengths[usize::from(keys >> (2 * i) & 3)]);
                 *slot = number(data, len);
                 data = &data[len..];
             }
@@ -117,9 +130,9 @@ impl<'a> Part<'a> {
     }
 
     fn get(&self, i: usize) -> u32 {
-        let before = self.keys[..i / 4].iter().map(|&k| usize::from(self.sums[usize::from(k)]));
+        let before = self.keys[..i / 4].iter().map(|&k| usize::from(self.of.sums[usize::from(k)]));
         let keys = self.keys[i / 4];
-        let len = |j: usize| usize::from(self.lengths[usize::from(keys >> (2 * j) & 3)]);
+        let len = |j: usize| usize::from(self.of.lengths[usize::from(keys >> (2 * j) & 3)]);
         let start = before.sum::<usize>() + (0..i % 4).map(len).sum::<usize>();
         number(&self.data[start..], len(i % 4))
     }

@@ -20,18 +20,35 @@ pub(crate) fn write(numbers: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes where the first `n` ones are to `out[..n]`.
+/// Ones noted at a time: a branch for so many, not for each, since where a word's ones end cannot be foreseen.
+const STEP: usize = 8;
+
+/// Writes where the first `n` ones are to `out[..n]`; what lies behind them in `out` becomes anything.
 pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
-    let mut slots = out[..n].iter_mut();
+    let mut found = 0;
     for (i, word) in bytes.chunks(8).map(window).enumerate() {
-        let mut word = word;
-        while word != 0 {
-            let Some(slot) = slots.next() else { return Ok(()) };
-            *slot = 64 * i as u32 + word.trailing_zeros();
-            word &= word - 1;
+        let (mut word, first, mut at) = (word, 64 * i as u32, found);
+        found += word.count_ones() as usize;
+        while at < found {
+            let Some(slots) = out.get_mut(at..at + STEP) else {
+                // Near the end of the block: one by one.
+                for slot in out.iter_mut().take(found).skip(at) {
+                    *slot = first + word.trailing_zeros();
+                    word &= word.wrapping_sub(1);
+                }
+                break;
+            };
+            for slot in slots {
+                *slot = first + word.trailing_zeros();
+                word &= word.wrapping_sub(1);
+            }
+            at += STEP;
+        }
+        if found >= n {
+            return Ok(());
         }
     }
-    if slots.next().is_none() { Ok(()) } else { Err(CodecError::Short) }
+    if found >= n { Ok(()) } else { Err(CodecError::Short) }
 }
 
 /// Where the one number `i` is.

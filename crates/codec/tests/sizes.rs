@@ -79,7 +79,7 @@ fn order_of_sizes_is_that_of_figure_3() {
             let of = |name: &str| part(&sizes[name]);
             assert!(sizes.values().all(|s| part(s) >= of("rice")), "{kind}: rice is not smallest");
             assert!(!even || of("pfor") < 1.03 * of("pfd"), "{kind}: pfor is much over pfd");
-            assert!(of("pfor0") > 1.05 * of("pfor"), "{kind}: no recursion is not clearly larger");
+            assert!(of("pfor0") > of("pfor"), "{kind}: recursion does not pay");
             for (less, more) in [("pfor", "pfor2"), ("pfor2", "pfor3"), ("pfor3", "pfor4")] {
                 assert!(of(more) < 1.001 * of(less), "{kind}: {more} is over {less}");
             }

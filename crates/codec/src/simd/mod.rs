@@ -1,12 +1,16 @@
 //! Decoding of a full block's four interleaved streams: vector code where there is some, and its scalar twin.
 //!
 //! 128-bit vectors decode four values at a time; every x86-64 has them (SSE2), so there is nothing to choose at run
-//! time. Elsewhere the scalar twin runs, whose inner loop compilers turn into vector code of their own.
+//! time, but for documents (AVX2) and shuffles of bytes (SSSE3). Elsewhere the scalar twin runs, whose inner loop compilers turn into vector code of their own.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
+#[cfg(target_arch = "x86_64")]
+mod ssse3;
 
 #[cfg(not(target_arch = "x86_64"))]
 use scalar as vector;
@@ -28,9 +32,15 @@ macro_rules! for_each_width {
 /// Unpacks 128 gaps less one of `width` bits and adds them up from `prev`, wrapping. `bytes` must hold 16 bytes a bit of width.
 pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; BLOCK]) {
     macro_rules! call {
-        ($w:literal) => {
+        ($w:literal) => {{
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the feature is there.
+                #[allow(unsafe_code)]
+                return unsafe { avx2::docs::<$w>(bytes, prev, out) };
+            }
             vector::docs::<$w>(bytes, prev, out)
-        };
+        }};
     }
     let consecutive = |out: &mut [u32; BLOCK]| {
         out.iter_mut().zip(1..).for_each(|(slot, i)| *slot = prev.wrapping_add(i));
@@ -38,14 +48,39 @@ pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; B
     for_each_width!(width, call, consecutive(out));
 }
 
-/// Unpacks 128 values of `width` bits and adds one to each, wrapping. `bytes` must hold 16 bytes a bit of width.
-pub(crate) fn unpack_freqs(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
+/// Unpacks 128 values of `width` bits and adds `PLUS` to each, wrapping. `bytes` must hold 16 bytes a bit of width.
+pub(crate) fn unpack<const PLUS: u32>(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
     macro_rules! call {
         ($w:literal) => {
-            vector::freqs::<$w>(bytes, out)
+            vector::values::<$w, PLUS>(bytes, out)
         };
     }
-    for_each_width!(width, call, out.fill(1));
+    for_each_width!(width, call, out.fill(PLUS));
+}
+
+/// Adds 128 gaps less one up from `prev`, wrapping, in place.
+pub(crate) fn add_up(prev: u32, gaps: &mut [u32; BLOCK]) {
+    vector::add_up(prev, gaps);
+}
+
+/// StreamVByte with byte shuffles: for each key byte, whose data takes `sums` of it bytes, picks four numbers' bytes by its `shuffles`. Stops where
+/// fewer than four places are left, or at once where the machine has no such instruction; returns how many keys and how many bytes it has used.
+/// `data` must be as long as the keys say.
+pub(crate) fn shuffle(
+    keys: &[u8],
+    data: &[u8],
+    sums: &[u8; 256],
+    shuffles: &[[u8; 16]; 256],
+    out: &mut [u32],
+) -> (usize, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("ssse3") {
+        // SAFETY: the feature is there.
+        #[allow(unsafe_code)]
+        return unsafe { ssse3::shuffle(keys, data, sums, shuffles, out) };
+    }
+    let _ = (keys, data, sums, shuffles, out);
+    (0, 0)
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -66,8 +101,17 @@ mod tests {
                     sse2::docs::<$w>(&bytes[..16 * $w], prev, &mut a);
                     scalar::docs::<$w>(&bytes[..16 * $w], prev, &mut b);
                     prop_assert_eq!(a, b);
-                    sse2::freqs::<$w>(&bytes[..16 * $w], &mut a);
-                    scalar::freqs::<$w>(&bytes[..16 * $w], &mut b);
+                    if is_x86_feature_detected!("avx2") {
+                        // SAFETY: the feature is there.
+                        #[allow(unsafe_code)]
+                        unsafe { avx2::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
+                        prop_assert_eq!(a, b);
+                    }
+                    sse2::add_up(prev, &mut a);
+                    scalar::add_up(prev, &mut b);
+                    prop_assert_eq!(a, b);
+                    sse2::values::<$w, 1>(&bytes[..16 * $w], &mut a);
+                    scalar::values::<$w, 1>(&bytes[..16 * $w], &mut b);
                     prop_assert_eq!(a, b);
                 }};
             }

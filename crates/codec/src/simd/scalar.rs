@@ -20,6 +20,10 @@ fn rows<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
 
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
     rows::<W>(bytes, out);
+    add_up(prev, out);
+}
+
+pub(super) fn add_up(prev: u32, out: &mut [u32; BLOCK]) {
     let mut last = prev;
     for slot in out {
         last = last.wrapping_add(*slot).wrapping_add(1);
@@ -27,7 +31,7 @@ pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOC
     }
 }
 
-pub(super) fn freqs<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
+pub(super) fn values<const W: usize, const PLUS: u32>(bytes: &[u8], out: &mut [u32; BLOCK]) {
     rows::<W>(bytes, out);
-    out.iter_mut().for_each(|slot| *slot = slot.wrapping_add(1));
+    out.iter_mut().for_each(|slot| *slot = slot.wrapping_add(PLUS));
 }

@@ -1,4 +1,4 @@
-//! SSE2, which every x86-64 has. The only unsafe code of this crate.
+//! SSE2, which every x86-64 has.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -33,19 +33,39 @@ unsafe fn row<const W: usize>(words: *const __m128i, r: usize) -> __m128i {
     }
 }
 
+/// Four gaps less one, added up from the document in all lanes of `last`.
+#[inline(always)]
+fn sums(gaps: __m128i, last: __m128i) -> __m128i {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe {
+        let pairs = _mm_add_epi32(gaps, _mm_slli_si128::<4>(gaps));
+        let sums = _mm_add_epi32(pairs, _mm_slli_si128::<8>(pairs));
+        _mm_add_epi32(_mm_add_epi32(sums, _mm_set_epi32(4, 3, 2, 1)), last)
+    }
+}
+
+pub(super) fn add_up(prev: u32, out: &mut [u32; BLOCK]) {
+    let to = out.as_mut_ptr().cast::<__m128i>();
+    // SAFETY: `to` has 32 rows of 16 bytes, and unaligned access is used.
+    unsafe {
+        let mut last = _mm_set1_epi32(prev as i32);
+        for r in 0..BLOCK / 4 {
+            let docs = sums(_mm_loadu_si128(to.add(r)), last);
+            _mm_storeu_si128(to.add(r), docs);
+            last = _mm_shuffle_epi32::<0xff>(docs);
+        }
+    }
+}
+
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
     // SAFETY: the assertion gives `row` its bytes; `to` has 32 rows of 16 bytes, and unaligned access is used throughout.
     unsafe {
-        let steps = _mm_set_epi32(4, 3, 2, 1);
         let mut last = _mm_set1_epi32(prev as i32);
         macro_rules! step {
             ($r:literal) => {
-                let gaps = row::<W>(words, $r);
-                let pairs = _mm_add_epi32(gaps, _mm_slli_si128::<4>(gaps));
-                let sums = _mm_add_epi32(pairs, _mm_slli_si128::<8>(pairs));
-                let docs = _mm_add_epi32(_mm_add_epi32(sums, steps), last);
+                let docs = sums(row::<W>(words, $r), last);
                 _mm_storeu_si128(to.add($r), docs);
                 last = _mm_shuffle_epi32::<0xff>(docs);
             };
@@ -55,15 +75,15 @@ pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOC
     }
 }
 
-pub(super) fn freqs<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
+pub(super) fn values<const W: usize, const PLUS: u32>(bytes: &[u8], out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
     // SAFETY: as in `docs`.
     unsafe {
-        let one = _mm_set1_epi32(1);
+        let plus = _mm_set1_epi32(PLUS as i32);
         macro_rules! step {
             ($r:literal) => {
-                _mm_storeu_si128(to.add($r), _mm_add_epi32(row::<W>(words, $r), one));
+                _mm_storeu_si128(to.add($r), _mm_add_epi32(row::<W>(words, $r), plus));
             };
         }
         for_each_row!(step);
