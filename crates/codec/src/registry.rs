@@ -84,7 +84,7 @@ pub trait Codec: Sync {
         Ok(ListState::default())
     }
 
-    /// Appends the block, at most 65,535 bytes. Documents ascend and come after `prev`; frequencies are at least 1.
+    /// Appends the block, at most 4095 bytes. Documents ascend and come after `prev`; frequencies are at least 1.
     fn encode(&self, list: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>);
 
     /// Writes the block's documents to the front of `out`. They ascend, start after `prev`, and stay below `u32::MAX`,
@@ -276,7 +276,7 @@ mod tests {
             let (docs, mut bytes) = (docs.next().unwrap_or(&[]), Vec::new());
             codec.encode(&state, prev, docs, freqs, &mut bytes);
             prev = docs.last().copied().unwrap_or(prev);
-            assert!(bytes.len() <= usize::from(u16::MAX));
+            assert!(bytes.len() <= 4095);
             bytes
         });
         let blocks = blocks.collect();

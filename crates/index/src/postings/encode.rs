@@ -17,7 +17,7 @@ pub(crate) struct ListEncoder<'a> {
     block_bounds: Vec<u8>,
     bases: Vec<u8>,
     lasts: Vec<u8>,
-    sizes: Vec<u8>,
+    ends: Vec<u8>,
 }
 
 impl<'a> ListEncoder<'a> {
@@ -32,7 +32,7 @@ impl<'a> ListEncoder<'a> {
             block_bounds: Vec::new(),
             bases: Vec::new(),
             lasts: Vec::new(),
-            sizes: Vec::new(),
+            ends: Vec::new(),
         }
     }
 
@@ -61,18 +61,18 @@ impl<'a> ListEncoder<'a> {
         self.block_bounds.clear();
         self.bases.clear();
         self.lasts.clear();
-        self.sizes.clear();
-        let (mut prev, mut list_bounds) = (u32::MAX, Bounds::default());
+        self.ends.clear();
+        let (mut prev, mut base, mut list_bounds) = (u32::MAX, 0, Bounds::default());
         let list = self.codec.encode_list(prev, docs, freqs, &mut self.header);
         for (i, (docs, freqs)) in docs.chunks(BLOCK).zip(freqs.chunks(BLOCK)).enumerate() {
-            let start = self.payload.len();
             if i % GROUP == 0 {
-                self.bases.extend((start as u64).to_le_bytes());
+                base = self.payload.len();
+                self.bases.extend((base as u64).to_le_bytes());
             }
             self.codec.encode(&list, prev, docs, freqs, &mut self.payload);
             prev = docs[docs.len() - 1];
             self.lasts.extend(prev.to_le_bytes());
-            self.sizes.extend(((self.payload.len() - start) as u16).to_le_bytes());
+            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
             let mut bounds = self.bounds(docs, freqs);
             list_bounds.merge(&bounds);
             bounds.shrink();
@@ -83,7 +83,7 @@ impl<'a> ListEncoder<'a> {
         varint::write(out, self.header.len() as u64);
         out.extend_from_slice(&self.header);
         varint::write(out, self.block_bounds.len() as u64);
-        for part in [&self.bases, &self.lasts, &self.sizes, &self.block_bounds, &self.payload] {
+        for part in [&self.bases, &self.lasts, &self.ends, &self.block_bounds, &self.payload] {
             out.extend_from_slice(part);
         }
     }

@@ -58,7 +58,8 @@ struct Long<'a> {
     bounds: Bounds,
     bases: &'a [[u8; 8]],
     lasts: &'a [[u8; 4]],
-    sizes: &'a [[u8; 2]],
+    /// Where each block ends behind its group's base.
+    ends: &'a [[u8; 2]],
     block_bounds: &'a [u8],
     payload: &'a [u8],
 }
@@ -262,7 +263,7 @@ impl<'a> Long<'a> {
             bounds,
             bases: cursor.take(8 * blocks.div_ceil(GROUP))?.as_chunks().0,
             lasts: cursor.take(4 * blocks)?.as_chunks().0,
-            sizes: cursor.take(2 * blocks)?.as_chunks().0,
+            ends: cursor.take(2 * blocks)?.as_chunks().0,
             block_bounds: cursor.take(bounds_len)?,
             payload: cursor.rest(),
         };
@@ -275,11 +276,11 @@ impl<'a> Long<'a> {
     }
 
     fn place(&self, block: usize) -> Option<(usize, usize)> {
-        let group = block / GROUP;
-        let size = |i: usize| usize::from(u16::from_le_bytes(self.sizes[i]));
-        let within: usize = (group * GROUP..block).map(size).sum();
-        let base = usize::try_from(u64::from_le_bytes(self.bases[group])).ok()?;
-        Some((base.checked_add(within).filter(|&s| s <= self.payload.len())?, size(block)))
+        let end = |i: usize| usize::from(u16::from_le_bytes(self.ends[i]));
+        let within = if block.is_multiple_of(GROUP) { 0 } else { end(block - 1) };
+        let base = usize::try_from(u64::from_le_bytes(self.bases[block / GROUP])).ok()?;
+        let start = base.checked_add(within).filter(|&start| start <= self.payload.len())?;
+        Some((start, end(block).checked_sub(within)?))
     }
 
     fn block(&self, block: usize) -> Option<&'a [u8]> {
