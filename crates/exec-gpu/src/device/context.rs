@@ -188,15 +188,15 @@ impl Context {
 
     pub(super) fn allocate(&self, bytes: u64) -> Result<Address, DeviceError> {
         {
+            // More than there is at all is refused here: the driver's word for absurd sizes varies.
             let mut memory = lock(&self.memory);
             let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
-            if bytes > left {
-                let used = memory.current;
+            if bytes > left.min(self.info.memory) {
                 return Err(DeviceError::OutOfMemory {
                     asked: bytes,
-                    used,
-                    available: left,
-                    budget: true,
+                    used: memory.current,
+                    available: left.min(self.info.memory),
+                    budget: bytes > left,
                 });
             }
             memory.current += bytes;
