@@ -316,3 +316,13 @@ fn threads_share_a_device() {
         assert_eq!(device.memory().current, 0);
     }
 }
+
+#[test]
+fn copies_have_a_speed() {
+    for device in devices() {
+        let rate = copy::bandwidth(&device).unwrap();
+        println!("{}: {:.1} GB/s read and written", device.info().name, rate / 1e9);
+        assert!(rate > 0.0);
+        assert_eq!(device.memory().current, 0);
+    }
+}

@@ -43,3 +43,27 @@ impl Copy {
         unsafe { stream.launch(&self.kernel, Grid::new(blocks, THREADS), &args) }
     }
 }
+
+/// Bytes read and written a second by the best of a few copies, larger than caches where memory allows.
+pub fn bandwidth(device: &Device) -> Result<f64, DeviceError> {
+    const MOST: u64 = 1 << 30;
+    const RUNS: usize = 5;
+    let copy = Copy::new(device)?;
+    // On the emulator, the least that has a time.
+    let most = if device.info().emulated { 1 << 16 } else { MOST };
+    let words = (device.available()? / 4).clamp(4, most) as usize / 4;
+    let (from, to) = (device.buffer::<u32>(words)?, device.buffer::<u32>(words)?);
+    let stream = device.stream()?;
+    let (start, end) = (device.event()?, device.event()?);
+    stream.zero(&from)?;
+    let mut best = f64::INFINITY;
+    for _ in 0..RUNS {
+        stream.record(&start)?;
+        copy.launch(&stream, &from, &to)?;
+        stream.record(&end)?;
+        end.synchronize()?;
+        best = best.min(end.since(&start)?.as_secs_f64());
+    }
+    stream.synchronize()?;
+    Ok(2.0 * from.bytes() as f64 / best.max(1e-9))
+}
