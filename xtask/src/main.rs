@@ -1,18 +1,24 @@
 //! Chores of the workspace: `cargo xtask ci` runs everything that must hold.
 
+mod gpu;
+
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  ci      format, lints, all tests, docs, examples, bodies of fuzz targets
-  fuzz    run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]";
+  ci         format, lints, all tests, docs, examples, kernels, bodies of fuzz targets
+  kernels    compile every kernel with NVRTC, from PyPI; no GPU needed. --require: to have no NVRTC is a failure
+  gpu-tests  build the tests of exec-gpu as programs for a machine with a GPU, in target/gpu-tests
+  fuzz       run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
         Some("ci") => ci(),
+        Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require")),
+        Some("gpu-tests") => gpu::tests(),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
         _ => {
             eprintln!("{USAGE}");
@@ -37,6 +43,7 @@ fn ci() -> Result<(), String> {
     cargo(&["test", "--workspace", "--locked"], &deny)?;
     cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    gpu::kernels(false)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     // The targets themselves need nightly and a C++ compiler; their bodies do not.
     cargo(&[&fuzz[..], &["--no-default-features", "--lib", "--examples"]].concat(), &[])?;
@@ -62,12 +69,12 @@ fn fuzz(seconds: &str) -> Result<(), String> {
     Ok(())
 }
 
+fn cargo_command() -> Command {
+    Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
+}
+
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
-    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    run(
-        Command::new(program).args(args).envs(env.iter().copied()),
-        &format!("cargo {}", args.join(" ")),
-    )
+    run(cargo_command().args(args).envs(env.iter().copied()), &format!("cargo {}", args.join(" ")))
 }
 
 fn run(command: &mut Command, name: &str) -> Result<(), String> {

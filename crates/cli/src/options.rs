@@ -46,6 +46,7 @@ pub(crate) enum Verb {
     Bench(verbs::bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
+    Devices(verbs::devices::Options),
     Synth(verbs::synth::Options),
     Quickstart(verbs::quickstart::Options),
     Completions(verbs::completions::Options),

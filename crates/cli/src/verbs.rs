@@ -4,6 +4,7 @@ pub(crate) mod add;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod delete;
+pub(crate) mod devices;
 pub(crate) mod eval;
 pub(crate) mod index;
 pub(crate) mod inspect;
@@ -32,6 +33,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Bench(options) => bench::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
+        Verb::Devices(options) => devices::run(&options),
         Verb::Synth(options) => synth::run(&options),
         Verb::Quickstart(options) => quickstart::run(&options),
         Verb::Completions(options) => completions::run(&options),

@@ -1,4 +1,4 @@
-//! `verify`, `inspect`, `synth`, `completions`, `man`, `quickstart`.
+//! `verify`, `inspect`, `devices`, `synth`, `completions`, `man`, `quickstart`.
 
 use std::fs;
 
@@ -28,6 +28,26 @@ fn inspect_adds_up() {
     for part in ["documents", "bits per docID", "sizes", "lists by length", "english v"] {
         assert!(out.contains(part), "{part}: {out}");
     }
+}
+
+/// With or without a GPU in the machine: none may be seen.
+#[test]
+fn no_device_is_said_and_is_no_failure() {
+    let space = Space::new();
+    let run = |args: &[&str]| {
+        let mut command = space.command();
+        command.env("CUDA_VISIBLE_DEVICES", "-1").arg("devices").args(args);
+        Done::new("devices".to_owned(), command.output().unwrap())
+    };
+    let out = run(&[]).ok();
+    assert!(out.starts_with("no device: "), "{out}");
+    assert!(
+        ["install the driver", "CUDA_VISIBLE_DEVICES"].iter().any(|w| out.contains(w)),
+        "{out}"
+    );
+    let report = run(&["--json"]).json();
+    assert_eq!(report["devices"], serde_json::json!([]));
+    assert!(out.contains(report["problem"].as_str().unwrap()));
 }
 
 #[test]
@@ -99,6 +119,7 @@ fn man_pages_for_every_verb() {
         "eval",
         "verify",
         "inspect",
+        "devices",
         "synth",
         "quickstart",
         "completions",

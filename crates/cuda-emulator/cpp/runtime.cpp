@@ -1,0 +1,522 @@
+// Runs kernels on the host: blocks one after the other, each lane a fiber with a stack of its own. A lane runs until it comes to an
+// operation of its warp or block and waits there; when all that take part wait, the operation is done for all of them at once. So
+// lanes that wait for one another in vain are found, and said by name.
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#define SHARED_SECTION "emulated_shared"
+#include "cuda.h"
+#include "table.h"
+#undef assert
+
+namespace {
+
+constexpr uint32_t MAX_THREADS = 1024;
+constexpr size_t STACK = 128 << 10;
+constexpr size_t MAX_SHARED = 256 << 10;  // more than devices have
+
+enum State : uint8_t { READY, AT_WARP, AT_BARRIER, EXITED };
+
+struct Lane {
+    void* stack_pointer;
+    uint3 index;
+    State state;
+    // What it waits for.
+    int operation;
+    uint32_t mask;
+    uint64_t value;
+    uint32_t argument, width;
+    const char* file;
+    int line;
+    uint64_t result;
+};
+
+const char* const WARP_NAMES[] = {
+    "__syncwarp", "__ballot_sync", "__any_sync", "__all_sync", "__match_any_sync", "__match_all_sync", "__shfl_sync", "__shfl_up_sync",
+    "__shfl_down_sync", "__shfl_xor_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_min_sync",
+    "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync",
+};
+const char* const BARRIER_NAMES[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"};
+
+Lane lanes[MAX_THREADS];
+uint32_t threads;
+Lane* current;
+void* scheduler;
+char* stacks;
+size_t page;
+unsigned char* shared_end;
+uint64_t ticks;
+unsigned char poison;
+bool reverse;
+const Kernel* kernel;
+void** arguments;
+
+}  // namespace
+
+extern "C" {
+uint3 emulated_thread, emulated_block;
+dim3 emulated_block_dim, emulated_grid_dim;
+unsigned char* emulated_dynamic_shared;
+
+// How a launch failed.
+struct Failure {
+    int status;  // as CUDA numbers it; 0 is success
+    int faulted;  // whether `address` says where
+    int write;    // whether it was written, -1 if not known
+    uint64_t address;
+    char text[1024];
+};
+}
+
+// ---- fibers
+
+#if defined(__x86_64__) && !defined(EMULATOR_UCONTEXT)
+extern "C" void emulated_switch(void** save, void* load);
+asm(R"(
+.text
+.globl emulated_switch
+.type emulated_switch, @function
+emulated_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+.size emulated_switch, .-emulated_switch
+)");
+
+static void* new_fiber(char* stack, void (*entry)()) {
+    // Six registers and the address to return to, such that the stack is aligned as after a call.
+    void** top = reinterpret_cast<void**>(stack + STACK) - 8;
+    memset(top, 0, 8 * sizeof(void*));
+    top[6] = reinterpret_cast<void*>(entry);
+    return top;
+}
+#else
+#include <ucontext.h>
+static ucontext_t contexts[MAX_THREADS + 1];
+static void emulated_switch(void** save, void* load) {
+    // A fiber's stack pointer is its context here; the scheduler's is the last.
+    if (!*save) *save = &contexts[MAX_THREADS];
+    swapcontext(static_cast<ucontext_t*>(*save), static_cast<ucontext_t*>(load));
+}
+static void* new_fiber(char* stack, void (*entry)()) {
+    ucontext_t* context = &contexts[(stack - stacks) / (STACK + page)];
+    getcontext(context);
+    context->uc_stack.ss_sp = stack;
+    context->uc_stack.ss_size = STACK;
+    makecontext(context, entry, 0);
+    return context;
+}
+#endif
+
+static void leave() { emulated_switch(&current->stack_pointer, scheduler); }
+
+static void fiber() {
+    kernel->call(arguments);
+    current->state = EXITED;
+    leave();
+    __builtin_unreachable();
+}
+
+// ---- failures
+
+static sigjmp_buf escape;
+static thread_local bool running_here = false;
+static Failure* failure;
+
+[[gnu::format(printf, 2, 3)]] static void fail(int status, const char* format, ...) {
+    if (failure->status) return;
+    failure->status = status;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(failure->text, sizeof failure->text, format, values);
+    va_end(values);
+}
+
+static const char* short_name(const char* file) {
+    const char* kernels = strstr(file, "/kernels/");
+    return kernels ? kernels + 9 : file;
+}
+
+// "thread 3 of block 0"
+static const char* who(const Lane& lane) {
+    static char text[96];
+    if (emulated_grid_dim.y * emulated_grid_dim.z * emulated_block_dim.y * emulated_block_dim.z == 1)
+        snprintf(text, sizeof text, "thread %u of block %u", lane.index.x, emulated_block.x);
+    else
+        snprintf(text, sizeof text, "thread (%u, %u, %u) of block (%u, %u, %u)", lane.index.x, lane.index.y, lane.index.z,
+                 emulated_block.x, emulated_block.y, emulated_block.z);
+    return text;
+}
+
+// "waits at __syncwarp (copy/kernel.cu:7)"
+static const char* where(const Lane& lane) {
+    static char text[2][256];
+    static int turn;
+    char* out = text[turn ^= 1];
+    if (lane.state == EXITED) return "has ended";
+    if (lane.state == READY) return "runs";
+    const char* name = lane.state == AT_WARP ? WARP_NAMES[lane.operation] : BARRIER_NAMES[lane.operation];
+    snprintf(out, sizeof text[0], "waits at %s (%s:%d)", name, short_name(lane.file), lane.line);
+    return out;
+}
+
+static struct sigaction previous[65];
+
+static void on_signal(int signal, siginfo_t* info, void* context) {
+    if (!running_here || !current) {
+        // Not ours: whoever was here before gets it when the instruction runs again.
+        sigaction(signal, &previous[signal], nullptr);
+        return;
+    }
+    (void)context;
+    Failure* f = failure;
+    f->address = reinterpret_cast<uint64_t>(info->si_addr);
+    f->write = -1;
+#if defined(__x86_64__)
+    f->write = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] >> 1 & 1;
+#endif
+    siglongjmp(escape, signal);
+}
+
+static void catch_signals() {
+    static bool done;
+    if (done) return;
+    done = true;
+    struct sigaction action = {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigaction(signal, &action, &previous[signal]);
+}
+
+// A lane without stack left needs another one for the handler.
+static void signal_stack() {
+    stack_t have;
+    sigaltstack(nullptr, &have);
+    if (!(have.ss_flags & SS_DISABLE)) return;
+    static thread_local char memory[64 << 10];
+    stack_t stack = {};
+    stack.ss_sp = memory;
+    stack.ss_size = sizeof memory;
+    sigaltstack(&stack, nullptr);
+}
+
+static void explain(int signal) {
+    char text[200] = "";
+    const uint64_t address = failure->address, start = reinterpret_cast<uint64_t>(shared_end) - MAX_SHARED;
+    const uint64_t end = reinterpret_cast<uint64_t>(shared_end);
+    const uint64_t stack = address - reinterpret_cast<uint64_t>(stacks);
+    int status = 700;
+    if (signal == SIGILL || signal == SIGTRAP || signal == SIGFPE) {
+        status = 716;
+        snprintf(text, sizeof text,
+                 "does what C++ leaves undefined: a misaligned access, an index outside of an array, a shift by the width or more, a "
+                 "conversion of a number that does not fit, or a division by 0");
+    } else if (address >= end && address < end + page) {
+        snprintf(text, sizeof text, "goes %llu bytes past the end of dynamic shared memory", (unsigned long long)(address - end + 1));
+    } else if (address < start && address >= start - page) {
+        snprintf(text, sizeof text, "goes before the start of shared memory");
+    } else if (stack < MAX_THREADS * (STACK + page)) {
+        snprintf(text, sizeof text, "uses more than %zu KiB of local memory", STACK >> 10);
+    } else {
+        failure->faulted = 1;
+        const char* verb = failure->write == 1 ? "writes" : failure->write == 0 ? "reads" : "touches";
+        snprintf(text, sizeof text, "%s address 0x%llx", verb, (unsigned long long)address);
+    }
+    fail(status, "%s %s", who(*current), text);
+}
+
+// ---- operations of lanes
+
+extern "C" uint64_t emulated_warp(int operation, uint32_t mask, uint64_t value, uint32_t argument, uint32_t width, const char* file,
+                                  int line) {
+    Lane& lane = *current;
+    lane.state = AT_WARP;
+    lane.operation = operation;
+    lane.mask = mask;
+    lane.value = value;
+    lane.argument = argument;
+    lane.width = width;
+    lane.file = file;
+    lane.line = line;
+    leave();
+    return lane.result;
+}
+
+extern "C" uint32_t emulated_barrier(int operation, uint32_t value, const char* file, int line) {
+    Lane& lane = *current;
+    lane.state = AT_BARRIER;
+    lane.operation = operation;
+    lane.value = value;
+    lane.file = file;
+    lane.line = line;
+    leave();
+    return uint32_t(lane.result);
+}
+
+extern "C" void emulated_yield() { leave(); }
+
+extern "C" uint64_t emulated_clock() { return ++ticks; }
+
+extern "C" void emulated_trap(const char* what, const char* file, int line) {
+    fail(710, "%s stopped at %s (%s:%d)", who(*current), what, short_name(file), line);
+    leave();
+    __builtin_unreachable();
+}
+
+// ---- the scheduler
+
+static uint64_t poisoned() {
+    uint64_t value;
+    memset(&value, poison, sizeof value);
+    return value;
+}
+
+// The operation that the lanes of `mask` wait for, for all of them.
+static void do_warp(Lane* warp, uint32_t mask) {
+    uint32_t ballot = 0, any = 0;
+    bool first = true, same = true;
+    uint64_t folded = 0;
+    for (uint32_t i = 0; i < 32; i++) {
+        if (!(mask >> i & 1)) continue;
+        const Lane& lane = warp[i];
+        if (lane.value & 1) ballot |= 1u << i;
+        any |= lane.value != 0;
+        uint32_t a = uint32_t(folded), b = uint32_t(lane.value);
+        if (first) {
+            folded = lane.value;
+        } else {
+            same &= lane.value == folded;
+            switch (lane.operation) {
+                case WARP_ADD: folded = uint32_t(a + b); break;
+                case WARP_MIN_U: folded = b < a ? b : a; break;
+                case WARP_MAX_U: folded = b > a ? b : a; break;
+                case WARP_MIN_S: folded = int32_t(b) < int32_t(a) ? b : a; break;
+                case WARP_MAX_S: folded = int32_t(b) > int32_t(a) ? b : a; break;
+                case WARP_AND: folded = a & b; break;
+                case WARP_OR: folded = a | b; break;
+                case WARP_XOR: folded = a ^ b; break;
+            }
+        }
+        first = false;
+    }
+    for (uint32_t i = 0; i < 32; i++) {
+        if (!(mask >> i & 1)) continue;
+        Lane& lane = warp[i];
+        const uint32_t base = i & ~(lane.width - 1), end = base + lane.width;
+        uint32_t from = i;
+        switch (lane.operation) {
+            case WARP_SYNC: lane.result = 0; continue;
+            case WARP_BALLOT: lane.result = ballot; continue;
+            case WARP_ANY: lane.result = any; continue;
+            case WARP_ALL: lane.result = ballot == mask; continue;
+            case WARP_MATCH_ALL: lane.result = same ? mask : 0; continue;
+            case WARP_MATCH_ANY:
+                lane.result = 0;
+                for (uint32_t j = 0; j < 32; j++)
+                    if ((mask >> j & 1) && warp[j].value == lane.value) lane.result |= 1u << j;
+                continue;
+            case WARP_SHFL: from = base + (lane.argument & (lane.width - 1)); break;
+            case WARP_SHFL_UP: from = lane.argument <= i - base ? i - lane.argument : i; break;
+            case WARP_SHFL_DOWN: from = lane.argument < end - i ? i + lane.argument : i; break;
+            case WARP_SHFL_XOR: from = (i ^ lane.argument) < end ? i ^ lane.argument : i; break;
+            default: lane.result = folded; continue;
+        }
+        // What a lane outside of the mask holds is undefined.
+        lane.result = (mask >> (from & 31) & 1) ? warp[from & 31].value : poisoned();
+    }
+    for (uint32_t i = 0; i < 32; i++)
+        if (mask >> i & 1) warp[i].state = READY;
+}
+
+static bool same_place(const Lane& a, const Lane& b) {
+    return a.state == b.state && a.operation == b.operation && a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
+
+// Does the operations of a warp for which all lanes are there; false if there are none.
+static bool resolve(Lane* warp, uint32_t size) {
+    bool any = false;
+    for (uint32_t i = 0; i < size; i++) {
+        const Lane& lane = warp[i];
+        if (lane.state != AT_WARP) continue;
+        if (!(lane.mask >> i & 1)) {
+            fail(719, "%s %s with a mask 0x%08x that it is not in", who(lane), where(lane), lane.mask);
+            return false;
+        }
+        if (lane.width == 0 || lane.width > 32 || (lane.width & (lane.width - 1))) {
+            fail(719, "%s %s with a width of %u, which is no power of two up to 32", who(lane), where(lane), lane.width);
+            return false;
+        }
+        bool complete = true;
+        for (uint32_t j = 0; j < 32 && complete; j++)
+            if (lane.mask >> j & 1) complete = j < size && same_place(lane, warp[j]) && warp[j].mask == lane.mask;
+        if (complete) {
+            do_warp(warp, lane.mask);
+            any = true;
+        }
+    }
+    return any;
+}
+
+// Says which lane waits in vain for which other.
+static void stuck() {
+    for (uint32_t i = 0; i < threads; i++) {
+        if (lanes[i].state != AT_WARP) continue;
+        for (uint32_t j = 0; j < 32; j++) {
+            const uint32_t other = i / 32 * 32 + j;
+            if (!(lanes[i].mask >> j & 1)) continue;
+            if (other >= threads) {
+                fail(719, "%s %s with a mask 0x%08x, but the block has only %u threads", who(lanes[i]), where(lanes[i]), lanes[i].mask, threads);
+                return;
+            }
+            if (same_place(lanes[i], lanes[other]) && lanes[i].mask == lanes[other].mask) continue;
+            if (lanes[other].state == AT_WARP && lanes[other].mask != lanes[i].mask)
+                fail(719, "%s %s with mask 0x%08x, but thread %u %s with mask 0x%08x", who(lanes[i]), where(lanes[i]), lanes[i].mask, other,
+                     where(lanes[other]), lanes[other].mask);
+            else
+                fail(719, "%s %s with mask 0x%08x, but thread %u %s", who(lanes[i]), where(lanes[i]), lanes[i].mask, other,
+                     where(lanes[other]));
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < threads; i++) {
+        if (lanes[i].state != AT_BARRIER) continue;
+        for (uint32_t j = 0; j < threads; j++) {
+            if (same_place(lanes[i], lanes[j])) continue;
+            fail(719, "%s %s, but thread %u %s", who(lanes[i]), where(lanes[i]), j, where(lanes[j]));
+            return;
+        }
+    }
+    fail(719, "block %u waits for nothing", emulated_block.x);
+}
+
+static void resume(Lane& lane) {
+    current = &lane;
+    emulated_thread = lane.index;
+    emulated_switch(&scheduler, lane.stack_pointer);
+}
+
+// Bytes beside dynamic shared memory that no lane may change.
+constexpr size_t BESIDE = 64;
+
+static void run_block();
+
+static void run_block_guarded(uint32_t shared_bytes) {
+    unsigned char* const start = emulated_dynamic_shared;
+    memset(start - BESIDE, poison, size_t(shared_end - start) + BESIDE);
+    run_block();
+    for (unsigned char* at = start - BESIDE; at < shared_end && !failure->status; at++) {
+        if (at == start) at += shared_bytes;
+        if (at < shared_end && *at != poison)
+            fail(700, "block %u writes %s dynamic shared memory", emulated_block.x, at < start ? "before" : "past the end of");
+    }
+}
+
+static void run_block() {
+    if (kernel->shared_start) memset(kernel->shared_start, poison, size_t(kernel->shared_end - kernel->shared_start));
+    const dim3 dim = emulated_block_dim;
+    for (uint32_t i = 0; i < threads; i++) {
+        lanes[i].stack_pointer = new_fiber(stacks + i * (STACK + page) + page, fiber);
+        lanes[i].index = make_uint3(i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y);
+        lanes[i].state = READY;
+    }
+    const uint32_t warps = (threads + 31) / 32;
+    for (;;) {
+        bool yielded = false;
+        for (uint32_t w = 0; w < warps; w++) {
+            const uint32_t first = (reverse ? warps - 1 - w : w) * 32, size = threads - first < 32 ? threads - first : 32;
+            do {
+                for (uint32_t l = 0; l < size; l++) {
+                    Lane& lane = lanes[first + (reverse ? size - 1 - l : l)];
+                    if (lane.state != READY) continue;
+                    resume(lane);
+                    if (failure->status) return;
+                    yielded |= lane.state == READY;
+                }
+            } while (resolve(lanes + first, size));
+            if (failure->status) return;
+        }
+        if (yielded) continue;
+        uint32_t exited = 0, waiting = 0, sum = 0;
+        for (uint32_t i = 0; i < threads; i++) {
+            exited += lanes[i].state == EXITED;
+            const bool here = lanes[i].state == AT_BARRIER && same_place(lanes[0], lanes[i]);
+            waiting += here;
+            sum += here ? uint32_t(lanes[i].value) : 0;
+        }
+        if (exited == threads) return;
+        if (waiting != threads) return stuck();
+        for (uint32_t i = 0; i < threads; i++) {
+            lanes[i].state = READY;
+            const int operation = lanes[i].operation;
+            lanes[i].result = operation == BARRIER_COUNT ? sum : operation == BARRIER_AND ? sum == threads : operation == BARRIER_OR ? sum > 0 : 0;
+        }
+    }
+}
+
+static bool prepare() {
+    if (stacks) return true;
+    page = size_t(sysconf(_SC_PAGESIZE));
+    const size_t bytes = MAX_THREADS * (STACK + page);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* shared = mmap(nullptr, MAX_SHARED + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || shared == MAP_FAILED) return false;
+    for (uint32_t i = 0; i < MAX_THREADS; i++) mprotect(static_cast<char*>(memory) + i * (STACK + page), page, PROT_NONE);
+    unsigned char* start = static_cast<unsigned char*>(shared) + page;
+    mprotect(start, MAX_SHARED, PROT_READ | PROT_WRITE);
+    shared_end = start + MAX_SHARED;
+    stacks = static_cast<char*>(memory);
+    return true;
+}
+
+// Runs a kernel to its end. One launch at a time: the caller holds a lock.
+extern "C" void emulated_launch(const Kernel* k, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void** values,
+                                unsigned char poison_byte, int in_reverse, Failure* result) {
+    memset(result, 0, sizeof *result);
+    failure = result;
+    if (!prepare()) return fail(2, "the emulator has no memory for stacks");
+    catch_signals();
+    signal_stack();
+    kernel = k;
+    arguments = values;
+    poison = poison_byte;
+    reverse = in_reverse;
+    threads = block[0] * block[1] * block[2];
+    emulated_grid_dim = {grid[0], grid[1], grid[2]};
+    emulated_block_dim = {block[0], block[1], block[2]};
+    emulated_dynamic_shared = shared_end - (shared_bytes + 15) / 16 * 16;
+    static volatile uint64_t next;
+    const uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
+    running_here = true;
+    const int signal = sigsetjmp(escape, 1);
+    if (signal) {
+        explain(signal);
+    } else {
+        for (next = 0; next < blocks && !failure->status; next = next + 1) {
+            const uint64_t b = in_reverse ? blocks - 1 - next : next;
+            emulated_block = make_uint3(uint32_t(b % grid[0]), uint32_t(b / grid[0] % grid[1]), uint32_t(b / grid[0] / grid[1]));
+            run_block_guarded(shared_bytes);
+        }
+    }
+    running_here = false;
+    current = nullptr;
+}

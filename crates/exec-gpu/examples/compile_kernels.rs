@@ -1,0 +1,68 @@
+//! Compiles every kernel for the architectures named (75 80 90 100), without a GPU, and shows what they take.
+//!
+//!     WARPSEEK_NVRTC=.../libnvrtc.so.12 cargo run -p warpseek-exec-gpu --example compile_kernels -- 75 80 90 100
+
+use std::process::ExitCode;
+
+use warpseek_exec_gpu::device::{Architecture, Compiler, DeviceError, Source};
+use warpseek_exec_gpu::kernels::{ALL, common};
+
+/// The kernels that try out the emulator are CUDA too, or they would prove little.
+const PROBES: Source = Source {
+    name: "probes",
+    text: include_str!("../../cuda-emulator/tests/kernels/probes/kernel.cu"),
+    headers: &[common::TYPES, common::WARP, common::SCAN],
+};
+
+fn main() -> ExitCode {
+    let architectures: Result<Vec<u32>, _> = std::env::args().skip(1).map(|a| a.parse()).collect();
+    let Ok(architectures) = architectures else {
+        eprintln!("usage: compile_kernels 75 80 90 100");
+        return ExitCode::from(2);
+    };
+    match compile(&architectures) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
+    let compiler = Compiler::load(12)?;
+    let (major, minor) = compiler.version();
+    println!("NVRTC {major}.{minor}");
+    for architecture in architectures.iter().copied().map(Architecture) {
+        if !compiler.architectures().contains(&architecture) {
+            let log = format!("NVRTC {major}.{minor} does not know it");
+            let (source_name, architecture) = ("all".into(), architecture.to_string());
+            return Err(DeviceError::Compile { source_name, architecture, log });
+        }
+        let mut options = compiler.options(architecture);
+        options.push("--ptxas-options=-v".into());
+        for source in ALL.iter().chain([&PROBES]) {
+            let image = compiler.compile(source, architecture, &options)?;
+            println!("{architecture} {}: {} bytes", source.name, image.bytes.len());
+            usage(&image.log);
+        }
+    }
+    Ok(())
+}
+
+/// From the assembler's report: a kernel's name in one line, what it takes in the next ones.
+fn usage(log: &str) {
+    let mut kernel = "";
+    let mut spills = "";
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            kernel = rest.split('\'').next().unwrap_or(rest);
+        } else if line.contains("spill") {
+            spills = line.trim();
+        } else if let Some((_, used)) = line.split_once("Used ") {
+            println!("    {kernel}: {used}; {spills}");
+        } else if line.contains("warning") {
+            println!("    {line}");
+        }
+    }
+}

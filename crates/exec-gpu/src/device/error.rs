@@ -1,0 +1,124 @@
+use std::fmt::Write;
+
+/// What can go wrong with a device. Messages say what is missing and how to get it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// The driver's library is not on this machine.
+    #[error(
+        "no NVIDIA driver: found none of {}; install the driver of your GPU, or let the container see it (docker run --gpus all)",
+        tried.join(", ")
+    )]
+    NoDriver {
+        /// The names tried.
+        tried: Vec<String>,
+    },
+    /// The driver lacks something.
+    #[error(
+        "the NVIDIA driver is too old: {what}; CUDA 12.0 is needed, which comes with driver 525"
+    )]
+    OldDriver {
+        /// What is missing.
+        what: String,
+    },
+    /// There is a driver and no device.
+    #[error(
+        "the NVIDIA driver sees no GPU; check nvidia-smi and the variable CUDA_VISIBLE_DEVICES"
+    )]
+    NoDevice,
+    /// There are devices, and not this one.
+    #[error("there is no GPU {ordinal}; they are numbered from 0, and there are {count}")]
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// The run-time compiler is not on this machine.
+    #[error(
+        "no NVRTC, the compiler of kernels: found none of {}; install CUDA 12 or 13, or run `pip install nvidia-cuda-nvrtc-cu12` and set WARPSEEK_NVRTC to the path of the libnvrtc.so.12 it brings",
+        tried.join(", ")
+    )]
+    NoCompiler {
+        /// The names tried.
+        tried: Vec<String>,
+    },
+    /// NVRTC refused a kernel.
+    #[error("kernel `{source_name}` does not compile for {architecture}: {log}")]
+    Compile {
+        /// Name of the source.
+        source_name: String,
+        /// For what.
+        architecture: String,
+        /// What NVRTC says.
+        log: String,
+    },
+    /// The memory budget or the device's memory is used up.
+    #[error("{}", out_of_memory(*asked, *used, *available, *budget))]
+    OutOfMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes this process holds on the device.
+        used: u64,
+        /// Bytes that are left.
+        available: u64,
+        /// Whether it is the budget, not the device, that is used up.
+        budget: bool,
+    },
+    /// A launch with arguments or a grid that its kernel does not take.
+    #[error("kernel `{kernel}` cannot be launched: {problem}")]
+    Launch {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A kernel failed while it ran. The device handle is of no more use.
+    #[error("{} failed on the device: {problem}", kernels(ran))]
+    Kernel {
+        /// The kernels that may be to blame, the last one last.
+        ran: Vec<String>,
+        /// What the driver says.
+        problem: String,
+    },
+    /// An operation on the host's memory while a graph is recorded.
+    #[error(
+        "{what} cannot be recorded in a graph: only launches, fills and copies on the device can"
+    )]
+    Recording {
+        /// The operation.
+        what: &'static str,
+    },
+    /// Any other failure of the driver.
+    #[error("{call} failed: {problem}")]
+    Driver {
+        /// The function of the driver.
+        call: &'static str,
+        /// What it says.
+        problem: String,
+    },
+}
+
+fn out_of_memory(asked: u64, used: u64, available: u64, budget: bool) -> String {
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let mut text = String::from(if budget {
+        "the budget of GPU memory is used up"
+    } else {
+        "the GPU is out of memory"
+    });
+    let _ =
+        write!(text, ": {} asked for, {} left, {} in use; ", mib(asked), mib(available), mib(used));
+    text += if budget {
+        "raise --gpu-memory"
+    } else {
+        "use smaller batches or a smaller index, or end other programs on the GPU"
+    };
+    text
+}
+
+fn kernels(ran: &[String]) -> String {
+    match ran {
+        [] => "work".to_owned(),
+        [one] => format!("kernel `{one}`"),
+        several => format!("one of the kernels `{}`", several.join("`, `")),
+    }
+}

@@ -1,0 +1,366 @@
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytemuck::Pod;
+
+use super::context::lock;
+use super::driver::{Handle, Status};
+use super::memory::Allocation;
+use super::{Args, Buffer, Device, DeviceError, Event, Graph, Grid, Kernel, Pinned};
+
+/// How many launches an error names at most.
+const REMEMBERED: usize = 8;
+
+/// An order of work: operations of a stream run one after the other, beside those of other streams.
+#[derive(Clone)]
+pub struct Stream(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) device: Device,
+    pub(super) raw: Handle,
+    /// Copies to and from pinned memory so far, and how many of them have ended.
+    issued: AtomicU64,
+    ended: AtomicU64,
+    /// Kernels launched since the last synchronisation.
+    ran: Mutex<VecDeque<Arc<str>>>,
+    recording: AtomicBool,
+    /// What a graph being recorded must keep.
+    kept: Mutex<Vec<Arc<Allocation>>>,
+}
+
+// SAFETY: the driver takes its streams from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: likewise.
+unsafe impl Sync for Inner {}
+
+/// A point in a stream's copies.
+pub(super) struct Ticket {
+    stream: Arc<Inner>,
+    number: u64,
+}
+
+impl Ticket {
+    pub(super) fn same_stream(&self, other: &Ticket) -> bool {
+        Arc::ptr_eq(&self.stream, &other.stream)
+    }
+
+    pub(super) fn wait(&self) -> Result<(), DeviceError> {
+        if self.stream.ended.load(Ordering::Acquire) >= self.number {
+            return Ok(());
+        }
+        self.stream.synchronize()
+    }
+}
+
+impl Stream {
+    pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
+        const NON_BLOCKING: u32 = 1;
+        let context = &device.0;
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a valid pointer.
+        let status = unsafe { (context.driver.cuStreamCreate)(&mut raw, NON_BLOCKING) };
+        context.driver.check("cuStreamCreate", status)?;
+        Ok(Stream(Arc::new(Inner {
+            device: device.clone(),
+            raw,
+            issued: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            ran: Mutex::default(),
+            recording: AtomicBool::new(false),
+            kept: Mutex::default(),
+        })))
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Copies values to the device and waits for it.
+    ///
+    /// # Panics
+    /// Panics if the lengths differ, as do the other copies.
+    pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>) -> Result<(), DeviceError> {
+        assert_eq!(from.len(), to.len(), "lengths of a copy");
+        self.0.host_allowed("an upload")?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.0.bind()?;
+        let pointer = from.as_ptr().cast::<c_void>();
+        // SAFETY: `from` is borrowed until the copy has ended, and the lengths are the same.
+        let status = unsafe {
+            (self.0.driver().cuMemcpyHtoDAsync_v2)(to.address(), pointer, to.bytes(), self.0.raw)
+        };
+        // Also after a failure: nothing may read `from` once this has returned.
+        let ended = self.0.synchronize();
+        self.0.check("cuMemcpyHtoDAsync", status)?;
+        ended
+    }
+
+    /// Copies values from the device and waits for them.
+    pub fn download<T: Pod>(&self, from: &Buffer<T>) -> Result<Vec<T>, DeviceError> {
+        let mut values = vec![T::zeroed(); from.len()];
+        self.download_to(from, &mut values)?;
+        Ok(values)
+    }
+
+    /// Copies values from the device to a slice and waits for them.
+    pub fn download_to<T: Pod>(&self, from: &Buffer<T>, to: &mut [T]) -> Result<(), DeviceError> {
+        assert_eq!(from.len(), to.len(), "lengths of a copy");
+        self.0.host_allowed("a download")?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        self.0.bind()?;
+        let pointer = to.as_mut_ptr().cast::<c_void>();
+        // SAFETY: `to` is borrowed until the copy has ended, and the lengths are the same.
+        let status = unsafe {
+            (self.0.driver().cuMemcpyDtoHAsync_v2)(
+                pointer,
+                from.address(),
+                from.bytes(),
+                self.0.raw,
+            )
+        };
+        let ended = self.0.synchronize();
+        self.0.check("cuMemcpyDtoHAsync", status)?;
+        ended
+    }
+
+    /// Copies the values from `start` on to the device, without waiting: as many as `to` takes.
+    pub fn copy_in<T: Pod>(
+        &self,
+        from: &Pinned<T>,
+        start: usize,
+        to: &Buffer<T>,
+    ) -> Result<(), DeviceError> {
+        self.0.host_allowed("a copy from pinned memory")?;
+        let pointer = from.at(start, to.len());
+        if to.is_empty() {
+            return Ok(());
+        }
+        self.0.bind()?;
+        from.mark(self.ticket());
+        // SAFETY: `at` checked the range; `mark` keeps the memory until the copy has ended.
+        let status = unsafe {
+            (self.0.driver().cuMemcpyHtoDAsync_v2)(to.address(), pointer, to.bytes(), self.0.raw)
+        };
+        self.0.check("cuMemcpyHtoDAsync", status)
+    }
+
+    /// Copies values from the device to the place from `start` on, without waiting.
+    pub fn copy_out<T: Pod>(
+        &self,
+        from: &Buffer<T>,
+        to: &mut Pinned<T>,
+        start: usize,
+    ) -> Result<(), DeviceError> {
+        self.0.host_allowed("a copy to pinned memory")?;
+        let pointer = to.at(start, from.len());
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.0.bind()?;
+        to.mark(self.ticket());
+        // SAFETY: `at` checked the range; `mark` keeps the memory, and eyes off it, until the copy has ended.
+        let status = unsafe {
+            (self.0.driver().cuMemcpyDtoHAsync_v2)(
+                pointer,
+                from.address(),
+                from.bytes(),
+                self.0.raw,
+            )
+        };
+        self.0.check("cuMemcpyDtoHAsync", status)
+    }
+
+    /// Copies values on the device. The two must not overlap.
+    pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
+        assert_eq!(from.len(), to.len(), "lengths of a copy");
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.0.bind()?;
+        self.0.keep([from.allocation(), to.allocation()]);
+        // SAFETY: both buffers have that many bytes; freeing one waits for the copy.
+        let status = unsafe {
+            let bytes = from.bytes();
+            (self.0.driver().cuMemcpyDtoDAsync_v2)(to.address(), from.address(), bytes, self.0.raw)
+        };
+        self.0.check("cuMemcpyDtoDAsync", status)
+    }
+
+    /// Sets every byte.
+    pub fn fill<T: Pod>(&self, buffer: &Buffer<T>, byte: u8) -> Result<(), DeviceError> {
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        self.0.bind()?;
+        self.0.keep([buffer.allocation()]);
+        // SAFETY: the buffer has that many bytes; freeing it waits for the work.
+        let status = unsafe {
+            (self.0.driver().cuMemsetD8Async)(buffer.address(), byte, buffer.bytes(), self.0.raw)
+        };
+        self.0.check("cuMemsetD8Async", status)
+    }
+
+    /// Sets every byte to zero.
+    pub fn zero<T: Pod>(&self, buffer: &Buffer<T>) -> Result<(), DeviceError> {
+        self.fill(buffer, 0)
+    }
+
+    /// Launches a kernel, without waiting.
+    ///
+    /// # Safety
+    /// The arguments must be those the kernel takes, and it must stay within the buffers given; number and sizes are checked where the
+    /// driver knows them (CUDA 12.4). Buffers that only an address inside a buffer leads to must be kept by the caller.
+    pub unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        args: &Args,
+    ) -> Result<(), DeviceError> {
+        if grid.blocks == 0 {
+            return Ok(());
+        }
+        kernel.check(&grid, args)?;
+        self.0.bind()?;
+        self.0.keep(args.allocations());
+        let mut ran = lock(&self.0.ran);
+        if ran.len() == REMEMBERED {
+            ran.pop_front();
+        }
+        ran.push_back(Arc::clone(&kernel.name));
+        drop(ran);
+        let mut pointers = args.pointers();
+        // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is the caller's promise.
+        let status = unsafe {
+            (self.0.driver().cuLaunchKernel)(
+                kernel.raw,
+                grid.blocks,
+                1,
+                1,
+                grid.threads,
+                1,
+                1,
+                grid.shared_bytes,
+                self.0.raw,
+                pointers.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.0.check("cuLaunchKernel", status)
+    }
+
+    /// Waits until all of its work is done.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        self.0.host_allowed("a synchronisation")?;
+        self.0.synchronize()
+    }
+
+    /// Marks this moment.
+    pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
+        self.0.bind()?;
+        // SAFETY: both are alive, and the driver keeps what it needs of an event that goes.
+        let status = unsafe { (self.0.driver().cuEventRecord)(event.raw, self.0.raw) };
+        self.0.check("cuEventRecord", status)
+    }
+
+    /// Lets later work of this stream wait for an event.
+    pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
+        self.0.bind()?;
+        // SAFETY: likewise.
+        let status = unsafe { (self.0.driver().cuStreamWaitEvent)(self.0.raw, event.raw, 0) };
+        self.0.check("cuStreamWaitEvent", status)
+    }
+
+    /// Records the work that `record` gives to this stream, instead of running it.
+    pub fn capture(
+        &self,
+        record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
+    ) -> Result<Graph, DeviceError> {
+        Graph::capture(self, record)
+    }
+
+    fn ticket(&self) -> Ticket {
+        let number = self.0.issued.fetch_add(1, Ordering::AcqRel) + 1;
+        Ticket { stream: Arc::clone(&self.0), number }
+    }
+}
+
+impl Inner {
+    pub(super) fn driver(&self) -> &super::driver::Driver {
+        &self.device.0.driver
+    }
+
+    pub(super) fn bind(&self) -> Result<(), DeviceError> {
+        self.device.0.bind()
+    }
+
+    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+        self.bind()?;
+        let issued = self.issued.load(Ordering::Acquire);
+        // SAFETY: the stream is alive.
+        let status = unsafe { (self.driver().cuStreamSynchronize)(self.raw) };
+        self.check("cuStreamSynchronize", status)?;
+        self.ended.fetch_max(issued, Ordering::AcqRel);
+        lock(&self.ran).clear();
+        Ok(())
+    }
+
+    /// Success, or an error: one of a kernel that ran, if it is such.
+    pub(super) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
+        // From 700 on are the failures of kernels: bad addresses, traps, time-outs.
+        if (700..800).contains(&status) {
+            let ran = lock(&self.ran).iter().map(ToString::to_string).collect();
+            return Err(DeviceError::Kernel { ran, problem: self.driver().words(status) });
+        }
+        self.driver().check(call, status)
+    }
+
+    fn host_allowed(&self, what: &'static str) -> Result<(), DeviceError> {
+        if self.recording.load(Ordering::Acquire) {
+            return Err(DeviceError::Recording { what });
+        }
+        Ok(())
+    }
+
+    /// While recording, keeps what the graph will use.
+    fn keep<'a>(&self, allocations: impl IntoIterator<Item = &'a Arc<Allocation>>) {
+        if self.recording.load(Ordering::Acquire) {
+            lock(&self.kept).extend(allocations.into_iter().map(Arc::clone));
+        }
+    }
+
+    /// Starts recording; false if it is under way.
+    pub(super) fn start_recording(&self) -> bool {
+        !self.recording.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn end_recording(&self) -> Vec<Arc<Allocation>> {
+        self.recording.store(false, Ordering::Release);
+        std::mem::take(&mut lock(&self.kept))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.bind().is_ok() {
+            // SAFETY: nobody else has it; the driver ends its work first.
+            unsafe { (self.driver().cuStreamDestroy_v2)(self.raw) };
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?})", self.0.raw)
+    }
+}

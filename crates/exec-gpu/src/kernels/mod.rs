@@ -1,0 +1,19 @@
+//! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
+
+pub mod copy;
+pub mod scan;
+
+use crate::device::Source;
+
+/// Every source, for those who compile all of them.
+pub const ALL: &[Source] = &[copy::SOURCE, scan::SOURCE];
+
+/// Headers that sources share, as (name, text).
+pub mod common {
+    /// Integer types, and the few words that differ between NVRTC and the emulator.
+    pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
+    /// Sums, minima and maxima over a warp.
+    pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
+    /// Prefix sums over warps and blocks.
+    pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+}

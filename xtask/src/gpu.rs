@@ -1,0 +1,85 @@
+//! Chores of the GPU code: kernels compiled by NVIDIA's own compiler, tests that travel to a machine with a GPU.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use crate::{cargo, cargo_command, run};
+
+/// Turing, Ampere, Hopper, Blackwell.
+const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
+/// The first to know Blackwell is 12.8.
+const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12>=12.8,<13";
+const FOLDER: &str = "target/nvrtc";
+
+/// Compiles every kernel. NVRTC is fetched from PyPI; where it cannot be had, that is said, and with `require` it is a failure.
+pub(crate) fn kernels(require: bool) -> Result<(), String> {
+    let library = match env::var_os("WARPSEEK_NVRTC") {
+        Some(path) => PathBuf::from(path),
+        None => match fetch() {
+            Ok(path) => path,
+            Err(reason) if require => return Err(reason),
+            Err(reason) => {
+                eprintln!("\n== SKIPPED: kernels were not compiled with NVRTC: {reason}");
+                eprintln!("== set WARPSEEK_NVRTC to a libnvrtc.so.12 to compile them");
+                return Ok(());
+            }
+        },
+    };
+    let library = library.to_string_lossy();
+    let args = ["run", "--package", "warpseek-exec-gpu", "--example", "compile_kernels", "--"];
+    cargo(&[&args[..], &ARCHITECTURES].concat(), &[("WARPSEEK_NVRTC", &library)])
+}
+
+/// NVRTC in a virtual environment under `target`, installed once.
+fn fetch() -> Result<PathBuf, String> {
+    if let Some(library) = installed() {
+        return Ok(library);
+    }
+    let python = format!("{FOLDER}/bin/python");
+    run(Command::new("python3").args(["-m", "venv", FOLDER]), "python3 -m venv")?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE];
+    run(Command::new(python).args(pip), &format!("pip install {PACKAGE}"))?;
+    installed().ok_or_else(|| format!("{PACKAGE} brought no libnvrtc.so.12"))
+}
+
+fn installed() -> Option<PathBuf> {
+    let pythons = fs::read_dir(Path::new(FOLDER).join("lib")).ok()?.flatten();
+    let library = |python: fs::DirEntry| {
+        let path = python.path().join("site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        fs::canonicalize(path).ok()
+    };
+    pythons.into_iter().find_map(library)
+}
+
+/// Builds the tests of `exec-gpu` as programs that need no Rust where they run.
+pub(crate) fn tests() -> Result<(), String> {
+    let folder = Path::new("target/gpu-tests");
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let args = ["test", "--no-run", "--release", "--package", "warpseek-exec-gpu", "--tests"];
+    eprintln!("\n== cargo {}", args.join(" "));
+    let output = cargo_command()
+        .args(args)
+        .arg("--message-format=json")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cargo: {e}"))?;
+    if !output.status.success() {
+        return Err("cargo test --no-run".into());
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    for program in messages.lines().filter_map(executable) {
+        let file = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or("test");
+        // Without the hash that cargo puts behind the name.
+        let to = folder.join(file.rsplit_once('-').map_or(file, |(name, _)| name));
+        fs::copy(program, &to).map_err(|e| format!("{program}: {e}"))?;
+        println!("{}", to.display());
+    }
+    println!("on a machine with a GPU: WARPSEEK_TEST_DEVICE=cuda {}/device", folder.display());
+    Ok(())
+}
+
+/// The program a message of cargo is about.
+fn executable(message: &str) -> Option<&str> {
+    message.split_once("\"executable\":\"")?.1.split('"').next()
+}
