@@ -1,7 +1,12 @@
 //! Engines on the GPU.
 //!
-//! `device` is the only part that talks to the driver. `kernels` has one folder a kernel: its CUDA C++ and the typed function that
-//! launches it.
+//! `device` is the only part that talks to the driver. `image` is the device form of an index. `kernels` has one folder a kernel: its CUDA
+//! C++ and what launches it. [`GpuEngine`] puts them together: plans in, hits out.
 
 pub mod device;
+mod engine;
+pub mod image;
 pub mod kernels;
+mod round;
+
+pub use engine::{GpuEngine, Settings};

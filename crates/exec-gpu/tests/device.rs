@@ -48,7 +48,7 @@ fn copies_in_parts() {
         assert_eq!(stream.download(&buffer.slice(8..10).slice(1..)).unwrap(), [9]);
         let bytes = buffer.slice(7..9).cast::<u8>();
         assert_eq!(stream.download(&bytes).unwrap(), [255, 255, 255, 255, 77, 0, 0, 0]);
-        assert_eq!(stream.download(&buffer.slice(50..50)).unwrap(), []);
+        assert!(stream.download(&buffer.slice(50..50)).unwrap().is_empty());
         assert_eq!(device.buffer::<u64>(0).unwrap().len(), 0);
     }
 }

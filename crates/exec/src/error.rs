@@ -36,6 +36,9 @@ pub enum ExecError {
     /// A query has too many terms.
     #[error("the query has {0} different terms; at most {MAX_QUERY_TERMS} are allowed")]
     TooManyTerms(usize),
+    /// A device failed, or is not there.
+    #[error(transparent)]
+    Device(Box<dyn std::error::Error + Send + Sync>),
     /// A query in JSON is malformed.
     #[error("the query is not a JSON object of weights: {0}")]
     Json(String),

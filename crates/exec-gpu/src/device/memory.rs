@@ -91,7 +91,7 @@ impl<T> Buffer<T> {
         self.len == 0
     }
 
-    pub(super) fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         self.allocation.address + self.start as u64
     }
 

@@ -1,12 +1,16 @@
 //! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
 
+pub mod and_tiles;
 pub mod copy;
+pub mod merge;
+pub mod or_tiles;
 pub mod scan;
 
 use crate::device::Source;
 
 /// Every source, for those who compile all of them.
-pub const ALL: &[Source] = &[copy::SOURCE, scan::SOURCE];
+pub const ALL: &[Source] =
+    &[and_tiles::SOURCE, copy::SOURCE, merge::SOURCE, or_tiles::SOURCE, scan::SOURCE];
 
 /// Headers that sources share, as (name, text).
 pub mod common {
@@ -16,4 +20,8 @@ pub mod common {
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.
     pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+    /// Lists, queries and work items over tiles of documents.
+    pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
+    /// The best keys of a block of threads.
+    pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
 }

@@ -1,0 +1,140 @@
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
+use warpseek_index::Snapshot;
+
+use crate::device::{Device, DeviceError, Kernel, Stream};
+use crate::image::SegmentImage;
+use crate::kernels::{and_tiles, merge, or_tiles};
+use crate::round;
+
+/// How work is laid out on the device. Hits do not depend on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Binary logarithm of documents in a tile, at most 15: a tile has four bytes of shared memory a document.
+    pub tile_bits: u32,
+    /// Threads in a block, a multiple of 32.
+    pub threads: u32,
+    /// Queries in one round at most.
+    pub round: usize,
+    /// Keys that a block keeps before it sorts them; more where k asks for it.
+    pub buffer: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { tile_bits: 13, threads: 256, round: 1 << 15, buffer: 1024 }
+    }
+}
+
+/// Answers on a GPU, every posting being scored.
+pub struct GpuEngine {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) device: Device,
+    pub(crate) stream: Stream,
+    pub(crate) settings: Settings,
+    pub(crate) kernels: Kernels,
+    threads: usize,
+    /// The images of all segments, for one formula.
+    image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
+    loaded: AtomicU64,
+}
+
+pub(crate) struct Kernels {
+    pub(crate) or: Kernel,
+    pub(crate) and: Kernel,
+    pub(crate) merge: Kernel,
+}
+
+impl GpuEngine {
+    /// For an index, which is copied to the device when the first query comes or by [`GpuEngine::load`].
+    pub fn new(
+        snapshot: Arc<Snapshot>,
+        device: Device,
+        settings: Settings,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
+        let kernels = Kernels {
+            or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
+            and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
+            merge: device.kernel(&merge::SOURCE, "merge")?,
+        };
+        let (stream, image, loaded) = (device.stream()?, Mutex::new(None), AtomicU64::new(0));
+        Ok(GpuEngine { snapshot, device, stream, settings, kernels, threads, image, loaded })
+    }
+
+    /// Copies the index to the device, with the values of a formula.
+    pub fn load(&self, formula: Formula) -> Result<(), ExecError> {
+        self.image(formula).map(|_| ())
+    }
+
+    /// Postings copied so far, for those who show progress.
+    pub fn loaded(&self) -> &AtomicU64 {
+        &self.loaded
+    }
+
+    fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
+        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, image)) = &*image
+            && *of == formula
+        {
+            return Ok(image.clone());
+        }
+        // The old one goes first: there may be no room for two.
+        *image = None;
+        let load = |segment: &Arc<_>| {
+            let bits = self.settings.tile_bits;
+            SegmentImage::load(&self.device, segment, formula, bits, self.threads, &self.loaded)
+        };
+        let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let made: Arc<[SegmentImage]> = made.into();
+        *image = Some((formula, made.clone()));
+        Ok(made)
+    }
+}
+
+/// What runs in one round: one formula, one mode.
+fn group(plan: &Plan) -> (Mode, Formula) {
+    (plan.mode, plan.formula)
+}
+
+/// Whether there is anything to look for.
+fn asks(plan: &Plan) -> bool {
+    let hopeless = plan.mode == Mode::And && plan.lacks_terms();
+    plan.k > 0 && !plan.terms.is_empty() && !hopeless
+}
+
+impl Engine for GpuEngine {
+    fn name(&self) -> &'static str {
+        "gpu"
+    }
+
+    fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        let mut answers = vec![Answer { matches: None, ..Answer::default() }; plans.len()];
+        let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
+        while let Some(&first) = left.first() {
+            let of = group(&plans[first]);
+            let mut chosen: Vec<usize> = Vec::new();
+            left.retain(|&i| {
+                let take = chosen.len() < self.settings.round && group(&plans[i]) == of;
+                if take {
+                    chosen.push(i);
+                }
+                !take
+            });
+            let image = self.image(of.1)?;
+            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
+            let round = round::run(self, &image, of.0, &chosen_plans)
+                .map_err(|error| ExecError::Device(Box::new(error)))?;
+            for (i, answer) in chosen.into_iter().zip(round) {
+                answers[i] = answer;
+            }
+        }
+        Ok(answers)
+    }
+}

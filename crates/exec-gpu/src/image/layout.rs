@@ -1,0 +1,76 @@
+//! Structures as `kernels/common/tiles.cuh` has them.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Postings that a lane loads at once.
+pub(super) const FOUR: usize = 4;
+
+/// A list and its weight in a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TermView {
+    /// Address of documents.
+    pub docs: u64,
+    /// Address of values.
+    pub values: u64,
+    /// Address of the tiles' starts; 0 for a sparse list.
+    pub starts: u64,
+    /// Postings.
+    pub count: u32,
+    /// Weight in units.
+    pub weight: f32,
+}
+
+/// A query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct QueryView {
+    /// Its first term.
+    pub first_term: u32,
+    /// Sparse terms, which come first.
+    pub sparse: u32,
+    /// All terms.
+    pub terms: u32,
+    /// Hits wanted.
+    pub k: u32,
+    /// Hits have larger keys.
+    pub least: u64,
+    /// Weight of static scores, in units.
+    pub static_weight: f32,
+    /// Where its items' hits begin.
+    pub first_slot: u32,
+}
+
+/// Tiles of a query for one block of threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Item {
+    /// Its query.
+    pub query: u32,
+    /// First tile.
+    pub begin: u32,
+    /// Tile behind the last.
+    pub end: u32,
+    /// Where its hits go.
+    pub slot: u32,
+}
+
+/// What kernels know of a segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SegmentView {
+    /// Address of static scores, or 0.
+    pub statics: u64,
+    /// Address of the bits of deleted documents, or 0.
+    pub deleted: u64,
+    /// Address of ordinals, or 0.
+    pub ordinals: u64,
+    /// Documents.
+    pub docs: u32,
+    /// Number of its first document in the index.
+    pub base: u32,
+    /// Binary logarithm of documents in a tile.
+    pub bits: u32,
+    /// Nothing.
+    pub unused: u32,
+}

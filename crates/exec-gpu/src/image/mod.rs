@@ -1,0 +1,7 @@
+//! The device form of an index, made from it at load; never the truth on disk.
+
+mod layout;
+mod segment;
+
+pub use layout::{Item, QueryView, SegmentView, TermView};
+pub use segment::{ImageError, SegmentImage};

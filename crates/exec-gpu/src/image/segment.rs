@@ -1,0 +1,284 @@
+//! A segment on the device: every list with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpseek_core::limits::BLOCK;
+use warpseek_exec::{ExecError, Formula};
+use warpseek_index::{IndexError, Segment, TermInfo};
+
+use super::layout::{FOUR, SegmentView, TermView};
+use crate::device::{Buffer, Device, DeviceError, Stream};
+
+/// Postings that are made ready and sent at once.
+const PART: u64 = 1 << 22;
+
+/// Why an image could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The index is damaged.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl From<ImageError> for ExecError {
+    fn from(error: ImageError) -> Self {
+        match error {
+            ImageError::Index(error) => error.into(),
+            ImageError::Device(error) => ExecError::Device(Box::new(error)),
+        }
+    }
+}
+
+/// A segment's lists, and what is known of its documents.
+pub struct SegmentImage {
+    view: SegmentView,
+    tiles: u32,
+    /// By ordinal of the term.
+    lists: Vec<ListView>,
+    /// What the views' addresses lead to.
+    _kept: Vec<Kept>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ListView {
+    docs: u64,
+    values: u64,
+    starts: u64,
+    count: u32,
+}
+
+enum Kept {
+    Bytes(#[allow(dead_code)] Buffer<u8>),
+}
+
+/// Lists made ready on the host.
+#[derive(Default)]
+struct Part {
+    bytes: Vec<u8>,
+    /// Ordinal, and places in `bytes`.
+    lists: Vec<(u32, ListView)>,
+}
+
+impl SegmentImage {
+    /// Makes the image; `loaded` counts postings as they arrive.
+    pub fn load(
+        device: &Device,
+        segment: &Segment,
+        formula: Formula,
+        bits: u32,
+        threads: usize,
+        loaded: &AtomicU64,
+    ) -> Result<Self, ImageError> {
+        let documents = segment.documents();
+        let docs = documents.count();
+        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
+        let factors: Vec<f32> =
+            (0..docs).map(|doc| formula.factor(lengths.get(doc), norms.get(doc))).collect();
+        let tiles = docs.div_ceil(1 << bits);
+        let maker = Maker { segment, formula, factors: &factors, bits, tiles };
+        let shared = Mutex::new((
+            Vec::new(),
+            vec![ListView::default(); segment.dictionary().terms() as usize],
+        ));
+        let ranges = maker.ranges()?;
+        let next = AtomicU64::new(0);
+        let work = || -> Result<(), ImageError> {
+            let stream = device.stream()?;
+            while let Some(&(from, to)) = ranges.get(next.fetch_add(1, Ordering::Relaxed) as usize)
+            {
+                let part = maker.part(from, to)?;
+                let (buffer, address) = send(device, &stream, &part.bytes)?;
+                let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                shared.0.extend(buffer.map(Kept::Bytes));
+                for (ordinal, list) in part.lists {
+                    let at = |place: u64| address + place;
+                    let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
+                    let (docs, values) = (at(list.docs), at(list.values));
+                    loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
+                    shared.1[ordinal as usize] =
+                        ListView { docs, values, starts, count: list.count };
+                }
+            }
+            Ok(())
+        };
+        let threads = threads.clamp(1, ranges.len().max(1));
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            workers
+                .into_iter()
+                .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+        })?;
+        let (mut kept, lists) =
+            shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let stream = device.stream()?;
+        let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
+            let (buffer, address) = send(device, &stream, bytes)?;
+            kept.extend(buffer.map(Kept::Bytes));
+            Ok(address)
+        };
+        let statics = match documents.statics()? {
+            Some(statics) => {
+                let values: Vec<f32> = (0..docs).map(|doc| statics.get(doc)).collect();
+                address(bytemuck::cast_slice(&values))?
+            }
+            None => 0,
+        };
+        let deleted = match segment.deletes() {
+            Some(_) => {
+                let mut words = vec![0u32; docs.div_ceil(32) as usize];
+                for doc in (0..docs).filter(|&doc| segment.is_deleted(doc)) {
+                    words[doc as usize / 32] |= 1 << (doc % 32);
+                }
+                address(bytemuck::cast_slice(&words))?
+            }
+            None => 0,
+        };
+        let view = SegmentView {
+            statics,
+            deleted,
+            ordinals: 0,
+            docs,
+            base: segment.base(),
+            bits,
+            unused: 0,
+        };
+        Ok(SegmentImage { view, tiles, lists, _kept: kept })
+    }
+
+    /// What kernels know of it.
+    pub fn view(&self) -> SegmentView {
+        self.view
+    }
+
+    /// How many tiles it has.
+    pub fn tiles(&self) -> u32 {
+        self.tiles
+    }
+
+    /// A list of it in a query.
+    pub fn term(&self, info: &TermInfo, weight: f32) -> TermView {
+        let ListView { docs, values, starts, count } = self.lists[info.ordinal as usize];
+        TermView { docs, values, starts, count, weight }
+    }
+}
+
+/// Copies bytes to the device; nothing has no address.
+fn send(
+    device: &Device,
+    stream: &Stream,
+    bytes: &[u8],
+) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
+    if bytes.is_empty() {
+        return Ok((None, 0));
+    }
+    let buffer = device.upload(stream, bytes)?;
+    let address = buffer.address();
+    Ok((Some(buffer), address))
+}
+
+struct Maker<'a> {
+    segment: &'a Segment,
+    formula: Formula,
+    factors: &'a [f32],
+    bits: u32,
+    tiles: u32,
+}
+
+impl Maker<'_> {
+    /// Ranges of dictionary blocks with about [`PART`] postings each.
+    fn ranges(&self) -> Result<Vec<(u64, u64)>, ImageError> {
+        let dictionary = self.segment.dictionary();
+        let blocks = dictionary.blocks();
+        let (mut ranges, mut from) = (Vec::new(), 0);
+        let mut postings = 0;
+        for block in 0..blocks {
+            let mut terms = dictionary.iter_blocks(block, block + 1);
+            while let Some(info) = terms.next_term()? {
+                postings += u64::from(info.df);
+            }
+            if postings >= PART {
+                ranges.push((from, block + 1));
+                (from, postings) = (block + 1, 0);
+            }
+        }
+        if from < blocks {
+            ranges.push((from, blocks));
+        }
+        Ok(ranges)
+    }
+
+    fn part(&self, from: u64, to: u64) -> Result<Part, ImageError> {
+        let mut part = Part::default();
+        let (mut docs, mut values) = (Vec::new(), Vec::new());
+        let mut terms = self.segment.dictionary().iter_blocks(from, to);
+        while let Some(info) = terms.next_term()? {
+            self.read(&info, &mut docs, &mut values)?;
+            let list = if docs.len() >= self.tiles as usize && self.tiles > 0 {
+                self.dense(&docs, &values, &mut part.bytes)
+            } else {
+                let docs = push(&mut part.bytes, &docs);
+                let values = push(&mut part.bytes, &values);
+                ListView { docs, values, starts: u64::MAX, count: info.df }
+            };
+            part.lists.push((info.ordinal, list));
+        }
+        Ok(part)
+    }
+
+    /// Documents of a list, and their values.
+    fn read(
+        &self,
+        info: &TermInfo,
+        docs: &mut Vec<u32>,
+        values: &mut Vec<f32>,
+    ) -> Result<(), ImageError> {
+        let list = self.segment.list(info)?;
+        docs.clear();
+        values.clear();
+        let (mut block_docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        for block in 0..list.blocks() {
+            let n = list
+                .decode_docs(block, &mut block_docs)
+                .and_then(|_| list.decode_freqs(block, &mut freqs))
+                .map_err(|what| self.segment.bad_list(info, what))?;
+            docs.extend_from_slice(&block_docs[..n]);
+            let of =
+                |(&doc, &freq): (&u32, &u32)| self.formula.value(freq, self.factors[doc as usize]);
+            values.extend(block_docs[..n].iter().zip(&freqs[..n]).map(of));
+        }
+        Ok(())
+    }
+
+    fn dense(&self, docs: &[u32], values: &[f32], bytes: &mut Vec<u8>) -> ListView {
+        let fill = 1u16 << self.bits;
+        let mut starts = Vec::with_capacity(self.tiles as usize + 1);
+        let (mut places, mut filled) = (Vec::<u16>::new(), Vec::<f32>::new());
+        let mut at = 0;
+        for tile in 0..self.tiles {
+            starts.push((places.len() / FOUR) as u32);
+            let end = at + docs[at..].partition_point(|&doc| doc >> self.bits <= tile);
+            places.extend(docs[at..end].iter().map(|&doc| doc as u16 & (fill - 1)));
+            filled.extend_from_slice(&values[at..end]);
+            let whole = places.len().next_multiple_of(FOUR);
+            places.resize(whole, fill);
+            filled.resize(whole, 0.0);
+            at = end;
+        }
+        starts.push((places.len() / FOUR) as u32);
+        let count = places.len() as u32;
+        let (docs, values) = (push(bytes, &places), push(bytes, &filled));
+        ListView { docs, values, starts: push(bytes, &starts), count }
+    }
+}
+
+/// Appends the numbers at a multiple of 16 bytes, and says where.
+fn push<T: bytemuck::NoUninit>(bytes: &mut Vec<u8>, numbers: &[T]) -> u64 {
+    bytes.resize(bytes.len().next_multiple_of(16), 0);
+    let place = bytes.len() as u64;
+    bytes.extend_from_slice(bytemuck::cast_slice(numbers));
+    place
+}

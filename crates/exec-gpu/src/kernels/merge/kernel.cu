@@ -1,0 +1,45 @@
+// The best k keys of a query from those of its items, one block a query.
+#include "tiles.cuh"
+#include "topk.cuh"
+
+extern "C" __global__ void merge(const Query* queries, const uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
+                                 const uint32_t* counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
+                                 uint32_t capacity) {
+    DYNAMIC_SHARED(uint64_t, shared_keys);
+    __shared__ TopKState state;
+    const Query query = queries[blockIdx.x];
+    // What was answered before stands.
+    if (enough != nullptr && enough[blockIdx.x] >= query.k) return;
+    uint64_t* buffer = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
+    TopK top{buffer, capacity, query.k, &state};
+    uint32_t end_slot = queries[blockIdx.x + 1].first_slot;
+    if (threadIdx.x == 0) {
+        // The k-th best key itself is a hit.
+        uint64_t known = thresholds[blockIdx.x];
+        state.threshold = known > 0 ? known - 1 : 0;
+        state.count = 0;
+    }
+    __syncthreads();
+    // All slots side by side: thread t looks at key t / slots of slot t % slots, so that the best of every slot come first.
+    uint32_t slots = end_slot - query.first_slot;
+    uint64_t all = uint64_t(slots) * query.k;
+    for (uint64_t first = 0; first < all; first += blockDim.x) {
+        uint64_t i = first + threadIdx.x;
+        bool pending = false;
+        uint64_t key = 0;
+        if (i < all) {
+            uint32_t slot = query.first_slot + uint32_t(i % slots), rank = uint32_t(i / slots);
+            pending = rank < counts[slot];
+            if (pending) key = keys[uint64_t(slot) * stride + rank];
+        }
+        while (true) {
+            if (pending) pending = !top.offer(key);
+            if (!__syncthreads_or(pending)) break;
+            top.compact();
+        }
+    }
+    __syncthreads();
+    top.compact();
+    for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(blockIdx.x) * stride + i] = buffer[i];
+    if (threadIdx.x == 0) out_counts[blockIdx.x] = state.count;
+}

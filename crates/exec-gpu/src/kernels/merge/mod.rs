@@ -1,0 +1,8 @@
+//! The best of all items of a query.
+
+use super::common::{SCAN, TILES, TOPK, TYPES};
+use crate::device::Source;
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "merge", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, TILES, TOPK] };

@@ -1,0 +1,23 @@
+//! The suite of all engines, on the emulator or on a GPU (see `support`).
+
+mod support;
+
+use std::sync::Arc;
+
+use support::devices;
+use warpseek_exec::Engine;
+use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_index::Snapshot;
+use warpseek_testkit::conformance;
+
+/// Tiles and blocks so small that small indexes have many.
+const SMALL: Settings = Settings { tile_bits: 6, threads: 64, round: 50, buffer: 32 };
+
+fn engine(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+    // One device of the emulator runs everything forwards, the other backwards.
+    let mut devices = devices();
+    let device = devices.remove(threads % devices.len());
+    Box::new(GpuEngine::new(snapshot, device, SMALL, threads).unwrap())
+}
+
+conformance!(small_tiles, engine);
