@@ -14,7 +14,7 @@ const FOLDER: &str = "target/nvrtc";
 
 /// Compiles every kernel. NVRTC is fetched from PyPI; where it cannot be had, that is said, and with `require` it is a failure.
 pub(crate) fn kernels(require: bool) -> Result<(), String> {
-    let library = match env::var_os("WARPSEEK_NVRTC") {
+    let library = match env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
         None => match fetch() {
             Ok(path) => path,

@@ -1,5 +1,5 @@
 //! The emulator tried out: what kernels may do works, and what they may not is found and named.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 use bytemuck::{Pod, Zeroable};
 use warpseek_cuda_emulator::{DEVICES, symbol};
@@ -138,7 +138,7 @@ fn every_warp_operation() {
 #[test]
 fn reductions_over_half_a_warp() {
     everywhere(|device, stream| {
-        let values: Vec<u32> = (0..32).map(|i| (i * 37 + 11) % 997 | 64).collect();
+        let values: Vec<u32> = (0..32).map(|i| ((i * 37 + 11) % 997) | 64).collect();
         let input = device.upload(stream, &values).unwrap();
         let out = device.buffer::<u32>(32 * 8).unwrap();
         let args = Args::new().buffer(&input).buffer(&out);
@@ -230,7 +230,7 @@ fn arithmetic_has_the_bits_of_the_host() {
             y.leading_zeros(),
             x.trailing_zeros() + 1,
             x.reverse_bits(),
-            (u64::from(x) * u64::from(y) >> 32) as u32,
+            ((u64::from(x) * u64::from(y)) >> 32) as u32,
             (both << 7 >> 32) as u32,
             (both >> 7) as u32,
             u32::from_le_bytes([byte(0), byte(4), sign(2), byte(7)]),
@@ -257,6 +257,23 @@ fn structures_and_vectors() {
         launch(stream, "structures", Grid::new(1, 40), &args).unwrap();
         let expected: Vec<u32> = (0..40).map(|i| 3 * i + 14 + 3 + 99 + 7).collect();
         assert_eq!(stream.download(&out).unwrap(), expected);
+    });
+}
+
+/// Kernels that macros make, shared memory in templates and members, bounds of threads.
+#[test]
+fn templates_and_macros() {
+    everywhere(|device, stream| {
+        for threads in [64, 96] {
+            let values: Vec<u32> = (0..threads).map(|i| i + 1000).collect();
+            let buffer = device.upload(stream, &values).unwrap();
+            let (name, args) = (format!("rotate_{threads}"), Args::new().buffer(&buffer));
+            launch(stream, &name, Grid::new(1, threads), &args).unwrap();
+            let expected: Vec<u32> = (0..threads).map(|i| (i + 1) % threads + 2001).collect();
+            assert_eq!(stream.download(&buffer).unwrap(), expected);
+            let kernel = device.kernel(&PROBES, &name).unwrap();
+            assert_eq!(kernel.max_threads(), threads);
+        }
     });
 }
 
@@ -305,21 +322,39 @@ fn waiting_in_vain_is_named() {
 }
 
 #[test]
+fn failures_in_graphs_name_their_kernels() {
+    let (device, stream) = open(0);
+    let buffer = device.upload(&stream, &[0u32; 64]).unwrap();
+    let args = Args::new().buffer(&buffer);
+    // Sources are loaded before: while recording, they cannot be.
+    let early = stream.capture(|stream| launch(stream, "trapped", Grid::new(1, 64), &args));
+    contains(&early.unwrap_err().to_string(), &["a module is loaded while a graph is recorded"]);
+    device.kernel(&PROBES, "diverged_barrier").unwrap();
+    let mut graph = stream
+        .capture(|stream| launch(stream, "diverged_barrier", Grid::new(1, 64), &args))
+        .unwrap();
+    stream.synchronize().unwrap();
+    graph.launch(&stream).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    contains(&error.to_string(), &["kernel `diverged_barrier` failed", "thread 40 has ended"]);
+}
+
+#[test]
 fn accesses_outside_of_buffers_are_named() {
     for ordinal in 0..DEVICES {
+        // A buffer of 40 bytes, eight more to the guarded page, which is 4096 or longer.
         for (place, says) in [
-            (10, "write"),
-            (11, "16 bytes"),
-            (500, "write"),
-            (-1, "before"),
-            (-16, "before"),
-            (-1 << 20, "write"),
+            (10, "writes past the end of a buffer of 40 bytes"),
+            (11, "writes past the end of a buffer of 40 bytes"),
+            (12, "8 bytes after the end of the nearest buffer, which has 40 bytes"),
+            (500, "1960 bytes after the end"),
+            (-1, "writes before the start of a buffer of 40 bytes"),
+            (-16, "writes before the start of a buffer of 40 bytes"),
         ] {
             let (device, stream) = open(ordinal);
             let buffer = device.buffer::<u32>(10).unwrap();
             let args = Args::new().buffer(&buffer).value(place);
-            let text = fails(&stream, "write_at", Grid::new(1, 1), &args);
-            contains(&text, &["write_at", if place == 11 { "write" } else { says }]);
+            contains(&fails(&stream, "write_at", Grid::new(1, 1), &args), &["write_at: ", says]);
         }
         let (device, stream) = open(ordinal);
         let (buffer, out) = (device.buffer::<u32>(8).unwrap(), device.buffer::<u32>(1).unwrap());

@@ -1,5 +1,5 @@
 //! The device layer and its first kernels, on the emulator or on a GPU (see `support`).
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 mod support;
 
@@ -109,6 +109,30 @@ fn events_have_times() {
         assert!(end.since(&start).unwrap().as_secs() < 60);
         let never = device.event().unwrap();
         assert!(never.since(&start).is_err());
+    }
+}
+
+/// Looking at the first copy's result must not wait for what comes after its event: with two kernels of a pipeline that would be the end of it.
+#[test]
+fn an_event_ends_the_copies_before_it() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let buffer = device.upload(&stream, &[1u32]).unwrap();
+        let mut first = device.pinned::<u32>(1).unwrap();
+        let mut second = device.pinned::<u32>(1).unwrap();
+        stream.copy_out(&buffer, &mut first, 0).unwrap();
+        let (event, late) = (device.event().unwrap(), device.event().unwrap());
+        stream.record(&event).unwrap();
+        stream.fill(&buffer, 7).unwrap();
+        stream.copy_out(&buffer, &mut second, 0).unwrap();
+        stream.record(&late).unwrap();
+        event.synchronize().unwrap();
+        assert_eq!(first.read().unwrap(), [1]);
+        if device.info().emulated {
+            assert!(late.since(&event).is_err(), "reading waited for later work");
+        }
+        assert_eq!(second.read().unwrap(), [0x0707_0707]);
+        assert!(late.since(&event).is_ok());
     }
 }
 

@@ -1,15 +1,20 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::context::lock;
 use super::driver::Handle;
+use super::stream::Ticket;
 use super::{Device, DeviceError};
 
 /// A moment in a stream, with its time.
 pub struct Event {
     device: Device,
     pub(super) raw: Handle,
+    /// Where it was recorded last.
+    place: Mutex<Option<Ticket>>,
 }
 
 // SAFETY: the driver takes its events from any thread.
@@ -25,16 +30,27 @@ impl Event {
         // SAFETY: a valid pointer.
         let status = unsafe { (context.driver.cuEventCreate)(&mut raw, 0) };
         context.driver.check("cuEventCreate", status)?;
-        Ok(Event { device: device.clone(), raw })
+        Ok(Event { device: device.clone(), raw, place: Mutex::default() })
     }
 
-    /// Waits until it has come.
+    /// Where it is recorded, held while that is done.
+    pub(super) fn place(&self) -> MutexGuard<'_, Option<Ticket>> {
+        lock(&self.place)
+    }
+
+    /// Waits until it has come. Copies before it have ended then, also for `Pinned::read`.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         let context = &self.device.0;
         context.bind()?;
+        // Held, so that it is not recorded elsewhere meanwhile.
+        let place = lock(&self.place);
         // SAFETY: the event is alive.
         let status = unsafe { (context.driver.cuEventSynchronize)(self.raw) };
-        context.driver.check("cuEventSynchronize", status)
+        context.driver.check("cuEventSynchronize", status)?;
+        if let Some(place) = &*place {
+            place.end();
+        }
+        Ok(())
     }
 
     /// The time on the device from `earlier` to this one; both must have come.

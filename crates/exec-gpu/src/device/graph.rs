@@ -1,18 +1,17 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::driver::Handle;
-use super::memory::Allocation;
+use super::stream::Recording;
 use super::{Device, DeviceError, Stream};
 
 /// Recorded work that is launched as one, with the arguments it was recorded with: many small kernels for the price of a launch.
 pub struct Graph {
     device: Device,
     raw: Handle,
-    /// The buffers it uses.
-    _kept: Vec<Arc<Allocation>>,
+    /// The buffers it uses, and the names of its kernels.
+    recorded: Recording,
 }
 
 // SAFETY: the driver takes its graphs from any thread, one launch at a time, for which `launch` needs `&mut`.
@@ -36,13 +35,13 @@ impl Graph {
             inner.end_recording();
             return Err(error);
         }
-        let recorded = record(stream);
+        let outcome = record(stream);
         let mut graph = std::ptr::null_mut();
         // SAFETY: a valid pointer; capture has begun.
         let status = unsafe { (inner.driver().cuStreamEndCapture)(inner.raw, &mut graph) };
-        let kept = inner.end_recording();
+        let recorded = inner.end_recording();
         let ended = inner.check("cuStreamEndCapture", status);
-        let made = recorded.and(ended).and_then(|()| {
+        let made = outcome.and(ended).and_then(|()| {
             let mut raw = std::ptr::null_mut();
             // SAFETY: a valid pointer, and a graph the driver gave.
             let status =
@@ -53,13 +52,15 @@ impl Graph {
             // SAFETY: what was made of it does not need it.
             unsafe { (inner.driver().cuGraphDestroy)(graph) };
         }
-        Ok(Graph { device: inner.device.clone(), raw: made?, _kept: kept })
+        Ok(Graph { device: inner.device.clone(), raw: made?, recorded })
     }
 
     /// Runs it on a stream, without waiting.
     pub fn launch(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         let inner = &stream.0;
         inner.bind()?;
+        inner.keep(&self.recorded.allocations);
+        inner.remember(&self.recorded.kernels);
         // SAFETY: both are alive, and the graph keeps the buffers it uses. What the kernels do was promised when they were recorded.
         let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
         inner.check("cuGraphLaunch", status)

@@ -50,3 +50,29 @@ pub(super) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {
         folders.iter().flat_map(|f| names.iter().map(|n| in_folder(f, n))).collect();
     names.into_iter().chain(paths).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_tried_is_said() {
+        let tried = vec!["libnowhere.so.7".to_owned(), "/nowhere/libnowhere.so".to_owned()];
+        assert_eq!(load_first(tried.clone()).err(), Some(tried));
+    }
+
+    #[test]
+    fn the_drivers_own_version_of_the_compiler_comes_first() {
+        if std::env::var_os("WARPSEEK_NVRTC").is_some() {
+            println!("skipped: WARPSEEK_NVRTC is set, and only it is tried");
+            return;
+        }
+        for (major, first) in
+            [(12, "libnvrtc.so.12"), (13, "libnvrtc.so.13"), (14, "libnvrtc.so.13")]
+        {
+            let candidates = nvrtc_candidates(major);
+            assert_eq!(candidates[0], first);
+            assert!(candidates.contains(&format!("/usr/local/cuda/lib64/{first}")));
+        }
+    }
+}

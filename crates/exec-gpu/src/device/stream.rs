@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
@@ -23,20 +23,26 @@ pub struct Stream(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) device: Device,
     pub(super) raw: Handle,
-    /// Copies to and from pinned memory so far, and how many of them have ended.
-    issued: AtomicU64,
+    /// Copies to and from pinned memory so far; held while one is given to the driver, so that none is counted that is not there yet.
+    issued: Mutex<u64>,
+    /// How many of them have ended.
     ended: AtomicU64,
     /// Kernels launched since the last synchronisation.
     ran: Mutex<VecDeque<Arc<str>>>,
-    recording: AtomicBool,
-    /// What a graph being recorded must keep.
-    kept: Mutex<Vec<Arc<Allocation>>>,
+    recording: Mutex<Option<Recording>>,
 }
 
 // SAFETY: the driver takes its streams from any thread.
 unsafe impl Send for Inner {}
 // SAFETY: likewise.
 unsafe impl Sync for Inner {}
+
+/// What the graph being recorded must know.
+#[derive(Default)]
+pub(super) struct Recording {
+    pub(super) allocations: Vec<Arc<Allocation>>,
+    pub(super) kernels: Vec<Arc<str>>,
+}
 
 /// A point in a stream's copies.
 pub(super) struct Ticket {
@@ -45,6 +51,11 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
+    /// Notes that somebody has waited for it.
+    pub(super) fn end(&self) {
+        self.stream.ended.fetch_max(self.number, Ordering::AcqRel);
+    }
+
     pub(super) fn same_stream(&self, other: &Ticket) -> bool {
         Arc::ptr_eq(&self.stream, &other.stream)
     }
@@ -69,11 +80,10 @@ impl Stream {
         Ok(Stream(Arc::new(Inner {
             device: device.clone(),
             raw,
-            issued: AtomicU64::new(0),
+            issued: Mutex::new(0),
             ended: AtomicU64::new(0),
             ran: Mutex::default(),
-            recording: AtomicBool::new(false),
-            kept: Mutex::default(),
+            recording: Mutex::default(),
         })))
     }
 
@@ -147,7 +157,9 @@ impl Stream {
             return Ok(());
         }
         self.0.bind()?;
-        from.mark(self.ticket());
+        let mut issued = lock(&self.0.issued);
+        *issued += 1;
+        from.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
         // SAFETY: `at` checked the range; `mark` keeps the memory until the copy has ended.
         let status = unsafe {
             (self.0.driver().cuMemcpyHtoDAsync_v2)(to.address(), pointer, to.bytes(), self.0.raw)
@@ -168,7 +180,9 @@ impl Stream {
             return Ok(());
         }
         self.0.bind()?;
-        to.mark(self.ticket());
+        let mut issued = lock(&self.0.issued);
+        *issued += 1;
+        to.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
         // SAFETY: `at` checked the range; `mark` keeps the memory, and eyes off it, until the copy has ended.
         let status = unsafe {
             (self.0.driver().cuMemcpyDtoHAsync_v2)(
@@ -233,12 +247,7 @@ impl Stream {
         kernel.check(&grid, args)?;
         self.0.bind()?;
         self.0.keep(args.allocations());
-        let mut ran = lock(&self.0.ran);
-        if ran.len() == REMEMBERED {
-            ran.pop_front();
-        }
-        ran.push_back(Arc::clone(&kernel.name));
-        drop(ran);
+        self.0.remember([&kernel.name]);
         let mut pointers = args.pointers();
         // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is the caller's promise.
         let status = unsafe {
@@ -268,6 +277,9 @@ impl Stream {
     /// Marks this moment.
     pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
         self.0.bind()?;
+        let mut place = event.place();
+        let issued = lock(&self.0.issued);
+        *place = Some(Ticket { stream: Arc::clone(&self.0), number: *issued });
         // SAFETY: both are alive, and the driver keeps what it needs of an event that goes.
         let status = unsafe { (self.0.driver().cuEventRecord)(event.raw, self.0.raw) };
         self.0.check("cuEventRecord", status)
@@ -281,17 +293,13 @@ impl Stream {
         self.0.check("cuStreamWaitEvent", status)
     }
 
-    /// Records the work that `record` gives to this stream, instead of running it.
+    /// Records the work that `record` gives to this stream, instead of running it. Meanwhile memory must be neither allocated nor freed,
+    /// and kernels must have been asked for before.
     pub fn capture(
         &self,
         record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
     ) -> Result<Graph, DeviceError> {
         Graph::capture(self, record)
-    }
-
-    fn ticket(&self) -> Ticket {
-        let number = self.0.issued.fetch_add(1, Ordering::AcqRel) + 1;
-        Ticket { stream: Arc::clone(&self.0), number }
     }
 }
 
@@ -306,7 +314,7 @@ impl Inner {
 
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         self.bind()?;
-        let issued = self.issued.load(Ordering::Acquire);
+        let issued = *lock(&self.issued);
         // SAFETY: the stream is alive.
         let status = unsafe { (self.driver().cuStreamSynchronize)(self.raw) };
         self.check("cuStreamSynchronize", status)?;
@@ -326,27 +334,41 @@ impl Inner {
     }
 
     fn host_allowed(&self, what: &'static str) -> Result<(), DeviceError> {
-        if self.recording.load(Ordering::Acquire) {
+        if lock(&self.recording).is_some() {
             return Err(DeviceError::Recording { what });
         }
         Ok(())
     }
 
     /// While recording, keeps what the graph will use.
-    fn keep<'a>(&self, allocations: impl IntoIterator<Item = &'a Arc<Allocation>>) {
-        if self.recording.load(Ordering::Acquire) {
-            lock(&self.kept).extend(allocations.into_iter().map(Arc::clone));
+    pub(super) fn keep<'a>(&self, allocations: impl IntoIterator<Item = &'a Arc<Allocation>>) {
+        if let Some(recording) = &mut *lock(&self.recording) {
+            recording.allocations.extend(allocations.into_iter().map(Arc::clone));
         }
+    }
+
+    /// Notes kernels for errors that come later.
+    pub(super) fn remember<'a>(&self, kernels: impl IntoIterator<Item = &'a Arc<str>>) {
+        if let Some(recording) = &mut *lock(&self.recording) {
+            recording.kernels.extend(kernels.into_iter().map(Arc::clone));
+            return;
+        }
+        let mut ran = lock(&self.ran);
+        ran.extend(kernels.into_iter().map(Arc::clone));
+        let surplus = ran.len().saturating_sub(REMEMBERED);
+        ran.drain(..surplus);
     }
 
     /// Starts recording; false if it is under way.
     pub(super) fn start_recording(&self) -> bool {
-        !self.recording.swap(true, Ordering::AcqRel)
+        let mut recording = lock(&self.recording);
+        let free = recording.is_none();
+        recording.get_or_insert_default();
+        free
     }
 
-    pub(super) fn end_recording(&self) -> Vec<Arc<Allocation>> {
-        self.recording.store(false, Ordering::Release);
-        std::mem::take(&mut lock(&self.kept))
+    pub(super) fn end_recording(&self) -> Recording {
+        lock(&self.recording).take().unwrap_or_default()
     }
 }
 

@@ -21,5 +21,6 @@ pub(crate) fn devices_within(budget: Option<u64>) -> Vec<Result<Device, DeviceEr
 
 /// Every device, opened.
 pub(crate) fn devices() -> Vec<Device> {
-    devices_within(None).into_iter().map(|device| device.expect("a device to test on")).collect()
+    let open = |device: Result<Device, _>| device.unwrap_or_else(|error| panic!("{error}"));
+    devices_within(None).into_iter().map(open).collect()
 }

@@ -154,6 +154,37 @@ extern "C" __global__ void switches(uint32_t rounds, uint32_t* out) {
     out[threadIdx.x] = sum;
 }
 
+// Shared memory in a template: one piece for each instance.
+template <uint32_t N>
+__device__ uint32_t rotate(uint32_t value) {
+    __shared__ uint32_t ring[N];
+    ring[threadIdx.x % N] = value;
+    __syncthreads();
+    uint32_t next = ring[(threadIdx.x + 1) % N];
+    __syncthreads();
+    return next;
+}
+
+struct Table {
+    uint32_t sum = 0;
+    __device__ void add(uint32_t value) {
+        __shared__ uint32_t last;
+        if (threadIdx.x == 0) last = value;
+        __syncthreads();
+        sum += last;
+        __syncthreads();
+    }
+};
+
+#define ROTATE(N)                                                                  \
+    extern "C" __global__ void __launch_bounds__(N) rotate_##N(uint32_t* values) { \
+        Table table;                                                               \
+        table.add(values[threadIdx.x] + 1);                                        \
+        values[threadIdx.x] = rotate<N>(values[threadIdx.x]) + table.sum;          \
+    }
+ROTATE(64)
+ROTATE(96)
+
 // ---- what must be found
 
 extern "C" __global__ void diverged_barrier(uint32_t* out) {

@@ -6,7 +6,17 @@ extern "C" __global__ void copy_words(const uint32_t* __restrict__ from, uint32_
     uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
     // 16 bytes at a time where both ends are aligned for it.
     uint64_t quads = ((uint64_t(from) | uint64_t(to)) % 16 == 0) ? count / 4 : 0;
-    for (uint64_t i = thread; i < quads; i += threads)
-        reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
-    for (uint64_t i = quads * 4 + thread; i < count; i += threads) to[i] = from[i];
+    const uint4* from_quads = reinterpret_cast<const uint4*>(from);
+    uint4* to_quads = reinterpret_cast<uint4*>(to);
+    uint64_t i = thread;
+    // Four loads in flight before the first is used.
+    for (; i + 3 * threads < quads; i += 4 * threads) {
+        uint4 a = from_quads[i], b = from_quads[i + threads], c = from_quads[i + 2 * threads], d = from_quads[i + 3 * threads];
+        to_quads[i] = a;
+        to_quads[i + threads] = b;
+        to_quads[i + 2 * threads] = c;
+        to_quads[i + 3 * threads] = d;
+    }
+    for (; i < quads; i += threads) to_quads[i] = from_quads[i];
+    for (uint64_t w = quads * 4 + thread; w < count; w += threads) to[w] = from[w];
 }
