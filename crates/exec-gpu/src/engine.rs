@@ -1,13 +1,15 @@
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::Snapshot;
 
-use crate::device::{Device, DeviceError, Kernel, Stream};
+use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::SegmentImage;
 use crate::kernels::{and_tiles, merge, or_tiles};
 use crate::round;
+use crate::workspace::Workspace;
 
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -20,11 +22,13 @@ pub struct Settings {
     pub round: usize,
     /// Keys that a block keeps before it sorts them; more where k asks for it.
     pub buffer: u32,
+    /// Whether the time of kernels is taken ([`GpuEngine::take_device_time`]).
+    pub timed: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 13, threads: 256, round: 1 << 15, buffer: 1024 }
+        Settings { tile_bits: 13, threads: 256, round: 1 << 15, buffer: 1024, timed: false }
     }
 }
 
@@ -36,9 +40,12 @@ pub struct GpuEngine {
     pub(crate) settings: Settings,
     pub(crate) kernels: Kernels,
     threads: usize,
+    workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
     loaded: AtomicU64,
+    /// Nanoseconds that kernels ran.
+    pub(crate) device_time: AtomicU64,
 }
 
 pub(crate) struct Kernels {
@@ -60,8 +67,20 @@ impl GpuEngine {
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
-        let (stream, image, loaded) = (device.stream()?, Mutex::new(None), AtomicU64::new(0));
-        Ok(GpuEngine { snapshot, device, stream, settings, kernels, threads, image, loaded })
+        let (stream, image) = (device.stream()?, Mutex::new(None));
+        let (loaded, device_time, workspace) = Default::default();
+        Ok(GpuEngine {
+            snapshot,
+            device,
+            stream,
+            settings,
+            kernels,
+            threads,
+            workspace,
+            image,
+            loaded,
+            device_time,
+        })
     }
 
     /// Copies the index to the device, with the values of a formula.
@@ -72,6 +91,26 @@ impl GpuEngine {
     /// Postings copied so far, for those who show progress.
     pub fn loaded(&self) -> &AtomicU64 {
         &self.loaded
+    }
+
+    /// How long kernels ran since this was last asked.
+    pub fn take_device_time(&self) -> Duration {
+        Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
+    }
+
+    /// Memory for a round; rounds of several threads wait for each other.
+    pub(crate) fn workspace(&self) -> Result<MutexGuard<'_, Workspace>, DeviceError> {
+        Ok(self.workspace.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Starts taking the time, where that is wanted.
+    pub(crate) fn timer(&self) -> Result<Option<Timer>, DeviceError> {
+        if !self.settings.timed {
+            return Ok(None);
+        }
+        let start = self.device.event()?;
+        self.stream.record(&start)?;
+        Ok(Some(Timer { start, end: self.device.event()? }))
     }
 
     fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
@@ -91,6 +130,20 @@ impl GpuEngine {
         let made: Arc<[SegmentImage]> = made.into();
         *image = Some((formula, made.clone()));
         Ok(made)
+    }
+}
+
+pub(crate) struct Timer {
+    start: Event,
+    end: Event,
+}
+
+impl Timer {
+    /// Waits, and says how long it was.
+    pub(crate) fn stop(self, stream: &Stream) -> Result<Duration, DeviceError> {
+        stream.record(&self.end)?;
+        self.end.synchronize()?;
+        self.end.since(&self.start)
     }
 }
 

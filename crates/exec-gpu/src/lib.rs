@@ -8,5 +8,6 @@ mod engine;
 pub mod image;
 pub mod kernels;
 mod round;
+mod workspace;
 
 pub use engine::{GpuEngine, Settings};

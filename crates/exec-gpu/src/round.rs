@@ -1,21 +1,27 @@
-//! One round: queries of one mode and formula, from plans to hits.
+//! One round: queries of one mode and formula, from plans to hits, in a fixed small number of launches.
 #![allow(unsafe_code)]
+
+use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan, Work};
 
-use crate::device::{Args, Buffer, DeviceError, Grid};
+use crate::device::{Args, Buffer, DeviceError, Grid, Kernel};
 use crate::engine::GpuEngine;
 use crate::image::{Item, QueryView, SegmentImage, TermView};
+use crate::workspace::Workspace;
 
 /// Postings that looking at a tile costs as much as.
 const TILE_COST: u64 = 512;
 
-/// Blocks of threads that a multiprocessor should get in a round, so that long ones find short ones to fill up.
-const BLOCKS_EACH: u64 = 16;
+/// How often a batch fills the device: long items find short ones to fill up with.
+const WAVES: u64 = 4;
 
 /// Keys that fit shared memory beside sums; with more they go to global memory.
 const SHARED_KEYS: u32 = 4096;
+
+/// Threads that merge.
+const MERGE_THREADS: u32 = 512;
 
 /// What runs over one segment.
 #[derive(Default)]
@@ -36,21 +42,18 @@ pub(crate) fn run(
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
     let ks: Vec<u32> = plans.iter().map(|plan| (plan.k as u64).min(docs) as u32).collect();
-    let Some(most) = ks.iter().copied().max().filter(|&k| k > 0) else {
-        return Ok(vec![Answer::default(); plans.len()]);
+    let Some(stride) = ks.iter().copied().max().filter(|&k| k > 0) else {
+        return Ok(vec![Answer { matches: Some(0), ..Answer::default() }; plans.len()]);
     };
-    let mut round = Round::new(engine, plans, &ks, most)?;
+    let capacity = stride.saturating_mul(2).next_power_of_two().max(engine.settings.buffer);
+    let mut workspace = engine.workspace()?;
+    let mut round = Round::new(engine, plans, &ks, stride, capacity, &mut workspace)?;
     if mode != Mode::Or {
-        round.pass(image, Pass::And, None)?;
+        round.pass(image, Pass::And, false)?;
     }
-    if mode == Mode::AndOr {
-        // Those with enough hits keep them: the counts of the first pass say so on the device.
-        let enough = round.counts.clone();
-        round.all_matches =
-            Some(std::mem::replace(&mut round.matches, engine.device.buffer(plans.len())?));
-        round.pass(image, Pass::Or, Some(&enough))?;
-    } else if mode == Mode::Or {
-        round.pass(image, Pass::Or, None)?;
+    if mode != Mode::And {
+        // Queries with enough hits keep them: the counts of a first pass say so on the device.
+        round.pass(image, Pass::Or, mode == Mode::AndOr)?;
     }
     round.answers()
 }
@@ -61,18 +64,50 @@ enum Pass {
     Or,
 }
 
+/// Parts of the results' buffer, in words of eight bytes: thresholds, matches of OR, matches of AND (a word a query each), counts of hits (half a word),
+/// keys.
+struct Results {
+    queries: usize,
+    buffer: Buffer<u64>,
+}
+
+impl Results {
+    fn words(queries: usize, stride: u32) -> usize {
+        Self::keys_at(queries) + queries * stride as usize
+    }
+
+    fn keys_at(queries: usize) -> usize {
+        3 * queries + queries.div_ceil(2)
+    }
+
+    fn thresholds(&self) -> Buffer<u64> {
+        self.buffer.slice(..self.queries)
+    }
+
+    fn matches(&self, pass: Pass) -> Buffer<u64> {
+        let part = if pass == Pass::Or { 1 } else { 2 };
+        self.buffer.slice(part * self.queries..(part + 1) * self.queries)
+    }
+
+    fn counts(&self) -> Buffer<u32> {
+        self.buffer.slice(3 * self.queries..Self::keys_at(self.queries)).cast()
+    }
+
+    fn keys(&self) -> Buffer<u64> {
+        self.buffer.slice(Self::keys_at(self.queries)..)
+    }
+}
+
 struct Round<'a> {
     engine: &'a GpuEngine,
+    workspace: &'a mut Workspace,
     plans: &'a [&'a Plan],
     ks: &'a [u32],
-    /// The largest k, and how far apart the hits of queries lie.
+    /// The largest k: how far apart the hits of queries lie.
     stride: u32,
+    /// Keys that a block of threads has room for.
     capacity: u32,
-    keys: Buffer<u64>,
-    counts: Buffer<u32>,
-    matches: Buffer<u64>,
-    /// Of a first pass with AND.
-    all_matches: Option<Buffer<u64>>,
+    results: Results,
 }
 
 impl<'a> Round<'a> {
@@ -81,40 +116,116 @@ impl<'a> Round<'a> {
         plans: &'a [&'a Plan],
         ks: &'a [u32],
         stride: u32,
+        capacity: u32,
+        workspace: &'a mut Workspace,
     ) -> Result<Self, DeviceError> {
-        let device = &engine.device;
-        let capacity = stride.saturating_mul(2).next_power_of_two().max(engine.settings.buffer);
-        let (keys, counts) =
-            (device.buffer(plans.len() * stride as usize)?, device.buffer(plans.len())?);
-        let matches = device.buffer(plans.len())?;
-        engine.stream.zero(&counts)?;
-        Ok(Round { engine, plans, ks, stride, capacity, keys, counts, matches, all_matches: None })
+        let queries = plans.len();
+        let buffer = workspace.results.take(&engine.device, Results::words(queries, stride))?;
+        engine.stream.zero(&buffer.slice(..Results::keys_at(queries)))?;
+        let results = Results { queries, buffer };
+        Ok(Round { engine, workspace, plans, ks, stride, capacity, results })
     }
 
-    /// Runs over all segments, and merges.
+    /// Runs over all segments, and merges; with `enough`, for those queries only that lack hits.
     fn pass(
         &mut self,
         image: &[SegmentImage],
         pass: Pass,
-        enough: Option<&Buffer<u32>>,
+        enough: bool,
     ) -> Result<(), DeviceError> {
         let (device, stream) = (&self.engine.device, &self.engine.stream);
-        let launches = self.launches(image, pass);
+        let kernel = match pass {
+            Pass::And => &self.engine.kernels.and,
+            Pass::Or => &self.engine.kernels.or,
+        };
+        let launches = self.launches(image, pass, kernel)?;
         let slots: usize = launches.iter().map(|launch| launch.items.len()).sum();
-        let slot_keys = device.buffer::<u64>((slots * self.stride as usize).max(1))?;
-        let slot_counts = device.buffer::<u32>(slots.max(1))?;
-        let thresholds = device.buffer::<u64>(self.plans.len())?;
-        stream.zero(&thresholds)?;
-        stream.zero(&self.matches)?;
-        let out = Out { keys: &slot_keys, counts: &slot_counts, thresholds: &thresholds };
-        for (segment, launch) in image.iter().zip(&launches) {
-            self.launch(segment, launch, pass, enough, &out)?;
+        let merged = slots_of(&launches, self.ks);
+        if enough {
+            stream.zero(&self.results.thresholds())?;
         }
-        self.merge(&slots_of(&launches, self.ks), enough, &out)
+        // One copy takes everything that kernels read.
+        let input = self.workspace.input.start();
+        let parts: Vec<_> = launches
+            .iter()
+            .map(|l| (input.add(&l.queries), input.add(&l.terms), input.add(&l.items)))
+            .collect();
+        let merged_at = input.add(&merged);
+        let input = input.send(device, stream)?;
+        let slot_keys =
+            self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
+        let slot_counts = self.workspace.slot_counts.take(device, slots.max(1))?;
+        let timer = self.engine.timer()?;
+        let all = self.results.thresholds();
+        let enough = if enough { self.results.counts().address() } else { 0 };
+        for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
+            if launch.items.is_empty() {
+                continue;
+            }
+            let blocks = launch.items.len() as u32;
+            let keys = self.key_room(blocks)?;
+            let args = Args::new()
+                .value(segment.view())
+                .buffer(&input.slice(queries))
+                .buffer(&input.slice(terms))
+                .buffer(&input.slice(items))
+                .buffer(&self.results.matches(pass))
+                .buffer(&all)
+                .value(enough)
+                .buffer(&slot_keys)
+                .buffer(&slot_counts)
+                .value(self.stride)
+                .value(keys.as_ref().map_or(0, Buffer::address))
+                .value(self.capacity)
+                .value(launch.sparse);
+            let cursors = match pass {
+                Pass::Or => args,
+                Pass::And => {
+                    let room = (blocks as usize * launch.sparse as usize).max(1);
+                    let cursors = self.workspace.cursors.take(device, room)?;
+                    args.buffer(&cursors)
+                }
+            };
+            let grid = Grid::new(blocks, self.engine.settings.threads).shared(self.shared_bytes(
+                segment,
+                pass,
+                launch.sparse,
+            ));
+            // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
+            // to; there are as many slots as items, and as much room for keys and cursors as the items ask for.
+            unsafe { stream.launch(kernel, grid, &cursors) }?;
+        }
+        let blocks = self.plans.len() as u32;
+        let keys = self.key_room(blocks)?;
+        let args = Args::new()
+            .buffer(&input.slice(merged_at))
+            .buffer(&all)
+            .value(enough)
+            .buffer(&slot_keys)
+            .buffer(&slot_counts)
+            .value(self.stride)
+            .buffer(&self.results.keys())
+            .buffer(&self.results.counts())
+            .value(keys.as_ref().map_or(0, Buffer::address))
+            .value(self.capacity);
+        let threads = MERGE_THREADS.min(self.engine.settings.threads * 2);
+        let grid = Grid::new(blocks, threads).shared(self.key_bytes());
+        // SAFETY: the arguments are the kernel's; queries name slots that there are, and one more ends the last.
+        unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }?;
+        if let Some(timer) = timer {
+            let time = timer.stop(stream)?;
+            self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Plans as kernels want them, a launch a segment. Items of a query stand in neighbouring slots.
-    fn launches(&self, image: &[SegmentImage], pass: Pass) -> Vec<Launch> {
+    fn launches(
+        &self,
+        image: &[SegmentImage],
+        pass: Pass,
+        kernel: &Kernel,
+    ) -> Result<Vec<Launch>, DeviceError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
         for (q, (plan, &k)) in self.plans.iter().zip(self.ks).enumerate() {
@@ -126,36 +237,44 @@ impl<'a> Round<'a> {
                 });
                 launch.terms.extend(lists);
                 let terms = &mut launch.terms[first_term..];
-                // Sparse ones first, and so the shortest first, as AND wants them.
+                // Sparse ones first, and the shortest first, as AND wants them.
                 terms.sort_by_key(|term| (term.starts != 0, term.count));
                 let lacks =
                     pass == Pass::And && (terms.len() < plan.terms.len() || plan.lacks_terms());
                 let sparse = terms.iter().filter(|term| term.starts == 0).count() as u32;
-                let (first_term, count) = (first_term as u32, terms.len() as u32);
                 let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
+                let (first_term, terms) = (first_term as u32, terms.len() as u32);
                 let static_weight = plan.static_weight;
-                let view = QueryView {
+                let (least, first_slot) = (0, 0);
+                launch.sparse = launch.sparse.max(sparse);
+                launch.queries.push(QueryView {
                     first_term,
                     sparse,
-                    terms: count,
+                    terms,
                     k,
-                    least: 0,
+                    least,
                     static_weight,
-                    first_slot: 0,
-                };
-                launch.sparse = launch.sparse.max(sparse);
-                launch.queries.push(view);
-                if !lacks && count > 0 {
+                    first_slot,
+                });
+                if !lacks && terms > 0 {
                     let cost = postings + u64::from(segment.tiles()) * TILE_COST;
                     costs.push((q as u32, number, segment.tiles(), cost));
                 }
             }
         }
+        // At least one multiprocessor's worth of blocks each, so that a query alone spreads over all of the device.
+        let mut resident = u64::from(self.engine.device.info().multiprocessors);
+        if let Some(segment) = image.first() {
+            let sparse = launches.iter().map(|l| l.sparse).max().unwrap_or(0);
+            let shared = self.shared_bytes(segment, pass, sparse);
+            let threads = self.engine.settings.threads;
+            resident *= u64::from(kernel.blocks_per_multiprocessor(threads, shared)?.max(1));
+        }
+        let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
-        let blocks = u64::from(self.engine.device.info().multiprocessors) * BLOCKS_EACH;
-        let share = (total / blocks).max(1);
+        let share = (total / (resident * waves)).max(1);
         let mut slot = 0;
-        for (query, number, tiles, cost) in costs {
+        for &(query, number, tiles, cost) in &costs {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
             for part in 0..parts {
                 let edge =
@@ -165,132 +284,67 @@ impl<'a> Round<'a> {
                 slot += 1;
             }
         }
-        launches
-    }
-
-    fn launch(
-        &self,
-        segment: &SegmentImage,
-        launch: &Launch,
-        pass: Pass,
-        enough: Option<&Buffer<u32>>,
-        out: &Out<'_>,
-    ) -> Result<(), DeviceError> {
-        if launch.items.is_empty() {
-            return Ok(());
-        }
-        let (device, stream) = (&self.engine.device, &self.engine.stream);
-        let queries = device.upload(stream, &launch.queries)?;
-        let terms = device.upload(stream, &launch.terms)?;
-        let items = device.upload(stream, &launch.items)?;
-        let blocks = launch.items.len() as u32;
-        let (keys, key_bytes) = self.key_room(blocks)?;
-        let tile = 1u32 << segment.view().bits;
-        let args = Args::new().value(segment.view()).buffer(&queries).buffer(&terms).buffer(&items);
-        let threads = self.engine.settings.threads;
-        match pass {
-            Pass::Or => {
-                let cursors = launch.sparse.next_multiple_of(4);
-                let args = args
-                    .value([self.matches.address(), out.thresholds.address()])
-                    .value(enough.map_or(0, Buffer::address))
-                    .buffer(out.keys)
-                    .buffer(out.counts)
-                    .value(self.stride)
-                    .value(keys.as_ref().map_or(0, Buffer::address))
-                    .value(self.capacity)
-                    .value(cursors);
-                let shared = 4 * (tile + 4 + cursors) + key_bytes;
-                let grid = Grid::new(blocks, threads).shared(shared);
-                // SAFETY: the arguments are the kernel's; items name queries, queries terms, terms lists of this image, whose addresses it keeps;
-                // there are as many slots as items.
-                unsafe { stream.launch(&self.engine.kernels.or, grid, &args) }?;
-            }
-            Pass::And => {
-                let cursors = device.buffer::<u32>((blocks * launch.sparse).max(1) as usize)?;
-                let args = args
-                    .buffer(&self.matches)
-                    .buffer(out.thresholds)
-                    .buffer(out.keys)
-                    .buffer(out.counts)
-                    .value(self.stride)
-                    .value(keys.as_ref().map_or(0, Buffer::address))
-                    .value(self.capacity)
-                    .buffer(&cursors)
-                    .value(launch.sparse);
-                let words = (3 * tile.div_ceil(32)).next_multiple_of(2);
-                let grid = Grid::new(blocks, threads).shared(4 * (tile + words) + key_bytes);
-                // SAFETY: as above; every block has as many cursors as a query has sparse terms at most.
-                unsafe { stream.launch(&self.engine.kernels.and, grid, &args) }?;
-            }
-        }
-        // What the launch uses must not go before it has ended.
-        stream.synchronize()
-    }
-
-    /// Room for the keys of so many blocks: in global memory, or the bytes of shared memory that each needs.
-    fn key_room(&self, blocks: u32) -> Result<(Option<Buffer<u64>>, u32), DeviceError> {
-        if self.capacity <= SHARED_KEYS {
-            return Ok((None, 8 * self.capacity));
-        }
-        let keys = self.engine.device.buffer(blocks as usize * self.capacity as usize)?;
-        Ok((Some(keys), 0))
-    }
-
-    fn merge(
-        &self,
-        queries: &[QueryView],
-        enough: Option<&Buffer<u32>>,
-        out: &Out<'_>,
-    ) -> Result<(), DeviceError> {
-        let stream = &self.engine.stream;
-        let blocks = self.plans.len() as u32;
-        let queries = self.engine.device.upload(stream, queries)?;
-        let (keys, key_bytes) = self.key_room(blocks)?;
-        let args = Args::new()
-            .buffer(&queries)
-            .buffer(out.thresholds)
-            .value(enough.map_or(0, Buffer::address))
-            .buffer(out.keys)
-            .buffer(out.counts)
-            .value(self.stride)
-            .buffer(&self.keys)
-            .buffer(&self.counts)
-            .value(keys.as_ref().map_or(0, Buffer::address))
-            .value(self.capacity);
-        let grid = Grid::new(blocks, self.engine.settings.threads).shared(key_bytes);
-        // SAFETY: the arguments are the kernel's; queries name slots that there are.
-        unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }?;
-        stream.synchronize()
-    }
-
-    fn answers(&self) -> Result<Vec<Answer>, DeviceError> {
-        let stream = &self.engine.stream;
-        let (keys, counts) = (stream.download(&self.keys)?, stream.download(&self.counts)?);
-        let mut matches = stream.download(&self.matches)?;
-        if let Some(all) = &self.all_matches {
-            let all = stream.download(all)?.into_iter().zip(self.ks);
-            for (matches, (all, &k)) in matches.iter_mut().zip(all) {
-                if all >= u64::from(k) {
-                    *matches = all;
+        if waves > 1 {
+            for (number, launch) in launches.iter_mut().enumerate() {
+                // The longest first.
+                let mut of = vec![0; self.plans.len()];
+                for &(query, at, tiles, cost) in &costs {
+                    if at == number {
+                        of[query as usize] = cost / u64::from(tiles);
+                    }
                 }
+                let cost = |i: &Item| of[i.query as usize] * u64::from(i.end - i.begin);
+                launch.items.sort_by_key(|item| std::cmp::Reverse(cost(item)));
             }
         }
-        let answer = |(i, &count): (usize, &u32)| {
-            let from = i * self.stride as usize;
-            let keys = &keys[from..from + count as usize];
-            let hits = keys.iter().map(|&key| Hit::from_key(key)).collect();
-            Answer { hits, matches: Some(matches[i]), work: Work::default() }
-        };
-        Ok(counts.iter().enumerate().map(answer).collect())
+        Ok(launches)
     }
-}
 
-/// Where items leave what they find.
-struct Out<'a> {
-    keys: &'a Buffer<u64>,
-    counts: &'a Buffer<u32>,
-    thresholds: &'a Buffer<u64>,
+    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32) -> u32 {
+        let tile = 1u32 << segment.view().bits;
+        let words = match pass {
+            // Sums, the place for fill, cursors.
+            Pass::Or => tile + 4 + sparse.next_multiple_of(4),
+            // Sums, three times bits.
+            Pass::And => tile + (3 * tile.div_ceil(32)).next_multiple_of(2),
+        };
+        4 * words + self.key_bytes()
+    }
+
+    fn key_bytes(&self) -> u32 {
+        if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 }
+    }
+
+    /// Room for the keys of so many blocks, where that is not in shared memory.
+    fn key_room(&mut self, blocks: u32) -> Result<Option<Buffer<u64>>, DeviceError> {
+        if self.capacity <= SHARED_KEYS {
+            return Ok(None);
+        }
+        let room = blocks as usize * self.capacity as usize;
+        Ok(Some(self.workspace.block_keys.take(&self.engine.device, room)?))
+    }
+
+    fn answers(self) -> Result<Vec<Answer>, DeviceError> {
+        let n = self.plans.len();
+        let from = self.results.buffer.slice(n..);
+        let words =
+            self.workspace.output.receive(&self.engine.device, &self.engine.stream, &from)?;
+        let (or, words) = words.split_at(n);
+        let (and, words) = words.split_at(n);
+        let (counts, keys) = words.split_at(n.div_ceil(2));
+        let counts: &[u32] = bytemuck::cast_slice(counts);
+        let answer = |i: usize| {
+            let from = i * self.stride as usize;
+            let keys = &keys[from..from + counts[i] as usize];
+            let hits = keys.iter().map(|&key| Hit::from_key(key)).collect();
+            // A first pass with AND that had enough was the last.
+            let all = self.plans[i].mode == Mode::And
+                || self.plans[i].mode == Mode::AndOr && and[i] >= u64::from(self.ks[i]);
+            let matches = Some(if all { and[i] } else { or[i] });
+            Answer { hits, matches, work: Work::default() }
+        };
+        Ok((0..n).map(answer).collect())
+    }
 }
 
 /// For each query its first slot and k, and one more for the end.

@@ -22,10 +22,10 @@ __device__ __forceinline__ bool note(const Bits& bits, uint32_t list, uint32_t* 
     return true;
 }
 
-// Dynamic shared memory: sums of a tile, three times bits, keys unless these are in global memory.
+// Arguments as those of `or_tiles`, and room for `sparse` cursors a block. Dynamic shared memory: sums of a tile, three times bits, keys unless these are in global memory.
 extern "C" __global__ void and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches,
-                                     uint64_t* thresholds, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys,
-                                     uint32_t capacity, uint32_t* all_cursors, uint32_t cursor_room) {
+                                     uint64_t* thresholds, const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride,
+                                     uint64_t* global_keys, uint32_t capacity, uint32_t sparse, uint32_t* all_cursors) {
     DYNAMIC_SHARED(uint32_t, sums);
     __shared__ TopKState state;
     __shared__ uint32_t next_tile;
@@ -38,7 +38,7 @@ extern "C" __global__ void and_tiles(Segment segment, const Query* queries, cons
     TopK top{keys, capacity, query.k, &state};
     const Term* terms = all_terms + query.first_term;
     // Where sparse lists stand; a list moves its own forward only.
-    uint32_t* cursors = all_cursors + uint64_t(blockIdx.x) * cursor_room;
+    uint32_t* cursors = all_cursors + uint64_t(blockIdx.x) * sparse;
     for (uint32_t i = threadIdx.x; i < query.sparse; i += blockDim.x) cursors[i] = 0;
     for (uint32_t i = threadIdx.x; i < 3 * bits.size; i += blockDim.x) bits.words[i] = 0;
     if (threadIdx.x == 0) {

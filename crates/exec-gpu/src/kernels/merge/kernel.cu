@@ -2,6 +2,8 @@
 #include "tiles.cuh"
 #include "topk.cuh"
 
+constexpr uint32_t AT_ONCE = 8;
+
 extern "C" __global__ void merge(const Query* queries, const uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
                                  const uint32_t* counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
                                  uint32_t capacity) {
@@ -20,20 +22,28 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
         state.count = 0;
     }
     __syncthreads();
-    // All slots side by side: thread t looks at key t / slots of slot t % slots, so that the best of every slot come first.
+    // All slots side by side: rank by rank, so that the best of every slot come first; some keys a thread at once, so that their loads overlap.
     uint32_t slots = end_slot - query.first_slot;
     uint64_t all = uint64_t(slots) * query.k;
-    for (uint64_t first = 0; first < all; first += blockDim.x) {
-        uint64_t i = first + threadIdx.x;
-        bool pending = false;
-        uint64_t key = 0;
-        if (i < all) {
-            uint32_t slot = query.first_slot + uint32_t(i % slots), rank = uint32_t(i / slots);
-            pending = rank < counts[slot];
-            if (pending) key = keys[uint64_t(slot) * stride + rank];
+    for (uint64_t first = 0; first < all; first += uint64_t(blockDim.x) * AT_ONCE) {
+        uint64_t key[AT_ONCE];
+#pragma unroll
+        for (uint32_t j = 0; j < AT_ONCE; j++) {
+            uint64_t i = first + j * blockDim.x + threadIdx.x;
+            key[j] = 0;
+            if (i < all) {
+                uint32_t slot = query.first_slot + uint32_t(i % slots), rank = uint32_t(i / slots);
+                if (rank < counts[slot]) key[j] = keys[uint64_t(slot) * stride + rank];
+            }
         }
         while (true) {
-            if (pending) pending = !top.offer(key);
+            bool pending = false;
+#pragma unroll
+            for (uint32_t j = 0; j < AT_ONCE; j++) {
+                // No hit has key 0.
+                if (key[j] != 0 && top.offer(key[j])) key[j] = 0;
+                pending |= key[j] != 0;
+            }
             if (!__syncthreads_or(pending)) break;
             top.compact();
         }

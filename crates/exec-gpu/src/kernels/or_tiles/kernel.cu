@@ -4,11 +4,6 @@
 #include "tiles.cuh"
 #include "topk.cuh"
 
-struct Counters {
-    uint64_t* matches;     // a query, or null
-    uint64_t* thresholds;  // a query: what its items know of the k-th best key
-};
-
 // Adds the postings of pieces to `sums`.
 __device__ void add_pieces(const Pieces& pieces, uint32_t* sums) {
     uint32_t all = pieces.all(), warps = blockDim.x / WARP;
@@ -45,10 +40,11 @@ __device__ void add_sparse(const Term& term, uint32_t* cursor, uint32_t begin, u
     __syncwarp();
 }
 
-// Dynamic shared memory: sums of a tile and a place for fill, cursors of sparse terms, keys unless these are in global memory.
-extern "C" __global__ void or_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, Counters counters,
-                                    const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride,
-                                    uint64_t* global_keys, uint32_t capacity, uint32_t cursor_room) {
+// `thresholds` has what a query's items know of its k-th best key, `enough` how many hits it has already, or is null. `sparse` is the most sparse
+// terms a query has. Dynamic shared memory: sums of a tile and a place for fill, cursors of sparse terms, keys unless these are in global memory.
+extern "C" __global__ void or_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches,
+                                    uint64_t* thresholds, const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride,
+                                    uint64_t* global_keys, uint32_t capacity, uint32_t sparse) {
     DYNAMIC_SHARED(uint32_t, sums);
     __shared__ Pieces pieces[2];
     __shared__ TopKState state;
@@ -60,7 +56,7 @@ extern "C" __global__ void or_tiles(Segment segment, const Query* queries, const
     }
     const uint32_t tile_docs = 1u << segment.bits;
     uint32_t* cursors = sums + tile_docs + FOUR;
-    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(cursors + cursor_room);
+    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(cursors + (sparse + FOUR - 1) / FOUR * FOUR);
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     TopK top{keys, capacity, query.k, &state};
     const Term* terms = all_terms + query.first_term;
@@ -108,7 +104,7 @@ extern "C" __global__ void or_tiles(Segment segment, const Query* queries, const
                 for (uint32_t j = 0; j < FOUR; j++) {
                     uint32_t doc = begin + FOUR * i + j;
                     bool matched = of[j] != 0;
-                    if (matched && first_look && counters.matches != nullptr && !is_deleted(segment, doc)) matches++;
+                    if (matched && first_look && !is_deleted(segment, doc)) matches++;
                     uint32_t score = of[j];
                     if (matched) score += static_score(segment, query.static_weight, doc);
                     bool taken = true;
@@ -127,9 +123,9 @@ extern "C" __global__ void or_tiles(Segment segment, const Query* queries, const
         }
         // What other items of the query have found helps here, and the other way round.
         if (threadIdx.x == 0) {
-            if (state.threshold > published && state.threshold > query.least) atomicMax(&counters.thresholds[item.query], state.threshold);
+            if (state.threshold > published && state.threshold > query.least) atomicMax(&thresholds[item.query], state.threshold);
             published = state.threshold;
-            uint64_t known = *reinterpret_cast<volatile uint64_t*>(&counters.thresholds[item.query]);
+            uint64_t known = *reinterpret_cast<volatile uint64_t*>(&thresholds[item.query]);
             if (known > state.threshold) state.threshold = published = known;
         }
     }
@@ -137,8 +133,6 @@ extern "C" __global__ void or_tiles(Segment segment, const Query* queries, const
     top.compact();
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(item.slot) * stride + i] = keys[i];
     if (threadIdx.x == 0) out_counts[item.slot] = state.count;
-    if (counters.matches != nullptr) {
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) matches += __shfl_xor_sync(FULL_WARP, matches, distance);
-        if (lane_id() == 0 && matches > 0) atomicAdd(&counters.matches[item.query], matches);
-    }
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) matches += __shfl_xor_sync(FULL_WARP, matches, distance);
+    if (lane_id() == 0 && matches > 0) atomicAdd(&all_matches[item.query], matches);
 }

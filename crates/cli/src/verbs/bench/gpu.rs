@@ -1,0 +1,252 @@
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+use warpseek_exec::{Engine, Mode, Plan, Planner, Query, in_parallel};
+use warpseek_exec_cpu::CpuEngine;
+use warpseek_exec_gpu::device::Device;
+use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_index::{Content, Snapshot};
+
+use super::queries::hardware;
+use crate::failure::Failure;
+use crate::options::{Searching, Threads, named};
+use crate::terminal::{count, table};
+
+/// Measure a GPU on your index
+///
+/// For every cell (tile size, threads a block, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
+/// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek bench gpu --index idx --queries log.txt
+  warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 12,13,14 --block-threads 128,256")]
+pub(super) struct Options {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// File of queries: `id<TAB>text` or text alone a line
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Modes
+    #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
+        value_parser = named::<Mode>(Mode::NAMES))]
+    modes: Vec<Mode>,
+    /// Numbers of hits
+    #[arg(short, value_delimiter = ',', value_name = "K", default_value = "10")]
+    k: Vec<usize>,
+    /// Binary logarithms of documents in a tile
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "13")]
+    tile_bits: Vec<u32>,
+    /// Threads in a block
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "256")]
+    block_threads: Vec<u32>,
+    /// Queries that are also asked one by one
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    singles: usize,
+    /// Queries of the batch that the CPU answers, too
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    cpu: usize,
+    /// Rounds
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    #[command(flatten)]
+    threads: Threads,
+    /// Number of the GPU
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    gpu: u32,
+    #[command(flatten)]
+    searching: Searching,
+    /// JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Cell {
+    tile_bits: u32,
+    block_threads: u32,
+    mode: String,
+    k: usize,
+    /// Of the batch, from text to hits.
+    qps: f64,
+    /// Of the batch, kernels only.
+    device_qps: f64,
+    postings_per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    /// Of the CPU on all threads, from text to hits.
+    cpu_qps: f64,
+    /// Queries whose hits were compared with the CPU's; all were equal.
+    compared: usize,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let text = fs::read_to_string(&options.queries)
+        .map_err(|e| Failure::user(format!("{}: {e}", options.queries.display())))?;
+    let queries: Vec<&str> = text
+        .lines()
+        .map(|line| line.split_once('\t').map_or(line, |(_, text)| text))
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    if queries.is_empty() || options.rounds == 0 {
+        return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
+    }
+    let threads = options.threads.get();
+    let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
+    let snapshot = Arc::new(Snapshot::open(&options.index)?);
+    let vectors = snapshot.manifest().content == Content::Vector;
+    let planner = Planner::new(snapshot.clone(), options.searching.ranking(vectors)?)?;
+    let manifest = snapshot.manifest();
+    let plans = |queries: &[&str], mode: Mode, k: usize| -> Result<Vec<Plan>, Failure> {
+        let plan = |(): &mut (), text: &&str| {
+            planner.plan(&Query::parse(text, manifest.analyzer, manifest.content)?, mode, k)
+        };
+        Ok(in_parallel(queries, threads, || (), plan)?)
+    };
+    let cpu = CpuEngine::new(snapshot.clone(), None, threads);
+    let mut cells = Vec::new();
+    for &tile_bits in &options.tile_bits {
+        for &block_threads in &options.block_threads {
+            let settings =
+                Settings { tile_bits, threads: block_threads, timed: true, ..Settings::default() };
+            let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)
+                .map_err(|e| Failure::user(e.to_string()))?;
+            let formula = plans(&queries[..1], Mode::Or, 1)?[0].formula;
+            let start = Instant::now();
+            engine.load(formula)?;
+            eprintln!(
+                "image of 2^{tile_bits} documents a tile: {:.1} s, {:.2} GB",
+                start.elapsed().as_secs_f64(),
+                device.memory().current as f64 / 1e9
+            );
+            for &mode in &options.modes {
+                for &k in &options.k {
+                    let mut whole = Vec::new();
+                    let mut on_device = Vec::new();
+                    let (mut answers, mut postings) = (Vec::new(), 0u64);
+                    for round in 0..=options.rounds {
+                        let start = Instant::now();
+                        let planned = plans(&queries, mode, k)?;
+                        engine.take_device_time();
+                        answers = engine.search(&planned)?;
+                        if round > 0 {
+                            whole.push(start.elapsed());
+                            on_device.push(engine.take_device_time());
+                        }
+                        let lists = planned.iter().flat_map(|p| &p.terms);
+                        postings = lists.map(|term| term.df).sum();
+                    }
+                    let mut singles = Vec::new();
+                    for (i, query) in queries.iter().take(options.singles).enumerate() {
+                        let start = Instant::now();
+                        let answer = engine.search(&plans(&[query], mode, k)?)?;
+                        singles.push(start.elapsed());
+                        if answer[0].hits != answers[i].hits {
+                            return Err(Failure::user(format!(
+                                "query {} has other hits alone than in the batch",
+                                i + 1
+                            )));
+                        }
+                    }
+                    let some = &queries[..options.cpu.min(queries.len())];
+                    let start = Instant::now();
+                    let expected = cpu.search(&plans(some, mode, k)?)?;
+                    let cpu_time = start.elapsed();
+                    for (i, (expected, answer)) in expected.iter().zip(&answers).enumerate() {
+                        if expected.hits != answer.hits {
+                            return Err(Failure::user(format!(
+                                "query {} ({mode}, k {k}) has other hits than on the CPU",
+                                i + 1
+                            )));
+                        }
+                    }
+                    let per_second = |n: usize, d: Duration| n as f64 / d.as_secs_f64().max(1e-9);
+                    let device_time = median(&mut on_device);
+                    cells.push(Cell {
+                        tile_bits,
+                        block_threads,
+                        mode: mode.to_string(),
+                        k,
+                        qps: per_second(queries.len(), median(&mut whole)),
+                        device_qps: per_second(queries.len(), device_time),
+                        postings_per_s: postings as f64 / device_time.as_secs_f64().max(1e-9),
+                        p50_us: percentile(&mut singles, 0.5),
+                        p99_us: percentile(&mut singles, 0.99),
+                        cpu_qps: per_second(some.len(), cpu_time),
+                        compared: expected.len(),
+                    });
+                    if let Some(cell) = cells.last() {
+                        eprintln!("{}", json!(cell));
+                    }
+                }
+            }
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    let hardware = format!("{}; {}", device.info().name, hardware());
+    if options.json {
+        let report = json!({ "hardware": hardware, "queries": queries.len(), "cells": cells });
+        writeln!(out, "{report:#}")?;
+    } else {
+        writeln!(
+            out,
+            "{hardware}; {} queries, median of {} rounds",
+            queries.len(),
+            options.rounds
+        )?;
+        print(&cells, &mut out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn percentile(times: &mut [Duration], p: f64) -> f64 {
+    times.sort_unstable();
+    let at = (times.len().saturating_sub(1) as f64 * p).round() as usize;
+    times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+}
+
+fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
+    let head = [
+        "tile",
+        "threads",
+        "mode",
+        "k",
+        "q/s",
+        "kernels q/s",
+        "10^9 postings/s",
+        "p50 us",
+        "p99 us",
+        "CPU q/s",
+        "equal",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for cell in cells {
+        rows.push(vec![
+            (1u64 << cell.tile_bits).to_string(),
+            cell.block_threads.to_string(),
+            cell.mode.clone(),
+            cell.k.to_string(),
+            count(cell.qps as u64),
+            count(cell.device_qps as u64),
+            format!("{:.1}", cell.postings_per_s / 1e9),
+            format!("{:.1}", cell.p50_us),
+            format!("{:.1}", cell.p99_us),
+            count(cell.cpu_qps as u64),
+            cell.compared.to_string(),
+        ]);
+    }
+    table(&rows, out)
+}

@@ -1,0 +1,115 @@
+//! Memory that rounds use again and again.
+
+use std::ops::Range;
+
+use bytemuck::{NoUninit, Pod};
+
+use crate::device::{Buffer, Device, DeviceError, Pinned, Stream};
+
+/// A buffer that grows when more is asked for.
+pub(crate) struct Growing<T>(Option<Buffer<T>>);
+
+impl<T> Default for Growing<T> {
+    fn default() -> Self {
+        Growing(None)
+    }
+}
+
+impl<T: Pod> Growing<T> {
+    /// So many values, of any content.
+    pub(crate) fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
+        if let Some(buffer) = &self.0
+            && buffer.len() >= len
+        {
+            return Ok(buffer.slice(..len));
+        }
+        // The old one goes first.
+        self.0 = None;
+        let buffer = device.buffer(len.next_power_of_two())?;
+        let part = buffer.slice(..len);
+        self.0 = Some(buffer);
+        Ok(part)
+    }
+}
+
+/// What a round needs beside the image.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    pub(crate) results: Growing<u64>,
+    pub(crate) slot_keys: Growing<u64>,
+    pub(crate) slot_counts: Growing<u32>,
+    pub(crate) block_keys: Growing<u64>,
+    pub(crate) cursors: Growing<u32>,
+}
+
+/// Structures on their way to the device.
+#[derive(Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    pinned: Option<Pinned<u8>>,
+    buffer: Growing<u8>,
+}
+
+impl Input {
+    /// Empty.
+    pub(crate) fn start(&mut self) -> &mut Self {
+        self.bytes.clear();
+        self
+    }
+
+    /// Adds values at a multiple of 16 bytes; returns where they are.
+    pub(crate) fn add<T: NoUninit>(&mut self, values: &[T]) -> Range<usize> {
+        self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytemuck::cast_slice(values));
+        from..self.bytes.len()
+    }
+
+    /// Copies everything, without waiting.
+    pub(crate) fn send(
+        &mut self,
+        device: &Device,
+        stream: &Stream,
+    ) -> Result<Buffer<u8>, DeviceError> {
+        let len = self.bytes.len();
+        let buffer = self.buffer.take(device, len)?;
+        if self.pinned.as_ref().is_none_or(|pinned| pinned.len() < len) {
+            self.pinned = Some(device.pinned(len.next_power_of_two())?);
+        }
+        if let Some(pinned) = &mut self.pinned {
+            pinned.write()?[..len].copy_from_slice(&self.bytes);
+            stream.copy_in(pinned, 0, &buffer)?;
+        }
+        Ok(buffer)
+    }
+}
+
+/// Results on their way to the host.
+#[derive(Default)]
+pub(crate) struct Output {
+    pinned: Option<Pinned<u64>>,
+}
+
+impl Output {
+    /// Waits for the words of a buffer.
+    pub(crate) fn receive(
+        &mut self,
+        device: &Device,
+        stream: &Stream,
+        from: &Buffer<u64>,
+    ) -> Result<&[u64], DeviceError> {
+        let len = from.len();
+        if self.pinned.as_ref().is_none_or(|pinned| pinned.len() < len) {
+            self.pinned = Some(device.pinned(len.next_power_of_two())?);
+        }
+        match &mut self.pinned {
+            Some(pinned) => {
+                stream.copy_out(from, pinned, 0)?;
+                Ok(&pinned.read()?[..len])
+            }
+            None => Ok(&[]),
+        }
+    }
+}
