@@ -109,3 +109,45 @@ impl ShapeClass {
         over(&mut self.block_maximum, self.blocks);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpseek_testkit::{Doc, Fixture};
+
+    #[test]
+    fn a_small_index_counted_by_hand() {
+        // `all` is in all of 8 documents, twice in the first; `pair` in documents 1 and 5; `one` in document 2.
+        let text = |doc| match doc {
+            0 => "all all",
+            1 | 5 => "all pair",
+            2 => "all one",
+            _ => "all",
+        };
+        let docs: Vec<Doc> = (0..8).map(|doc| Doc::text(doc, text(doc))).collect();
+        let snapshot = Fixture::of(&docs).snapshot();
+        let classes = shape(&snapshot, &Ranking::default()).unwrap();
+        let all = classes[0];
+        assert_eq!((all.lists, all.postings, all.log_gap, all.adjacent), (1, 8, 0.0, 1.0));
+        assert_eq!((all.once, all.mean_freq, all.block_maximum), (7.0 / 8.0, 9.0 / 8.0, 0.0));
+        // One of 4 and one of 8 documents are the same class.
+        let rest = classes[1];
+        assert_eq!((rest.lists, rest.postings, rest.log_gap, rest.adjacent), (2, 3, 2.0, 0.0));
+        assert_eq!((rest.once, rest.mean_freq, classes.len()), (1.0, 1.0, 2));
+    }
+
+    #[test]
+    fn block_maxima_lie_below_the_lists() {
+        // Of four blocks one has a document with a higher frequency.
+        let text = |doc| if doc == 200 { "word word word" } else { "word fill fill" };
+        let docs: Vec<Doc> = (0..512).map(|doc| Doc::text(doc, text(doc))).collect();
+        let snapshot = Fixture::of(&docs).snapshot();
+        let ranking = Ranking::default();
+        let formula = ranking.formula(&snapshot.statistics());
+        let value = |freq| f64::from(formula.value(freq, formula.factor(3, 0.0)));
+        let classes = shape(&snapshot, &ranking).unwrap();
+        // `fill` has frequency 2 in all blocks: they reach the list's maximum.
+        let wanted = (1.0 + 3.0 * value(1) / value(3) + 4.0) / 8.0;
+        assert!((classes[0].block_maximum - wanted).abs() < 1e-6, "{classes:?}");
+    }
+}

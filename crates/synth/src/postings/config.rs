@@ -106,7 +106,7 @@ pub struct PostingsConfig {
     pub run: f64,
     /// Standard deviation of the logarithm of a site's intensity, 0 to 3. More makes gaps more uneven. Default 1.3.
     pub unevenness: f64,
-    /// Scale of frequencies beyond the first, 0 (all are 1) to 100. Default 1.65.
+    /// Scale of frequencies beyond the first, 0 (all are 1) to 100. Default 3.
     pub burst: f64,
     /// Queries in the log. Default 10,000.
     pub queries: u64,
@@ -132,7 +132,7 @@ impl Default for PostingsConfig {
             gather: 0.4,
             run: 0.2,
             unevenness: 1.3,
-            burst: 1.65,
+            burst: 3.0,
             queries: 10_000,
             query_shares: TERABYTE,
             query_postings: 3.74 / 25.2,
@@ -178,7 +178,7 @@ impl PostingsConfig {
         for share in self.query_shares {
             check_real("query_shares", share, 0.0, 1e9)?;
         }
-        check_real("query_shares (sum)", self.query_shares.iter().sum(), 1e-9, 1e10)?;
+        check_real("query_shares", self.query_shares.iter().sum(), 1e-9, 1e10)?;
         check_real("query_postings", self.query_postings, 0.0, 6.0)
     }
 }

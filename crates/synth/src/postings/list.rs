@@ -10,6 +10,12 @@ use crate::error::SynthError;
 use crate::length::standard_normal;
 use crate::random::{Purpose, Random};
 
+/// What frequencies scale with where a term is not active, what an active site adds for its intensity, and up to which intensity: fitted, as
+/// are the defaults of the settings.
+const CALM: f64 = 0.8;
+const EAGER: f64 = 0.75;
+const MOST_EAGER: f64 = 3.0;
+
 /// Makes lists, any of them at any time.
 #[derive(Debug)]
 pub struct PostingsGenerator {
@@ -117,7 +123,7 @@ impl PostingsGenerator {
             // Sums are rounded: a point at the very end of a site still belongs to its last document.
             let document = skip_to(ends, point - start).min(ends.len() - 1);
             let size = size(ends, document);
-            out.push((first + document as u32, self.frequency(intensity, size, random)));
+            out.push((first + document as u32, self.frequency(CALM, size, random)));
             point = start + f64::from(ends[document]);
             if document + 1 == ends.len() {
                 site += 1;
@@ -136,23 +142,25 @@ impl PostingsGenerator {
         let spread =
             libm::exp(unevenness * standard_normal(random) - unevenness * unevenness / 2.0);
         let intensity = term.scattered + term.gathered * spread;
+        let eagerness = CALM + EAGER * intensity.min(MOST_EAGER);
         let (mut point, mut document) = (0.0, 0);
         while document < ends.len() {
             point += wait(intensity, random);
             document += skip_to(&ends[document..], point);
             let Some(&end) = ends.get(document) else { return };
             let size = size(ends, document);
-            out.push((first + document as u32, self.frequency(intensity, size, random)));
+            out.push((first + document as u32, self.frequency(eagerness, size, random)));
             point = f64::from(end);
             document += 1;
         }
     }
 
-    /// A frequency: 1 and what a burst adds, by a power law (Lomax) whose scale grows with the document and the intensity.
-    fn frequency(&self, intensity: f64, size: f64, random: &mut Random) -> u32 {
-        let tail = 1.0 / libm::sqrt(libm::sqrt(1.0 - random.unit())) - 1.0;
-        let more =
-            self.config.burst * libm::sqrt(size) * (0.9 + 1.2 * (intensity * size).min(1.0)) * tail;
+    /// A frequency: 1 and what a burst adds, by a power law (Lomax) whose scale grows with the document and with what its site
+    /// makes of the term.
+    fn frequency(&self, eagerness: f64, size: f64, random: &mut Random) -> u32 {
+        // An exponent of 6: the sixth root by roots that are exact on every machine.
+        let tail = 1.0 / libm::sqrt(libm::cbrt(1.0 - random.unit())) - 1.0;
+        let more = self.config.burst * eagerness * libm::sqrt(size) * tail;
         1 + more.min(self.most * size) as u32
     }
 }
