@@ -1,6 +1,10 @@
 //! Lists have the statistics they were asked for, and depend on nothing but settings and seed.
 
-use warpseek_synth::{PostingsConfig, PostingsGenerator, PostingsQueries, Preset, SynthError};
+use std::collections::{HashMap, HashSet};
+
+use warpseek_synth::{
+    PostingsConfig, PostingsGenerator, PostingsQueries, Preset, SynthError, word,
+};
 
 type List = Vec<(u32, u32)>;
 
@@ -117,6 +121,24 @@ fn queries_have_their_mean_postings_and_terms_that_meet() {
         assert_eq!(words.len(), query.split(' ').count(), "{query}");
     }
     assert_eq!(log, PostingsQueries::new(&generator, &sizes(&lists)));
+
+    // The first two terms of queries meet more often than if they had nothing to do with each other.
+    let ranks: HashMap<Vec<u8>, u32> = (0..generator.terms()).map(|r| (spell(r), r)).collect();
+    let (mut met, mut by_chance) = (0.0, 0.0);
+    for query in &log.queries {
+        let mut words = query.split(' ').map(|word| &lists[ranks[word.as_bytes()] as usize]);
+        let (Some(a), Some(b)) = (words.next(), words.next()) else { continue };
+        let docs: HashSet<u32> = a.iter().map(|posting| posting.0).collect();
+        met += b.iter().filter(|posting| docs.contains(&posting.0)).count() as f64;
+        by_chance += a.len() as f64 * b.len() as f64 / 40_000.0;
+    }
+    assert!(met > 1.2 * by_chance, "{met} documents in common, {by_chance} by chance");
+}
+
+fn spell(rank: u32) -> Vec<u8> {
+    let mut text = Vec::new();
+    word(rank, &mut text);
+    text
 }
 
 #[test]
