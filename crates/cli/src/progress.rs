@@ -47,13 +47,14 @@ fn watch(progress: &Progress, stop: &AtomicBool) {
         let phase = progress.phase();
         let (done, total) = match phase {
             Phase::Reading => progress.bytes(),
-            Phase::Merging | Phase::Committing => progress.terms(),
+            Phase::Generating | Phase::Merging | Phase::Committing => progress.terms(),
         };
         if shown != Some((phase, total > 0)) {
             shown = Some((phase, total > 0));
             let bars = match phase {
                 Phase::Reading if total > 0 => "reading {bar:24} {percent:>3}%  {msg}  {eta} left",
                 Phase::Reading => "reading {spinner} {bytes}  {msg}",
+                Phase::Generating => "generating {bar:24} {percent:>3}%  {eta} left",
                 Phase::Merging if total > 0 => "merging {bar:24} {percent:>3}%  {eta} left",
                 Phase::Merging => "working {spinner}",
                 Phase::Committing => "writing {spinner}",

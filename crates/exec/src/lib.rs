@@ -13,6 +13,7 @@ mod plan;
 mod query;
 mod ranking;
 mod reference;
+mod shape;
 
 pub use engine::{Answer, Engine, Work};
 pub use error::ExecError;
@@ -23,3 +24,4 @@ pub use plan::{Mode, Plan, PlanTerm, Planner};
 pub use query::Query;
 pub use ranking::{Ranking, RankingFunction};
 pub use reference::Reference;
+pub use shape::{ShapeClass, shape};

@@ -4,15 +4,20 @@
 //! Document ids follow input order whatever the number of workers: each batch passes a gate in order
 //! (`ordered::Gate`) that rejects duplicates and hands out ids, is then analysed in parallel, and passes
 //! a second gate in order to append to ids, lengths and store.
+//!
+//! `lists` builds a segment of lists that are there already.
 
 mod config;
 mod invert;
+mod lists;
 mod ordered;
 mod pipeline;
 mod run;
 mod write;
 
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub(crate) use lists::build_lists;
+pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;
-pub(crate) use pipeline::build_segment;
+pub(crate) use pipeline::{Built, build_segment};
 pub(crate) use write::{ListSource, Part, Written, write_lists};

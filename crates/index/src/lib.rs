@@ -1,7 +1,7 @@
 //! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
 //!
 //! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
-//! through [`create`], [`add`], [`delete`] and [`merge`], each of which commits once or not at all.
+//! through [`create`], [`create_from_lists`], [`add`], [`delete`] and [`merge`], each of which commits once or not at all.
 
 mod build;
 pub mod container;
@@ -23,7 +23,7 @@ mod store;
 mod update;
 mod verify;
 
-pub use build::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub use build::{BuildConfig, BuildReport, Lists, ListsConfig, OnError, Phase, Progress};
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
 pub use dictionary::{Dictionary, TermInfo, Terms};
@@ -37,5 +37,5 @@ pub use postings::{BlockBounds, Bounds, List, ListError, MAX_PAIRS};
 pub use segment::Segment;
 pub use snapshot::{Snapshot, Statistics};
 pub use store::{Store, StoreBlock};
-pub use update::{add, create};
+pub use update::{add, create, create_from_lists};
 pub use verify::{Problem, Verification, verify};

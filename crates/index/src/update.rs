@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use warpseek_text::Reader;
+use warpseek_text::{Analyzer, Reader, ReaderConfig};
 
-use crate::build::{BuildConfig, BuildReport, Progress, build_segment};
+use crate::build::{
+    BuildConfig, BuildReport, Built, Lists, ListsConfig, Progress, build_lists, build_segment,
+};
 use crate::delete::apply_deletes;
 use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
-use crate::manifest::{Content, Manifest};
+use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
 /// Makes an index of `inputs` in `dir`. An index that is there already is replaced only with `overwrite`, and
@@ -21,6 +23,58 @@ pub fn create(
     progress: &Progress,
 ) -> Result<BuildReport> {
     let reader = Reader::open(inputs, config.reader.clone())?;
+    let settings = Manifest {
+        generation: 1,
+        next_segment: 0,
+        content: Content::Text,
+        vector_scale: config.reader.vector_scale,
+        analyzer: config.analyzer,
+        analyzer_version: config.analyzer.version(),
+        codec: config.codec,
+        store: config.store,
+        segments: Vec::new(),
+    };
+    create_with(dir, settings, overwrite, progress, |lock, manifest| {
+        build_segment(lock, manifest, reader, config, None, progress)
+    })
+}
+
+/// Makes an index of `lists` in `dir`, as [`create`] does of documents. Queries find terms by the analyzer `plain`, so terms are to be
+/// words that it leaves as they are. Nothing but ids is stored.
+///
+/// # Panics
+/// If lists are not what [`Lists`] asks for.
+pub fn create_from_lists(
+    dir: &Path,
+    lists: &impl Lists,
+    config: &ListsConfig,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<BuildReport> {
+    let settings = Manifest {
+        generation: 1,
+        next_segment: 0,
+        content: Content::Text,
+        vector_scale: ReaderConfig::default().vector_scale,
+        analyzer: Analyzer::Plain,
+        analyzer_version: Analyzer::Plain.version(),
+        codec: config.codec,
+        store: StoreMode::Ids,
+        segments: Vec::new(),
+    };
+    create_with(dir, settings, overwrite, progress, |lock, manifest| {
+        build_lists(lock, manifest, lists, config.threads, progress)
+    })
+}
+
+/// Makes an index of the one segment that `build` writes. `manifest` has its settings.
+fn create_with(
+    dir: &Path,
+    manifest: Manifest,
+    overwrite: bool,
+    progress: &Progress,
+    build: impl FnOnce(&WriteLock, &Manifest) -> Result<Built>,
+) -> Result<BuildReport> {
     let existed = dir.exists();
     if existed {
         // Before the lock is taken, so that a refused directory stays as it is.
@@ -35,7 +89,7 @@ pub fn create(
     }
     make_dir(dir)?;
     let lock = WriteLock::take(dir)?;
-    let result = create_locked(&lock, reader, config, overwrite, progress);
+    let result = create_locked(&lock, manifest, overwrite, progress, build);
     if result.is_err() && !existed {
         lock.remove_if_empty();
     }
@@ -44,10 +98,10 @@ pub fn create(
 
 fn create_locked(
     lock: &WriteLock,
-    reader: Reader,
-    config: &BuildConfig,
+    mut manifest: Manifest,
     overwrite: bool,
     progress: &Progress,
+    build: impl FnOnce(&WriteLock, &Manifest) -> Result<Built>,
 ) -> Result<BuildReport> {
     let dir = lock.dir();
     let before = match read_manifest(dir) {
@@ -57,19 +111,10 @@ fn create_locked(
         Err(_) => None,
     };
     let unused = highest_number(dir)?.saturating_add(1);
-    let mut manifest = Manifest {
-        generation: before.as_ref().map_or(1, |m| m.generation + 1),
-        next_segment: before.as_ref().map_or(unused, |m| m.next_segment),
-        content: Content::Text,
-        vector_scale: config.reader.vector_scale,
-        analyzer: config.analyzer,
-        analyzer_version: config.analyzer.version(),
-        codec: config.codec,
-        store: config.store,
-        segments: Vec::new(),
-    };
+    manifest.generation = before.as_ref().map_or(1, |m| m.generation + 1);
+    manifest.next_segment = before.as_ref().map_or(unused, |m| m.next_segment);
     let number = manifest.next_segment;
-    let result = build_segment(lock, &manifest, reader, config, None, progress).and_then(|built| {
+    let result = build(lock, &manifest).and_then(|built| {
         manifest.content = built.content.unwrap_or(Content::Text);
         manifest.segments.extend(built.entry);
         manifest.next_segment += 1;

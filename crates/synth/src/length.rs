@@ -11,7 +11,7 @@ pub(crate) fn draw(config: &TextConfig, random: &mut Random) -> u32 {
 }
 
 /// Box and Muller 1958; the second number of the pair is thrown away, one is needed per document.
-fn standard_normal(random: &mut Random) -> f64 {
+pub(crate) fn standard_normal(random: &mut Random) -> f64 {
     // 1 - unit lies in (0, 1], so the logarithm is finite.
     let radius = libm::sqrt(-2.0 * libm::log(1.0 - random.unit()));
     radius * libm::cos(std::f64::consts::TAU * random.unit())

@@ -1,4 +1,4 @@
-//! Synthetic text collections and query logs, the same bytes for a seed on every machine.
+//! Synthetic text collections, posting lists and query logs, the same for a seed on every machine.
 //!
 //! The model is that of document W, section 5.1: log-normal document lengths and words drawn by
 //! frequency from a vocabulary of up to ten million. Two things are added because a search engine
@@ -15,9 +15,7 @@
 //! * `zipf`: word ranks; `length`: document lengths; `word`: rank to spelling
 //! * `document`: a document as word ranks; `format`: ranks to bytes
 //! * `query`: a query log that goes with a collection
-//!
-//! A generator that makes posting lists straight from collection statistics, without text, belongs
-//! beside these as a module `postings`, on the same streams and the same frequency law.
+//! * `postings`: posting lists straight from a collection's statistics, without text
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +24,7 @@ mod document;
 mod error;
 mod format;
 mod length;
+mod postings;
 mod query;
 mod random;
 mod word;
@@ -35,5 +34,6 @@ pub use config::{MAX_VOCABULARY, TextConfig};
 pub use document::TextGenerator;
 pub use error::SynthError;
 pub use format::{TextFormat, write_document};
+pub use postings::{PostingsConfig, PostingsGenerator, PostingsQueries, Preset};
 pub use query::{QueryConfig, queries};
 pub use word::word;

@@ -12,6 +12,16 @@ pub(crate) enum Purpose {
     Document = 1,
     /// Terms of a query.
     Query = 2,
+    /// Length and topic of a site.
+    Site = 3,
+    /// Sizes of a site's documents.
+    Size = 4,
+    /// What is peculiar to a term.
+    Term = 5,
+    /// Postings of a list.
+    List = 6,
+    /// A query drawn from lists.
+    ListQuery = 7,
 }
 
 /// The output function of SplitMix64, a bijection.

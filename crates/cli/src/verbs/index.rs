@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,10 +58,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    if options.output.exists() && !options.output.is_dir() {
-        let output = options.output.display();
-        return Err(Failure::user(format!("{output} is a file; name a new or an empty directory")));
-    }
+    refuse_file(&options.output)?;
     let mut config = options.reading.config();
     config.analyzer = options.analyzer;
     config.codec = options.codec;
@@ -83,6 +80,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     drop(display);
     summarise(&result?, start, &options.reading);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An index is a directory.
+pub(super) fn refuse_file(output: &Path) -> Result<(), Failure> {
+    if output.exists() && !output.is_dir() {
+        let output = output.display();
+        return Err(Failure::user(format!("{output} is a file; name a new or an empty directory")));
+    }
+    Ok(())
 }
 
 /// What a build did, on standard error.

@@ -4,31 +4,47 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use warpseek_index::{Inspection, inspect};
+use warpseek_exec::{Ranking, ShapeClass, shape};
+use warpseek_index::{Inspection, Snapshot, inspect};
 
 use crate::failure::Failure;
 use crate::terminal::{Theme, bytes, count, table};
 
 /// Show what an index is made of
 ///
-/// Sizes per part, bits a posting takes, lengths of lists.
+/// Sizes per part, bits a posting takes, lengths of lists. With --shape: how gaps, frequencies and block maxima are distributed, by
+/// the share of documents that lists are in; two indexes of the same shape are alike to an engine.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek inspect idx
-  warpseek inspect idx --json")]
+  warpseek inspect idx --json
+  warpseek inspect idx --shape      compare it with that of another index")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
+    /// Gaps, frequencies and block maxima instead
+    #[arg(long)]
+    shape: bool,
     /// JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let found = inspect(&options.index)?;
     let mut out = std::io::stdout().lock();
+    if options.shape {
+        let snapshot = Snapshot::open(&options.index)?;
+        let classes = shape(&snapshot, &Ranking::default())?;
+        if options.json {
+            writeln!(out, "{:#}", serde_json::to_value(&classes)?)?;
+        } else {
+            print_shape(&classes, &mut out)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found = inspect(&options.index)?;
     if options.json {
         let mut report = serde_json::to_value(&found)?;
         report["bytes"] = json!(found.sizes.total());
@@ -85,6 +101,36 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         let range = if i == 0 { "1".to_owned() } else { format!("{}-{}", count(from), count(to)) };
         let share = format!("{:.1}%", 100.0 * postings as f64 / found.postings.max(1) as f64);
         rows.push(vec![range, count(lists), count(postings), share]);
+    }
+    table(&rows, out)
+}
+
+fn print_shape(classes: &[ShapeClass], out: &mut impl Write) -> std::io::Result<()> {
+    let head = [
+        "in one of",
+        "lists",
+        "postings",
+        "log2 gap",
+        "gaps of 1",
+        "bits/docID",
+        "once",
+        "frequency",
+        "block max",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for (i, class) in classes.iter().enumerate().filter(|(_, class)| class.lists > 0) {
+        let percent = |x: f64| format!("{:.1}%", 100.0 * x);
+        rows.push(vec![
+            format!("{}-{}", count(1 << (2 * i)), count((4 << (2 * i)) - 1)),
+            count(class.lists),
+            count(class.postings),
+            format!("{:.2}", class.log_gap),
+            percent(class.adjacent),
+            format!("{:.2}", class.bits_per_doc),
+            percent(class.once),
+            format!("{:.2}", class.mean_freq),
+            if class.block_maximum > 0.0 { percent(class.block_maximum) } else { "-".to_owned() },
+        ]);
     }
     table(&rows, out)
 }

@@ -52,6 +52,18 @@ fn an_interrupted_build_leaves_nothing() {
 }
 
 #[test]
+fn an_interrupted_synth_of_lists_leaves_nothing() {
+    let space = Space::new();
+    let dir = space.path("idx");
+    let line = "synth --postings --docs 500000 -o idx -j 1";
+    let output = interrupt(&space, line, "INT", || has_entry(&dir, "000001.ids"));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert_eq!(err, "error: cancelled; nothing was changed\n");
+    assert!(!dir.exists() && !space.path("idx.queries.tsv").exists(), "{:?}", space.list("idx"));
+}
+
+#[test]
 fn an_interrupted_add_leaves_the_index_as_it_was() {
     let space = Space::new();
     slow_corpus(&space);

@@ -83,6 +83,62 @@ fn synth_makes_queries_that_hit() {
 }
 
 #[test]
+fn synth_makes_an_index_of_lists() {
+    let space = Space::new();
+    let synth = |options: &str| space.run(&format!("synth --postings --docs 20000 {options}"));
+    let done = synth("-j 1 --queries 200 -o one").code(0);
+    assert!(done.err.starts_with("20,000 documents in "), "{}", done.err);
+    let done = done.says("200 queries of ").says(" on average: one.queries.tsv");
+    assert_eq!(done.out, "");
+    synth("-j 3 --queries 200 -o many/of/them/ -q").ok();
+    for name in space.list("one") {
+        let bytes = |dir: &str| fs::read(space.path(dir).join(&name)).unwrap();
+        assert!(bytes("one") == bytes("many/of/them"), "{name} differs");
+    }
+    assert_eq!(space.read("one.queries.tsv"), space.read("many/of/them.queries.tsv"));
+    assert_eq!(space.documents("one"), 20_000);
+    let report = space.run("inspect one --json").json();
+    let postings = report["postings"].as_u64().unwrap();
+    assert!((750_000..840_000).contains(&postings), "{postings}");
+    let classes = space.run("inspect one --shape --json").json();
+    let sum: u64 =
+        classes.as_array().unwrap().iter().map(|c| c["postings"].as_u64().unwrap()).sum();
+    assert_eq!(sum, postings);
+    assert!(space.run("inspect one --shape").ok().starts_with("in one of"));
+    // Every query finds something, with any algorithm the same.
+    let run = |how: &str| {
+        space.run(&format!("run one --queries one.queries.tsv -k 1 -q --algorithm {how}")).ok()
+    };
+    assert_eq!(run("auto").lines().count(), 200);
+    assert_eq!(run("auto"), run("reference"));
+}
+
+#[test]
+fn synth_of_lists_takes_what_it_is_told() {
+    let space = Space::new();
+    space.run("synth --postings 50000 --preset passages --docs 5000 --codec rice -o idx -q").ok();
+    let report = space.run("inspect idx --json").json();
+    let postings = report["postings"].as_u64().unwrap();
+    assert!((45_000..55_000).contains(&postings), "{postings}");
+    assert_eq!(report["manifest"]["codec"], "rice");
+    assert_eq!(space.read("idx.queries.tsv").lines().count(), 10_000);
+    let tiny = "synth --postings --docs 500 --queries 3 -q -o";
+    space.run(&format!("{tiny} idx")).fails(2, &["idx.queries.tsv", "--overwrite"]);
+    fs::remove_file(space.path("idx.queries.tsv")).unwrap();
+    space.run(&format!("{tiny} idx")).fails(2, &["idx holds an index already", "--overwrite"]);
+    space.run(&format!("{tiny} idx --overwrite")).ok();
+    assert_eq!(space.documents("idx"), 500);
+    space.write("file", "");
+    space.run(&format!("{tiny} file")).fails(2, &["file is a file"]);
+    space.run("synth --postings --docs 500").fails(2, &["--output"]);
+    space.run("synth --postings --docs 500 --mu 3 -o x").fails(2, &["--mu"]);
+    space.run("synth --preset gov2 -o x").fails(2, &["--postings"]);
+    space.run("synth --postings --docs 0 -o x").fails(2, &["documents is 0"]);
+    space.run("synth --postings 9999999999 --docs 9 -o x").fails(2, &["postings is 9999999999"]);
+    assert!(!space.path("x").exists());
+}
+
+#[test]
 fn completions_name_every_verb() {
     let space = Space::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -88,6 +88,8 @@ pub struct BuildReport {
 pub enum Phase {
     /// Reading and inverting.
     Reading,
+    /// Asking for lists that come from elsewhere than documents.
+    Generating,
     /// Merging to lists.
     Merging,
     /// Making it durable.
@@ -126,7 +128,8 @@ impl Progress {
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
             0 => Phase::Reading,
-            1 => Phase::Merging,
+            1 => Phase::Generating,
+            2 => Phase::Merging,
             _ => Phase::Committing,
         }
     }

@@ -1,0 +1,199 @@
+//! A segment of lists that come from elsewhere than documents.
+//!
+//! Lengths and norms must be those of the postings, and bounds are made of both: so lists are asked for twice, first to add up
+//! what each document has, then to be encoded. Nothing is kept in between, whatever their number.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use warpseek_codec::CodecId;
+use warpseek_core::cosine;
+
+use super::config::{BuildReport, Phase, Progress};
+use super::ordered::ordered_map;
+use super::pipeline::Built;
+use super::write::{ListSource, Part, write_lists};
+use crate::directory::WriteLock;
+use crate::documents::DocumentTable;
+use crate::error::Result;
+use crate::ids::IdsWriter;
+use crate::manifest::{Content, Manifest};
+use crate::segment_writer::SegmentWriter;
+
+/// Lists that a worker counts at a time; some may be long.
+const JOB_LISTS: u32 = 64;
+
+/// Ids written between looks at whether to stop.
+const JOB_IDS: u32 = 1 << 16;
+
+/// Lower frequencies have their square in a table.
+const SQUARES: u32 = 1024;
+
+/// Lists by number, from 0 on, in the byte order of their terms. Documents have their number as external id.
+pub trait Lists: Sync {
+    /// Number of documents.
+    fn documents(&self) -> u32;
+
+    /// Number of lists.
+    fn count(&self) -> u32;
+
+    /// The term of a list: above that of the list before, 1 to 255 bytes.
+    fn term(&self, list: u32) -> &[u8];
+
+    /// Roughly how many postings it has.
+    fn weight(&self, list: u32) -> usize;
+
+    /// Appends its postings, document and frequency: documents ascending and below [`documents`](Lists::documents), frequencies at least
+    /// 1, and below 2^32 when added up over all lists of a document. A list without postings is left out. Every list is asked
+    /// for twice, from any thread, and must be the same both times.
+    fn load(&self, list: u32, out: &mut Vec<(u32, u32)>);
+}
+
+/// How an index of lists is made.
+#[derive(Clone, Copy, Debug)]
+pub struct ListsConfig {
+    /// How blocks are coded. Default: bitpack.
+    pub codec: CodecId,
+    /// Worker threads. Default: one a core.
+    pub threads: usize,
+}
+
+impl Default for ListsConfig {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        ListsConfig { codec: CodecId::default(), threads }
+    }
+}
+
+/// Writes the segment.
+pub(crate) fn build_lists(
+    lock: &WriteLock,
+    manifest: &Manifest,
+    lists: &impl Lists,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Built> {
+    let mut segment = SegmentWriter::create(lock.dir(), manifest)?;
+    progress.enter(Phase::Generating);
+    progress.add_terms_total(2 * u64::from(lists.count()));
+    segment.table = std::thread::scope(|scope| {
+        let ids = scope.spawn(|| write_ids(&mut segment.ids, lists.documents(), progress));
+        let table = count(lists, threads, progress);
+        ids.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        table
+    })?;
+    progress.add_documents(u64::from(lists.documents()));
+    let (files, source) = (segment.list_files()?, Source { lists, next: 0 });
+    let written =
+        write_lists(vec![source], &segment.table, manifest.codec, threads, files, progress)?;
+
+    progress.enter(Phase::Committing);
+    let report = BuildReport {
+        documents: u64::from(lists.documents()),
+        tokens: segment.table.tokens(),
+        terms: written.terms,
+        postings: written.postings,
+        ..BuildReport::default()
+    };
+    let entry = Some(segment.finish(&written)?);
+    Ok(Built { entry, report, content: Some(Content::Text), replaced: Vec::new() })
+}
+
+fn write_ids(ids: &mut IdsWriter, documents: u32, progress: &Progress) -> Result<()> {
+    let mut id = String::new();
+    for doc in 0..documents {
+        if doc % JOB_IDS == 0 {
+            progress.check()?;
+        }
+        id.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(id, "{doc}");
+        ids.add(&id)?;
+    }
+    Ok(())
+}
+
+/// Lengths and norms. They are sums of integers, so the order in which threads add does not show.
+fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<DocumentTable> {
+    let documents = lists.documents() as usize;
+    let mut lengths: Vec<AtomicU32> = Vec::new();
+    lengths.resize_with(documents, AtomicU32::default);
+    let mut squares: Vec<AtomicU64> = Vec::new();
+    squares.resize_with(documents, AtomicU64::default);
+    let table: Vec<u64> = (0..SQUARES).map(|freq| cosine::square(freq.max(1))).collect();
+    let mut next = 0;
+    ordered_map(
+        threads,
+        || {
+            progress.check()?;
+            let first = next;
+            next = lists.count().min(first + JOB_LISTS);
+            Ok((first < next).then_some(first..next))
+        },
+        Vec::new,
+        |pairs, job| {
+            let n = job.len();
+            for list in job {
+                pairs.clear();
+                lists.load(list, pairs);
+                assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "list {list} is out of order");
+                for &(doc, freq) in &*pairs {
+                    let square = table.get(freq as usize).copied();
+                    let square = square.unwrap_or_else(|| cosine::square(freq));
+                    lengths[doc as usize].fetch_add(freq, Ordering::Relaxed);
+                    squares[doc as usize].fetch_add(square, Ordering::Relaxed);
+                }
+            }
+            Ok(n as u64)
+        },
+        |n| {
+            progress.add_terms_written(n);
+            Ok(())
+        },
+    )?;
+    Ok(DocumentTable {
+        lengths: lengths.into_iter().map(AtomicU32::into_inner).collect(),
+        norms: squares.into_iter().map(|sum| cosine::norm(sum.into_inner())).collect(),
+        statics: Vec::new(),
+    })
+}
+
+struct Source<'a, L> {
+    lists: &'a L,
+    /// The list after the one stepped to.
+    next: u32,
+}
+
+impl<'a, L: Lists> ListSource for Source<'a, L> {
+    type Part = ListPart<'a, L>;
+
+    fn advance(&mut self) -> Result<bool> {
+        let more = self.next < self.lists.count();
+        self.next += u32::from(more);
+        Ok(more)
+    }
+
+    fn term(&self) -> &[u8] {
+        self.lists.term(self.next - 1)
+    }
+
+    fn part(&self) -> ListPart<'a, L> {
+        ListPart { lists: self.lists, list: self.next - 1 }
+    }
+}
+
+struct ListPart<'a, L> {
+    lists: &'a L,
+    list: u32,
+}
+
+impl<L: Lists> Part for ListPart<'_, L> {
+    fn weight(&self) -> usize {
+        self.lists.weight(self.list)
+    }
+
+    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
+        self.lists.load(self.list, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! The axis of documents: their sizes, the sites they lie in, and the sites' topics.
+
+use super::config::PostingsConfig;
+use crate::length::standard_normal;
+use crate::random::{Purpose, Random};
+
+/// Standard deviation of the logarithm of the number of documents in a site.
+const SITE_SIGMA: f64 = 1.0;
+
+/// Documents, sites and topics.
+#[derive(Debug)]
+pub(super) struct Axis {
+    /// Sum of the sizes of a document and of those before it in its site; the mean size is 1.
+    ends: Vec<f32>,
+    /// First document of each site, and the end.
+    sites: Vec<u32>,
+    /// Sum of the sizes of all documents before each site, and of all.
+    starts: Vec<f64>,
+    /// Topic of each site.
+    topics: Vec<u32>,
+    /// Sites of each topic.
+    members: Vec<Vec<u32>>,
+}
+
+impl Axis {
+    pub(super) fn new(config: &PostingsConfig, threads: usize) -> Self {
+        let (mut sites, mut topics) = (Vec::new(), Vec::new());
+        let mut members = vec![Vec::new(); config.topics as usize];
+        let mut first = 0;
+        while first < config.documents {
+            let site = sites.len() as u32;
+            let mut random = Random::stream(config.seed, Purpose::Site, u64::from(site));
+            let spread = SITE_SIGMA * standard_normal(&mut random) - SITE_SIGMA * SITE_SIGMA / 2.0;
+            let topic = random.below(config.topics) as u32;
+            sites.push(first as u32);
+            topics.push(topic);
+            members[topic as usize].push(site);
+            first += (libm::round(config.site * libm::exp(spread)) as u64).max(1);
+        }
+        sites.push(config.documents as u32);
+        let ends = sizes(config, &sites, threads);
+        let mut starts = vec![0.0];
+        for (site, &next) in sites[1..].iter().enumerate() {
+            starts.push(starts[site] + f64::from(ends[next as usize - 1]));
+        }
+        Axis { ends, sites, starts, topics, members }
+    }
+
+    pub(super) fn sites(&self) -> usize {
+        self.topics.len()
+    }
+
+    pub(super) fn topic(&self, site: usize) -> u32 {
+        self.topics[site]
+    }
+
+    /// The sites of a topic, ascending.
+    pub(super) fn members(&self, topic: u32) -> &[u32] {
+        &self.members[topic as usize]
+    }
+
+    /// Sum of the sizes of all documents before a site; of all, after the last.
+    pub(super) fn start(&self, site: usize) -> f64 {
+        self.starts[site]
+    }
+
+    /// The site at a point, from this one on; after the last if the point is.
+    pub(super) fn find(&self, from: usize, point: f64) -> usize {
+        // Doubling steps: mostly the site is near.
+        let (starts, mut step) = (&self.starts[from + 1..], 1);
+        while starts.get(step - 1).is_some_and(|&start| start <= point) {
+            step *= 2;
+        }
+        let (low, high) = (step / 2, step.min(starts.len()));
+        from + low + starts[low..high].partition_point(|&start| start <= point)
+    }
+
+    /// First document of a site, and where its documents end.
+    pub(super) fn site(&self, site: usize) -> (u32, &[f32]) {
+        let (first, next) = (self.sites[site], self.sites[site + 1]);
+        (first, &self.ends[first as usize..next as usize])
+    }
+}
+
+/// Sizes of all documents, summed up inside each site. A site's own stream makes them the same on any number of threads.
+fn sizes(config: &PostingsConfig, sites: &[u32], threads: usize) -> Vec<f32> {
+    let mut ends = vec![0f32; config.documents as usize];
+    let share = (sites.len() - 1).div_ceil(threads.max(1));
+    std::thread::scope(|scope| {
+        let mut rest = &mut ends[..];
+        for (i, bounds) in sites[..sites.len() - 1].chunks(share).enumerate() {
+            let start = i * share;
+            let last = sites[start + bounds.len()];
+            let (part, after) = rest.split_at_mut((last - bounds[0]) as usize);
+            rest = after;
+            scope.spawn(move || fill(config, &sites[start..=start + bounds.len()], start, part));
+        }
+    });
+    ends
+}
+
+fn fill(config: &PostingsConfig, sites: &[u32], number: usize, mut ends: &mut [f32]) {
+    let sigma = config.size_sigma();
+    for (i, site) in sites.windows(2).enumerate() {
+        let mut random = Random::stream(config.seed, Purpose::Size, (number + i) as u64);
+        let (own, after) = ends.split_at_mut((site[1] - site[0]) as usize);
+        let mut sum = 0.0;
+        for end in own {
+            sum += libm::exp(sigma * standard_normal(&mut random) - sigma * sigma / 2.0);
+            *end = sum as f32;
+        }
+        ends = after;
+    }
+}

@@ -1,0 +1,167 @@
+//! Lists have the statistics they were asked for, and depend on nothing but settings and seed.
+
+use std::collections::{HashMap, HashSet};
+
+use warpseek_synth::{
+    PostingsConfig, PostingsGenerator, PostingsQueries, Preset, SynthError, word,
+};
+
+type List = Vec<(u32, u32)>;
+
+fn config() -> PostingsConfig {
+    PostingsConfig { terms: 20_000, queries: 2_000, ..Preset::Gov2.config().with_documents(40_000) }
+}
+
+fn generator(config: &PostingsConfig) -> PostingsGenerator {
+    PostingsGenerator::new(config.clone(), 2).expect("a valid config")
+}
+
+fn lists(generator: &PostingsGenerator) -> Vec<List> {
+    let list = |rank| {
+        let mut list = Vec::new();
+        generator.list(rank, &mut list);
+        list
+    };
+    (0..generator.terms()).map(list).collect()
+}
+
+fn sizes(lists: &[List]) -> Vec<u32> {
+    lists.iter().map(|list| list.len() as u32).collect()
+}
+
+#[test]
+fn lists_are_the_same_for_any_number_of_threads_and_in_any_order() {
+    let base = lists(&generator(&config()));
+    for threads in [0, 1, 7, 100_000] {
+        let other = PostingsGenerator::new(config(), threads).expect("a valid config");
+        for rank in (0..other.terms()).rev().step_by(97) {
+            let mut list = Vec::new();
+            other.list(rank, &mut list);
+            assert_eq!(list, base[rank as usize], "rank {rank}, {threads} threads");
+        }
+    }
+    let other = generator(&PostingsConfig { seed: 1, ..config() });
+    assert_ne!(lists(&other)[0], base[0]);
+}
+
+#[test]
+fn lists_ascend_within_the_documents() {
+    for config in [config(), PostingsConfig { documents: 1, postings: 3, ..config() }] {
+        for list in lists(&generator(&config)) {
+            assert!(list.is_sorted_by(|a, b| a.0 < b.0));
+            assert!(list.iter().all(|&(doc, freq)| u64::from(doc) < config.documents && freq > 0));
+        }
+    }
+}
+
+#[test]
+fn postings_and_lengths_are_as_asked() {
+    let config = config();
+    let lists = lists(&generator(&config));
+    let postings: usize = lists.iter().map(Vec::len).sum();
+    let ratio = postings as f64 / config.postings as f64;
+    assert!((0.95..1.05).contains(&ratio), "{postings}, not {}", config.postings);
+    let mut lengths = vec![0_u32; config.documents as usize];
+    lists.iter().flatten().for_each(|&(doc, freq)| lengths[doc as usize] += freq);
+    let logs: Vec<f64> =
+        lengths.iter().filter(|&&l| l > 0).map(|&l| libm::log(f64::from(l))).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let variance = logs.iter().map(|l| (l - mean) * (l - mean)).sum::<f64>() / logs.len() as f64;
+    let sigma = libm::sqrt(variance);
+    assert!((0.8..1.2).contains(&sigma), "{sigma}, not {}", config.sigma);
+    // A log-normal is even around its mean.
+    let below = logs.iter().filter(|&&l| l < mean).count() as f64 / logs.len() as f64;
+    assert!((0.45..0.55).contains(&below), "{below} of the lengths lie below the mean");
+}
+
+/// Mean binary logarithm of gaps and share of frequency 1, over lists in one of 16 to 63 documents.
+fn shape(config: &PostingsConfig) -> (f64, f64) {
+    let (mut gaps, mut logs, mut postings, mut once) = (0.0, 0.0, 0.0, 0.0);
+    for list in lists(&generator(config)) {
+        if !(16..64).contains(&(config.documents as usize / list.len().max(1))) {
+            continue;
+        }
+        for pair in list.windows(2) {
+            gaps += 1.0;
+            logs += libm::log2(f64::from(pair[1].0 - pair[0].0));
+        }
+        postings += list.len() as f64;
+        once += list.iter().filter(|posting| posting.1 == 1).count() as f64;
+    }
+    (logs / gaps, once / postings)
+}
+
+#[test]
+fn gaps_and_frequencies_are_like_those_of_a_real_index() {
+    // docs/synth.md has the real index: 2.75 bits and 75.5 %.
+    let (gap, once) = shape(&Preset::Passages.config().with_documents(40_000));
+    assert!((2.55..2.95).contains(&gap), "{gap}");
+    assert!((0.73..0.80).contains(&once), "{once}");
+    // Terms that do not gather have geometric gaps, about 1.5 bits longer.
+    let (gap, _) = shape(&PostingsConfig { scatter: 1.0, ..config() });
+    assert!(gap > 3.8, "{gap}");
+    let (_, once) = shape(&PostingsConfig { burst: 0.0, ..config() });
+    assert_eq!(once, 1.0);
+}
+
+#[test]
+fn queries_have_their_mean_postings_and_terms_that_meet() {
+    let generator = generator(&config());
+    let lists = lists(&generator);
+    let log = PostingsQueries::new(&generator, &sizes(&lists));
+    assert_eq!(log.queries.len(), 2_000);
+    let wanted = 40_000.0 * 3.74 / 25.2;
+    assert!((log.mean_postings / wanted - 1.0).abs() < 0.01, "{}", log.mean_postings);
+    assert!((3.0..3.2).contains(&log.mean_terms), "{}", log.mean_terms);
+    for query in &log.queries {
+        let mut words: Vec<&str> = query.split(' ').collect();
+        assert!((2..=6).contains(&words.len()), "{query}");
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), query.split(' ').count(), "{query}");
+    }
+    assert_eq!(log, PostingsQueries::new(&generator, &sizes(&lists)));
+
+    // The first two terms of queries meet more often than if they had nothing to do with each other.
+    let ranks: HashMap<Vec<u8>, u32> = (0..generator.terms()).map(|r| (spell(r), r)).collect();
+    let (mut met, mut by_chance) = (0.0, 0.0);
+    for query in &log.queries {
+        let mut words = query.split(' ').map(|word| &lists[ranks[word.as_bytes()] as usize]);
+        let (Some(a), Some(b)) = (words.next(), words.next()) else { continue };
+        let docs: HashSet<u32> = a.iter().map(|posting| posting.0).collect();
+        met += b.iter().filter(|posting| docs.contains(&posting.0)).count() as f64;
+        by_chance += a.len() as f64 * b.len() as f64 / 40_000.0;
+    }
+    assert!(met > 1.2 * by_chance, "{met} documents in common, {by_chance} by chance");
+}
+
+fn spell(rank: u32) -> Vec<u8> {
+    let mut text = Vec::new();
+    word(rank, &mut text);
+    text
+}
+
+#[test]
+fn lists_of_one_word_or_none_still_give_a_log() {
+    let config = PostingsConfig { documents: 9, postings: 1, ..config() };
+    let generator = generator(&config);
+    let mut documents = vec![0; generator.terms() as usize];
+    assert!(PostingsQueries::new(&generator, &documents).queries.iter().all(String::is_empty));
+    documents[5] = 1;
+    let log = PostingsQueries::new(&generator, &documents);
+    assert!(log.queries.iter().all(|query| !query.is_empty() && !query.contains(' ')));
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let field = |config: PostingsConfig| match config.validate() {
+        Err(SynthError::Real { field, .. } | SynthError::Count { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(field(PostingsConfig { documents: 0, ..config() }), "documents");
+    assert_eq!(field(PostingsConfig { documents: u64::MAX, ..config() }), "documents");
+    assert_eq!(field(PostingsConfig { terms: 3, ..config() }), "terms");
+    assert_eq!(field(PostingsConfig { postings: u64::MAX, ..config() }), "postings");
+    assert_eq!(field(PostingsConfig { scatter: f64::NAN, ..config() }), "scatter");
+    assert_eq!(field(PostingsConfig { query_shares: [0.0; 5], ..config() }), "query_shares");
+}
