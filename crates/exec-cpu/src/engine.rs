@@ -65,6 +65,7 @@ impl CpuEngine {
                     continue;
                 }
                 let query = self.query(plan, number)?;
+                query.enter(&mut collector);
                 let mut cursors = query.cursors(pruning, &self.maxima[number])?;
                 conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
@@ -84,6 +85,7 @@ impl CpuEngine {
         let mut collector = Collector::new(plan.k);
         for number in 0..self.snapshot.segments().len() {
             let query = self.query(plan, number)?;
+            query.enter(&mut collector);
             if algorithm == Algorithm::Taat {
                 taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
                 continue;

@@ -7,12 +7,15 @@
 
 mod config;
 mod invert;
+mod lists;
 mod ordered;
 mod pipeline;
 mod run;
 mod write;
 
+pub(crate) use config::default_memory;
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub(crate) use lists::{ListSource, Merge, Part};
 pub(crate) use ordered::ordered_map;
 pub(crate) use pipeline::build_segment;
-pub(crate) use write::{ListSource, Part, Written, write_lists};
+pub(crate) use write::{Written, write_lists};

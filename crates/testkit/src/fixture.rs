@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use warpseek_index::{
-    BuildConfig, BuildReport, DeleteReport, MergeReport, Progress, Result, Snapshot, add, create,
-    delete, merge,
+    BuildConfig, BuildReport, DeleteReport, MergeConfig, MergeReport, Progress, Result, Snapshot,
+    add, create, delete, merge,
 };
 use warpseek_text::ReaderConfig;
 
@@ -104,7 +104,8 @@ impl Fixture {
 
     /// Merges all segments.
     pub fn merge(&self) -> Result<MergeReport> {
-        merge(&self.dir(), self.config.threads, &Progress::default())
+        let BuildConfig { threads, reorder, memory, .. } = self.config;
+        merge(&self.dir(), &MergeConfig { threads, reorder, memory }, &Progress::default())
     }
 
     fn apply(&self, operation: &Operation) {
