@@ -22,10 +22,9 @@ pub(super) fn bisect(
     threads: usize,
     progress: &Progress,
 ) -> Result<()> {
-    let most = forward.dfs().first().map_or(0, |&df| df as usize);
-    let work = Work { forward, steps: (0..most + 2).map(step).collect(), progress };
+    let work = Work { forward, steps: (0..forward.most_df + 2).map(step).collect(), progress };
     progress.add_to_order(docs.len() as u64 * levels(docs.len()));
-    work.node(docs, threads, &mut Scratch::new(forward.dfs().len()))
+    work.node(docs, threads, &mut Scratch::new(forward.distinct))
 }
 
 /// Nodes that a document is in.
@@ -83,7 +82,7 @@ impl Work<'_> {
             return self.node(right, 1, scratch);
         }
         std::thread::scope(|scope| {
-            let terms = self.forward.dfs().len();
+            let terms = self.forward.distinct;
             let other = scope.spawn(move || self.node(left, threads / 2, &mut Scratch::new(terms)));
             let ours = self.node(right, threads.div_ceil(2), scratch);
             match other.join() {
@@ -183,5 +182,69 @@ fn choose(movers: &mut [Vec<(f32, u32)>; 2]) {
     for side in [0, 1] {
         movers[side].retain(|mover| mover.0 + best[1 - side] > 0.0);
         movers[side].sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn order(documents: &[Vec<u32>], threads: usize) -> Vec<u32> {
+        let mut docs: Vec<u32> = (0..documents.len() as u32).collect();
+        bisect(&mut docs, &Forward::of(documents), threads, &Progress::default()).unwrap();
+        docs
+    }
+
+    #[test]
+    fn topics_come_together() {
+        // Documents of four topics in no order; each has most of its topic's terms, and one that all have.
+        let topic = |i: u32| i.wrapping_mul(0x9e37_79b9) >> 30;
+        let document = |i: u32| {
+            let own = (0..12).filter(|term| !(i + term).is_multiple_of(6));
+            own.map(|term| 12 * topic(i) + term).chain([100]).collect::<Vec<u32>>()
+        };
+        let documents: Vec<_> = (0..1024).map(document).collect();
+        let found = order(&documents, 1);
+        let changes = |docs: &[u32]| docs.windows(2).filter(|p| topic(p[0]) != topic(p[1])).count();
+        assert!(changes(&(0..1024).collect::<Vec<_>>()) > 700);
+        assert!(changes(&found) < 35, "{} changes", changes(&found));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_permutation_whatever_the_threads(
+            documents in prop::collection::vec(prop::collection::btree_set(0u32..60, 0..20), 0..3000)
+        ) {
+            let documents: Vec<Vec<u32>> =
+                documents.into_iter().map(|terms| terms.into_iter().collect()).collect();
+            let found = order(&documents, 1);
+            let mut sorted = found.clone();
+            sorted.sort_unstable();
+            prop_assert!(sorted.into_iter().eq(0..documents.len() as u32));
+            for threads in [2, 3, 8] {
+                prop_assert_eq!(&order(&documents, threads), &found, "{} threads", threads);
+            }
+        }
+    }
+
+    #[test]
+    fn it_can_be_cancelled() {
+        let documents: Vec<_> = (0..100).map(|i| vec![i % 7, 7 + i % 3]).collect();
+        let progress = Progress::default();
+        progress.cancel();
+        let mut docs: Vec<u32> = (0..100).collect();
+        assert!(bisect(&mut docs, &Forward::of(&documents), 2, &progress).is_err());
+    }
+
+    #[test]
+    fn sums_are_of_all_terms() {
+        let gains: Vec<f32> = (0..9).map(|i| (1 << i) as f32).collect();
+        for n in 0..9u32 {
+            let terms: Vec<u32> = (0..n).collect();
+            assert_eq!(sum(&terms, &gains), ((1u32 << n) - 1) as f32);
+        }
     }
 }

@@ -14,8 +14,10 @@ const LEFT_OUT: u32 = u32::MAX;
 pub(crate) struct Forward {
     starts: Vec<usize>,
     terms: Vec<u32>,
-    /// At least the document frequency of each term.
-    dfs: Vec<u32>,
+    /// Numbers of terms are below this.
+    pub(super) distinct: usize,
+    /// No term has more documents.
+    pub(super) most_df: usize,
 }
 
 impl Forward {
@@ -54,7 +56,8 @@ impl Forward {
         })?;
         starts.rotate_right(1);
         starts[0] = 0;
-        Ok(Forward { starts, terms, dfs })
+        let (distinct, most_df) = (dfs.len(), dfs.first().map_or(0, |&df| df as usize));
+        Ok(Forward { starts, terms, distinct, most_df })
     }
 
     /// The terms of a document.
@@ -63,22 +66,16 @@ impl Forward {
         &self.terms[self.starts[doc as usize]..self.starts[doc as usize + 1]]
     }
 
-    /// Of each term at least its document frequency, falling.
-    pub(super) fn dfs(&self) -> &[u32] {
-        &self.dfs
-    }
-
     #[cfg(test)]
     pub(super) fn of(documents: &[Vec<u32>]) -> Self {
         let terms = documents.concat();
-        let mut dfs = vec![0; terms.iter().max().map_or(0, |&most| most as usize + 1)];
-        terms.iter().for_each(|&term| dfs[term as usize] += 1);
+        let distinct = terms.iter().max().map_or(0, |&most| most as usize + 1);
         let mut starts = vec![0];
         starts.extend(documents.iter().scan(0, |end, terms| {
             *end += terms.len();
             Some(*end)
         }));
-        Forward { starts, terms, dfs }
+        Forward { starts, terms, distinct, most_df: documents.len() }
     }
 }
 

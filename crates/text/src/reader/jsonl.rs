@@ -451,6 +451,34 @@ mod tests {
     }
 
     #[test]
+    fn order_keys() {
+        let key = |field: &str, line: &str| {
+            let (order_field, static_field) = (Some(field.to_owned()), Some("rank".to_owned()));
+            let config = ReaderConfig { order_field, static_field, ..ReaderConfig::default() };
+            let document = try_read(config, Format::Jsonl, line.as_bytes()).unwrap().remove(0);
+            document.map(|document| document.order_key.map(String::from)).map_err(|e| e.kind)
+        };
+        let line = r#"{"id":7,"title":"T","s":"a\"b","n":-1.5,"big":12345678901,"t":true,"no":null,"rank":0.25,"x":[]}"#;
+        for (field, value) in [
+            ("id", "7"),
+            ("_id", "7"),
+            ("title", "T"),
+            ("s", "a\"b"),
+            ("n", "-1.5"),
+            ("big", "12345678901"),
+            ("t", "true"),
+            ("rank", "0.25"),
+        ] {
+            assert_eq!(key(field, line), Ok(Some(value.to_owned())), "{field}");
+        }
+        for field in ["text", "no", "absent"] {
+            assert_eq!(key(field, line), Ok(None), "{field}");
+        }
+        let bad = key("x", line).unwrap_err();
+        assert!(matches!(&bad, RecordErrorKind::BadField { field, .. } if field == "x"), "{bad}");
+    }
+
+    #[test]
     fn the_raw_line_is_kept() {
         use crate::reader::RawBatch;
         fn stored(batch: &RawBatch) -> Vec<u8> {
