@@ -66,11 +66,12 @@ fn index(corpus: &Path, name: &str, lines: &str, documents: usize) -> Result {
     let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
     fs::write(&input, lines)?;
     let reader = ReaderConfig { static_field: Some("score".into()), ..ReaderConfig::default() };
-    let config = BuildConfig { threads: 1, memory: 64 << 20, reader, ..BuildConfig::default() };
+    let mut config = BuildConfig { threads: 1, memory: 64 << 20, reader, ..BuildConfig::default() };
     create(&dir, std::slice::from_ref(&input), &config, false, &Progress::default())?;
     files(corpus, name, &dir)?;
     let gone: Vec<_> = (0..documents).step_by(3).map(|i| format!("doc-{i}")).collect();
     delete(&dir, &gone, 1, &Progress::default())?;
+    config.reader.order_field = Some("text".into());
     fs::write(&input, lines.lines().take(3).map(|l| format!("{l}\n")).collect::<String>())?;
     add(&dir, std::slice::from_ref(&input), &config, &Progress::default())?;
     files(corpus, &format!("{name}-later"), &dir)?;

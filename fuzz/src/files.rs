@@ -135,15 +135,19 @@ fn check_bounds(bounds: &Bounds) {
     assert_eq!(bounds.max_freq(), pairs[pairs.len() - 1].0);
 }
 
-/// Every document of a table that is taken has its numbers.
+/// Every document of a table that is taken has its numbers, and ordinals are a permutation.
 pub fn documents(data: &[u8]) {
     let Ok(documents) = Documents::new(sealed(Kind::Docs, data)) else { return };
     let (lengths, norms) = (documents.lengths().unwrap(), documents.norms().unwrap());
     let statics = documents.statics().unwrap();
+    let ordinals = documents.ordinals().unwrap();
     for doc in 0..documents.count() {
         lengths.get(doc);
         norms.get(doc);
         statics.map(|s| s.get(doc));
+        let ordinal = ordinals.map_or(doc, |o| o.get(doc));
+        assert!(ordinal < documents.count());
+        assert_eq!(documents.place(ordinal).unwrap(), doc);
     }
 }
 

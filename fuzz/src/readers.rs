@@ -47,6 +47,7 @@ fn check(format: Format, data: &[u8]) {
     let config = ReaderConfig {
         format: Some(format),
         static_field: Some("score".into()),
+        order_field: Some("year".into()),
         max_record: if flags & 1 == 1 { 100 } else { 1 << 20 },
         ..ReaderConfig::default()
     };

@@ -47,6 +47,7 @@ fn watch(progress: &Progress, stop: &AtomicBool) {
         let phase = progress.phase();
         let (done, total) = match phase {
             Phase::Reading => progress.bytes(),
+            Phase::Ordering => progress.ordering(),
             Phase::Generating | Phase::Merging | Phase::Committing => progress.terms(),
         };
         if shown != Some((phase, total > 0)) {
@@ -55,6 +56,8 @@ fn watch(progress: &Progress, stop: &AtomicBool) {
                 Phase::Reading if total > 0 => "reading {bar:24} {percent:>3}%  {msg}  {eta} left",
                 Phase::Reading => "reading {spinner} {bytes}  {msg}",
                 Phase::Generating => "generating {bar:24} {percent:>3}%  {eta} left",
+                Phase::Ordering if total > 0 => "ordering {bar:24} {percent:>3}%  {eta} left",
+                Phase::Ordering => "ordering {spinner}",
                 Phase::Merging if total > 0 => "merging {bar:24} {percent:>3}%  {eta} left",
                 Phase::Merging => "working {spinner}",
                 Phase::Committing => "writing {spinner}",

@@ -33,7 +33,7 @@ fn a_first_build() {
 fn a_build_over_an_index() {
     let space = corpus();
     space.run("index more.jsonl -o before -q").ok();
-    torture(&space, "index docs.jsonl -o idx --overwrite --memory 200K -j 2 -q", &SIGHTS);
+    torture(&space, "index docs.jsonl -o idx --overwrite --reorder --memory 200K -j 2 -q", &SIGHTS);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_merge() {
     space.run("index docs.jsonl -o before -q").ok();
     space.run("add before more.jsonl -q").ok();
     space.run("delete before --ids gone.txt -q").ok();
-    torture(&space, "merge idx -j 2 -q", &SIGHTS[1..]);
+    torture(&space, "merge idx --reorder -j 2 -q", &SIGHTS[1..]);
 }
 
 /// Documents, others that replace some of them and add some, ids to delete of both, and queries.

@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-/// Id of a document in an index or, where so said, in a segment.
+/// Id of a document in an index: its number in the order in which documents came. Where so said, a number in a segment.
 pub type DocId = u32;
 
 /// A score in units of the query plan's scale. A document that matches has at least 1.

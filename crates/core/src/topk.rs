@@ -29,13 +29,17 @@ impl TopK {
         }
     }
 
-    /// The score of the worst hit kept, 0 while there is room for more, the largest number if `k` is 0.
+    /// A document of at least the id `least` is not taken unless its score exceeds this: 0 while there is room, the largest number if `k` is 0. An
+    /// equal score is enough for a document below the worst hit kept; where `least` says that none will come, the worst score itself must be exceeded.
     #[inline]
-    pub fn threshold(&self) -> Score {
+    pub fn threshold(&self, least: DocId) -> Score {
         if self.heap.len() < self.k {
             return 0;
         }
-        self.heap.peek().map_or(Score::MAX, |worst| Hit::from_key(worst.0).score)
+        self.heap.peek().map_or(Score::MAX, |worst| {
+            let worst = Hit::from_key(worst.0);
+            worst.score.saturating_sub(Score::from(least < worst.doc))
+        })
     }
 
     /// The hits, best first.
@@ -60,5 +64,20 @@ mod tests {
             offered.iter().rev().for_each(|h| top.offer(h.doc, h.score));
             assert_eq!(top.into_hits(), sorted[..k.min(500)], "k = {k}");
         }
+    }
+
+    #[test]
+    fn nothing_at_or_below_the_threshold_is_taken() {
+        let mut top = TopK::new(2);
+        assert_eq!((top.threshold(0), top.threshold(9)), (0, 0));
+        top.offer(8, 5);
+        top.offer(4, 5);
+        // A tie goes to documents before 8 alone.
+        for (least, threshold) in [(0, 4), (7, 4), (8, 5), (9, 5), (DocId::MAX, 5)] {
+            assert_eq!(top.threshold(least), threshold, "{least}");
+        }
+        top.offer(7, 5);
+        assert_eq!(top.into_hits(), [Hit { doc: 4, score: 5 }, Hit { doc: 7, score: 5 }]);
+        assert_eq!(TopK::new(0).threshold(0), Score::MAX);
     }
 }

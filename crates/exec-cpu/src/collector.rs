@@ -1,19 +1,29 @@
 //! The hits so far, and the score that the next one must exceed.
 
-use warpseek_core::{Hit, Score, TopK};
+use warpseek_core::{DocId, Hit, Score, TopK};
+use warpseek_index::Segment;
 
-/// Documents are offered in ascending order, so one that only ties with the worst hit kept is too late: it ranks behind it.
+/// Keeps the best hits of documents that come segment by segment.
 pub(crate) struct Collector {
     top: TopK,
     threshold: Score,
+    /// No document still to come in this segment is below this, or below the hits kept.
+    least: DocId,
     matches: u64,
 }
 
 impl Collector {
     pub(crate) fn new(k: usize) -> Self {
-        // With no place to fill, nothing can exceed the threshold.
-        let threshold = if k == 0 { Score::MAX } else { 0 };
-        Collector { top: TopK::new(k), threshold, matches: 0 }
+        let top = TopK::new(k);
+        let least = DocId::MAX;
+        Collector { threshold: top.threshold(least), top, least, matches: 0 }
+    }
+
+    /// Documents of this segment come next. In ascending order, one that only ties with the worst hit kept is too late: it ranks behind it. In a
+    /// reordered segment it may rank before it, unless the worst hit is of a segment before.
+    pub(crate) fn enter(&mut self, segment: &Segment, reordered: bool) {
+        self.least = if reordered { segment.base() } else { DocId::MAX };
+        self.threshold = self.top.threshold(self.least);
     }
 
     /// A document whose score is at most this cannot become a hit any more.
@@ -22,12 +32,13 @@ impl Collector {
         self.threshold
     }
 
+    /// Counts a match, and takes the document, which is asked for only then, if its score has a chance.
     #[inline]
-    pub(crate) fn offer(&mut self, doc: u32, score: Score) {
+    pub(crate) fn offer(&mut self, score: Score, doc: impl FnOnce() -> DocId) {
         self.matches += 1;
         if score > self.threshold {
-            self.top.offer(doc, score);
-            self.threshold = self.top.threshold();
+            self.top.offer(doc(), score);
+            self.threshold = self.top.threshold(self.least);
         }
     }
 

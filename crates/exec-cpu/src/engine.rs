@@ -75,6 +75,7 @@ impl CpuEngine {
                     continue;
                 }
                 let query = self.query(plan, number)?;
+                query.enter(&mut collector);
                 if algorithm == Algorithm::Ranges {
                     let mut streams = query.streams(&self.maxima[number])?;
                     let scratch = &mut scratch.and;
@@ -108,6 +109,7 @@ impl CpuEngine {
         let mut collector = Collector::new(plan.k);
         for number in 0..self.snapshot.segments().len() {
             let query = self.query(plan, number)?;
+            query.enter(&mut collector);
             if algorithm == Algorithm::Taat {
                 taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
                 continue;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_exec::{ExecError, Formula, Plan, Work};
-use warpseek_index::{Floats, List, ListError, Segment, TermInfo};
+use warpseek_index::{Floats, List, ListError, Ordinals, Segment, TermInfo};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
@@ -33,6 +33,8 @@ pub(crate) struct SegmentQuery<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) scorer: Scorer,
     statics: Option<Floats<'a>>,
+    /// In a reordered segment.
+    ordinals: Option<Ordinals<'a>>,
     /// The most that a static score adds.
     pub(crate) static_most: Score,
     number: usize,
@@ -51,7 +53,13 @@ impl<'a> SegmentQuery<'a> {
         let scorer = Scorer { formula: plan.formula, factors };
         let statics = documents.statics()?.filter(|_| plan.static_weight > 0.0);
         let static_most = statics.map_or(0, |_| plan.static_score(max_static));
-        Ok(SegmentQuery { plan, segment, scorer, statics, static_most, number })
+        let ordinals = documents.ordinals()?;
+        Ok(SegmentQuery { plan, segment, scorer, statics, ordinals, static_most, number })
+    }
+
+    /// Tells the collector what comes.
+    pub(crate) fn enter(&self, collector: &mut Collector) {
+        collector.enter(self.segment, self.ordinals.is_some());
     }
 
     /// A cursor for each term that the segment has, before its first posting.
@@ -107,12 +115,14 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Offers a document with the sum of its terms' contributions, unless it is deleted.
+    /// Offers the document at a place with the sum of its terms' contributions, unless it is deleted.
     #[inline]
-    pub(crate) fn offer(&self, doc: u32, sum: Score, collector: &mut Collector) {
-        if !self.segment.is_deleted(doc) {
-            let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(doc)));
-            collector.offer(self.segment.base() + doc, sum + fixed);
+    pub(crate) fn offer(&self, place: u32, sum: Score, collector: &mut Collector) {
+        if !self.segment.is_deleted(place) {
+            let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(place)));
+            collector.offer(sum + fixed, || {
+                self.segment.base() + self.ordinals.map_or(place, |o| o.get(place))
+            });
         }
     }
 

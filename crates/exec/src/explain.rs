@@ -43,20 +43,21 @@ pub struct Explanation {
 
 /// Explains the score that `doc` has under `plan`.
 pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanation, ExecError> {
-    let Some((segment, local)) = snapshot.locate(doc) else {
+    let Some((segment, ordinal)) = snapshot.locate(doc) else {
         let what = format!("it has no document {doc}");
         return Err(IndexError::Corrupt { path: snapshot.dir().to_owned(), what }.into());
     };
     let number = snapshot.segments().iter().position(|s| s.base() == segment.base()).unwrap_or(0);
     let documents = segment.documents();
-    let (length, norm) = (documents.lengths()?.get(local), documents.norms()?.get(local));
-    let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(local)));
+    let place = documents.place(ordinal)?;
+    let (length, norm) = (documents.lengths()?.get(place), documents.norms()?.get(place));
+    let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(place)));
     let (mut terms, mut score) = (Vec::new(), static_score);
     for term in &plan.terms {
         let mut freq = 0;
         if let Some(info) = &term.lists[number] {
             let list = segment.list(info)?;
-            freq = frequency(&list, local).map_err(|what| segment.bad_list(info, what))?;
+            freq = frequency(&list, place).map_err(|what| segment.bad_list(info, what))?;
         }
         let factor = plan.formula.factor(length, norm);
         let share =

@@ -28,8 +28,10 @@ impl Reference {
         let mut work = Work::default();
         let (mut any, mut all) = (Vec::new(), Vec::new());
         for (number, segment) in self.snapshot.segments().iter().enumerate() {
-            for (doc, (score, terms)) in sums(plan, number, segment, &mut work)? {
-                let hit = Hit { doc: segment.base() + doc, score };
+            let ordinals = segment.documents().ordinals()?;
+            for (place, (score, terms)) in sums(plan, number, segment, &mut work)? {
+                let ordinal = ordinals.map_or(place, |o| o.get(place));
+                let hit = Hit { doc: segment.base() + ordinal, score };
                 any.push(hit);
                 if terms == plan.terms.len() && !plan.lacks_terms() {
                     all.push(hit);

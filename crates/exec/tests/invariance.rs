@@ -1,15 +1,17 @@
-//! What must not change results: threads, memory, segments, merges, batches, deleted remains. All comparisons
+//! What must not change results: threads, memory, segments, merges, batches, deleted remains, the order of documents. All comparisons
 //! are by equality, down to the bits of scores and, where it can be, of files.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use warpseek_core::Hit;
 use warpseek_exec::{Engine, Reference};
-use warpseek_index::{BuildConfig, StoreMode};
+use warpseek_index::{BuildConfig, Progress, StoreMode, verify};
 use warpseek_testkit::generator::{self, Case};
 use warpseek_testkit::{
-    Doc, ExternalHit, Fixture, Random, Search, build_config, external_hits, file_bytes, plans,
+    Doc, ExternalHit, Fixture, Random, Search, build_config, external_hits, file_bytes, orders,
+    plans,
 };
 
 /// Documents by external id, order, scores.
@@ -19,6 +21,13 @@ fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<Ex
     let answers = Reference::new(snapshot.clone(), threads).search(&plans).unwrap();
     let pairs = plans.iter().zip(&answers);
     pairs.map(|(plan, answer)| external_hits(&snapshot, plan, answer)).collect()
+}
+
+/// Documents by number.
+fn hits(fixture: &Fixture, searches: &[Search]) -> Vec<Vec<Hit>> {
+    let snapshot = fixture.snapshot();
+    let answers = Reference::new(snapshot.clone(), 1).search(&plans(&snapshot, searches)).unwrap();
+    answers.into_iter().map(|answer| answer.hits).collect()
 }
 
 fn config(threads: usize, batch_records: usize) -> BuildConfig {
@@ -62,6 +71,63 @@ proptest! {
         // Input batches may cut the store elsewhere, but nothing that is searched.
         let other = Fixture::with(&corpus, config(3, 7));
         prop_assert!(searched_files(&one) == searched_files(&other));
+    }
+
+    #[test]
+    fn orders_of_documents(case in generator::cases(), ids_only: bool) {
+        let (history, searches) = (case.history(), case.searches(30));
+        let store = if ids_only { StoreMode::Ids } else { StoreMode::All };
+        let plain = Fixture::after(&history, BuildConfig { store, ..build_config() });
+        // Documents by number, too: nothing outside of a segment sees its order.
+        let expected = (hits(&plain, &searches), results(&plain, &searches, 1));
+        plain.merge().unwrap();
+        let merged = (hits(&plain, &searches), results(&plain, &searches, 1));
+        let live = history.live();
+        for (i, config) in orders().into_iter().enumerate() {
+            // The first is that of the input, where the operations take turns instead.
+            let config = |number: usize| match i {
+                0 => BuildConfig { store, ..case.config(number) },
+                _ => BuildConfig { store, ..config.clone() },
+            };
+            let fixture = Fixture::after_each(&history, config);
+            let found = (hits(&fixture, &searches), results(&fixture, &searches, 1));
+            prop_assert_eq!(&found, &expected, "order {}", i);
+            check_store(&fixture, &live, ids_only);
+            let found = verify(&fixture.dir(), &Progress::default()).unwrap();
+            prop_assert!(found.problems.is_empty(), "order {}: {:?}", i, found.problems);
+            fixture.merge().unwrap();
+            let found = (hits(&fixture, &searches), results(&fixture, &searches, 1));
+            prop_assert_eq!(&found, &merged, "order {}, merged", i);
+            check_store(&fixture, &live, ids_only);
+        }
+    }
+
+    #[test]
+    fn a_merge_restores_the_order_of_the_input(case in generator::cases()) {
+        let (history, plain) = (case.history(), Fixture::of(&case.history().live()));
+        let by_text = Fixture::after(&history, orders()[1].clone());
+        // Something to merge, also where there is one segment without deletions.
+        let text = Doc::text("last", "words");
+        by_text.add(&[if case.vectors { Doc::vector("last", &[("x", 1.0)]) } else { text }]).unwrap();
+        by_text.delete(&["last".into()]).unwrap();
+        by_text.merge().unwrap();
+        prop_assert!(searched_files(&by_text) == searched_files(&plain));
+    }
+
+    #[test]
+    fn bisection_with_threads(case in generator::cases()) {
+        let corpus = case.corpus();
+        let build = |threads: usize| {
+            let config = BuildConfig { threads, reorder: true, ..build_config() };
+            let fixture = Fixture::with(&corpus, config);
+            let built = file_bytes(&fixture.dir());
+            fixture.merge().unwrap();
+            (built, file_bytes(&fixture.dir()))
+        };
+        let expected = build(1);
+        for threads in [2, 5] {
+            prop_assert!(build(threads) == expected, "{threads} threads");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ proptest! {
     #[test]
     fn random_histories(case in generator::cases()) {
         let history = case.history();
-        let fixture = Fixture::after(&history, build_config());
+        let fixture = Fixture::after_each(&history, |number| case.config(number));
         let oracle = Oracle::new(&history.live(), Analyzer::English, 256);
         check(&oracle, &fixture.snapshot(), &case.searches(40));
     }

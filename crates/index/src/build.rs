@@ -13,11 +13,14 @@ mod lists;
 mod ordered;
 mod pipeline;
 mod run;
+mod sources;
 mod write;
 
+pub(crate) use config::default_memory;
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;
 pub(crate) use pipeline::{Built, build_segment};
-pub(crate) use write::{ListSource, Part, Written, write_lists};
+pub(crate) use sources::{ListSource, Merge, Part};
+pub(crate) use write::{Written, write_lists};

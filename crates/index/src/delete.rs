@@ -79,7 +79,9 @@ pub(crate) fn apply_deletes(
             continue;
         }
         let mut new = DocSet::new(segment.documents().count());
-        here.iter().for_each(|&doc| assert!(new.insert(doc - segment.base())));
+        for &doc in here {
+            assert!(new.insert(segment.documents().place(doc - segment.base())?));
+        }
         let deletes = extend(segment, &new, threads, progress)?;
         let path = lock.dir().join(deletes_name(segment.number(), manifest.generation));
         let file = SealedWriter::create(&path, Kind::Deletes)?;

@@ -1,9 +1,15 @@
-//! Lengths, norms and static scores (docs/format/documents.md).
+//! Lengths, norms, static scores and ordinals (docs/format/documents.md).
+//!
+//! Lists and tables know a document by its place. Its ordinal is its number in the order of the input, by which ids, the store
+//! and hits know it. The two differ only in a reordered segment, which has a table of ordinals.
+
+use std::sync::OnceLock;
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
 
 use crate::container::{SealedFile, SealedWriter};
+use crate::deletes::DocSet;
 use crate::error::Result;
 
 const HEADER: u64 = 24;
@@ -14,9 +20,31 @@ pub(crate) struct DocumentTable {
     pub(crate) lengths: Vec<u32>,
     pub(crate) norms: Vec<f32>,
     pub(crate) statics: Vec<f32>,
+    /// By place; empty unless reordered.
+    ordinals: Vec<u32>,
+    /// By ordinal; empty unless reordered.
+    places: Vec<u32>,
 }
 
 impl DocumentTable {
+    /// Puts the documents, which stand in the order of the input, in another order: `ordinals[place]` comes to `place`.
+    pub(crate) fn reorder(&mut self, ordinals: Vec<u32>) {
+        // What already stands in order needs no table.
+        if ordinals.is_sorted() {
+            return;
+        }
+        self.lengths = ordinals.iter().map(|&o| self.lengths[o as usize]).collect();
+        self.norms = ordinals.iter().map(|&o| self.norms[o as usize]).collect();
+        self.statics = ordinals.iter().map(|&o| self.statics[o as usize]).collect();
+        self.places = inverse(ordinals.iter().copied());
+        self.ordinals = ordinals;
+    }
+
+    /// The place of each ordinal; `None` if the two are the same.
+    pub(crate) fn places(&self) -> Option<&[u32]> {
+        (!self.places.is_empty()).then_some(&self.places)
+    }
+
     pub(crate) fn tokens(&self) -> u64 {
         self.lengths.iter().map(|&l| u64::from(l)).sum()
     }
@@ -31,7 +59,8 @@ impl DocumentTable {
         let has_statics = self.statics.iter().any(|&s| s != 0.0);
         file.write(&(self.lengths.len() as u64).to_le_bytes())?;
         file.write(&self.tokens().to_le_bytes())?;
-        file.write(&[width as u8, u8::from(has_statics), 0, 0, 0, 0, 0, 0])?;
+        let reordered = !self.ordinals.is_empty();
+        file.write(&[width as u8, u8::from(has_statics), u8::from(reordered), 0, 0, 0, 0, 0])?;
         for length in &self.lengths {
             file.write(&length.to_le_bytes()[..width])?;
         }
@@ -43,8 +72,18 @@ impl DocumentTable {
         for score in self.statics.iter().filter(|_| has_statics) {
             file.write(&score.to_le_bytes())?;
         }
+        for ordinal in &self.ordinals {
+            file.write(&ordinal.to_le_bytes())?;
+        }
         file.finish()
     }
+}
+
+/// The other direction of a permutation.
+fn inverse(permutation: impl ExactSizeIterator<Item = u32>) -> Vec<u32> {
+    let mut inverse = vec![0; permutation.len()];
+    permutation.zip(0..).for_each(|(from, to)| inverse[from as usize] = to);
+    inverse
 }
 
 /// The lengths of a segment's documents, at the width they are kept in.
@@ -82,6 +121,23 @@ impl Floats<'_> {
     }
 }
 
+/// The ordinals of a reordered segment's documents: a permutation.
+#[derive(Clone, Copy, Debug)]
+pub struct Ordinals<'a>(&'a [[u8; 4]]);
+
+impl Ordinals<'_> {
+    /// The ordinal of the document at a place.
+    #[inline]
+    pub fn get(&self, place: u32) -> u32 {
+        u32::from_le_bytes(self.0[place as usize])
+    }
+
+    /// All of them, by place.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.0.iter().map(|&ordinal| u32::from_le_bytes(ordinal))
+    }
+}
+
 /// The table on disk.
 pub struct Documents {
     file: SealedFile,
@@ -89,6 +145,9 @@ pub struct Documents {
     tokens: u64,
     width: u8,
     has_statics: bool,
+    reordered: bool,
+    /// The place of each ordinal; made when first asked for.
+    places: OnceLock<Vec<u32>>,
 }
 
 impl Documents {
@@ -99,18 +158,34 @@ impl Documents {
         else {
             return Err(file.corrupt("it has no room for its header"));
         };
-        let [width, statics, padding @ ..] = flags.to_le_bytes();
-        if !matches!(width, 1 | 2 | 4) || statics > 1 || padding != [0; 6] {
+        let [width, statics, reordered, padding @ ..] = flags.to_le_bytes();
+        if !matches!(width, 1 | 2 | 4) || statics > 1 || reordered > 1 || padding != [0; 5] {
             return Err(file.corrupt("its header is malformed"));
         }
         if count > MAX_DOCS {
             return Err(file.corrupt(format!("{count} documents are too many")));
         }
         let lengths = (HEADER + count * u64::from(width)).next_multiple_of(4);
-        if file.body_len() != lengths + 4 * count * (1 + u64::from(statics)) {
+        if file.body_len() != lengths + 4 * count * u64::from(1 + statics + reordered) {
             return Err(file.corrupt("its size is not that of its tables"));
         }
-        Ok(Documents { file, count: count as u32, tokens, width, has_statics: statics == 1 })
+        let (count, has_statics, reordered) = (count as u32, statics == 1, reordered == 1);
+        let places = OnceLock::new();
+        let documents = Documents { file, count, tokens, width, has_statics, reordered, places };
+        documents.check_ordinals()?;
+        Ok(documents)
+    }
+
+    /// Every hit is named through this table, so it must name each document once.
+    fn check_ordinals(&self) -> Result<()> {
+        let Some(ordinals) = self.ordinals()? else { return Ok(()) };
+        let mut seen = DocSet::new(self.count);
+        match ordinals.iter().find(|&ordinal| ordinal >= self.count || !seen.insert(ordinal)) {
+            None => Ok(()),
+            Some(bad) => {
+                Err(self.file.corrupt(format!("ordinal {bad} is too large or not the only one")))
+            }
+        }
     }
 
     /// The file.
@@ -140,17 +215,92 @@ impl Documents {
 
     /// Norms of all documents.
     pub fn norms(&self) -> Result<Floats<'_>> {
-        self.floats(0)
+        self.table(0).map(Floats)
     }
 
     /// Static scores of all documents, if they have any.
     pub fn statics(&self) -> Result<Option<Floats<'_>>> {
-        self.has_statics.then(|| self.floats(1)).transpose()
+        self.has_statics.then(|| self.table(1).map(Floats)).transpose()
     }
 
-    fn floats(&self, table: u64) -> Result<Floats<'_>> {
+    /// Ordinals of all documents, if they are not their places.
+    pub fn ordinals(&self) -> Result<Option<Ordinals<'_>>> {
+        let table = 1 + u64::from(self.has_statics);
+        self.reordered.then(|| self.table(table).map(Ordinals)).transpose()
+    }
+
+    /// The place of an ordinal, which must be below [`Documents::count`].
+    pub fn place(&self, ordinal: u32) -> Result<u32> {
+        if let Some(places) = self.places.get() {
+            return Ok(places[ordinal as usize]);
+        }
+        let Some(ordinals) = self.ordinals()? else { return Ok(ordinal) };
+        Ok(self.places.get_or_init(|| inverse(ordinals.iter()))[ordinal as usize])
+    }
+
+    /// A table of four bytes a document.
+    fn table(&self, number: u64) -> Result<&[[u8; 4]]> {
         let count = u64::from(self.count);
         let start = (HEADER + count * u64::from(self.width)).next_multiple_of(4);
-        Ok(Floats(self.file.bytes(start + 4 * count * table, 4 * count)?.as_chunks().0))
+        Ok(self.file.bytes(start + 4 * count * number, 4 * count)?.as_chunks().0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::{Kind, seal_bytes};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn reordered_and_read(order in Just((0..300u32).collect::<Vec<_>>()).prop_shuffle(), statics: bool) {
+            let mut table = DocumentTable {
+                lengths: (0..300).map(|i| i * 3).collect(),
+                norms: (0..300).map(|i| i as f32).collect(),
+                statics: vec![if statics { 0.5 } else { 0.0 }; 300],
+                ..DocumentTable::default()
+            };
+            table.reorder(order.clone());
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("d");
+            table.write(SealedWriter::create(&path, Kind::Docs).unwrap()).unwrap();
+            let read = Documents::new(SealedFile::open(&path, Kind::Docs).unwrap()).unwrap();
+            prop_assert_eq!(read.ordinals().unwrap().unwrap().iter().collect::<Vec<_>>(), &order[..]);
+            prop_assert_eq!(read.statics().unwrap().is_some(), statics);
+            for (place, &ordinal) in order.iter().enumerate() {
+                prop_assert_eq!(read.place(ordinal).unwrap(), place as u32);
+                prop_assert_eq!(read.lengths().unwrap().get(place as u32), ordinal * 3);
+                prop_assert_eq!(read.norms().unwrap().get(place as u32), ordinal as f32);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_in_order_has_no_table() {
+        let mut table =
+            DocumentTable { lengths: vec![1, 2], norms: vec![1.0; 2], ..Default::default() };
+        table.statics = vec![0.0; 2];
+        table.reorder(vec![0, 1]);
+        assert!(table.places().is_none() && table.ordinals.is_empty());
+    }
+
+    #[test]
+    fn ordinals_that_are_no_permutation_are_refused() {
+        for (ordinals, sound) in
+            [([0u32, 1], true), ([1, 0], true), ([1, 1], false), ([0, 2], false)]
+        {
+            let mut body = [2u64, 2].map(u64::to_le_bytes).concat();
+            body.extend([1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0]);
+            body.extend([1f32, 1.0].map(f32::to_le_bytes).concat());
+            body.extend(ordinals.map(u32::to_le_bytes).concat());
+            let file =
+                SealedFile::from_bytes("d", Kind::Docs, seal_bytes(Kind::Docs, &body)).unwrap();
+            let read = Documents::new(file);
+            assert_eq!(read.is_ok(), sound, "{ordinals:?}");
+            if let Some(error) = read.err() {
+                assert!(error.to_string().contains("ordinal"), "{error}");
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ pub struct PartSizes {
     pub payload: u64,
     /// Skip arrays, bounds and block lengths.
     pub skips_and_bounds: u64,
-    /// Lengths, norms, static scores.
+    /// Lengths, norms, static scores, ordinals.
     pub documents: u64,
     /// External ids.
     pub ids: u64,
@@ -54,6 +54,8 @@ pub struct Inspection {
     pub terms: u64,
     /// Postings, those of deleted documents included.
     pub postings: u64,
+    /// Numbers of the segments whose documents are not in the order of the input.
+    pub reordered: Vec<u64>,
     /// Bytes by part.
     pub sizes: PartSizes,
     /// Mean bits a posting takes for its document, without skips and bounds.
@@ -77,6 +79,7 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
         terms: manifest.segments.iter().map(|s| s.terms).sum(),
         postings: manifest.segments.iter().map(|s| s.postings).sum(),
         manifest,
+        reordered: Vec::new(),
         sizes: PartSizes::default(),
         bits_per_doc: 0.0,
         bits_per_freq: 0.0,
@@ -88,6 +91,9 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
         found.sizes.documents += segment.documents().file().file_len();
         found.sizes.ids += segment.ids().file().file_len();
         found.sizes.store += segment.store().map_or(0, |s| s.file().file_len());
+        if segment.documents().ordinals()?.is_some() {
+            found.reordered.push(segment.number());
+        }
         let mut payload = 0;
         let mut terms = segment.dictionary().iter();
         while let Some(info) = terms.next_term()? {

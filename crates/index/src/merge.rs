@@ -5,17 +5,36 @@ use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{ListSource, Part, Phase, Progress, write_lists};
+use crate::build::{ListSource, Part, Phase, Progress, default_memory, write_lists};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
 use crate::ids::IdsWriter;
 use crate::manifest::SegmentEntry;
+use crate::order::by_bisection;
 use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
 use crate::store::{StoreChunk, StoreWriter};
+
+/// How to merge.
+#[derive(Clone, Debug)]
+pub struct MergeConfig {
+    /// Worker threads. Default: one a core.
+    pub threads: usize,
+    /// Whether documents are put in the order of recursive graph bisection. Default: no, they are in the order of the input again.
+    pub reorder: bool,
+    /// Memory for finding that order, in bytes; with less, rare terms have no say in it. Default: a quarter of the machine's memory.
+    pub memory: usize,
+}
+
+impl Default for MergeConfig {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        MergeConfig { threads, reorder: false, memory: default_memory() }
+    }
+}
 
 /// What a merge did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +49,12 @@ pub struct MergeReport {
     pub changed: bool,
 }
 
-/// Merges all segments of the index in `dir` to one. Documents keep their order, scores do not change.
-pub fn merge(dir: &Path, threads: usize, progress: &Progress) -> Result<MergeReport> {
+/// Merges all segments of the index in `dir` to one. Hits, their order and scores do not change.
+pub fn merge(dir: &Path, config: &MergeConfig, progress: &Progress) -> Result<MergeReport> {
     read_manifest(dir)?;
     let lock = WriteLock::take(dir)?;
     let old = Snapshot::open_locked(&lock)?;
-    let result = merge_locked(&lock, &old, threads, progress);
+    let result = merge_locked(&lock, &old, config, progress);
     if result.is_err() {
         lock.abandon(old.manifest().next_segment);
     }
@@ -45,7 +64,7 @@ pub fn merge(dir: &Path, threads: usize, progress: &Progress) -> Result<MergeRep
 fn merge_locked(
     lock: &WriteLock,
     old: &Snapshot,
-    threads: usize,
+    config: &MergeConfig,
     progress: &Progress,
 ) -> Result<MergeReport> {
     let entries = &old.manifest().segments;
@@ -53,7 +72,7 @@ fn merge_locked(
     let documents = old.statistics().documents;
     let segments = entries.len();
     let mut report = MergeReport { segments, documents, dropped: all - documents, changed: true };
-    if segments == 0 || (segments == 1 && report.dropped == 0) {
+    if segments == 0 || (segments == 1 && report.dropped == 0 && !config.reorder) {
         report.changed = false;
         return Ok(report);
     }
@@ -61,7 +80,7 @@ fn merge_locked(
     manifest.generation += 1;
     manifest.segments.clear();
     if documents > 0 {
-        manifest.segments.push(write_segment(lock, old, threads, progress)?);
+        manifest.segments.push(write_segment(lock, old, config, progress)?);
         manifest.next_segment += 1;
     }
     progress.check()?;
@@ -72,99 +91,103 @@ fn merge_locked(
 fn write_segment(
     lock: &WriteLock,
     old: &Snapshot,
-    threads: usize,
+    config: &MergeConfig,
     progress: &Progress,
 ) -> Result<SegmentEntry> {
     let manifest = old.manifest();
     progress.enter(Phase::Merging);
     let mut writer = SegmentWriter::create(lock.dir(), manifest)?;
-    let mut sources = Vec::new();
+    let mut ids = Vec::new();
     for segment in old.segments() {
         progress.check()?;
-        let first = writer.table.lengths.len() as u32;
-        copy_documents(segment, &mut writer.table, &mut writer.ids)?;
+        let (first, live) = (writer.table.lengths.len() as u32, segment.live()?);
+        copy_documents(segment, &live, &mut writer.table, &mut writer.ids)?;
         if let Some(store) = &mut writer.store {
-            copy_store(segment, store)?;
+            copy_store(segment, &live, store)?;
         }
         progress.add_terms_total(u64::from(segment.dictionary().terms()));
-        let ids = Arc::new(NewIds::new(segment, first));
-        sources.push(SegmentSource {
-            segment,
-            terms: segment.dictionary().iter(),
-            info: None,
-            ids,
-        });
+        ids.push(Arc::new(NewIds::new(segment, first, &live)?));
     }
-    let table = &writer.table;
-    progress.add_documents(table.lengths.len() as u64);
+    let sources = || {
+        let pairs = old.segments().iter().zip(&ids);
+        pairs.map(|(segment, ids)| SegmentSource::new(segment, ids.clone())).collect::<Vec<_>>()
+    };
+    let documents = writer.table.lengths.len() as u32;
+    progress.add_documents(u64::from(documents));
+    if config.reorder {
+        let start = (0..documents).collect();
+        let order = by_bisection(sources, start, config.threads, config.memory, progress)?;
+        writer.table.reorder(order);
+        progress.enter(Phase::Merging);
+    }
     let files = writer.list_files()?;
-    let written = write_lists(sources, table, manifest.codec, threads, files, progress)?;
+    let (table, threads) = (&writer.table, config.threads);
+    let written = write_lists(sources(), table, manifest.codec, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
     writer.finish(&written)
 }
 
-fn live(segment: &Segment) -> impl Iterator<Item = u32> + '_ {
-    (0..segment.documents().count()).filter(|&doc| !segment.is_deleted(doc))
-}
-
-fn copy_documents(segment: &Segment, table: &mut DocumentTable, ids: &mut IdsWriter) -> Result<()> {
+fn copy_documents(
+    segment: &Segment,
+    live: &[(u32, u32)],
+    table: &mut DocumentTable,
+    ids: &mut IdsWriter,
+) -> Result<()> {
     let documents = segment.documents();
     let (lengths, norms) = (documents.lengths()?, documents.norms()?);
     let statics = documents.statics()?;
-    for doc in live(segment) {
-        table.lengths.push(lengths.get(doc));
-        table.norms.push(norms.get(doc));
-        table.statics.push(statics.map_or(0.0, |s| s.get(doc)));
-        ids.add(&segment.ids().get(doc)?)?;
+    for &(ordinal, place) in live {
+        table.lengths.push(lengths.get(place));
+        table.norms.push(norms.get(place));
+        table.statics.push(statics.map_or(0.0, |s| s.get(place)));
+        ids.add(&segment.ids().get(ordinal)?)?;
     }
     Ok(())
 }
 
 /// Blocks without deletions are copied as they are, the others are written anew.
-fn copy_store(segment: &Segment, out: &mut StoreWriter) -> Result<()> {
+fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter) -> Result<()> {
     let Some(store) = segment.store() else { return Ok(()) };
     for block in 0..store.blocks() {
         let (first, next) = (store.first(block)?, store.first(block + 1)?);
-        let whole =
-            next > first && segment.deletes().is_none_or(|d| !d.docs.any_within(first, next - 1));
-        if whole {
+        let (here, rest) = live.split_at(live.partition_point(|&(ordinal, _)| ordinal < next));
+        live = rest;
+        if next > first && here.len() as u64 == u64::from(next - first) {
             out.append_block(store.raw_block(block)?, next - first)?;
             continue;
         }
         let (documents, mut chunk) = (store.block(block)?, StoreChunk::default());
-        for doc in (first..next).filter(|&doc| !segment.is_deleted(doc)) {
-            if let Some(json) = documents.get(doc) {
-                chunk
-                    .add(|out| out.extend_from_slice(json))
-                    .map_err(IndexError::io(store.file().path()))?;
-            }
+        for json in here.iter().filter_map(|&(ordinal, _)| documents.get(ordinal)) {
+            chunk
+                .add(|out| out.extend_from_slice(json))
+                .map_err(IndexError::io(store.file().path()))?;
         }
         out.append(&mut chunk)?;
     }
     Ok(())
 }
 
-/// Old ids of a segment to new ones.
+/// Places in a segment to ordinals in the new one.
 struct NewIds {
     first: u32,
-    /// New id of each document; `u32::MAX` for deleted ones. Empty if nothing is deleted.
+    /// New ordinal of each place; `u32::MAX` for deleted ones. Empty if nothing is deleted or out of order.
     table: Vec<u32>,
 }
 
 impl NewIds {
-    fn new(segment: &Segment, first: u32) -> Self {
+    fn new(segment: &Segment, first: u32, live: &[(u32, u32)]) -> Result<Self> {
         let mut table = Vec::new();
-        if segment.deletes().is_some() {
+        if segment.deletes().is_some() || segment.documents().ordinals()?.is_some() {
             table = vec![u32::MAX; segment.documents().count() as usize];
-            live(segment).zip(first..).for_each(|(doc, new)| table[doc as usize] = new);
+            live.iter().zip(first..).for_each(|(&(_, place), new)| table[place as usize] = new);
         }
-        NewIds { first, table }
+        Ok(NewIds { first, table })
     }
 
-    fn get(&self, doc: u32) -> Option<u32> {
-        match self.table.get(doc as usize) {
-            None => Some(self.first + doc),
+    fn get(&self, place: u32) -> Option<u32> {
+        match self.table.get(place as usize) {
+            None => Some(self.first + place),
             Some(&u32::MAX) => None,
             Some(&new) => Some(new),
         }
@@ -177,6 +200,12 @@ struct SegmentSource<'a> {
     terms: Terms<'a>,
     info: Option<TermInfo>,
     ids: Arc<NewIds>,
+}
+
+impl<'a> SegmentSource<'a> {
+    fn new(segment: &'a Segment, ids: Arc<NewIds>) -> Self {
+        SegmentSource { segment, terms: segment.dictionary().iter(), info: None, ids }
+    }
 }
 
 impl<'a> ListSource for SegmentSource<'a> {
@@ -205,6 +234,10 @@ struct SegmentPart<'a> {
 impl Part for SegmentPart<'_> {
     fn weight(&self) -> usize {
         self.info.map_or(0, |info| info.len as usize)
+    }
+
+    fn count(&self) -> u32 {
+        self.info.map_or(0, |info| info.df)
     }
 
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {

@@ -14,7 +14,8 @@ use crate::manifest::{Manifest, SegmentEntry, deletes_name, seal_text, segment_f
 use crate::postings::List;
 use crate::store::Store;
 
-/// A segment. Documents are numbered from 0 inside it; add [`Segment::base`] for ids of the index.
+/// A segment. Documents have a place in its lists and tables, and an ordinal by which ids, store and hits know them; the two differ in a
+/// reordered segment only. [`Segment::base`] plus the ordinal is the id of a document in the index.
 pub struct Segment {
     base: u32,
     number: u64,
@@ -135,9 +136,22 @@ impl Segment {
         self.deletes.as_ref()
     }
 
-    /// Whether a document is deleted.
-    pub fn is_deleted(&self, doc: u32) -> bool {
-        self.deletes.as_ref().is_some_and(|d| d.docs.contains(doc))
+    /// Whether the document at a place is deleted.
+    #[inline]
+    pub fn is_deleted(&self, place: u32) -> bool {
+        self.deletes.as_ref().is_some_and(|d| d.docs.contains(place))
+    }
+
+    /// The places of all live documents, by ordinal, with it.
+    pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
+        let mut live = Vec::with_capacity(self.documents.count() as usize);
+        for ordinal in 0..self.documents.count() {
+            let place = self.documents.place(ordinal)?;
+            if !self.is_deleted(place) {
+                live.push((ordinal, place));
+            }
+        }
+        Ok(live)
     }
 
     /// Live documents that have the term.

@@ -119,18 +119,18 @@ impl Snapshot {
         Ok(df)
     }
 
-    /// The segment of a document, and its id in there.
+    /// The segment of a document, and its ordinal in there.
     pub fn locate(&self, doc: DocId) -> Option<(&Segment, u32)> {
         let after = self.segments.partition_point(|s| s.base() <= doc);
         let segment = &**self.segments.get(after.checked_sub(1)?)?;
-        let local = doc - segment.base();
-        (local < segment.documents().count()).then_some((segment, local))
+        let ordinal = doc - segment.base();
+        (ordinal < segment.documents().count()).then_some((segment, ordinal))
     }
 
     /// External id of a document.
     pub fn external_id(&self, doc: DocId) -> Result<String> {
         match self.locate(doc) {
-            Some((segment, local)) => segment.ids().get(local),
+            Some((segment, ordinal)) => segment.ids().get(ordinal),
             None => Err(IndexError::corrupt(&self.dir, format!("it has no document {doc}"))),
         }
     }
@@ -138,9 +138,9 @@ impl Snapshot {
     /// The live document with an external id.
     pub fn find_id(&self, id: &str) -> Result<Option<DocId>> {
         for segment in self.segments.iter().rev() {
-            for local in segment.ids().find(id)?.into_iter().rev() {
-                if !segment.is_deleted(local) {
-                    return Ok(Some(segment.base() + local));
+            for ordinal in segment.ids().find(id)?.into_iter().rev() {
+                if !segment.is_deleted(segment.documents().place(ordinal)?) {
+                    return Ok(Some(segment.base() + ordinal));
                 }
             }
         }
@@ -150,7 +150,7 @@ impl Snapshot {
     /// The stored JSON of a document; `None` if the index keeps ids alone.
     pub fn document(&self, doc: DocId) -> Result<Option<Vec<u8>>> {
         match self.locate(doc) {
-            Some((segment, local)) => segment.store().map(|s| s.get(local)).transpose(),
+            Some((segment, ordinal)) => segment.store().map(|s| s.get(ordinal)).transpose(),
             None => Err(IndexError::corrupt(&self.dir, format!("it has no document {doc}"))),
         }
     }

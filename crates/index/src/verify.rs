@@ -159,10 +159,11 @@ fn check_documents(segment: &Segment) -> Result<()> {
 fn check_ids(segment: &Segment, seen: &mut HashMap<u128, u64>) -> Result<()> {
     let ids = segment.ids();
     ids.verify_order()?;
-    for doc in 0..ids.count() {
-        let id = ids.get(doc)?;
+    for ordinal in 0..ids.count() {
+        let id = ids.get(ordinal)?;
         let hash = xxh3_128(id.as_bytes());
-        if !segment.is_deleted(doc) && seen.insert(hash, segment.number()).is_some() {
+        let deleted = segment.is_deleted(segment.documents().place(ordinal)?);
+        if !deleted && seen.insert(hash, segment.number()).is_some() {
             return Err(ids.file().corrupt(format!("id `{id}` belongs to two live documents")));
         }
     }

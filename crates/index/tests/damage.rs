@@ -9,19 +9,21 @@ use std::sync::Arc;
 
 use warpseek_exec::{Engine, ExecError, Mode, Planner, Query, Ranking, Reference};
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
-use warpseek_index::{Manifest, Progress, Snapshot, delete, inspect, merge, verify};
-use warpseek_testkit::{Doc, Fixture, Random, file_bytes};
+use warpseek_index::{Manifest, MergeConfig, Progress, Snapshot, delete, inspect, merge, verify};
+use warpseek_testkit::{Doc, Fixture, Random, build_config, file_bytes};
 
 /// Forgeries a file.
 const ROUNDS: usize = 40;
 
-/// Two segments with lists of one, some and many postings, deletions, static scores and a store.
+/// Two reordered segments with lists of one, some and many postings, deletions, static scores and a store.
 fn sample() -> Fixture {
     let doc = |i: usize| {
         let text = format!("apple {} w{i} {}", "pie ".repeat(i % 4), ["tart", "crust"][i % 2]);
         Doc::text(i, text).with_static(i as f32 / 4.0)
     };
-    let fixture = Fixture::of(&(0..300).map(doc).collect::<Vec<_>>());
+    let mut config = build_config();
+    config.reader.order_field = Some("text".into());
+    let fixture = Fixture::with(&(0..300).map(doc).collect::<Vec<_>>(), config);
     fixture.add(&(290..340).map(doc).collect::<Vec<_>>()).unwrap();
     fixture.delete(&["4".into(), "17".into(), "333".into()]).unwrap();
     fixture
@@ -191,7 +193,8 @@ fn forged_files_never_panic() {
                     return;
                 }
                 let _ = delete(&dir, &["5".into(), "301".into()], 1, &Progress::default());
-                let _ = merge(&dir, 1, &Progress::default());
+                let config = MergeConfig { threads: 1, reorder: round % 2 == 0, memory: 1 << 20 };
+                let _ = merge(&dir, &config, &Progress::default());
             };
             let sound = catch_unwind(AssertUnwindSafe(read)).is_ok();
             assert!(

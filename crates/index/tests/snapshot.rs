@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpseek_exec::{Engine, Reference};
-use warpseek_index::{IndexError, Progress, Snapshot, add, create, delete, merge};
+use warpseek_index::{IndexError, MergeConfig, Progress, Snapshot, add, create, delete, merge};
 use warpseek_testkit::{Doc, ExternalHit, Fixture, Search, external_hits, file_bytes, plans};
 
 fn docs(from: usize, to: usize) -> Vec<Doc> {
@@ -54,7 +54,9 @@ fn a_second_writer_is_told() {
         let writers = [
             scope.spawn(move || add(dir, input, config, &none()).map(drop)),
             scope.spawn(move || delete(dir, &["1".into()], 1, &none()).map(drop)),
-            scope.spawn(move || merge(dir, 1, &none()).map(drop)),
+            scope.spawn(move || {
+                merge(dir, &MergeConfig { threads: 1, ..MergeConfig::default() }, &none()).map(drop)
+            }),
             scope.spawn(move || create(dir, input, config, true, &none()).map(drop)),
         ];
         for writer in writers {

@@ -2,6 +2,7 @@
 
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
+use warpseek_index::BuildConfig;
 
 use crate::document::Doc;
 use crate::fixture::Fixture;
@@ -14,18 +15,18 @@ pub(crate) struct FixedCase {
     pub(crate) searches: Vec<Search>,
 }
 
-/// All of them.
-pub(crate) fn fixed_cases() -> Vec<FixedCase> {
+/// All of them, built like this.
+pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
     let case = |name, (fixture, searches)| FixedCase { name, fixture, searches };
     vec![
-        case("list lengths around the block size", list_lengths()),
-        case("score ties", ties()),
-        case("4096 terms", many_terms()),
-        case("empty index", empty()),
-        case("everything deleted", all_deleted()),
-        case("several segments with deletions", segments()),
-        case("static scores", statics()),
-        case("vectors", vectors()),
+        case("list lengths around the block size", list_lengths(config)),
+        case("score ties", ties(config)),
+        case("4096 terms", many_terms(config)),
+        case("empty index", empty(config)),
+        case("everything deleted", all_deleted(config)),
+        case("several segments with deletions", segments(config)),
+        case("static scores", statics(config)),
+        case("vectors", vectors(config)),
     ]
 }
 
@@ -59,7 +60,7 @@ fn plain<'a>(terms: &[&'a str]) -> Vec<(&'a str, f64)> {
 }
 
 /// Words whose lists have 1, 2, B - 1, B, B + 1, 2 B - 1 and so on postings, spread over 700 documents.
-fn list_lengths() -> (Fixture, Vec<Search>) {
+fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     const DOCS: usize = 700;
     let lengths =
         [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 1, 5 * BLOCK];
@@ -78,11 +79,11 @@ fn list_lengths() -> (Fixture, Vec<Search>) {
     queries.extend(words.windows(2).map(|w| plain(&[&w[0], &w[1]])));
     queries.push(words.iter().map(|w| (w.as_str(), 1.0)).collect());
     queries.push(plain(&["filler", &words[2], &words[4]]));
-    (Fixture::of(&docs), cross(&queries, &rankings()))
+    (Fixture::with(&docs, config.clone()), cross(&queries, &rankings()))
 }
 
 /// Three hundred copies of two documents: only the order of documents decides.
-fn ties() -> (Fixture, Vec<Search>) {
+fn ties(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let text = |i: usize| if i.is_multiple_of(2) { "apple pie" } else { "apple apple pie crust" };
     let docs: Vec<_> = (0..300).map(|i| Doc::text(i, text(i))).collect();
     let queries = [plain(&["appl"]), plain(&["appl", "pie"]), plain(&["pie", "crust"])];
@@ -90,11 +91,11 @@ fn ties() -> (Fixture, Vec<Search>) {
     for k in [149, 150, 151, 299, 300, 301] {
         searches.push(Search { k, ..Search::of(&["appl", "crust"]) });
     }
-    (Fixture::of(&docs), searches)
+    (Fixture::with(&docs, config.clone()), searches)
 }
 
 /// As many terms as a long document pasted as a query has; one document has them all.
-fn many_terms() -> (Fixture, Vec<Search>) {
+fn many_terms(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let word = |i: usize| format!("v{i}");
     let line = |from: usize| (from..from + 128).map(word).collect::<Vec<_>>().join(" ");
     let mut docs: Vec<_> = (0..64).map(|d| Doc::text(d, line(d * 64))).collect();
@@ -103,24 +104,24 @@ fn many_terms() -> (Fixture, Vec<Search>) {
     let all: Vec<_> = words.iter().enumerate().map(|(i, w)| (&**w, 0.5 + (i % 7) as f64)).collect();
     let mut with_missing = all.clone();
     with_missing.push(("absent", 1.0));
-    (Fixture::of(&docs), cross(&[all, with_missing], &rankings()))
+    (Fixture::with(&docs, config.clone()), cross(&[all, with_missing], &rankings()))
 }
 
-fn empty() -> (Fixture, Vec<Search>) {
-    (Fixture::of(&[]), cross(&[plain(&[]), plain(&["appl"])], &rankings()))
+fn empty(config: &BuildConfig) -> (Fixture, Vec<Search>) {
+    (Fixture::with(&[], config.clone()), cross(&[plain(&[]), plain(&["appl"])], &rankings()))
 }
 
-fn all_deleted() -> (Fixture, Vec<Search>) {
+fn all_deleted(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let docs: Vec<_> = (0..200).map(|i| Doc::text(i, "apple pie")).collect();
-    let fixture = Fixture::of(&docs);
+    let fixture = Fixture::with(&docs, config.clone());
     fixture.delete(&docs.iter().map(|doc| doc.id.clone()).collect::<Vec<_>>()).unwrap();
     (fixture, cross(&[plain(&["appl"]), plain(&["appl", "pie"])], &rankings()))
 }
 
 /// Five segments, two of them without one of the words, with updates and deletions; missing terms, repeated
 /// terms and weights.
-fn segments() -> (Fixture, Vec<Search>) {
-    let fixture = Fixture::of(&[]);
+fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
+    let fixture = Fixture::with(&[], config.clone());
     for batch in 0..5 {
         let text = |i: usize| match (batch, i % 3) {
             (1 | 3, _) => "pie crust",
@@ -146,12 +147,12 @@ fn segments() -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &rankings()))
 }
 
-fn statics() -> (Fixture, Vec<Search>) {
+fn statics(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let doc = |i: usize| {
         let doc = Doc::text(i, if i.is_multiple_of(3) { "apple pie" } else { "apple" });
         if i.is_multiple_of(4) { doc } else { doc.with_static((i * 37 % 100) as f32 / 8.0) }
     };
-    let fixture = Fixture::of(&(0..150).map(doc).collect::<Vec<_>>());
+    let fixture = Fixture::with(&(0..150).map(doc).collect::<Vec<_>>(), config.clone());
     // A second segment that has none, and a document whose score would set the scale were it not deleted.
     fixture.add(&[Doc::text("none", "apple pie")]).unwrap();
     fixture.add(&[Doc::text("huge", "apple pie").with_static(1e9)]).unwrap();
@@ -163,12 +164,12 @@ fn statics() -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &rankings))
 }
 
-fn vectors() -> (Fixture, Vec<Search>) {
+fn vectors(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let doc = |i: usize| {
         let weights = [("##a", 0.5 + (i % 9) as f64), ("B", (i % 5) as f64 * 0.3), ("rare", 255.5)];
         Doc::vector(i, &weights[..if i % 60 == 59 { 3 } else { 2 }])
     };
-    let fixture = Fixture::of(&(0..300).map(doc).collect::<Vec<_>>());
+    let fixture = Fixture::with(&(0..300).map(doc).collect::<Vec<_>>(), config.clone());
     let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
     let queries = [
         plain(&["##a"]),

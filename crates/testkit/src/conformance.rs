@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{Answer, Engine, Mode, Query, Ranking, Reference};
-use warpseek_index::{BuildConfig, Progress, Snapshot, create};
+use warpseek_index::{Progress, Snapshot, create};
 
 use crate::cases::fixed_cases;
 use crate::collections;
-use crate::fixture::{Fixture, build_config};
+use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::search::{Search, plans};
 
@@ -55,19 +55,22 @@ pub fn check_engine(make: impl MakeEngine) {
     check_collections(&make);
 }
 
-/// Cases at the edges: lengths around blocks, ties, many terms, nothing at all, deletions, segments, statics, vectors.
+/// Cases at the edges: lengths around blocks, ties, many terms, nothing at all, deletions, segments, statics, vectors; each also reordered.
 pub fn check_fixed_cases(make: impl MakeEngine) {
-    for case in fixed_cases() {
-        check_snapshot(&make, case.name, &case.fixture.snapshot(), &case.searches);
+    let [by_input, by_text, ..] = orders();
+    for (order, config) in [("", by_input), (" by text", by_text)] {
+        for case in fixed_cases(&config) {
+            let name = format!("{}{order}", case.name);
+            check_snapshot(&make, &name, &case.fixture.snapshot(), &case.searches);
+        }
     }
 }
 
-/// Random corpora with random histories.
+/// Random corpora with random histories, codecs and orders of documents.
 pub fn check_random_cases(make: impl MakeEngine) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let run = TestRunner::new(config).run(&generator::cases(), |case| {
-        let config = BuildConfig { codec: case.codec(), ..build_config() };
-        let fixture = Fixture::after(&case.history(), config);
+        let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
         let name = format!("{case:?}");
         check_snapshot(&make, &name, &fixture.snapshot(), &case.searches(SEARCHES));
         Ok(())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use warpseek_index::{
-    BuildConfig, BuildReport, DeleteReport, MergeReport, Progress, Result, Snapshot, add, create,
-    delete, merge,
+    BuildConfig, BuildReport, DeleteReport, MergeConfig, MergeReport, Progress, Result, Snapshot,
+    add, create, delete, merge,
 };
 use warpseek_text::ReaderConfig;
 
@@ -24,6 +24,22 @@ pub fn build_config() -> BuildConfig {
     let reader =
         ReaderConfig { static_field: Some(STATIC_FIELD.into()), ..ReaderConfig::default() };
     BuildConfig { threads: 2, memory: 64 << 20, reader, ..BuildConfig::default() }
+}
+
+/// The same with documents in every kind of order: that of the input, by text, by static score, by bisection, and by bisection that begins with the texts'.
+pub fn orders() -> [BuildConfig; 5] {
+    let order = |field: Option<&str>, reorder| {
+        let mut config = BuildConfig { reorder, ..build_config() };
+        config.reader.order_field = field.map(str::to_owned);
+        config
+    };
+    [
+        order(None, false),
+        order(Some("text"), false),
+        order(Some(STATIC_FIELD), false),
+        order(None, true),
+        order(Some("text"), true),
+    ]
 }
 
 /// An index in a directory that goes with it.
@@ -53,13 +69,22 @@ impl Fixture {
 
     /// An index that went through a history.
     pub fn after(history: &History, config: BuildConfig) -> Self {
-        let fixture = Self::empty(config);
-        let mut operations = history.operations.iter();
-        match operations.next() {
-            Some(Operation::Add(docs)) => fixture.create(docs).unwrap(),
-            _ => fixture.create(&[]).unwrap(),
-        };
-        operations.for_each(|operation| fixture.apply(operation));
+        Self::after_each(history, |_| config.clone())
+    }
+
+    /// The same with a configuration for each operation.
+    pub fn after_each(history: &History, config: impl Fn(usize) -> BuildConfig) -> Self {
+        let mut fixture = Self::empty(config(0));
+        for (number, operation) in history.operations.iter().enumerate() {
+            fixture.config = config(number);
+            match operation {
+                Operation::Add(docs) if number == 0 => drop(fixture.create(docs).unwrap()),
+                operation => fixture.apply(operation),
+            }
+        }
+        if history.operations.is_empty() {
+            fixture.create(&[]).unwrap();
+        }
         fixture
     }
 
@@ -104,7 +129,8 @@ impl Fixture {
 
     /// Merges all segments.
     pub fn merge(&self) -> Result<MergeReport> {
-        merge(&self.dir(), self.config.threads, &Progress::default())
+        let BuildConfig { threads, reorder, memory, .. } = self.config;
+        merge(&self.dir(), &MergeConfig { threads, reorder, memory }, &Progress::default())
     }
 
     fn apply(&self, operation: &Operation) {

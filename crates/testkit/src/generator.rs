@@ -10,8 +10,10 @@ use proptest::prelude::*;
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
+use warpseek_index::BuildConfig;
 
 use crate::document::Doc;
+use crate::fixture::orders;
 use crate::history::{History, Operation};
 use crate::random::Random;
 use crate::search::Search;
@@ -42,9 +44,10 @@ impl Case {
         Random::new(self.seed ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 
-    /// Any codec: results do not depend on it.
-    pub fn codec(self) -> CodecId {
-        *self.random(7).pick(&CodecId::ALL)
+    /// How an operation of its history is done, with any codec and order of documents: results do not depend on them.
+    pub fn config(self, operation: usize) -> BuildConfig {
+        let codec = *self.random(7).pick(&CodecId::ALL);
+        BuildConfig { codec, ..self.random(8 + operation as u64).pick(&orders()).clone() }
     }
 
     /// Its documents.

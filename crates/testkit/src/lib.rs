@@ -16,7 +16,7 @@ mod random;
 mod search;
 
 pub use document::Doc;
-pub use fixture::{Fixture, STATIC_FIELD, build_config, file_bytes};
+pub use fixture::{Fixture, STATIC_FIELD, build_config, file_bytes, orders};
 pub use history::{History, Operation};
 pub use oracle::Oracle;
 pub use random::Random;

@@ -20,6 +20,8 @@ pub struct Document<'a> {
     pub vector: Option<Vec<(Cow<'a, str>, u32)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f32>,
+    /// The value of the field that documents are sorted by: a string as it is, a number or boolean as its text.
+    pub order_key: Option<Cow<'a, str>>,
     /// The JSON line the document was read from, so that fields this crate ignores are kept.
     source: Option<&'a str>,
 }
@@ -37,6 +39,7 @@ impl<'a> Document<'a> {
             text: text.into(),
             vector: None,
             static_score: None,
+            order_key: None,
             source: None,
         }
     }
@@ -52,6 +55,18 @@ impl<'a> Document<'a> {
             len if len > MAX_ID_BYTES => Err(RecordErrorKind::IdTooLong { len }),
             _ => Ok(self),
         }
+    }
+
+    /// Takes its id, title or text for the value that documents are sorted by, if that is what `field` names. Other fields are known to JSONL alone.
+    pub(crate) fn ordered_by(mut self, field: Option<&str>) -> Self {
+        let present = |text: &Cow<'a, str>| (!text.is_empty()).then(|| text.clone());
+        match field {
+            Some("id" | "_id") => self.order_key = present(&self.id),
+            Some("title") => self.order_key = present(&self.title),
+            Some("text") => self.order_key = present(&self.text),
+            _ => {}
+        }
+        self
     }
 
     /// Appends what the document store keeps: the original line for JSONL, so that all its fields

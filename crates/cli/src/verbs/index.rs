@@ -32,7 +32,9 @@ Examples:
   warpseek index docs.jsonl.zst -o idx
   warpseek index notes/ -o idx --analyzer plain        a tree of text files
   zcat a.gz b.gz | warpseek index - -o idx --format jsonl --store ids
-  warpseek index dump.jsonl -o idx --on-error skip --memory 1G")]
+  warpseek index dump.jsonl -o idx --on-error skip --memory 1G
+  warpseek index pages.jsonl -o idx --reorder          smaller and faster, same results
+  warpseek index pages.jsonl -o idx --order-by url")]
 pub(crate) struct Options {
     #[command(flatten)]
     reading: Reading,
@@ -98,6 +100,12 @@ pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading)
         && report.documents > 0
     {
         note(format!("no document has a field `{field}`, so static scores are all 0"));
+    }
+    if let Some(field) = &reading.order_by
+        && report.sorted == 0
+        && report.documents > 0
+    {
+        note(format!("no document has a field `{field}`, so documents are not sorted"));
     }
     summarise_counts(report, start, reading.quiet);
 }

@@ -59,13 +59,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
     let (theme, manifest) = (Theme::stdout(), &found.manifest);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let segments = match found.reordered.len() {
+        0 => manifest.segments.len().to_string(),
+        n => format!("{}, {n} of them reordered", manifest.segments.len()),
+    };
     let head = [
         row("documents", count(found.documents)),
         row("deleted", count(found.deleted)),
         row("tokens", count(found.tokens)),
         row("terms", count(found.terms)),
         row("postings", count(found.postings)),
-        row("segments", manifest.segments.len().to_string()),
+        row("segments", segments),
         row("generation", manifest.generation.to_string()),
         row("analyzer", format!("{} v{}", manifest.analyzer, manifest.analyzer_version)),
         row("codec", manifest.codec.to_string()),

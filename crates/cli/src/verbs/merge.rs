@@ -4,25 +4,33 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek_index::Progress;
+use warpseek_index::{MergeConfig, Progress};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::Threads;
+use crate::options::{Threads, parse_bytes};
 use crate::progress::BuildDisplay;
 use crate::terminal::{count, summary};
 
 /// Compact an index: one segment, no deleted documents
 ///
-/// Searches go on meanwhile, and give the same hits and scores before and after.
+/// Searches go on meanwhile, and give the same hits and scores before and after. Documents are in the order of the input again, unless
+/// `--reorder` is given.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  warpseek merge idx")]
+  warpseek merge idx
+  warpseek merge idx --reorder        also for an index of one segment")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
+    /// Put documents side by side that have words in common, as `index --reorder` does
+    #[arg(long)]
+    reorder: bool,
+    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<usize>,
     #[command(flatten)]
     threads: Threads,
     /// No progress bar, no summary
@@ -34,7 +42,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = BuildDisplay::start(&progress, options.quiet);
-    let result = warpseek_index::merge(&options.index, options.threads.get(), &progress);
+    let mut config = MergeConfig { reorder: options.reorder, ..MergeConfig::default() };
+    config.threads = options.threads.get();
+    config.memory = options.memory.unwrap_or(config.memory);
+    let result = warpseek_index::merge(&options.index, &config, &progress);
     drop(display);
     let report = result?;
     if options.quiet {

@@ -9,6 +9,7 @@ mod errors;
 mod index;
 mod interrupt;
 mod looks;
+mod order;
 mod run_eval;
 mod search;
 mod tools;

@@ -12,7 +12,8 @@ use warpseek_core::cosine;
 use super::config::{BuildReport, Phase, Progress};
 use super::ordered::ordered_map;
 use super::pipeline::Built;
-use super::write::{ListSource, Part, write_lists};
+use super::sources::{ListSource, Part};
+use super::write::write_lists;
 use crate::directory::WriteLock;
 use crate::documents::DocumentTable;
 use crate::error::Result;
@@ -154,7 +155,7 @@ fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<Docu
     Ok(DocumentTable {
         lengths: lengths.into_iter().map(AtomicU32::into_inner).collect(),
         norms: squares.into_iter().map(|sum| cosine::norm(sum.into_inner())).collect(),
-        statics: Vec::new(),
+        ..DocumentTable::default()
     })
 }
 
@@ -190,6 +191,10 @@ struct ListPart<'a, L> {
 impl<L: Lists> Part for ListPart<'_, L> {
     fn weight(&self) -> usize {
         self.lists.weight(self.list)
+    }
+
+    fn count(&self) -> u32 {
+        self.lists.documents()
     }
 
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {

@@ -13,11 +13,12 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 use super::invert::Inverter;
 use super::ordered::Gate;
-use super::run::{Run, spill};
+use super::run::{Run, RunSource, spill};
 use super::write::write_lists;
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
 use crate::manifest::{Content, Manifest, SegmentEntry, StoreMode};
+use crate::order::{OrderKeys, by_bisection};
 use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
 use crate::store::StoreChunk;
@@ -128,6 +129,8 @@ struct Output {
     segment: SegmentWriter,
     replaced: Vec<u32>,
     statics: u64,
+    /// Empty unless documents are sorted by a field.
+    keys: OrderKeys,
 }
 
 struct Pipeline<'a> {
@@ -170,6 +173,7 @@ pub(crate) fn build_segment(
             segment: SegmentWriter::create(lock.dir(), manifest)?,
             replaced: Vec::new(),
             statics: 0,
+            keys: OrderKeys::default(),
         }),
         scratch: scratch.path().to_owned(),
         runs: AtomicU64::new(0),
@@ -185,13 +189,14 @@ pub(crate) fn build_segment(
         return Err(error);
     }
     let admission = pipeline.admission.into_inner();
-    let output = pipeline.output.into_inner();
+    let mut output = pipeline.output.into_inner();
     let runs = pipeline.runs.into_inner();
     drop((admission.seen, admission.hashes));
     let mut report = BuildReport {
         documents: output.segment.table.lengths.len() as u64,
         tokens: output.segment.table.tokens(),
         statics: output.statics,
+        sorted: output.keys.present(),
         skipped: admission.skipped,
         reasons: admission.reasons,
         runs,
@@ -201,12 +206,15 @@ pub(crate) fn build_segment(
         return Ok(Built { entry: None, report, content: admission.content, replaced: Vec::new() });
     }
 
-    progress.enter(Phase::Merging);
     let runs: Vec<Run> =
         (0..runs).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
-    let sources = runs.iter().map(Run::source).collect();
+    let sources = || runs.iter().map(Run::source).collect::<Vec<_>>();
+    if let Some(ordinals) = order(config, &mut output, sources, progress)? {
+        output.segment.table.reorder(ordinals);
+    }
+    progress.enter(Phase::Merging);
     let (files, table) = (output.segment.list_files()?, &output.segment.table);
-    let written = write_lists(sources, table, manifest.codec, config.threads, files, progress)?;
+    let written = write_lists(sources(), table, manifest.codec, config.threads, files, progress)?;
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
@@ -214,6 +222,24 @@ pub(crate) fn build_segment(
     let mut replaced = output.replaced;
     replaced.sort_unstable();
     Ok(Built { entry: Some(entry), report, content: admission.content, replaced })
+}
+
+/// The order asked for, if any.
+fn order<'a>(
+    config: &BuildConfig,
+    output: &mut Output,
+    sources: impl Fn() -> Vec<RunSource<'a>>,
+    progress: &Progress,
+) -> Result<Option<Vec<u32>>> {
+    let keys = std::mem::take(&mut output.keys);
+    let sorted = config.reader.order_field.as_ref().map(|_| keys.sorted());
+    drop(keys);
+    if !config.reorder {
+        return Ok(sorted);
+    }
+    let documents = output.segment.table.lengths.len() as u32;
+    let start = sorted.unwrap_or_else(|| (0..documents).collect());
+    by_bisection(sources, start, config.threads, config.memory, progress).map(Some)
 }
 
 fn run_path(scratch: &std::path::Path, number: u64) -> PathBuf {
@@ -306,6 +332,9 @@ impl Pipeline<'_> {
                 segment.table.norms.push(fact.norm);
                 segment.table.statics.push(document.static_score.unwrap_or(0.0));
                 output.statics += u64::from(document.static_score.is_some());
+                if self.config.reader.order_field.is_some() {
+                    output.keys.push(document.order_key.as_deref());
+                }
                 segment.ids.add(&document.id)?;
             }
             if let Some(store) = &mut segment.store {

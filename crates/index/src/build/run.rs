@@ -8,7 +8,7 @@ use memmap2::Mmap;
 use warpseek_codec::varint::{self, Cursor};
 
 use super::invert::Inverter;
-use super::write::{ListSource, Part};
+use super::sources::{ListSource, Part};
 use crate::container::map;
 use crate::error::{IndexError, Result};
 
@@ -95,6 +95,10 @@ pub(super) struct RunPart<'a> {
 impl Part for RunPart<'_> {
     fn weight(&self) -> usize {
         self.postings.len()
+    }
+
+    fn count(&self) -> u32 {
+        self.count
     }
 
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {

@@ -1,111 +1,15 @@
 //! From sorted sources of lists to a segment's dictionary and postings.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-
 use warpseek_codec::CodecId;
 
 use super::config::Progress;
+use super::sources::{Job, ListSource, Merge, Part};
 use super::ordered::ordered_map;
 use crate::container::SealedWriter;
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;
 use crate::error::Result;
 use crate::postings::ListEncoder;
-
-/// Bytes of lists, or number of terms, that make a job for a worker.
-const JOB_BYTES: usize = 256 << 10;
-const JOB_TERMS: usize = 8192;
-
-/// Lists in term order.
-pub(crate) trait ListSource {
-    /// A list, still to be loaded.
-    type Part: Part;
-    /// Steps to the next term; false at the end. Must be called before the first.
-    fn advance(&mut self) -> Result<bool>;
-    /// The term stepped to.
-    fn term(&self) -> &[u8];
-    /// Its list.
-    fn part(&self) -> Self::Part;
-}
-
-/// A list, or a part of one, that a worker loads.
-pub(crate) trait Part: Send {
-    /// Roughly its bytes.
-    fn weight(&self) -> usize;
-    /// Appends its postings, document and frequency, documents ascending.
-    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()>;
-}
-
-/// A source in the heap of a merge: smallest term first, then by number.
-struct Head<S: ListSource>(S, usize);
-
-impl<S: ListSource> Head<S> {
-    fn key(&self) -> (&[u8], usize) {
-        (self.0.term(), self.1)
-    }
-}
-
-impl<S: ListSource> PartialEq for Head<S> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<S: ListSource> Eq for Head<S> {}
-
-impl<S: ListSource> PartialOrd for Head<S> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<S: ListSource> Ord for Head<S> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-struct Merge<S: ListSource> {
-    heap: BinaryHeap<Reverse<Head<S>>>,
-}
-
-type Job<P> = Vec<(Vec<u8>, Vec<P>)>;
-
-impl<S: ListSource> Merge<S> {
-    fn new(sources: Vec<S>) -> Result<Self> {
-        let mut heap = BinaryHeap::new();
-        for (i, mut source) in sources.into_iter().enumerate() {
-            if source.advance()? {
-                heap.push(Reverse(Head(source, i)));
-            }
-        }
-        Ok(Merge { heap })
-    }
-
-    /// The next few terms with all their parts.
-    fn next_job(&mut self) -> Result<Option<Job<S::Part>>> {
-        let (mut job, mut bytes) = (Job::new(), 0);
-        while job.len() < JOB_TERMS && bytes < JOB_BYTES {
-            let Some(Reverse(head)) = self.heap.peek() else { break };
-            let (term, mut parts) = (head.0.term().to_vec(), Vec::new());
-            while let Some(mut head) = self.heap.peek_mut() {
-                if head.0.0.term() != term {
-                    break;
-                }
-                let part = head.0.0.part();
-                bytes += part.weight();
-                parts.push(part);
-                if !head.0.0.advance()? {
-                    PeekMut::pop(head);
-                }
-            }
-            job.push((term, parts));
-        }
-        Ok(if job.is_empty() { None } else { Some(job) })
-    }
-}
 
 /// Encoded lists of some terms.
 struct Encoded {
@@ -121,7 +25,7 @@ pub(crate) struct Written {
     pub(crate) postings: u64,
 }
 
-/// Merges the sources and writes dictionary and postings. Lists that come out empty are left out with their term.
+/// Merges the sources, whose documents are ordinals, and writes dictionary and postings. Lists that come out empty are left out with their term.
 pub(crate) fn write_lists<S: ListSource>(
     sources: Vec<S>,
     table: &DocumentTable,
@@ -143,6 +47,7 @@ where
         },
         || Worker {
             encoder: ListEncoder::new(codec, &table.lengths, &table.norms),
+            places: table.places(),
             lists: Default::default(),
         },
         Worker::encode,
@@ -163,6 +68,8 @@ where
 
 struct Worker<'a> {
     encoder: ListEncoder<'a>,
+    /// Where ordinals went, if elsewhere.
+    places: Option<&'a [u32]>,
     lists: (Vec<(u32, u32)>, Vec<u32>, Vec<u32>),
 }
 
@@ -176,7 +83,10 @@ impl Worker<'_> {
             if pairs.is_empty() {
                 continue;
             }
-            // Runs of several workers interleave; the sort merges their ascending stretches.
+            if let Some(places) = self.places {
+                pairs.iter_mut().for_each(|(doc, _)| *doc = places[*doc as usize]);
+            }
+            // Runs of several workers interleave, and so do the documents of a reordered segment.
             if !pairs.is_sorted() {
                 pairs.sort();
             }

@@ -121,7 +121,7 @@ impl RawBatch {
             Format::Tree => tree::parse(&record),
             Format::Words => words::parse(&record),
         };
-        document.and_then(Document::checked)
+        document?.ordered_by(self.config.order_field.as_deref()).checked()
     }
 
     /// The file and first line of record `i`, which must be below [`len`](Self::len).

@@ -12,6 +12,9 @@ pub struct ReaderConfig {
     /// The numeric JSONL field that holds the static score. Default `None`: no static scores.
     /// Other formats have no fields and ignore it.
     pub static_field: Option<String>,
+    /// The field whose value is a document's [`order_key`](crate::Document::order_key): a string, number or boolean. Default `None`: no keys.
+    /// Formats other than JSONL have `id`, `title` and `text`.
+    pub order_field: Option<String>,
     /// What vector weights are multiplied by before they are rounded to integers. Default 256; more
     /// keeps more of each weight and costs bits in the index.
     pub vector_scale: u32,
@@ -30,6 +33,7 @@ impl Default for ReaderConfig {
         Self {
             format: None,
             static_field: None,
+            order_field: None,
             vector_scale: 256,
             max_record: 256 << 20,
             batch_bytes: 1 << 20,
@@ -44,6 +48,10 @@ impl ReaderConfig {
         if self.vector_scale == 0 {
             let reason = "zero would drop every weight".to_owned();
             return Err(TextError::BadConfig { field: "vector_scale", reason });
+        }
+        if self.order_field.as_deref() == Some("vector") {
+            let reason = "a vector has no order".to_owned();
+            return Err(TextError::BadConfig { field: "order_field", reason });
         }
         match self.static_field.as_deref() {
             Some(name @ ("id" | "_id" | "title" | "text" | "vector")) => {

@@ -1,8 +1,8 @@
 //! JSON lines: one object a line.
 //!
 //! `id` is a string or an integer (BEIR's `_id` where there is no `id`), `title` and `text` are
-//! strings, `vector` maps tokens to weights, and the field named by the configuration is the static
-//! score. All other fields are skipped; they survive in the raw line, so they must parse as well.
+//! strings, `vector` maps tokens to weights, and the configuration names the fields of the static
+//! score and of the value that documents are sorted by. All other fields are skipped; they survive in the raw line, so they must parse as well.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,16 +37,21 @@ pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextE
 pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordErrorKind> {
     let line = record.utf8()?;
     let static_field = record.config.static_field.as_deref();
+    let order_field = record.config.order_field.as_deref();
     let mut bad_field = None;
-    let seed = ObjectSeed { static_field, bad_field: &mut bad_field };
+    let seed = ObjectSeed { static_field, order_field, bad_field: &mut bad_field };
     let mut json = serde_json::Deserializer::from_str(line);
     let parsed = seed.deserialize(&mut json).and_then(|fields| json.end().map(|()| fields));
-    let fields = parsed.map_err(|error| explain(&error, bad_field, static_field))?;
+    let fields = parsed.map_err(|error| explain(&error, bad_field, static_field, order_field))?;
 
     let id = fields.id.or(fields.beir_id).ok_or(RecordErrorKind::MissingId)?;
     let mut document =
         Document::new(id, fields.title.unwrap_or_default(), fields.text.unwrap_or_default())
             .with_source(line);
+    document.order_key = match fields.static_score {
+        Some(score) if order_field == static_field => Some(score.to_string().into()),
+        _ => fields.order_key,
+    };
     document.static_score =
         fields.static_score.map(|score| static_score(score, static_field)).transpose()?;
     document.vector =
@@ -98,6 +103,7 @@ fn explain(
     error: &serde_json::Error,
     bad_field: Option<&'static str>,
     static_field: Option<&str>,
+    order_field: Option<&str>,
 ) -> RecordErrorKind {
     let full = error.to_string();
     // The parser adds its position; the line is always 1 there, so only the column says something.
@@ -111,6 +117,10 @@ fn explain(
                     let field = static_field.unwrap_or_default().to_owned();
                     RecordErrorKind::BadStaticScore { field, reason }
                 }
+                ORDER => {
+                    let field = order_field.unwrap_or_default().to_owned();
+                    RecordErrorKind::BadField { field, reason }
+                }
                 _ => RecordErrorKind::BadField { field: field.to_owned(), reason },
             }
         }
@@ -118,8 +128,9 @@ fn explain(
     }
 }
 
-/// Stands for the static score's field, whose name is not known here; no JSON key compares to it.
+/// Stand for the fields whose names are not known here; no JSON key compares to them.
 const STATIC: &str = "static score";
+const ORDER: &str = "order key";
 
 #[derive(Default)]
 struct Fields<'a> {
@@ -129,11 +140,13 @@ struct Fields<'a> {
     text: Option<Cow<'a, str>>,
     vector: Option<Vec<(Cow<'a, str>, f64)>>,
     static_score: Option<f64>,
+    order_key: Option<Cow<'a, str>>,
 }
 
 /// The object as a whole. `bad_field` is left at the field whose value was refused.
 struct ObjectSeed<'s> {
     static_field: Option<&'s str>,
+    order_field: Option<&'s str>,
     bad_field: &'s mut Option<&'static str>,
 }
 
@@ -181,6 +194,10 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
                 key if self.static_field == Some(key) => {
                     *bad_field = Some(STATIC);
                     fields.static_score = map.next_value_seed(Number)?;
+                }
+                key if self.order_field == Some(key) => {
+                    *bad_field = Some(ORDER);
+                    fields.order_key = map.next_value_seed(Scalar)?;
                 }
                 _ => {
                     map.next_value_seed(Skip)?;
@@ -295,6 +312,39 @@ value!(
 );
 
 value!(
+    /// A string, number or boolean as text, null counting as absent.
+    Scalar -> Option<Cow<'de, str>>, deserialize_any, "a string, a number or a boolean", {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Borrowed(text)))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(text.to_owned())))
+        }
+
+        fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(number.to_string())))
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(number.to_string())))
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(number.to_string())))
+        }
+
+        fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Borrowed(if value { "true" } else { "false" })))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+);
+
+value!(
     /// An object of tokens and weights, null counting as absent.
     Weights -> Option<Vec<(Cow<'de, str>, f64)>>, deserialize_any, "an object of numbers", {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -398,6 +448,34 @@ mod tests {
             panic!("one error in line 5");
         };
         assert!(reason.starts_with("EOF while parsing"), "{reason}");
+    }
+
+    #[test]
+    fn order_keys() {
+        let key = |field: &str, line: &str| {
+            let (order_field, static_field) = (Some(field.to_owned()), Some("rank".to_owned()));
+            let config = ReaderConfig { order_field, static_field, ..ReaderConfig::default() };
+            let document = try_read(config, Format::Jsonl, line.as_bytes()).unwrap().remove(0);
+            document.map(|document| document.order_key.map(String::from)).map_err(|e| e.kind)
+        };
+        let line = r#"{"id":7,"title":"T","s":"a\"b","n":-1.5,"big":12345678901,"t":true,"no":null,"rank":0.25,"x":[]}"#;
+        for (field, value) in [
+            ("id", "7"),
+            ("_id", "7"),
+            ("title", "T"),
+            ("s", "a\"b"),
+            ("n", "-1.5"),
+            ("big", "12345678901"),
+            ("t", "true"),
+            ("rank", "0.25"),
+        ] {
+            assert_eq!(key(field, line), Ok(Some(value.to_owned())), "{field}");
+        }
+        for field in ["text", "no", "absent"] {
+            assert_eq!(key(field, line), Ok(None), "{field}");
+        }
+        let bad = key("x", line).unwrap_err();
+        assert!(matches!(&bad, RecordErrorKind::BadField { field, .. } if field == "x"), "{bad}");
     }
 
     #[test]

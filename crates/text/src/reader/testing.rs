@@ -39,6 +39,7 @@ fn own(document: &Document<'_>) -> Document<'static> {
     let own = |text: &str| text.to_owned();
     let mut owned = Document::new(own(&document.id), own(&document.title), own(&document.text));
     owned.static_score = document.static_score;
+    owned.order_key = document.order_key.as_deref().map(|key| own(key).into());
     owned.vector = document.vector.as_ref().map(|weights| {
         weights.iter().map(|(token, weight)| (own(token).into(), *weight)).collect()
     });

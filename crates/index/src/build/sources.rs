@@ -1,0 +1,104 @@
+//! Lists of several sources, merged by term.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use crate::error::Result;
+
+/// Bytes of lists, or number of terms, that make a job for a worker.
+const JOB_BYTES: usize = 256 << 10;
+const JOB_TERMS: usize = 8192;
+
+/// Lists in term order.
+pub(crate) trait ListSource {
+    /// A list, still to be loaded.
+    type Part: Part;
+    /// Steps to the next term; false at the end. Must be called before the first.
+    fn advance(&mut self) -> Result<bool>;
+    /// The term stepped to.
+    fn term(&self) -> &[u8];
+    /// Its list.
+    fn part(&self) -> Self::Part;
+}
+
+/// A list, or a part of one, that a worker loads.
+pub(crate) trait Part: Send {
+    /// Roughly its bytes.
+    fn weight(&self) -> usize;
+    /// It has no more postings than this; those of deleted documents may be counted.
+    fn count(&self) -> u32;
+    /// Appends its postings, ordinal and frequency.
+    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()>;
+}
+
+/// A source in the heap of a merge: smallest term first, then by number.
+struct Head<S: ListSource>(S, usize);
+
+impl<S: ListSource> Head<S> {
+    fn key(&self) -> (&[u8], usize) {
+        (self.0.term(), self.1)
+    }
+}
+
+impl<S: ListSource> PartialEq for Head<S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<S: ListSource> Eq for Head<S> {}
+
+impl<S: ListSource> PartialOrd for Head<S> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<S: ListSource> Ord for Head<S> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Several sources as one.
+pub(crate) struct Merge<S: ListSource> {
+    heap: BinaryHeap<Reverse<Head<S>>>,
+}
+
+/// Terms with the parts of their lists.
+pub(crate) type Job<P> = Vec<(Vec<u8>, Vec<P>)>;
+
+impl<S: ListSource> Merge<S> {
+    pub(crate) fn new(sources: Vec<S>) -> Result<Self> {
+        let mut heap = BinaryHeap::new();
+        for (i, mut source) in sources.into_iter().enumerate() {
+            if source.advance()? {
+                heap.push(Reverse(Head(source, i)));
+            }
+        }
+        Ok(Merge { heap })
+    }
+
+    /// The next few terms with all their parts.
+    pub(crate) fn next_job(&mut self) -> Result<Option<Job<S::Part>>> {
+        let (mut job, mut bytes) = (Job::new(), 0);
+        while job.len() < JOB_TERMS && bytes < JOB_BYTES {
+            let Some(Reverse(head)) = self.heap.peek() else { break };
+            let (term, mut parts) = (head.0.term().to_vec(), Vec::new());
+            while let Some(mut head) = self.heap.peek_mut() {
+                if head.0.0.term() != term {
+                    break;
+                }
+                let part = head.0.0.part();
+                bytes += part.weight();
+                parts.push(part);
+                if !head.0.0.advance()? {
+                    PeekMut::pop(head);
+                }
+            }
+            job.push((term, parts));
+        }
+        Ok(if job.is_empty() { None } else { Some(job) })
+    }
+}
