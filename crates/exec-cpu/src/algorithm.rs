@@ -20,11 +20,13 @@ pub enum Algorithm {
     BlockMaxMaxScore,
     /// MaxScore over windows of documents, whole blocks at a time.
     Ranges,
+    /// The same for a batch of queries, tile by tile of documents; or for one, its tiles spread over the threads.
+    Cohort,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 7] = [
+    pub const ALL: [Algorithm; 8] = [
         Algorithm::Daat,
         Algorithm::Taat,
         Algorithm::Wand,
@@ -32,11 +34,20 @@ impl Algorithm {
         Algorithm::BlockMaxWand,
         Algorithm::BlockMaxMaxScore,
         Algorithm::Ranges,
+        Algorithm::Cohort,
     ];
 
     /// Names that `FromStr` takes, in the order of [`Algorithm::ALL`].
-    pub const NAMES: [&'static str; 7] =
-        ["daat", "taat", "wand", "maxscore", "block-max-wand", "block-max-maxscore", "ranges"];
+    pub const NAMES: [&'static str; 8] = [
+        "daat",
+        "taat",
+        "wand",
+        "maxscore",
+        "block-max-wand",
+        "block-max-maxscore",
+        "ranges",
+        "cohort",
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -58,9 +69,10 @@ impl Algorithm {
         match self {
             Algorithm::Daat | Algorithm::Taat => Pruning::None,
             Algorithm::Wand | Algorithm::MaxScore => Pruning::Lists,
-            Algorithm::BlockMaxWand | Algorithm::BlockMaxMaxScore | Algorithm::Ranges => {
-                Pruning::Blocks
-            }
+            Algorithm::BlockMaxWand
+            | Algorithm::BlockMaxMaxScore
+            | Algorithm::Ranges
+            | Algorithm::Cohort => Pruning::Blocks,
         }
     }
 }

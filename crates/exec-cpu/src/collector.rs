@@ -22,12 +22,22 @@ impl Collector {
         self.threshold
     }
 
+    /// From now on documents whose score is at most `floor` are not wanted: others are known to be better.
+    pub(crate) fn raise(&mut self, floor: Score) {
+        self.threshold = self.threshold.max(floor);
+    }
+
+    /// The score of the worst of k hits, 0 while there are fewer.
+    pub(crate) fn worst(&self) -> Score {
+        self.top.threshold()
+    }
+
     #[inline]
     pub(crate) fn offer(&mut self, doc: u32, score: Score) {
         self.matches += 1;
         if score > self.threshold {
             self.top.offer(doc, score);
-            self.threshold = self.top.threshold();
+            self.raise(self.top.threshold());
         }
     }
 

@@ -2,20 +2,26 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Work, in_parallel};
-use warpseek_index::Snapshot;
+use warpseek_index::{Segment, Snapshot};
 
 use crate::algorithm::{Algorithm, Pruning};
+use crate::cohort;
 use crate::collector::Collector;
+use crate::count::Counter;
 use crate::factors::FactorCache;
 use crate::maxima::MaximaCache;
 use crate::segment::{SegmentQuery, account};
 use crate::{block_max_maxscore, block_max_wand, conjunction, daat, maxscore, ranges, taat, wand};
+
+/// Documents in a tile of a cohort.
+const TILE: u32 = 1 << 17;
 
 /// An algorithm on all segments of an index; queries are spread over the threads.
 pub struct CpuEngine {
     snapshot: Arc<Snapshot>,
     algorithm: Option<Algorithm>,
     threads: usize,
+    tile: u32,
     max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
@@ -23,9 +29,10 @@ pub struct CpuEngine {
 
 /// What a thread keeps from query to query.
 #[derive(Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     sums: Vec<Score>,
-    ranges: ranges::Scratch,
+    pub(crate) ranges: ranges::Scratch,
+    pub(crate) marks: Vec<u64>,
 }
 
 impl CpuEngine {
@@ -34,7 +41,20 @@ impl CpuEngine {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let max_static = snapshot.statistics().max_static;
-        CpuEngine { snapshot, algorithm, threads, max_static, maxima, factors }
+        CpuEngine { snapshot, algorithm, threads, tile: TILE, max_static, maxima, factors }
+    }
+
+    /// With tiles of so many documents, for [`Algorithm::Cohort`].
+    pub fn with_tile(self, docs: u32) -> Self {
+        CpuEngine { tile: docs, ..self }
+    }
+
+    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+        self.snapshot.segments()
+    }
+
+    pub(crate) fn maxima(&self, number: usize) -> &MaximaCache {
+        &self.maxima[number]
     }
 
     fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
@@ -51,7 +71,11 @@ impl CpuEngine {
         self.or(algorithm, scratch, plan, work)
     }
 
-    fn query<'a>(&'a self, plan: &'a Plan, number: usize) -> Result<SegmentQuery<'a>, ExecError> {
+    pub(crate) fn query<'a>(
+        &'a self,
+        plan: &'a Plan,
+        number: usize,
+    ) -> Result<SegmentQuery<'a>, ExecError> {
         let segment = &self.snapshot.segments()[number];
         SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static)
     }
@@ -59,19 +83,17 @@ impl CpuEngine {
     fn and(&self, algorithm: Algorithm, plan: &Plan, mut work: Work) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
         let pruning = algorithm.pruning();
-        if !plan.lacks_terms() {
-            for number in 0..self.snapshot.segments().len() {
-                if plan.terms.iter().any(|t| t.lists[number].is_none()) {
-                    continue;
-                }
-                let query = self.query(plan, number)?;
-                let mut cursors = query.cursors(pruning, &self.maxima[number])?;
-                conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
-                    .map_err(|what| query.broken(what))?;
-                account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
-            }
+        for number in (0..self.segments().len()).filter(|&number| plan.all_in(number)) {
+            let query = self.query(plan, number)?;
+            let docs = 0..query.segment.documents().count();
+            let mut cursors = query.cursors(pruning, &self.maxima[number])?;
+            conjunction::and(&query, &mut cursors, docs, pruning, &mut collector, &mut work)
+                .map_err(|what| query.broken(what))?;
+            account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
         }
-        Ok(finish(algorithm, collector, work))
+        let counted = plan.count || pruning == Pruning::None;
+        let matches = counted.then(|| collector.matches());
+        Ok(Answer { matches, work, hits: collector.into_hits() })
     }
 
     fn or(
@@ -82,40 +104,46 @@ impl CpuEngine {
         mut work: Work,
     ) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
-        for number in 0..self.snapshot.segments().len() {
+        let exhaustive = algorithm.pruning() == Pruning::None;
+        let mut counted = 0;
+        for number in 0..self.segments().len() {
             let query = self.query(plan, number)?;
+            let docs = 0..query.segment.documents().count();
+            if plan.count && !exhaustive {
+                let mut counter = Counter::new(&query)?;
+                let count = counter.count(docs.clone(), &mut scratch.marks);
+                counted += count.map_err(|what| query.broken(what))?;
+                work.blocks_decoded += counter.decoded();
+            }
             if algorithm == Algorithm::Taat {
                 taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
                 continue;
             }
-            if algorithm == Algorithm::Ranges {
+            if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
                 let mut streams = query.streams(&self.maxima[number])?;
                 let scratch = &mut scratch.ranges;
-                ranges::or(&query, &mut streams, scratch, &mut collector, &mut work)
+                ranges::or(&query, &mut streams, docs, scratch, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
                 account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
                 continue;
             }
             let mut cursors = query.cursors(algorithm.pruning(), &self.maxima[number])?;
             let or = match algorithm {
-                Algorithm::Daat | Algorithm::Taat | Algorithm::Ranges => daat::or,
+                Algorithm::Daat => daat::or,
                 Algorithm::Wand => wand::or,
                 Algorithm::MaxScore => maxscore::or,
                 Algorithm::BlockMaxWand => block_max_wand::or,
                 Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
+                Algorithm::Taat | Algorithm::Ranges | Algorithm::Cohort => continue,
             };
             or(&query, &mut cursors, &mut collector, &mut work)
                 .map_err(|what| query.broken(what))?;
             account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
         }
-        Ok(finish(algorithm, collector, work))
+        let matches = if exhaustive { collector.matches() } else { counted };
+        let matches = (plan.count || exhaustive).then_some(matches);
+        Ok(Answer { matches, work, hits: collector.into_hits() })
     }
-}
-
-fn finish(algorithm: Algorithm, collector: Collector, work: Work) -> Answer {
-    let counted = algorithm.pruning() == Pruning::None;
-    let matches = counted.then(|| collector.matches());
-    Answer { matches, work, hits: collector.into_hits() }
 }
 
 impl Engine for CpuEngine {
@@ -128,6 +156,9 @@ impl Engine for CpuEngine {
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        if self.algorithm == Some(Algorithm::Cohort) {
+            return cohort::search(self, plans, self.tile, self.threads);
+        }
         in_parallel(plans, self.threads, Scratch::default, |scratch, plan| {
             self.answer(scratch, plan)
         })

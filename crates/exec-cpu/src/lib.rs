@@ -6,8 +6,10 @@
 mod algorithm;
 mod block_max_maxscore;
 mod block_max_wand;
+mod cohort;
 mod collector;
 mod conjunction;
+mod count;
 mod cursor;
 mod daat;
 mod engine;

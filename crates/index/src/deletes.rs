@@ -33,6 +33,11 @@ impl DocSet {
         self.words[doc as usize / 64] >> (doc % 64) & 1 == 1
     }
 
+    /// One bit a document, the lowest of the first word for document 0.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// Whether any document from `from` to `to`, both included, is in.
     pub(crate) fn any_within(&self, from: u32, to: u32) -> bool {
         let (first, last) = (from as usize / 64, to as usize / 64);
