@@ -23,17 +23,22 @@ use crate::{conjunction, ranges};
 /// Lists that are open at a time, unless one query has more: some 26 MB.
 const LISTS: usize = 1 << 14;
 
+/// Documents in a tile on which several queries work.
+const TILE: u32 = 1 << 17;
+/// And the fewest in a tile of one query: several windows.
+const LEAST: u32 = 1 << 14;
+
 /// A range of documents of a segment.
 struct Tile {
     segment: usize,
     docs: Range<u32>,
 }
 
-/// Answers a batch, in tiles of `size` documents.
+/// Answers a batch, in tiles of `size` documents if that is given.
 pub(crate) fn search(
     engine: &CpuEngine,
     plans: &[Plan],
-    size: u32,
+    size: Option<u32>,
     threads: usize,
 ) -> Result<Vec<Answer>, ExecError> {
     let mut answers = Vec::with_capacity(plans.len());
@@ -56,14 +61,15 @@ pub(crate) fn search(
 fn by_modes(
     engine: &CpuEngine,
     plans: &[&Plan],
-    size: u32,
+    size: Option<u32>,
     threads: usize,
 ) -> Result<Vec<Answer>, ExecError> {
-    let tiles = tiles(engine, size);
     let run = |plans: &[&Plan], all: bool| {
         if plans.len() < threads {
+            let tiles = tiles(engine, size.unwrap_or_else(|| part(engine, threads)));
             plans.iter().map(|plan| spread(engine, plan, all, &tiles, threads)).collect()
         } else {
+            let tiles = tiles(engine, size.unwrap_or(TILE));
             together(engine, plans, all, &tiles, threads)
         }
     };
@@ -86,6 +92,13 @@ fn by_modes(
         answers[i].work += work;
     }
     Ok(answers)
+}
+
+/// Documents in a tile such that each thread gets several: they differ in what they take.
+fn part(engine: &CpuEngine, threads: usize) -> u32 {
+    let docs: u64 = engine.segments().iter().map(|s| u64::from(s.documents().count())).sum();
+    let part = docs / (8 * threads.max(1) as u64);
+    u32::try_from(part).map_or(TILE, |part| part.clamp(LEAST, TILE))
 }
 
 fn tiles(engine: &CpuEngine, size: u32) -> Vec<Tile> {
@@ -214,7 +227,7 @@ impl<'a> Reading<'a> {
         }
         .map_err(|what| query.broken(what))?;
         if let Some(counter) = &mut open.counter {
-            let count = counter.count(docs, &mut scratch.marks);
+            let count = counter.count(docs, &mut scratch.count);
             self.counted += count.map_err(|what| query.broken(what))?;
         }
         Ok(())

@@ -41,6 +41,11 @@ impl Collector {
         }
     }
 
+    /// Counts a match that is not offered.
+    pub(crate) fn count(&mut self) {
+        self.matches += 1;
+    }
+
     pub(crate) fn matches(&self) -> u64 {
         self.matches
     }

@@ -28,27 +28,31 @@ pub(crate) fn and(
     let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
         + u64::from(shortest.most)
         + u64::from(query.static_most);
-    let skips = !query.plan.count;
+    let counts = query.plan.count;
     let mut doc = shortest.seek(docs.start)?;
-    // Documents up to here are known to be able to become hits, as far as blocks tell.
-    let mut cleared = None;
+    // Documents up to here can become hits, or cannot, as far as blocks tell.
+    let (mut known, mut hopeful) = (None, true);
     'documents: while doc < docs.end {
-        if skips && pruning >= Pruning::Lists && most <= u64::from(collector.threshold()) {
-            return Ok(());
+        if pruning >= Pruning::Lists && most <= u64::from(collector.threshold()) {
+            if !counts {
+                return Ok(());
+            }
+            (known, hopeful) = (Some(NO_DOC), false);
         }
-        if skips && pruning == Pruning::Blocks && cleared.is_none_or(|end| doc > end) {
+        if pruning == Pruning::Blocks && known.is_none_or(|end| doc > end) {
             let (mut sum, mut end) = (u64::from(query.static_most), NO_DOC - 1);
             for cursor in std::iter::once(&mut *shortest).chain(others.iter_mut()) {
                 let (most, until) = cursor.peek(doc);
                 sum += u64::from(most);
                 end = end.min(until);
             }
-            if sum <= u64::from(collector.threshold()) {
+            hopeful = sum > u64::from(collector.threshold());
+            if !hopeful && !counts {
                 doc = shortest.seek(end.max(doc) + 1)?;
                 continue;
             }
             // The threshold may rise before the end; then a few documents are scored in vain.
-            cleared = Some(end);
+            known = Some(end);
         }
         for cursor in others.iter_mut() {
             let found = cursor.seek(doc)?;
@@ -61,6 +65,11 @@ pub(crate) fn and(
                 };
                 continue 'documents;
             }
+        }
+        if !hopeful {
+            query.count(doc, collector);
+            doc = shortest.next()?;
+            continue;
         }
         let mut sum = shortest.score(&query.scorer)?;
         for cursor in others.iter_mut() {

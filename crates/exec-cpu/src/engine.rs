@@ -2,26 +2,26 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Work, in_parallel};
-use warpseek_index::{Segment, Snapshot};
+use warpseek_index::{Segment, Snapshot, Statistics};
 
 use crate::algorithm::{Algorithm, Pruning};
-use crate::cohort;
 use crate::collector::Collector;
 use crate::count::Counter;
 use crate::factors::FactorCache;
 use crate::maxima::MaximaCache;
 use crate::segment::{SegmentQuery, account};
-use crate::{block_max_maxscore, block_max_wand, conjunction, daat, maxscore, ranges, taat, wand};
-
-/// Documents in a tile of a cohort.
-const TILE: u32 = 1 << 17;
+use crate::{
+    block_max_maxscore, block_max_wand, cohort, conjunction, count, daat, maxscore, ranges, taat,
+    wand,
+};
 
 /// An algorithm on all segments of an index; queries are spread over the threads.
 pub struct CpuEngine {
     snapshot: Arc<Snapshot>,
     algorithm: Option<Algorithm>,
     threads: usize,
-    tile: u32,
+    tile: Option<u32>,
+    documents: u64,
     max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
@@ -32,7 +32,7 @@ pub struct CpuEngine {
 pub(crate) struct Scratch {
     sums: Vec<Score>,
     pub(crate) ranges: ranges::Scratch,
-    pub(crate) marks: Vec<u64>,
+    pub(crate) count: count::Scratch,
 }
 
 impl CpuEngine {
@@ -40,13 +40,19 @@ impl CpuEngine {
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> Self {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
-        let max_static = snapshot.statistics().max_static;
-        CpuEngine { snapshot, algorithm, threads, tile: TILE, max_static, maxima, factors }
+        let Statistics { max_static, documents, .. } = snapshot.statistics();
+        let tile = None;
+        CpuEngine { snapshot, algorithm, threads, tile, documents, max_static, maxima, factors }
     }
 
     /// With tiles of so many documents, for [`Algorithm::Cohort`].
     pub fn with_tile(self, docs: u32) -> Self {
-        CpuEngine { tile: docs, ..self }
+        CpuEngine { tile: Some(docs), ..self }
+    }
+
+    /// The algorithm that answers a plan with so many threads for itself.
+    fn algorithm(&self, plan: &Plan, threads: usize) -> Algorithm {
+        self.algorithm.unwrap_or_else(|| Algorithm::choose(plan, self.documents, threads).0)
     }
 
     pub(crate) fn segments(&self) -> &[Arc<Segment>] {
@@ -59,7 +65,7 @@ impl CpuEngine {
 
     fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
         let mut work = Work::default();
-        let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::choose(plan).0);
+        let algorithm = self.algorithm(plan, 1);
         if plan.mode != Mode::Or {
             let answer = self.and(algorithm, plan, work)?;
             // Pruning may leave matches uncounted, but only once k hits are there.
@@ -111,7 +117,7 @@ impl CpuEngine {
             let docs = 0..query.segment.documents().count();
             if plan.count && !exhaustive {
                 let mut counter = Counter::new(&query)?;
-                let count = counter.count(docs.clone(), &mut scratch.marks);
+                let count = counter.count(docs.clone(), &mut scratch.count);
                 counted += count.map_err(|what| query.broken(what))?;
                 work.blocks_decoded += counter.decoded();
             }
@@ -156,7 +162,11 @@ impl Engine for CpuEngine {
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        if self.algorithm == Some(Algorithm::Cohort) {
+        let cohort = match plans {
+            [plan] => self.algorithm(plan, self.threads) == Algorithm::Cohort,
+            _ => self.algorithm == Some(Algorithm::Cohort),
+        };
+        if cohort {
             return cohort::search(self, plans, self.tile, self.threads);
         }
         in_parallel(plans, self.threads, Scratch::default, |scratch, plan| {

@@ -115,6 +115,13 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
+    /// Counts a document that matches and cannot become a hit, unless it is deleted.
+    pub(crate) fn count(&self, doc: u32, collector: &mut Collector) {
+        if !self.segment.is_deleted(doc) {
+            collector.count();
+        }
+    }
+
     /// The plan's terms that the segment has.
     pub(crate) fn terms(&self) -> impl Iterator<Item = &'a TermInfo> + use<'a> {
         let number = self.number;
