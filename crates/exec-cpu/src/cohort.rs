@@ -237,10 +237,10 @@ impl<'a> Reading<'a> {
         let Some(open) = self.open.take() else { return };
         match open.lists {
             Lists::Any(lists) => {
-                account(lists.iter().map(|l| (l.decoded, l.blocks())), &mut self.work)
+                account(lists.iter().map(|l| (l.decoded, l.blocks())), &mut self.work);
             }
             Lists::All(lists) => {
-                account(lists.iter().map(|l| (l.decoded, l.blocks())), &mut self.work)
+                account(lists.iter().map(|l| (l.decoded, l.blocks())), &mut self.work);
             }
         }
         self.work.blocks_decoded += open.counter.map_or(0, |counter| counter.decoded());
