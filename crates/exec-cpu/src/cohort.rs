@@ -149,9 +149,7 @@ fn spread(
     let parts = in_parallel(&workers, threads, Scratch::default, |scratch, ()| {
         let mut reading = Reading::new(plan, all);
         while let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
-            reading.collector.raise(worst.load(Ordering::Relaxed).saturating_sub(1));
-            reading.tile(engine, tile, scratch)?;
-            worst.fetch_max(reading.collector.worst(), Ordering::Relaxed);
+            reading.shared_tile(engine, tile, &worst, scratch)?;
         }
         Ok::<_, ExecError>(reading.finish())
     })?;
@@ -233,6 +231,20 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// The same, where others work on tiles before and behind; `worst` is the best of what they know of the k-th hit's score.
+    fn shared_tile(
+        &mut self,
+        engine: &'a CpuEngine,
+        tile: &Tile,
+        worst: &AtomicU32,
+        scratch: &mut Scratch,
+    ) -> Result<(), ExecError> {
+        self.collector.raise(worst.load(Ordering::Relaxed).saturating_sub(1));
+        self.tile(engine, tile, scratch)?;
+        worst.fetch_max(self.collector.worst(), Ordering::Relaxed);
+        Ok(())
+    }
+
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         match open.lists {
@@ -270,5 +282,33 @@ impl<'a> Open<'a> {
         };
         let counter = (plan.count && !all).then(|| Counter::new(&query)).transpose()?;
         Ok(Open { query, lists, counter })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use warpseek_testkit::{Doc, Fixture, Search, plans};
+
+    use super::*;
+
+    #[test]
+    fn a_tie_with_a_hit_of_a_tile_behind_is_a_hit() {
+        let docs: Vec<_> = (0..40).map(|i| Doc::text(i, "apple")).collect();
+        let fixture = Fixture::of(&docs);
+        let engine = CpuEngine::new(fixture.snapshot(), None, 1);
+        let plans = plans(&fixture.snapshot(), &[Search { k: 3, ..Search::of(&["appl"]) }]);
+        let (tiles, worst) = (tiles(&engine, 20), AtomicU32::new(0));
+        let mut scratch = Scratch::default();
+        let mut parts = Vec::new();
+        for tile in tiles.iter().rev() {
+            let mut reading = Reading::new(&plans[0], false);
+            reading.shared_tile(&engine, tile, &worst, &mut scratch).unwrap();
+            parts.push(reading.finish());
+        }
+        assert!(worst.into_inner() > 0, "the tiles told each other nothing");
+        let docs: Vec<u32> = merge(parts, 3).hits.iter().map(|hit| hit.doc).collect();
+        assert_eq!(docs, [0, 1, 2]);
     }
 }

@@ -156,7 +156,7 @@ fn long_lists() -> (Fixture, Vec<Search>) {
     };
     let docs: Vec<_> = (0..4000).map(|i| Doc::text(i, word(i))).collect();
     let fixture = Fixture::of(&docs);
-    fixture.delete(&(0..4000).step_by(10).map(|id| id.to_string()).collect::<Vec<_>>()).unwrap();
+    fixture.delete(&(0..4000).step_by(9).map(|id| id.to_string()).collect::<Vec<_>>()).unwrap();
     let queries = [
         plain(&["half", "third", "fifth"]),
         plain(&["half", "third", "fifth", "rare"]),
