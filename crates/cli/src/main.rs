@@ -4,6 +4,7 @@ mod failure;
 mod interrupt;
 mod options;
 mod progress;
+mod queries;
 mod searcher;
 mod terminal;
 mod verbs;

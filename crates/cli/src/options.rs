@@ -212,6 +212,12 @@ pub(crate) struct Searching {
     #[arg(long, value_name = "NAME", default_value = "auto",
         value_parser = named::<EngineChoice>(EngineChoice::names()))]
     pub(crate) algorithm: EngineChoice,
+    /// Documents in a tile, for `--algorithm cohort` [default: 131072, fewer for one query]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tile: Option<u32>,
+    /// Count all matching documents too, exactly
+    #[arg(long)]
+    pub(crate) count: bool,
 }
 
 impl Default for Searching {
@@ -223,6 +229,8 @@ impl Default for Searching {
             b: None,
             static_weight: 0.0,
             algorithm: EngineChoice::Auto,
+            tile: None,
+            count: false,
         }
     }
 }

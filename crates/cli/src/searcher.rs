@@ -32,7 +32,13 @@ impl Searcher {
         let snapshot = Arc::new(Snapshot::open(dir)?);
         let vectors = snapshot.manifest().content == Content::Vector;
         let planner = Planner::new(snapshot.clone(), options.ranking(vectors)?)?;
-        let cpu = |algorithm| Box::new(CpuEngine::new(snapshot.clone(), algorithm, threads));
+        let cpu = |algorithm| {
+            let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
+            Box::new(match options.tile {
+                Some(docs) => engine.with_tile(docs),
+                None => engine,
+            })
+        };
         let engine: Box<dyn Engine> = match options.algorithm {
             EngineChoice::Auto => cpu(None),
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
@@ -45,7 +51,8 @@ impl Searcher {
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
         match self.options.algorithm {
             EngineChoice::Auto => {
-                let (algorithm, why) = Algorithm::choose(plan);
+                let documents = self.snapshot.statistics().documents;
+                let (algorithm, why) = Algorithm::choose(plan, documents, self.threads);
                 format!("{algorithm} ({why})")
             }
             _ => self.engine.name().to_owned(),
@@ -60,7 +67,8 @@ impl Searcher {
     pub(crate) fn plan(&self, text: &str) -> Result<Plan, ExecError> {
         let manifest = self.snapshot.manifest();
         let query = Query::parse(text, manifest.analyzer, manifest.content)?;
-        self.planner.plan(&query, self.options.mode, self.k)
+        let plan = self.planner.plan(&query, self.options.mode, self.k)?;
+        Ok(Plan { count: self.options.count, ..plan })
     }
 
     /// Plans and answers a batch.

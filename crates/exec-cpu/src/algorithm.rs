@@ -3,6 +3,13 @@ use std::str::FromStr;
 
 use warpseek_exec::{Mode, Plan};
 
+/// Postings that are read faster than their bounds are set up.
+const FEW: u64 = 512;
+/// Terms from which on the bounds of windows add up to more than any threshold.
+const MANY_TERMS: usize = 64;
+/// Postings that are worth starting threads for.
+const MUCH: u64 = 1 << 16;
+
 /// How an OR is answered. All give the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -20,11 +27,13 @@ pub enum Algorithm {
     BlockMaxMaxScore,
     /// MaxScore over windows of documents, whole blocks at a time.
     Ranges,
+    /// The same for a batch of queries, tile by tile of documents; or for one, its tiles spread over the threads.
+    Cohort,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 7] = [
+    pub const ALL: [Algorithm; 8] = [
         Algorithm::Daat,
         Algorithm::Taat,
         Algorithm::Wand,
@@ -32,20 +41,50 @@ impl Algorithm {
         Algorithm::BlockMaxWand,
         Algorithm::BlockMaxMaxScore,
         Algorithm::Ranges,
+        Algorithm::Cohort,
     ];
 
     /// Names that `FromStr` takes, in the order of [`Algorithm::ALL`].
-    pub const NAMES: [&'static str; 7] =
-        ["daat", "taat", "wand", "maxscore", "block-max-wand", "block-max-maxscore", "ranges"];
+    pub const NAMES: [&'static str; 8] = [
+        "daat",
+        "taat",
+        "wand",
+        "maxscore",
+        "block-max-wand",
+        "block-max-maxscore",
+        "ranges",
+        "cohort",
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// The one that suits a query, and why.
-    pub fn choose(plan: &Plan) -> (Algorithm, &'static str) {
+    /// The one that suits a query, and why, on an index of so many documents; `threads` are those that the query has for itself, 1 in a batch.
+    ///
+    /// Rules and numbers come from measuring all algorithms on lists of all lengths with 1 to 100 terms and k of 10 and 1000.
+    pub fn choose(plan: &Plan, documents: u64, threads: usize) -> (Algorithm, &'static str) {
+        let dfs = plan.terms.iter().map(|term| term.df);
+        let postings: u64 = dfs.clone().sum();
+        let effort = match plan.mode {
+            Mode::Or => postings,
+            // The shortest list says what is looked up in the others.
+            Mode::And | Mode::AndOr => dfs.min().unwrap_or(0) * plan.terms.len() as u64,
+        };
+        if threads > 1 && effort >= MUCH {
+            return (
+                Algorithm::Cohort,
+                "one long query: tiles of documents are spread over threads",
+            );
+        }
         match plan.mode {
+            Mode::Or if postings <= FEW => {
+                (Algorithm::Daat, "so few postings are read faster than skipped")
+            }
+            Mode::Or if plan.terms.len() >= MANY_TERMS && postings >= documents => {
+                (Algorithm::Taat, "so many terms leave nothing to skip")
+            }
             Mode::Or => {
                 (Algorithm::Ranges, "whole blocks are scored, windows without a chance skipped")
             }
@@ -58,9 +97,10 @@ impl Algorithm {
         match self {
             Algorithm::Daat | Algorithm::Taat => Pruning::None,
             Algorithm::Wand | Algorithm::MaxScore => Pruning::Lists,
-            Algorithm::BlockMaxWand | Algorithm::BlockMaxMaxScore | Algorithm::Ranges => {
-                Pruning::Blocks
-            }
+            Algorithm::BlockMaxWand
+            | Algorithm::BlockMaxMaxScore
+            | Algorithm::Ranges
+            | Algorithm::Cohort => Pruning::Blocks,
         }
     }
 }
@@ -94,6 +134,8 @@ impl FromStr for Algorithm {
 
 #[cfg(test)]
 mod tests {
+    use warpseek_exec::{Formula, Mode, Plan, PlanTerm};
+
     use super::Algorithm;
 
     #[test]
@@ -102,5 +144,41 @@ mod tests {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
         assert!("nosuch".parse::<Algorithm>().is_err());
+    }
+
+    fn plan(mode: Mode, dfs: &[u64]) -> Plan {
+        let term = |&df: &u64| PlanTerm {
+            term: df.to_string(),
+            query_weight: 1.0,
+            df,
+            idf: 1.0,
+            weight: 1.0,
+            most: 1,
+            lists: Vec::new(),
+        };
+        let formula = Formula::Saturation { fixed: 0.0, by_length: 0.0 };
+        let terms = dfs.iter().map(term).collect();
+        let (missing, static_weight) = (Vec::new(), 0.0);
+        Plan { terms, missing, mode, k: 10, count: false, formula, static_weight, scale: 0 }
+    }
+
+    #[test]
+    fn the_choice_follows_the_lists_and_says_why() {
+        let choose = |mode, dfs: &[u64], threads| {
+            let (algorithm, why) = Algorithm::choose(&plan(mode, dfs), 100_000, threads);
+            (algorithm, why.split(' ').next_back().unwrap())
+        };
+        use Algorithm::{Cohort, Daat, Ranges, Taat};
+        assert_eq!(choose(Mode::Or, &[300, 212], 8), (Daat, "skipped"));
+        assert_eq!(choose(Mode::Or, &[300, 213], 8), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::Or, &[3, 90_000], 1), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::Or, &[3, 90_000], 2), (Cohort, "threads"));
+        assert_eq!(choose(Mode::Or, &[2000; 63], 1), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::Or, &[2000; 64], 1), (Taat, "skip"));
+        assert_eq!(choose(Mode::Or, &[20; 64], 1), (Ranges, "skipped"));
+        // What AND does depends on its shortest list.
+        assert_eq!(choose(Mode::And, &[3, 90_000], 2), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::AndOr, &[40_000, 90_000], 2), (Cohort, "threads"));
+        assert_eq!(choose(Mode::And, &[], 2), (Ranges, "skipped"));
     }
 }

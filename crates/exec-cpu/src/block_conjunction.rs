@@ -45,7 +45,7 @@ impl Default for Scratch {
     }
 }
 
-/// Offers all documents that every list has and that can become hits.
+/// Offers all documents that every list has and that can become hits; where matches are to be counted, all of them.
 pub(crate) fn and<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
@@ -59,7 +59,8 @@ pub(crate) fn and<'a>(
     for block in 0..shortest.blocks() as usize {
         let (from, last) = shortest.span(block);
         let Some(others_most) = scratch.bounds(query, others, from, last) else { return Ok(()) };
-        let threshold = u64::from(collector.threshold());
+        // Where matches are counted, every one of them is offered.
+        let threshold = if query.plan.count { 0 } else { u64::from(collector.threshold()) };
         if u64::from(shortest.block_most(block)) + others_most <= threshold {
             continue;
         }

@@ -32,14 +32,29 @@ impl Collector {
         self.threshold
     }
 
+    /// From now on documents whose score is at most `floor` are not wanted: others are known to be better.
+    pub(crate) fn raise(&mut self, floor: Score) {
+        self.threshold = self.threshold.max(floor);
+    }
+
+    /// The score of the worst of k hits, 0 while there are fewer.
+    pub(crate) fn worst(&self) -> Score {
+        self.top.threshold(DocId::MAX)
+    }
+
     /// Counts a match, and takes the document, which is asked for only then, if its score has a chance.
     #[inline]
     pub(crate) fn offer(&mut self, score: Score, doc: impl FnOnce() -> DocId) {
         self.matches += 1;
         if score > self.threshold {
             self.top.offer(doc(), score);
-            self.threshold = self.top.threshold(self.least);
+            self.raise(self.top.threshold(self.least));
         }
+    }
+
+    /// Counts a match that is not offered.
+    pub(crate) fn count(&mut self) {
+        self.matches += 1;
     }
 
     pub(crate) fn matches(&self) -> u64 {

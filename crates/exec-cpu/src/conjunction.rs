@@ -2,6 +2,8 @@
 //! is decoded only if a document that is in all shorter lists falls in it. With bounds, blocks whose
 //! maxima cannot exceed the threshold together are passed over.
 
+use std::ops::Range;
+
 use warpseek_core::limits::NO_DOC;
 use warpseek_exec::Work;
 use warpseek_index::ListError;
@@ -11,10 +13,12 @@ use crate::collector::Collector;
 use crate::cursor::Cursor;
 use crate::segment::SegmentQuery;
 
-/// Offers all documents that every cursor has, or with pruning all that can become hits.
+/// Offers all documents of a range that every cursor has, or with pruning all that can become hits; where matches are to be counted, all of
+/// them in any case. The next range must not begin before this one's end.
 pub(crate) fn and(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
+    docs: Range<u32>,
     pruning: Pruning,
     collector: &mut Collector,
     work: &mut Work,
@@ -24,26 +28,31 @@ pub(crate) fn and(
     let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
         + u64::from(shortest.most)
         + u64::from(query.static_most);
-    let mut doc = shortest.next()?;
-    // Documents up to here are known to be able to become hits, as far as blocks tell.
-    let mut cleared = None;
-    'documents: while doc < NO_DOC {
+    let counts = query.plan.count;
+    let mut doc = shortest.seek(docs.start)?;
+    // Documents up to here can become hits, or cannot, as far as blocks tell.
+    let (mut known, mut hopeful) = (None, true);
+    'documents: while doc < docs.end {
         if pruning >= Pruning::Lists && most <= u64::from(collector.threshold()) {
-            return Ok(());
+            if !counts {
+                return Ok(());
+            }
+            (known, hopeful) = (Some(NO_DOC), false);
         }
-        if pruning == Pruning::Blocks && cleared.is_none_or(|end| doc > end) {
+        if pruning == Pruning::Blocks && known.is_none_or(|end| doc > end) {
             let (mut sum, mut end) = (u64::from(query.static_most), NO_DOC - 1);
             for cursor in std::iter::once(&mut *shortest).chain(others.iter_mut()) {
                 let (most, until) = cursor.peek(doc);
                 sum += u64::from(most);
                 end = end.min(until);
             }
-            if sum <= u64::from(collector.threshold()) {
+            hopeful = sum > u64::from(collector.threshold());
+            if !hopeful && !counts {
                 doc = shortest.seek(end.max(doc) + 1)?;
                 continue;
             }
             // The threshold may rise before the end; then a few documents are scored in vain.
-            cleared = Some(end);
+            known = Some(end);
         }
         for cursor in others.iter_mut() {
             let found = cursor.seek(doc)?;
@@ -56,6 +65,11 @@ pub(crate) fn and(
                 };
                 continue 'documents;
             }
+        }
+        if !hopeful {
+            query.count(doc, collector);
+            doc = shortest.next()?;
+            continue;
         }
         let mut sum = shortest.score(&query.scorer)?;
         for cursor in others.iter_mut() {

@@ -2,16 +2,17 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Work, in_parallel};
-use warpseek_index::Snapshot;
+use warpseek_index::{Segment, Snapshot, Statistics};
 
 use crate::algorithm::{Algorithm, Pruning};
 use crate::collector::Collector;
+use crate::count::Counter;
 use crate::factors::FactorCache;
 use crate::maxima::MaximaCache;
 use crate::segment::{SegmentQuery, account};
 use crate::{
-    block_conjunction, block_max_maxscore, block_max_wand, conjunction, daat, maxscore, ranges,
-    taat, wand,
+    block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
+    maxscore, ranges, taat, wand,
 };
 
 /// An algorithm on all segments of an index; queries are spread over the threads.
@@ -19,6 +20,8 @@ pub struct CpuEngine {
     snapshot: Arc<Snapshot>,
     algorithm: Option<Algorithm>,
     threads: usize,
+    tile: Option<u32>,
+    documents: u64,
     max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
@@ -26,9 +29,10 @@ pub struct CpuEngine {
 
 /// What a thread keeps from query to query.
 #[derive(Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     sums: Vec<Score>,
-    ranges: ranges::Scratch,
+    pub(crate) ranges: ranges::Scratch,
+    pub(crate) count: count::Scratch,
     and: block_conjunction::Scratch,
 }
 
@@ -37,13 +41,32 @@ impl CpuEngine {
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> Self {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
-        let max_static = snapshot.statistics().max_static;
-        CpuEngine { snapshot, algorithm, threads, max_static, maxima, factors }
+        let Statistics { max_static, documents, .. } = snapshot.statistics();
+        let tile = None;
+        CpuEngine { snapshot, algorithm, threads, tile, documents, max_static, maxima, factors }
+    }
+
+    /// With tiles of so many documents, for [`Algorithm::Cohort`].
+    pub fn with_tile(self, docs: u32) -> Self {
+        CpuEngine { tile: Some(docs), ..self }
+    }
+
+    /// The algorithm that answers a plan with so many threads for itself.
+    fn algorithm(&self, plan: &Plan, threads: usize) -> Algorithm {
+        self.algorithm.unwrap_or_else(|| Algorithm::choose(plan, self.documents, threads).0)
+    }
+
+    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+        self.snapshot.segments()
+    }
+
+    pub(crate) fn maxima(&self, number: usize) -> &MaximaCache {
+        &self.maxima[number]
     }
 
     fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
         let mut work = Work::default();
-        let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::choose(plan).0);
+        let algorithm = self.algorithm(plan, 1);
         if plan.mode != Mode::Or {
             let answer = self.and(algorithm, scratch, plan, work)?;
             // Pruning may leave matches uncounted, but only once k hits are there.
@@ -55,7 +78,11 @@ impl CpuEngine {
         self.or(algorithm, scratch, plan, work)
     }
 
-    fn query<'a>(&'a self, plan: &'a Plan, number: usize) -> Result<SegmentQuery<'a>, ExecError> {
+    pub(crate) fn query<'a>(
+        &'a self,
+        plan: &'a Plan,
+        number: usize,
+    ) -> Result<SegmentQuery<'a>, ExecError> {
         let segment = &self.snapshot.segments()[number];
         SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static)
     }
@@ -69,34 +96,26 @@ impl CpuEngine {
     ) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
         let pruning = algorithm.pruning();
-        if !plan.lacks_terms() {
-            for number in 0..self.snapshot.segments().len() {
-                if plan.terms.iter().any(|t| t.lists[number].is_none()) {
-                    continue;
-                }
-                let query = self.query(plan, number)?;
-                query.enter(&mut collector);
-                if algorithm == Algorithm::Ranges {
-                    let mut streams = query.streams(&self.maxima[number])?;
-                    let scratch = &mut scratch.and;
-                    block_conjunction::and(
-                        &query,
-                        &mut streams,
-                        scratch,
-                        &mut collector,
-                        &mut work,
-                    )
+        for number in (0..self.segments().len()).filter(|&number| plan.all_in(number)) {
+            let query = self.query(plan, number)?;
+            query.enter(&mut collector);
+            if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
+                let mut streams = query.streams(&self.maxima[number])?;
+                let scratch = &mut scratch.and;
+                block_conjunction::and(&query, &mut streams, scratch, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
-                    account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
-                    continue;
-                }
-                let mut cursors = query.cursors(pruning, &self.maxima[number])?;
-                conjunction::and(&query, &mut cursors, pruning, &mut collector, &mut work)
-                    .map_err(|what| query.broken(what))?;
-                account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
+                account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
+                continue;
             }
+            let docs = 0..query.segment.documents().count();
+            let mut cursors = query.cursors(pruning, &self.maxima[number])?;
+            conjunction::and(&query, &mut cursors, docs, pruning, &mut collector, &mut work)
+                .map_err(|what| query.broken(what))?;
+            account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
         }
-        Ok(finish(algorithm, collector, work))
+        let counted = plan.count || pruning == Pruning::None;
+        let matches = counted.then(|| collector.matches());
+        Ok(Answer { matches, work, hits: collector.into_hits() })
     }
 
     fn or(
@@ -107,41 +126,47 @@ impl CpuEngine {
         mut work: Work,
     ) -> Result<Answer, ExecError> {
         let mut collector = Collector::new(plan.k);
-        for number in 0..self.snapshot.segments().len() {
+        let exhaustive = algorithm.pruning() == Pruning::None;
+        let mut counted = 0;
+        for number in 0..self.segments().len() {
             let query = self.query(plan, number)?;
             query.enter(&mut collector);
+            let docs = 0..query.segment.documents().count();
+            if plan.count && !exhaustive {
+                let mut counter = Counter::new(&query)?;
+                let count = counter.count(docs.clone(), &mut scratch.count);
+                counted += count.map_err(|what| query.broken(what))?;
+                work.blocks_decoded += counter.decoded();
+            }
             if algorithm == Algorithm::Taat {
                 taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
                 continue;
             }
-            if algorithm == Algorithm::Ranges {
+            if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
                 let mut streams = query.streams(&self.maxima[number])?;
                 let scratch = &mut scratch.ranges;
-                ranges::or(&query, &mut streams, scratch, &mut collector, &mut work)
+                ranges::or(&query, &mut streams, docs, scratch, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
                 account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
                 continue;
             }
             let mut cursors = query.cursors(algorithm.pruning(), &self.maxima[number])?;
             let or = match algorithm {
-                Algorithm::Daat | Algorithm::Taat | Algorithm::Ranges => daat::or,
+                Algorithm::Daat => daat::or,
                 Algorithm::Wand => wand::or,
                 Algorithm::MaxScore => maxscore::or,
                 Algorithm::BlockMaxWand => block_max_wand::or,
                 Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
+                Algorithm::Taat | Algorithm::Ranges | Algorithm::Cohort => continue,
             };
             or(&query, &mut cursors, &mut collector, &mut work)
                 .map_err(|what| query.broken(what))?;
             account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
         }
-        Ok(finish(algorithm, collector, work))
+        let matches = if exhaustive { collector.matches() } else { counted };
+        let matches = (plan.count || exhaustive).then_some(matches);
+        Ok(Answer { matches, work, hits: collector.into_hits() })
     }
-}
-
-fn finish(algorithm: Algorithm, collector: Collector, work: Work) -> Answer {
-    let counted = algorithm.pruning() == Pruning::None;
-    let matches = counted.then(|| collector.matches());
-    Answer { matches, work, hits: collector.into_hits() }
 }
 
 impl Engine for CpuEngine {
@@ -154,6 +179,13 @@ impl Engine for CpuEngine {
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        let cohort = match plans {
+            [plan] => self.algorithm(plan, self.threads) == Algorithm::Cohort,
+            _ => self.algorithm == Some(Algorithm::Cohort),
+        };
+        if cohort {
+            return cohort::search(self, plans, self.tile, self.threads);
+        }
         in_parallel(plans, self.threads, Scratch::default, |scratch, plan| {
             self.answer(scratch, plan)
         })

@@ -4,6 +4,8 @@
 //! decoded and scored block by block into accumulators, without a branch a posting; the few documents whose
 //! sums leave them a chance are then looked up in the other lists.
 
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_exec::Work;
 use warpseek_index::ListError;
@@ -26,19 +28,20 @@ pub(crate) struct Scratch {
     most_below: Vec<u64>,
 }
 
+/// Searches a range of documents; the next one must not begin before its end.
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
+    docs: Range<u32>,
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
 ) -> Result<(), ListError> {
     scratch.sums.resize(WINDOW as usize, 0);
     scratch.touched.resize(WINDOW as usize / 64, 0);
-    let docs = query.segment.documents().count();
-    let mut from = 0;
-    while from < docs {
-        let to = docs.min((from / WINDOW + 1).saturating_mul(WINDOW));
+    let mut from = docs.start;
+    while from < docs.end {
+        let to = docs.end.min((from / WINDOW + 1).saturating_mul(WINDOW));
         let factors = &query.scorer.factors;
         let mut window = Window { query, streams, factors, scratch, from, to };
         let next = window.bounds()?;

@@ -107,9 +107,8 @@ impl<'a> SegmentQuery<'a> {
 
     /// The error for a broken list; which of the query's lists it is, is found by looking.
     pub(crate) fn broken(&self, what: ListError) -> ExecError {
-        let lists = self.plan.terms.iter().filter_map(|t| t.lists[self.number].as_ref());
-        let broken = lists.clone().find(|info| !reads(self.segment, info));
-        match broken.or_else(|| lists.clone().next()) {
+        let broken = self.terms().find(|info| !reads(self.segment, info));
+        match broken.or_else(|| self.terms().next()) {
             Some(info) => self.segment.bad_list(info, what).into(),
             None => self.segment.postings_file().corrupt(what.to_string()).into(),
         }
@@ -124,6 +123,19 @@ impl<'a> SegmentQuery<'a> {
                 self.segment.base() + self.ordinals.map_or(place, |o| o.get(place))
             });
         }
+    }
+
+    /// Counts a document that matches and cannot become a hit, unless it is deleted.
+    pub(crate) fn count(&self, doc: u32, collector: &mut Collector) {
+        if !self.segment.is_deleted(doc) {
+            collector.count();
+        }
+    }
+
+    /// The plan's terms that the segment has.
+    pub(crate) fn terms(&self) -> impl Iterator<Item = &'a TermInfo> + use<'a> {
+        let number = self.number;
+        self.plan.terms.iter().filter_map(move |t| t.lists[number].as_ref())
     }
 
     pub(crate) fn number(&self) -> usize {

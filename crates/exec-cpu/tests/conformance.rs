@@ -17,5 +17,18 @@ algorithms! {
     block_max_wand Some(Algorithm::BlockMaxWand),
     block_max_maxscore Some(Algorithm::BlockMaxMaxScore),
     ranges Some(Algorithm::Ranges),
+    cohort Some(Algorithm::Cohort),
     auto None,
+}
+
+/// Tiles of a few documents: with windows, blocks and lists that begin and end anywhere in them.
+mod tiles {
+    use super::*;
+
+    conformance!(of_9, |snapshot, threads| Box::new(
+        CpuEngine::new(snapshot, Some(Algorithm::Cohort), threads).with_tile(9)
+    ));
+    conformance!(of_200, |snapshot, threads| Box::new(
+        CpuEngine::new(snapshot, Some(Algorithm::Cohort), threads).with_tile(200)
+    ));
 }

@@ -10,9 +10,9 @@ use crate::plan::Plan;
 pub struct Work {
     /// Postings whose contribution was computed.
     pub postings_scored: u64,
-    /// Blocks whose documents were decoded.
+    /// Blocks whose documents were decoded, once for hits and once for a count.
     pub blocks_decoded: u64,
-    /// Blocks of the query's lists that were not.
+    /// Blocks of the query's lists that were not decoded for hits.
     pub blocks_skipped: u64,
 }
 
@@ -29,7 +29,7 @@ impl AddAssign for Work {
 pub struct Answer {
     /// At most k hits, best first: score down, then document up. Scores are in units of the plan.
     pub hits: Vec<Hit>,
-    /// How many documents match, where the engine found out.
+    /// How many live documents match: always if [`Plan::count`] asks for it, else where the engine found out.
     pub matches: Option<u64>,
     /// What it took.
     pub work: Work,

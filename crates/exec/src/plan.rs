@@ -80,6 +80,8 @@ pub struct Plan {
     pub mode: Mode,
     /// How many hits are wanted.
     pub k: usize,
+    /// Whether the number of matching documents is wanted too. The planner says no; callers that want it set this.
+    pub count: bool,
     /// How postings contribute.
     pub formula: Formula,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
@@ -98,6 +100,11 @@ impl Plan {
     /// A score in units as a real number.
     pub fn real(&self, score: Score) -> f64 {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
+    }
+
+    /// Whether a segment has all terms.
+    pub fn all_in(&self, segment: usize) -> bool {
+        !self.lacks_terms() && self.terms.iter().all(|t| t.lists[segment].is_some())
     }
 
     /// Whether `And` has no answer because a term is in no document.
@@ -160,7 +167,7 @@ impl Planner {
             term.most = self.formula.most(term.weight) as u32;
         }
         let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
-        Ok(Plan { terms, missing, mode, k, formula, static_weight, scale })
+        Ok(Plan { terms, missing, mode, k, count: false, formula, static_weight, scale })
     }
 
     fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {

@@ -33,6 +33,13 @@ impl DocSet {
         self.words[doc as usize / 64] >> (doc % 64) & 1 == 1
     }
 
+    /// Its documents from `from` up to, but not including, `to`, ascending.
+    pub fn within(&self, from: u32, to: u32) -> impl Iterator<Item = u32> + '_ {
+        let words = from as usize / 64..(to as usize).div_ceil(64);
+        let docs = words.flat_map(|i| bits(i, self.words[i]));
+        docs.skip_while(move |&doc| doc < from).take_while(move |&doc| doc < to)
+    }
+
     /// Whether any document from `from` to `to`, both included, is in.
     pub(crate) fn any_within(&self, from: u32, to: u32) -> bool {
         let (first, last) = (from as usize / 64, to as usize / 64);
@@ -60,15 +67,18 @@ impl DocSet {
 
     /// Its documents, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(i, &word)| {
-            let mut left = word;
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros())?;
-                left &= left - 1;
-                Some(i as u32 * 64 + bit)
-            })
-        })
+        self.words.iter().enumerate().flat_map(|(i, &word)| bits(i, word))
     }
+}
+
+/// The documents of a word.
+fn bits(i: usize, word: u64) -> impl Iterator<Item = u32> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros())?;
+        left &= left - 1;
+        Some(i as u32 * 64 + bit)
+    })
 }
 
 /// Deletions of a segment.

@@ -25,6 +25,7 @@ pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
         case("empty index", empty(config)),
         case("everything deleted", all_deleted(config)),
         case("several segments with deletions", segments(config)),
+        case("long lists with deletions", long_lists(config)),
         case("static scores", statics(config)),
         case("vectors", vectors(config)),
     ]
@@ -143,6 +144,24 @@ fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         plain(&["appl", "appl", "pie"]),
         vec![("appl", 0.001), ("pie", 1e6), ("appl", 3.5)],
         plain(&["n0", "n7"]),
+    ];
+    (fixture, cross(&queries, &rankings()))
+}
+
+/// Words in a half, a third, a fifth and a two hundredth of the documents, some of which are deleted.
+fn long_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
+    let word = |i: usize| {
+        let words = [(2, "half"), (3, "third"), (5, "fifth"), (200, "rare")];
+        let has = words.iter().filter(|&&(n, _)| i.is_multiple_of(n));
+        has.map(|&(_, word)| word).collect::<Vec<_>>().join(" ")
+    };
+    let docs: Vec<_> = (0..4000).map(|i| Doc::text(i, word(i))).collect();
+    let fixture = Fixture::with(&docs, config.clone());
+    fixture.delete(&(0..4000).step_by(9).map(|id| id.to_string()).collect::<Vec<_>>()).unwrap();
+    let queries = [
+        plain(&["half", "third", "fifth"]),
+        plain(&["half", "third", "fifth", "rare"]),
+        plain(&["half", "rare"]),
     ];
     (fixture, cross(&queries, &rankings()))
 }

@@ -1,10 +1,10 @@
-//! The suite that every engine must pass: hits equal those of the reference, documents, order and score bits, whatever
-//! the batch and the number of threads.
+//! The suite that every engine must pass: hits equal those of the reference, documents, order and score bits, and so do counts of
+//! matches where they are asked for, whatever the batch and the number of threads.
 
 use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
-use warpseek_exec::{Answer, Engine, Mode, Query, Ranking, Reference};
+use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Reference};
 use warpseek_index::{Progress, Snapshot, create};
 
 use crate::cases::fixed_cases;
@@ -100,18 +100,19 @@ pub fn check_collections(make: impl MakeEngine) {
     }
 }
 
-/// Some searches on one snapshot: all at once and one by one, in one thread and in three.
+/// Some searches on one snapshot: all at once and one by one, in one thread and in three, each once with its matches counted and once
+/// without.
 pub fn check_snapshot(
     make: &impl MakeEngine,
     name: &str,
     snapshot: &Arc<Snapshot>,
     searches: &[Search],
 ) {
-    let plans = plans(snapshot, searches);
+    let mut plans = plans(snapshot, searches);
     let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
     for threads in [1, 3] {
         let engine = make(snapshot.clone(), threads);
-        let compare = |how: &str, i: usize, answer: &Answer| {
+        let compare = |how: &str, i: usize, plan: &Plan, answer: &Answer| {
             let context = || {
                 format!(
                     "{}, {name}, {how}, {threads} threads, {:?}",
@@ -120,16 +121,23 @@ pub fn check_snapshot(
                 )
             };
             assert_eq!(answer.hits, expected[i].hits, "hits: {}", context());
-            let counted = answer.matches.is_none() || answer.matches == expected[i].matches;
+            let uncounted = !plan.count && answer.matches.is_none();
+            let counted = uncounted || answer.matches == expected[i].matches;
             assert!(counted, "{:?} matches: {}", answer.matches, context());
         };
+        for (i, plan) in plans.iter_mut().enumerate() {
+            plan.count = i.is_multiple_of(2);
+        }
         let answers = engine.search(&plans).unwrap();
         assert_eq!(answers.len(), plans.len(), "answers: {}, {name}", engine.name());
-        answers.iter().enumerate().for_each(|(i, answer)| compare("all at once", i, answer));
-        for (i, plan) in plans.iter().enumerate() {
+        for (i, (plan, answer)) in plans.iter().zip(&answers).enumerate() {
+            compare("all at once", i, plan, answer);
+        }
+        for (i, plan) in plans.iter_mut().enumerate() {
+            plan.count = !plan.count;
             let answers = engine.search(std::slice::from_ref(plan)).unwrap();
             assert_eq!(answers.len(), 1, "answers: {}, {name}", engine.name());
-            compare("alone", i, &answers[0]);
+            compare("alone", i, plan, &answers[0]);
         }
         assert!(engine.search(&[]).unwrap().is_empty(), "answers to an empty batch");
     }

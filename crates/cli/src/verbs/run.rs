@@ -1,6 +1,6 @@
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Searching, Threads};
 use crate::progress;
+use crate::queries::Queries;
 use crate::searcher::Searcher;
 use crate::terminal::{count, summary};
 
@@ -20,8 +21,8 @@ const BATCH_A_THREAD: usize = 64;
 
 /// Answer a file of queries, as a TREC run
 ///
-/// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line. They are read and answered in
-/// batches and come out in order; Ctrl-C leaves whole queries behind.
+/// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; no two may have the same id. They are read and
+/// answered in batches and come out in order; Ctrl-C leaves whole queries behind.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -55,8 +56,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let threads = options.threads.get();
     let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
-    let mut queries = Queries::open(&options.queries)?;
     let interrupt = Interrupt::listen(None)?;
+    let queries = Queries::open(&options.queries, BATCH_A_THREAD * threads)?;
     let mut writer: RunWriter<Box<dyn Write>> = RunWriter::new(match &options.output {
         Some(path) => Box::new(
             File::create(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
@@ -65,9 +66,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     });
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut answered, mut work) = (Instant::now(), 0u64, Work::default());
+    let mut matches = 0;
     loop {
-        let batch = queries.next_batch(BATCH_A_THREAD * threads)?;
-        if batch.is_empty() || interrupt.is_set() {
+        let batch = queries.next_batch(&interrupt)?;
+        if batch.is_empty() {
             break;
         }
         let texts: Vec<&str> = batch.iter().map(|q| q.text.as_str()).collect();
@@ -81,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 writer.write(&query.id, &id, rank + 1, plan.real(hit.score), &options.tag)?;
             }
             work += answer.work;
+            matches += answer.matches.unwrap_or(0);
         }
         answered += batch.len() as u64;
         bar.set_position(answered);
@@ -93,67 +96,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
+        let matches = if options.searching.count {
+            format!("{} documents match, ", count(matches))
+        } else {
+            String::new()
+        };
         summary(format!(
-            "{} queries in {seconds:.2} s ({}/s): {} postings scored",
+            "{} queries in {seconds:.2} s ({}/s): {matches}{} postings scored",
             count(answered),
             count((answered as f64 / seconds.max(1e-6)) as u64),
             count(work.postings_scored),
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-struct Line {
-    line: u64,
-    id: String,
-    text: String,
-}
-
-struct Queries {
-    name: String,
-    lines: Box<dyn BufRead>,
-    line: u64,
-}
-
-impl Queries {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let name = path.display().to_string();
-        let lines: Box<dyn BufRead> = if path == Path::new("-") {
-            Box::new(std::io::stdin().lock())
-        } else {
-            let file = File::open(path).map_err(|e| Failure::user(format!("{name}: {e}")))?;
-            Box::new(BufReader::new(file))
-        };
-        Ok(Queries { name, lines, line: 0 })
-    }
-
-    fn next_batch(&mut self, size: usize) -> Result<Vec<Line>, Failure> {
-        let (mut batch, mut bytes) = (Vec::new(), Vec::new());
-        while batch.len() < size {
-            bytes.clear();
-            self.line += 1;
-            let (name, line) = (&self.name, self.line);
-            let fail = |what: String| Failure::user(format!("{name}:{line}: {what}"));
-            if self.lines.read_until(b'\n', &mut bytes).map_err(|e| fail(e.to_string()))? == 0 {
-                break;
-            }
-            let text = std::str::from_utf8(&bytes)
-                .map_err(|_| fail("the query is not UTF-8; convert the file".into()))?;
-            let text = text.trim_end_matches(['\n', '\r']);
-            // The mark that some editors put at the start of a file.
-            let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
-            if text.trim().is_empty() {
-                continue;
-            }
-            let (id, text) = match text.split_once('\t') {
-                Some((id, text)) => (id.trim().to_owned(), text),
-                None => (line.to_string(), text),
-            };
-            if id.is_empty() || id.contains(char::is_whitespace) {
-                return Err(fail(format!("`{id}` cannot be the id of a query in a TREC run")));
-            }
-            batch.push(Line { line, id, text: text.to_owned() });
-        }
-        Ok(batch)
-    }
 }

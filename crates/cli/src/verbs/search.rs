@@ -9,7 +9,7 @@ use warpseek_exec::{Answer, Explanation, Plan, explain};
 use warpseek_text::snippet;
 
 use crate::failure::Failure;
-use crate::options::Searching;
+use crate::options::{Searching, Threads};
 use crate::searcher::Searcher;
 use crate::terminal::{Theme, count, note, table};
 
@@ -21,6 +21,7 @@ use crate::terminal::{Theme, count, note, table};
 Examples:
   warpseek search idx \"route flap damping\"
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
+  warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'")]
 pub(crate) struct Options {
@@ -35,6 +36,8 @@ pub(crate) struct Options {
     k: usize,
     #[command(flatten)]
     searching: Searching,
+    #[command(flatten)]
+    threads: Threads,
     /// Show how each score came about
     #[arg(long)]
     explain: bool,
@@ -44,7 +47,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let searcher = Searcher::open(&options.index, &options.searching, options.k, 1)?;
+    let threads = options.threads.get();
+    let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
     let start = Instant::now();
     let query = options.query.join(" ");
     let mut answers = searcher.answer(&[&query]).map_err(|(_, e)| e)?;

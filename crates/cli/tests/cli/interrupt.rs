@@ -103,6 +103,32 @@ fn an_interrupted_run_holds_whole_queries() {
 }
 
 #[test]
+fn a_run_that_waits_for_queries_ends_at_once() {
+    let space = Space::new();
+    space.write("docs.jsonl", "{\"id\":\"a\",\"text\":\"apple\"}\n");
+    space.run("index docs.jsonl -o idx -q").ok();
+    let mut command = space.command();
+    let line = "run idx --queries - -q -o run.trec";
+    command.args(line.split_whitespace()).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !space.path("run.trec").exists() {
+        assert!(Instant::now() < give_up, "never ready");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    send(&child, "INT");
+    // Its standard input stays open all the while.
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > give_up {
+            child.kill().unwrap();
+            panic!("it still waits");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
 fn an_interrupted_synth_holds_whole_documents() {
     let space = Space::new();
     let file = space.path("docs.jsonl");

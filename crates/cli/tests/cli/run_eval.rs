@@ -54,6 +54,18 @@ fn plain_lines_are_numbered_and_blank_ones_left_out() {
 }
 
 #[test]
+fn two_queries_with_one_id_are_refused() {
+    let space = fruit();
+    for (queries, line, id) in
+        [("q1\tapple\nq2\tpie\nq1\tcherry\n", 3, "q1"), ("pie\n1\tpie\n", 2, "1")]
+    {
+        space.write("twice.tsv", queries);
+        let said = [&*format!("twice.tsv:{line}: "), &format!("has the id `{id}` too"), "rename"];
+        space.run("run idx --queries twice.tsv -q").fails(2, &said);
+    }
+}
+
+#[test]
 fn ranks_scores_and_tag() {
     let space = fruit();
     let out = space.run("run idx --queries queries.tsv --tag mine -q").ok();

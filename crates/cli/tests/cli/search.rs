@@ -177,3 +177,31 @@ fn other_fields_are_kept() {
     let found = space.run("search idx unrelated --json").json();
     assert_eq!(found["hits"][0]["document"]["year"], 1999);
 }
+
+#[test]
+fn matches_are_counted_where_asked() {
+    let docs: Vec<String> = (0..300)
+        .map(|i| format!("{{\"id\":\"{i}\",\"text\":\"apple {}\"}}\n", ["pie", "tart", ""][i % 3]))
+        .collect();
+    let space = Space::with_index(&docs.concat());
+    space.run("delete idx --id 0 --id 1 -q").ok();
+    for algorithm in ALGORITHMS {
+        for (query, matches) in
+            [("pie tart", 198), ("apple --mode and", 298), ("pie apple --mode and", 99)]
+        {
+            let line = format!("search idx {query} --count --json --algorithm {algorithm}");
+            assert_eq!(space.run(&line).json()["matches"], matches, "{line}");
+        }
+    }
+    assert!(space.run("search idx pie tart --count").ok().contains("198 documents match"));
+    space.write("queries.tsv", "pie\ntart\n");
+    space.run("run idx --queries queries.tsv --count").code(0).says("198 documents match");
+}
+
+#[test]
+fn auto_says_what_it_chose_and_why() {
+    let space = Space::with_index("{\"id\":\"a\",\"text\":\"apple pie\"}\n");
+    let line = "by daat (so few postings are read faster than skipped)";
+    assert!(space.run("search idx apple").ok().contains(line));
+    assert!(space.run("search idx apple --algorithm cohort").ok().contains("by cohort"));
+}

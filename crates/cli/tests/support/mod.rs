@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The ways to answer a query, which all give the same hits.
-pub(crate) const ALGORITHMS: [&str; 8] = [
+pub(crate) const ALGORITHMS: [&str; 10] = [
     "auto",
     "reference",
     "daat",
@@ -21,6 +21,8 @@ pub(crate) const ALGORITHMS: [&str; 8] = [
     "maxscore",
     "block-max-wand",
     "block-max-maxscore",
+    "ranges",
+    "cohort",
 ];
 
 /// A temporary directory. Verbs run inside it, so names of files are short and messages are always the same.

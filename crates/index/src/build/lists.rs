@@ -152,11 +152,10 @@ fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<Docu
             Ok(())
         },
     )?;
-    Ok(DocumentTable {
-        lengths: lengths.into_iter().map(AtomicU32::into_inner).collect(),
-        norms: squares.into_iter().map(|sum| cosine::norm(sum.into_inner())).collect(),
-        ..DocumentTable::default()
-    })
+    let mut table = DocumentTable::default();
+    table.lengths = lengths.into_iter().map(AtomicU32::into_inner).collect();
+    table.norms = squares.into_iter().map(|sum| cosine::norm(sum.into_inner())).collect();
+    Ok(table)
 }
 
 struct Source<'a, L> {

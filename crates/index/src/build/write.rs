@@ -3,8 +3,8 @@
 use warpseek_codec::CodecId;
 
 use super::config::Progress;
-use super::sources::{Job, ListSource, Merge, Part};
 use super::ordered::ordered_map;
+use super::sources::{Job, ListSource, Merge, Part};
 use crate::container::SealedWriter;
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;

@@ -1,0 +1,119 @@
+//! Files of queries, read in batches.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// A query with its place.
+pub(crate) struct Line {
+    pub(crate) line: u64,
+    pub(crate) id: String,
+    pub(crate) text: String,
+}
+
+/// Batches of queries. A thread reads them, so that an interrupt is heard while the input keeps us waiting.
+pub(crate) struct Queries {
+    pub(crate) name: String,
+    batches: Receiver<Result<Vec<Line>, Failure>>,
+}
+
+impl Queries {
+    /// Opens a file, or standard input for `-`.
+    pub(crate) fn open(path: &Path, batch: usize) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let input: Box<dyn BufRead + Send> = if path == Path::new("-") {
+            Box::new(BufReader::new(std::io::stdin()))
+        } else {
+            let file = File::open(path).map_err(|e| Failure::user(format!("{name}: {e}")))?;
+            Box::new(BufReader::new(file))
+        };
+        let mut reader = Reader { name: name.clone(), input, line: 0, ids: Ids::default() };
+        let (sender, batches) = sync_channel(1);
+        std::thread::spawn(move || {
+            loop {
+                let batch = reader.batch(batch);
+                let last = batch.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(batch).is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(Queries { name, batches })
+    }
+
+    /// The next batch; an empty one at the end, and after an interrupt.
+    pub(crate) fn next_batch(&self, interrupt: &Interrupt) -> Result<Vec<Line>, Failure> {
+        while !interrupt.is_set() {
+            match self.batches.recv_timeout(Duration::from_millis(50)) {
+                Ok(batch) => return batch,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Ids seen so far, as eight bytes each, so that millions of queries take little memory. Two ids in 2^64 look alike; the keys are random, so not again
+/// the next time.
+#[derive(Default)]
+struct Ids {
+    seen: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl Ids {
+    fn is_new(&mut self, id: &str) -> bool {
+        self.seen.insert(self.hasher.hash_one(id))
+    }
+}
+
+struct Reader {
+    name: String,
+    input: Box<dyn BufRead + Send>,
+    line: u64,
+    ids: Ids,
+}
+
+impl Reader {
+    fn batch(&mut self, size: usize) -> Result<Vec<Line>, Failure> {
+        let (mut batch, mut bytes) = (Vec::new(), Vec::new());
+        while batch.len() < size {
+            bytes.clear();
+            self.line += 1;
+            let (name, line) = (&self.name, self.line);
+            let fail = |what: String| Failure::user(format!("{name}:{line}: {what}"));
+            if self.input.read_until(b'\n', &mut bytes).map_err(|e| fail(e.to_string()))? == 0 {
+                break;
+            }
+            let text = std::str::from_utf8(&bytes)
+                .map_err(|_| fail("the query is not UTF-8; convert the file".into()))?;
+            let text = text.trim_end_matches(['\n', '\r']);
+            // The mark that some editors put at the start of a file.
+            let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
+            if text.trim().is_empty() {
+                continue;
+            }
+            let (id, text) = match text.split_once('\t') {
+                Some((id, text)) => (id.trim().to_owned(), text),
+                None => (line.to_string(), text),
+            };
+            if id.is_empty() || id.contains(char::is_whitespace) {
+                return Err(fail(format!("`{id}` cannot be the id of a query in a TREC run")));
+            }
+            if !self.ids.is_new(&id) {
+                let mend = "in a run, ids must differ; rename one of them";
+                return Err(fail(format!("a query before this one has the id `{id}` too; {mend}")));
+            }
+            batch.push(Line { line, id, text: text.to_owned() });
+        }
+        Ok(batch)
+    }
+}

@@ -1,0 +1,200 @@
+//! How many documents match an OR, without scoring any.
+//!
+//! How many live documents the longest list has is known, so only those of the other lists that it lacks remain to be counted, a window at
+//! a time. Where there are many, they are marked and those of the longest list unmarked again; a few are looked up in it.
+
+use std::ops::Range;
+
+use warpseek_core::limits::BLOCK;
+use warpseek_exec::ExecError;
+use warpseek_index::{List, ListError, Segment};
+
+use crate::segment::SegmentQuery;
+use crate::stream::find_block;
+
+/// Documents in a window, one byte each, since a byte is marked without being read: a good half of a first-level cache.
+const WINDOW: u32 = 1 << 15;
+/// Up to so many blocks in a window have few documents: going over all marks would take longer than looking those up.
+const FEW: usize = 8;
+
+/// Kept from query to query.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// A byte a document of the window, all 0 between windows.
+    marks: Vec<u8>,
+    few: Vec<u32>,
+}
+
+/// Counts the matches of one query in one segment, in ranges of documents that ascend.
+pub(crate) struct Counter<'a> {
+    segment: &'a Segment,
+    longest: Option<Forward<'a>>,
+    others: Vec<Forward<'a>>,
+    /// Live documents of the longest list.
+    known: u64,
+}
+
+impl<'a> Counter<'a> {
+    pub(crate) fn new(query: &SegmentQuery<'a>) -> Result<Self, ExecError> {
+        let segment = query.segment;
+        let mut terms: Vec<_> = query.terms().collect();
+        terms.sort_by_key(|info| info.df);
+        let longest = terms.pop();
+        let known = longest.map_or(0, |info| u64::from(segment.live_df(info)));
+        // Nothing is looked up in the longest list if there are no others.
+        let longest = longest.filter(|_| !terms.is_empty());
+        let forward = |info| segment.list(info).map(Forward::new);
+        let longest = longest.map(forward).transpose()?;
+        let others = terms.into_iter().map(forward).collect::<Result<_, _>>()?;
+        Ok(Counter { segment, longest, others, known })
+    }
+
+    /// Matches among `docs`; those of the longest list all count where the segment begins.
+    pub(crate) fn count(
+        &mut self,
+        docs: Range<u32>,
+        scratch: &mut Scratch,
+    ) -> Result<u64, ListError> {
+        let mut count = if docs.start == 0 { self.known } else { 0 };
+        let Some(mut longest) = self.longest.take() else { return Ok(count) };
+        let mut from = docs.start;
+        while from < docs.end {
+            let to = docs.end.min((from / WINDOW + 1).saturating_mul(WINDOW));
+            count += match self.others.iter_mut().map(|list| list.blocks(from, to).len()).sum() {
+                0 => 0,
+                1..=FEW => self.few(&mut longest, from, to, &mut scratch.few)?,
+                _ => self.many(&mut longest, from, to, &mut scratch.marks)?,
+            };
+            from = to;
+        }
+        self.longest = Some(longest);
+        Ok(count)
+    }
+
+    /// Live documents from `from` up to, but not including, `to` that the longest list lacks.
+    fn few(
+        &mut self,
+        longest: &mut Forward<'_>,
+        from: u32,
+        to: u32,
+        few: &mut Vec<u32>,
+    ) -> Result<u64, ListError> {
+        few.clear();
+        for list in &mut self.others {
+            for block in list.blocks(from, to) {
+                few.extend(list.docs(block, from, to)?);
+            }
+        }
+        few.sort_unstable();
+        few.dedup();
+        let mut count = 0;
+        for &doc in few.iter() {
+            count += u64::from(!self.segment.is_deleted(doc) && !longest.has(doc)?);
+        }
+        Ok(count)
+    }
+
+    /// The same.
+    fn many(
+        &mut self,
+        longest: &mut Forward<'_>,
+        from: u32,
+        to: u32,
+        marks: &mut Vec<u8>,
+    ) -> Result<u64, ListError> {
+        marks.resize(WINDOW as usize, 0);
+        // The remainder tells the compiler that the mark is there.
+        let place = |doc: u32| (doc - from) as usize % WINDOW as usize;
+        for list in &mut self.others {
+            for block in list.blocks(from, to) {
+                list.docs(block, from, to)?.iter().for_each(|&doc| marks[place(doc)] = 1);
+            }
+        }
+        for block in longest.blocks(from, to) {
+            let (first, last) = longest.span(block, from, to);
+            if marks[place(first)..=place(last)].iter().fold(0, |any, mark| any | mark) != 0 {
+                longest.docs(block, from, to)?.iter().for_each(|&doc| marks[place(doc)] = 0);
+            }
+        }
+        if let Some(deletes) = self.segment.deletes() {
+            deletes.docs.within(from, to).for_each(|doc| marks[place(doc)] = 0);
+        }
+        let window = &mut marks[..(to - from) as usize];
+        // So many marks are summed up in a byte.
+        let count = window.chunks(255).map(|marks| u64::from(marks.iter().sum::<u8>())).sum();
+        window.fill(0);
+        Ok(count)
+    }
+
+    /// Blocks that were decoded.
+    pub(crate) fn decoded(&self) -> u64 {
+        self.longest.iter().chain(&self.others).map(|list| list.decoded).sum()
+    }
+}
+
+/// A list whose documents are read forward.
+struct Forward<'a> {
+    list: List<'a>,
+    /// The first block that may still be needed.
+    next: usize,
+    /// The decoded block, `usize::MAX` before the first.
+    block: usize,
+    len: usize,
+    decoded: u64,
+    docs: [u32; BLOCK],
+}
+
+impl<'a> Forward<'a> {
+    fn new(list: List<'a>) -> Self {
+        Forward { list, next: 0, block: usize::MAX, len: 0, decoded: 0, docs: [0; BLOCK] }
+    }
+
+    /// The blocks that may have documents from `from` up to, but not including, `to`.
+    fn blocks(&mut self, from: u32, to: u32) -> Range<usize> {
+        self.next = find_block(&self.list, self.next, from);
+        let end = find_block(&self.list, self.next, to);
+        // The one that reaches over the end may begin before it.
+        let reaches_in = end < self.list.blocks() && (end == 0 || self.last(end - 1) + 1 < to);
+        self.next..end + usize::from(reaches_in)
+    }
+
+    fn last(&self, block: usize) -> u32 {
+        self.list.block_max_doc(block)
+    }
+
+    /// Within the window, no document of one of its blocks lies before the first or behind the second of these. Both lie in the window, whatever
+    /// a forged skip array says.
+    fn span(&self, block: usize, from: u32, to: u32) -> (u32, u32) {
+        let first = if block == 0 { 0 } else { self.last(block - 1) + 1 };
+        let first = first.clamp(from, to - 1);
+        (first, self.last(block).clamp(first, to - 1))
+    }
+
+    /// The documents of a block from `from` up to, but not including, `to`.
+    fn docs(&mut self, block: usize, from: u32, to: u32) -> Result<&[u32], ListError> {
+        self.load(block)?;
+        let docs = &self.docs[..self.len];
+        let start = docs.partition_point(|&doc| doc < from);
+        let end = start + docs[start..].partition_point(|&doc| doc < to);
+        Ok(&docs[start..end])
+    }
+
+    /// Whether it has a document that lies behind those asked for before.
+    fn has(&mut self, doc: u32) -> Result<bool, ListError> {
+        self.next = find_block(&self.list, self.next, doc);
+        if self.next == self.list.blocks() {
+            return Ok(false);
+        }
+        self.load(self.next)?;
+        Ok(self.docs[..self.len].binary_search(&doc).is_ok())
+    }
+
+    fn load(&mut self, block: usize) -> Result<(), ListError> {
+        if self.block != block {
+            self.len = self.list.decode_docs(block, &mut self.docs)?;
+            self.block = block;
+            self.decoded += 1;
+        }
+        Ok(())
+    }
+}
