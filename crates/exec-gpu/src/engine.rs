@@ -39,6 +39,7 @@ pub struct GpuEngine {
     pub(crate) stream: Stream,
     pub(crate) settings: Settings,
     pub(crate) kernels: Kernels,
+    pub(crate) max_static: f32,
     threads: usize,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
@@ -67,6 +68,7 @@ impl GpuEngine {
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
+        let max_static = snapshot.statistics().max_static;
         let (stream, image) = (device.stream()?, Mutex::new(None));
         let (loaded, device_time, workspace) = Default::default();
         Ok(GpuEngine {
@@ -75,6 +77,7 @@ impl GpuEngine {
             stream,
             settings,
             kernels,
+            max_static,
             threads,
             workspace,
             image,

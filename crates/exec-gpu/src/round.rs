@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Mode, Plan, Work};
+use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
 use crate::device::{Args, Buffer, DeviceError, Grid, Kernel};
 use crate::engine::GpuEngine;
@@ -228,6 +228,8 @@ impl<'a> Round<'a> {
     ) -> Result<Vec<Launch>, DeviceError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
+        let leasts: Vec<u64> =
+            self.plans.iter().zip(self.ks).map(|(p, &k)| least(image, p, k, pass)).collect();
         for (q, (plan, &k)) in self.plans.iter().zip(self.ks).enumerate() {
             for (number, (segment, launch)) in image.iter().zip(&mut launches).enumerate() {
                 let first_term = launch.terms.len();
@@ -245,16 +247,18 @@ impl<'a> Round<'a> {
                 let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
                 let (first_term, terms) = (first_term as u32, terms.len() as u32);
                 let static_weight = plan.static_weight;
-                let (least, first_slot) = (0, 0);
+                let static_most = plan.static_score(self.engine.max_static);
                 launch.sparse = launch.sparse.max(sparse);
                 launch.queries.push(QueryView {
                     first_term,
                     sparse,
                     terms,
                     k,
-                    least,
+                    least: leasts[q],
                     static_weight,
-                    first_slot,
+                    static_most,
+                    first_slot: 0,
+                    count: u32::from(plan.count),
                 });
                 if !lacks && terms > 0 {
                     let cost = postings + u64::from(segment.tiles()) * TILE_COST;
@@ -340,11 +344,24 @@ impl<'a> Round<'a> {
             // A first pass with AND that had enough was the last.
             let all = self.plans[i].mode == Mode::And
                 || self.plans[i].mode == Mode::AndOr && and[i] >= u64::from(self.ks[i]);
-            let matches = Some(if all { and[i] } else { or[i] });
+            let matches = self.plans[i].count.then_some(if all { and[i] } else { or[i] });
             Answer { hits, matches, work: Work::default() }
         };
         Ok((0..n).map(answer).collect())
     }
+}
+
+/// A key that k hits exceed at least. For OR: as many documents as a list has best values of that rank score no less, whatever other terms add.
+fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
+    if pass == Pass::And {
+        return 0;
+    }
+    let lists = plan.terms.iter().flat_map(|term| {
+        let lists = term.lists.iter().zip(image);
+        lists.filter_map(|(info, image)| Some((image.best(info.as_ref()?, k)?, term.weight)))
+    });
+    let score = lists.map(|(value, weight)| Formula::units(weight, value)).max().unwrap_or(0);
+    (u64::from(score) << 32).saturating_sub(1)
 }
 
 /// For each query its first slot and k, and one more for the end.

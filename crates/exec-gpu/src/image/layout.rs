@@ -37,8 +37,12 @@ pub struct QueryView {
     pub least: u64,
     /// Weight of static scores, in units.
     pub static_weight: f32,
+    /// No static score adds more.
+    pub static_most: u32,
     /// Where its items' hits begin.
     pub first_slot: u32,
+    /// Not 0 if matches are to be counted.
+    pub count: u32,
 }
 
 /// Tiles of a query for one block of threads.

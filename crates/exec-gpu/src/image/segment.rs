@@ -43,12 +43,17 @@ pub struct SegmentImage {
     _kept: Vec<Kept>,
 }
 
+/// Ranks whose value is kept of every list that is as long: the k-th best hit of a query scores no less.
+const RANKS: [usize; 3] = [10, 100, 1000];
+
 #[derive(Clone, Copy, Default)]
 struct ListView {
     docs: u64,
     values: u64,
     starts: u64,
     count: u32,
+    /// Values of live documents by [`RANKS`]; 0 where there are fewer.
+    best: [f32; RANKS.len()],
 }
 
 enum Kept {
@@ -99,8 +104,7 @@ impl SegmentImage {
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
                     let (docs, values) = (at(list.docs), at(list.values));
                     loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
-                    shared.1[ordinal as usize] =
-                        ListView { docs, values, starts, count: list.count };
+                    shared.1[ordinal as usize] = ListView { docs, values, starts, ..list };
                 }
             }
             Ok(())
@@ -137,15 +141,15 @@ impl SegmentImage {
             }
             None => 0,
         };
-        let view = SegmentView {
-            statics,
-            deleted,
-            ordinals: 0,
-            docs,
-            base: segment.base(),
-            bits,
-            unused: 0,
+        let ordinals = match documents.ordinals()? {
+            Some(ordinals) => {
+                let values: Vec<u32> = (0..docs).map(|doc| ordinals.get(doc)).collect();
+                address(bytemuck::cast_slice(&values))?
+            }
+            None => 0,
         };
+        let view =
+            SegmentView { statics, deleted, ordinals, docs, base: segment.base(), bits, unused: 0 };
         Ok(SegmentImage { view, tiles, lists, _kept: kept })
     }
 
@@ -159,9 +163,15 @@ impl SegmentImage {
         self.tiles
     }
 
+    /// A value that at least `k` live documents of the list reach, if one is known.
+    pub fn best(&self, info: &TermInfo, k: u32) -> Option<f32> {
+        let rank = RANKS.iter().position(|&rank| rank >= k as usize)?;
+        Some(self.lists[info.ordinal as usize].best[rank]).filter(|&value| value > 0.0)
+    }
+
     /// A list of it in a query.
     pub fn term(&self, info: &TermInfo, weight: f32) -> TermView {
-        let ListView { docs, values, starts, count } = self.lists[info.ordinal as usize];
+        let ListView { docs, values, starts, count, .. } = self.lists[info.ordinal as usize];
         TermView { docs, values, starts, count, weight }
     }
 }
@@ -222,8 +232,9 @@ impl Maker<'_> {
             } else {
                 let docs = push(&mut part.bytes, &docs);
                 let values = push(&mut part.bytes, &values);
-                ListView { docs, values, starts: u64::MAX, count: info.df }
+                ListView { docs, values, starts: u64::MAX, count: info.df, ..ListView::default() }
             };
+            let list = ListView { best: self.best(&docs, &mut values), ..list };
             part.lists.push((info.ordinal, list));
         }
         Ok(part)
@@ -253,6 +264,24 @@ impl Maker<'_> {
         Ok(())
     }
 
+    /// Values by rank; reorders the values.
+    fn best(&self, docs: &[u32], values: &mut Vec<f32>) -> [f32; RANKS.len()] {
+        if self.segment.deletes().is_some() {
+            let mut docs = docs.iter();
+            values.retain(|_| docs.next().is_some_and(|&doc| !self.segment.is_deleted(doc)));
+        }
+        let mut best = [0.0; RANKS.len()];
+        let mut left = &mut values[..];
+        for (slot, &rank) in best.iter_mut().zip(&RANKS).rev() {
+            if left.len() >= rank {
+                let (_, value, _) = left.select_nth_unstable_by(rank - 1, |a, b| b.total_cmp(a));
+                *slot = *value;
+                left = &mut left[..rank];
+            }
+        }
+        best
+    }
+
     fn dense(&self, docs: &[u32], values: &[f32], bytes: &mut Vec<u8>) -> ListView {
         let fill = 1u16 << self.bits;
         let mut starts = Vec::with_capacity(self.tiles as usize + 1);
@@ -271,7 +300,7 @@ impl Maker<'_> {
         starts.push((places.len() / FOUR) as u32);
         let count = places.len() as u32;
         let (docs, values) = (push(bytes, &places), push(bytes, &filled));
-        ListView { docs, values, starts: push(bytes, &starts), count }
+        ListView { docs, values, starts: push(bytes, &starts), count, ..ListView::default() }
     }
 }
 

@@ -24,7 +24,9 @@ struct Query {
     uint32_t k;
     uint64_t least;  // hits have larger keys
     float static_weight;
+    uint32_t static_most;  // no static score adds more
     uint32_t first_slot;
+    uint32_t count;  // not 0 if matches are to be counted
 };
 
 // Tiles `begin` to `end` of a query; its hits go to `slot`.
