@@ -7,7 +7,7 @@ use warpseek_exec::{Mode, Plan};
 const FEW: u64 = 512;
 /// Terms from which on the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
-/// Postings that are worth starting threads for.
+/// Postings that should be worth starting threads for: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
 /// How an OR is answered. All give the same hits.
@@ -63,7 +63,8 @@ impl Algorithm {
 
     /// The one that suits a query, and why, on an index of so many documents; `threads` are those that the query has for itself, 1 in a batch.
     ///
-    /// Rules and numbers come from measuring all algorithms on lists of all lengths with 1 to 100 terms and k of 10 and 1000.
+    /// Which of them wins for few postings, many terms and the rest was measured, with 1 to 100 terms and k of 10 and 1000; where exactly the lines lie
+    /// was not, nor from what size on threads pay.
     pub fn choose(plan: &Plan, documents: u64, threads: usize) -> (Algorithm, &'static str) {
         let dfs = plan.terms.iter().map(|term| term.df);
         let postings: u64 = dfs.clone().sum();
