@@ -1,5 +1,7 @@
 //! Chores of the workspace: `cargo xtask ci` runs everything that must hold.
 
+mod peers;
+
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -7,13 +9,15 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   ci      format, lints, all tests, docs, examples, bodies of fuzz targets
-  fuzz    run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]";
+  fuzz    run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]
+  peers   compare speed with other engines: cargo xtask peers --help";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
         Some("ci") => ci(),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
+        Some("peers") => peers::run(args),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
