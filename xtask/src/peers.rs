@@ -60,16 +60,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     }
     let options = Options::parse(args.into_iter())?;
     let mut comparison = Comparison::new(options)?;
-    for data in std::mem::take(&mut comparison.options.data) {
-        comparison.index(&data)?;
-        let ordinals = agreement::ordinals(&data.corpus)?;
-        for queries in &data.queries {
-            comparison.compare_hits(&data, queries, &ordinals)?;
-            for round in 0..comparison.options.rounds {
-                comparison.round(&data, queries, round)?;
-            }
-        }
-    }
+    let outcome = comparison.measure();
     let Comparison { options, found, .. } = comparison;
     print!("{}", report::markdown(&found, &options));
     if let Some(file) = &options.json {
@@ -80,7 +71,8 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
         });
         fs::write(file, format!("{text:#}\n")).map_err(|e| format!("{}: {e}", file.display()))?;
     }
-    Ok(())
+    // Last, so that a failure late in a long run does not lose what came before.
+    outcome
 }
 
 impl Comparison {
@@ -104,6 +96,21 @@ impl Comparison {
             found.note("`bench queries` has no --count: no cells with counts".to_owned());
         }
         Ok(Comparison { options, ours, peers, found })
+    }
+
+    /// Everything, collection by collection and log by log.
+    fn measure(&mut self) -> Result<(), String> {
+        for data in std::mem::take(&mut self.options.data) {
+            self.index(&data)?;
+            let ordinals = agreement::ordinals(&data.corpus)?;
+            for queries in &data.queries {
+                self.compare_hits(&data, queries, &ordinals)?;
+                for round in 0..self.options.rounds {
+                    self.round(&data, queries, round)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Makes all indexes of a collection; ours anew, since the code may have changed.
