@@ -226,6 +226,10 @@ impl Peer {
         }
         if let Some(prefix) = dump {
             command.arg("--dump").arg(prefix);
+            if self == Peer::Lucene {
+                // Its ten passes for the JIT matter to times alone.
+                command.args(["--warmup", "1"]);
+            }
         }
         let lines = output(&mut command)?;
         their_figures(&lines, call.counted).map_err(|e| format!("runner of {}: {e}", self.name()))
