@@ -1,6 +1,7 @@
 //! Chores of the workspace: `cargo xtask ci` runs everything that must hold.
 
 mod gpu;
+mod peers;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -11,7 +12,8 @@ usage: cargo xtask <task>
   ci         format, lints, all tests, docs, examples, kernels, bodies of fuzz targets
   kernels    compile every kernel with NVRTC, from PyPI; no GPU needed. --require: to have no NVRTC is a failure
   gpu-tests  build the tests of exec-gpu as programs for a machine with a GPU, in target/gpu-tests
-  fuzz       run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]";
+  fuzz       run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]
+  peers      compare speed with other engines: cargo xtask peers --help";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require")),
         Some("gpu-tests") => gpu::tests(),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
+        Some("peers") => peers::run(args),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

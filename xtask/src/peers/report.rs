@@ -1,0 +1,313 @@
+//! From samples to tables.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::options::Options;
+use super::{Findings, US};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Cell {
+    pub(super) corpus: String,
+    pub(super) log: String,
+    pub(super) mode: String,
+    pub(super) k: usize,
+    /// With the exact number of matches.
+    pub(super) counted: bool,
+}
+
+/// One engine on one cell in one round.
+#[derive(Serialize)]
+pub(super) struct Sample {
+    #[serde(flatten)]
+    pub(super) cell: Cell,
+    pub(super) round: usize,
+    pub(super) engine: String,
+    pub(super) mean_us: f64,
+    pub(super) p99_us: f64,
+}
+
+/// Bytes of dictionary, postings and lengths.
+#[derive(Serialize)]
+pub(super) struct Size {
+    pub(super) corpus: String,
+    pub(super) engine: String,
+    pub(super) bytes: u64,
+}
+
+/// We against one engine on one cell: medians over rounds of our time divided by theirs in the same round.
+#[derive(Clone, Debug, PartialEq)]
+struct Ratio {
+    engine: String,
+    mean: f64,
+    p99: f64,
+}
+
+/// A cell with our times and all ratios.
+struct Row {
+    cell: Cell,
+    mean_us: f64,
+    p99_us: f64,
+    ratios: Vec<Ratio>,
+}
+
+impl Row {
+    /// The engine that is hardest to beat, by a column of the ratios.
+    fn best(&self, column: impl Fn(&Ratio) -> f64) -> Option<&Ratio> {
+        self.ratios.iter().max_by(|a, b| column(a).total_cmp(&column(b)))
+    }
+
+    fn worst_mean(&self) -> f64 {
+        self.best(|r| r.mean).map_or(0.0, |r| r.mean)
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (upper, lower) = (values.get(values.len() / 2)?, values.get((values.len() - 1) / 2)?);
+    Some((upper + lower) / 2.0)
+}
+
+/// Rows with at least one engine to compare with, lost cells first.
+fn rows(samples: &[Sample]) -> Vec<Row> {
+    let cells: BTreeSet<&Cell> = samples.iter().map(|s| &s.cell).collect();
+    let engines: BTreeSet<&str> = samples.iter().map(|s| &*s.engine).filter(|e| *e != US).collect();
+    let mut rows: Vec<Row> =
+        cells.into_iter().filter_map(|cell| row(samples, cell, &engines)).collect();
+    // A stable sort: equal ratios keep the order of cells.
+    rows.sort_by(|a, b| b.worst_mean().total_cmp(&a.worst_mean()));
+    rows
+}
+
+fn row(samples: &[Sample], cell: &Cell, engines: &BTreeSet<&str>) -> Option<Row> {
+    let of = |engine: &str| -> Vec<&Sample> {
+        samples.iter().filter(|s| s.engine == engine && s.cell == *cell).collect()
+    };
+    let ours = of(US);
+    let ratios = engines.iter().filter_map(|engine| {
+        let theirs = of(engine);
+        let pairs = || {
+            ours.iter().filter_map(|a| theirs.iter().find(|b| b.round == a.round).map(|b| (a, b)))
+        };
+        Some(Ratio {
+            engine: (*engine).to_owned(),
+            mean: median(pairs().map(|(a, b)| a.mean_us / b.mean_us).collect())?,
+            p99: median(pairs().map(|(a, b)| a.p99_us / b.p99_us).collect())?,
+        })
+    });
+    let ratios: Vec<Ratio> = ratios.collect();
+    let mean_us = median(ours.iter().map(|s| s.mean_us).collect())?;
+    let p99_us = median(ours.iter().map(|s| s.p99_us).collect())?;
+    (!ratios.is_empty()).then(|| Row { cell: cell.clone(), mean_us, p99_us, ratios })
+}
+
+/// The arithmetic mean of ratios, which a lost cell pulls up more than a won one pulls down.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Two digits; in bold where we are slower.
+fn shown(ratio: f64) -> String {
+    if ratio > 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+}
+
+pub(super) fn markdown(found: &Findings, options: &Options) -> String {
+    let rows = rows(&found.samples);
+    let mut out = String::new();
+    let write = &mut out;
+    // Writing to a string cannot fail.
+    let _ = best_peers(write, &rows, options);
+    let _ = all_peers(write, &rows);
+    let _ = agreement(write, found);
+    let _ = sizes(write, &found.sizes);
+    let _ = remarks(write, found);
+    out
+}
+
+fn best_peers(out: &mut String, rows: &[Row], options: &Options) -> std::fmt::Result {
+    writeln!(out, "## {US} and the best of its peers in each cell\n")?;
+    writeln!(
+        out,
+        "One thread, warm; best of {} passes a query, then mean and p99 over queries. Ratio: our time by theirs, median of {} rounds; \
+         below 1 we are faster. Slowest cells first.\n",
+        options.reps, options.rounds
+    )?;
+    writeln!(
+        out,
+        "| corpus | queries | mode | k | mean us | best peer | ratio | p99 us | best peer at p99 | ratio |"
+    )?;
+    writeln!(out, "|---|---|---|--:|--:|---|--:|--:|---|--:|")?;
+    let (mut means, mut tails) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (Some(by_mean), Some(by_p99)) = (row.best(|r| r.mean), row.best(|r| r.p99)) else {
+            continue;
+        };
+        let (mean_us, p99_us) = (row.mean_us, row.p99_us);
+        let (a, b) = (&by_mean.engine, &by_p99.engine);
+        let (mean, p99) = (shown(by_mean.mean), shown(by_p99.p99));
+        writeln!(
+            out,
+            "| {} | {mean_us:.1} | {a} | {mean} | {p99_us:.1} | {b} | {p99} |",
+            name(&row.cell)
+        )?;
+        means.push(by_mean.mean);
+        tails.push(by_p99.p99);
+    }
+    let lost = |ratios: &[f64]| ratios.iter().filter(|r| **r > 1.0).count();
+    writeln!(
+        out,
+        "\n{} cells. Mean ratio {:.3} for means, {:.3} for p99; lost: {} by mean, {} by p99.\n",
+        rows.len(),
+        mean(&means),
+        mean(&tails),
+        lost(&means),
+        lost(&tails),
+    )
+}
+
+/// The first four columns of a row.
+fn name(cell: &Cell) -> String {
+    let counted = if cell.counted { " + count" } else { "" };
+    format!("{} | {} | {}{counted} | {}", cell.corpus, cell.log, cell.mode.to_uppercase(), cell.k)
+}
+
+fn all_peers(out: &mut String, rows: &[Row]) -> std::fmt::Result {
+    let engines: BTreeSet<&str> = rows.iter().flat_map(|r| &r.ratios).map(|r| &*r.engine).collect();
+    let columns: Vec<&str> = engines.iter().copied().collect();
+    writeln!(out, "## Ratios to every peer: means / p99\n")?;
+    writeln!(out, "| corpus | queries | mode | k | {} |", columns.join(" | "))?;
+    writeln!(out, "|---|---|---|--:|{}", "--:|".repeat(engines.len()))?;
+    for row in rows {
+        write!(out, "| {} |", name(&row.cell))?;
+        for engine in &engines {
+            match row.ratios.iter().find(|r| r.engine == *engine) {
+                Some(ratio) => write!(out, " {} / {} |", shown(ratio.mean), shown(ratio.p99))?,
+                None => write!(out, " |")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    writeln!(out)
+}
+
+fn agreement(out: &mut String, found: &Findings) -> std::fmt::Result {
+    writeln!(
+        out,
+        "## Shared documents of the top 10: plain / ties with the last count as equal\n"
+    )?;
+    writeln!(out, "| queries | mode | peer | overlap |\n|---|---|---|--:|")?;
+    for a in &found.agreements {
+        let (log, mode, engine) = (&a.log, a.mode.to_uppercase(), &a.engine);
+        writeln!(out, "| {log} | {mode} | {engine} | {:.3} / {:.3} |", a.overlap, a.with_ties)?;
+    }
+    writeln!(out)
+}
+
+fn sizes(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
+    writeln!(out, "## Index: dictionary, postings, lengths\n")?;
+    writeln!(out, "| corpus | engine | MB | ours by theirs |\n|---|---|--:|--:|")?;
+    for size in sizes {
+        let ours = sizes.iter().find(|s| s.corpus == size.corpus && s.engine == US);
+        let ratio = ours.map_or(0.0, |ours| ours.bytes as f64 / size.bytes as f64);
+        let megabytes = size.bytes as f64 / 1e6;
+        writeln!(out, "| {} | {} | {megabytes:.1} | {} |", size.corpus, size.engine, shown(ratio))?;
+    }
+    writeln!(out)
+}
+
+fn remarks(out: &mut String, found: &Findings) -> std::fmt::Result {
+    for note in &found.notes {
+        writeln!(out, "- {note}")?;
+    }
+    let least = found.loads.iter().copied().fold(f64::MAX, f64::min);
+    let most = found.loads.iter().copied().fold(0.0, f64::max);
+    if !found.loads.is_empty() {
+        writeln!(
+            out,
+            "- load average of the machine before each turn: {least:.1} to {most:.1} (we make 1.0 of it)"
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(k: usize) -> Cell {
+        let (corpus, log, mode) = ("c".to_owned(), "l".to_owned(), "or".to_owned());
+        Cell { corpus, log, mode, k, counted: false }
+    }
+
+    fn sample(k: usize, round: usize, engine: &str, mean_us: f64) -> Sample {
+        Sample { cell: cell(k), round, engine: engine.to_owned(), mean_us, p99_us: 2.0 * mean_us }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0]), Some(5.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_rounds_and_never_mixes_them() {
+        // Ratios 0.5, 2, 0.25: the median of our times by that of theirs would be 20 / 20.
+        let samples = [
+            sample(10, 0, US, 10.0),
+            sample(10, 0, "a", 20.0),
+            sample(10, 1, US, 20.0),
+            sample(10, 1, "a", 10.0),
+            sample(10, 2, US, 30.0),
+            sample(10, 2, "a", 120.0),
+            // A round in which only one of both was measured has no ratio.
+            sample(10, 3, US, 1000.0),
+        ];
+        let rows = rows(&samples);
+        assert_eq!(rows.len(), 1);
+        let expected = Ratio { engine: "a".to_owned(), mean: 0.5, p99: 0.5 };
+        assert_eq!(rows[0].ratios, [expected]);
+        assert_eq!(rows[0].mean_us, 25.0);
+    }
+
+    #[test]
+    fn lost_cells_come_first_with_their_best_peer() {
+        let mut samples = Vec::new();
+        for (k, slow, fast) in [(1, 40.0, 20.0), (2, 40.0, 5.0), (3, 12.5, 50.0)] {
+            samples.push(sample(k, 0, US, 10.0));
+            samples.push(sample(k, 0, "a", slow));
+            samples.push(sample(k, 0, "b", fast));
+        }
+        // No peer, no row.
+        samples.push(sample(4, 0, US, 10.0));
+        let rows = rows(&samples);
+        let order: Vec<_> =
+            rows.iter().map(|r| (r.cell.k, r.best(|r| r.mean).unwrap().engine.clone())).collect();
+        assert_eq!(order, [(2, "b".to_owned()), (3, "a".to_owned()), (1, "b".to_owned())]);
+        assert_eq!(rows[0].worst_mean(), 2.0);
+    }
+
+    #[test]
+    fn the_tables_say_what_was_lost() {
+        let args = ["--home", "h", "--corpus", "Cargo.toml", "--queries", "Cargo.toml"];
+        let options = Options::parse(args.map(str::to_owned).into_iter()).unwrap();
+        let mut found = Findings::default();
+        for (k, theirs) in [(1, 5.0), (2, 20.0)] {
+            found.samples.extend([sample(k, 0, US, 10.0), sample(k, 0, "a", theirs)]);
+        }
+        found.sizes.push(Size { corpus: "c".to_owned(), engine: US.to_owned(), bytes: 3_000_000 });
+        found.sizes.push(Size { corpus: "c".to_owned(), engine: "a".to_owned(), bytes: 4_000_000 });
+        let text = markdown(&found, &options);
+        for line in [
+            "| c | l | OR | 1 | 10.0 | a | **2.00** | 20.0 | a | **2.00** |",
+            "| c | l | OR | 2 | 10.0 | a | 0.50 | 20.0 | a | 0.50 |",
+            "2 cells. Mean ratio 1.250 for means, 1.250 for p99; lost: 1 by mean, 1 by p99.",
+            "| c | a | 4.0 | 0.75 |",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+}
