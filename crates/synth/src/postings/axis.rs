@@ -112,3 +112,23 @@ fn fill(config: &PostingsConfig, sites: &[u32], number: usize, mut ends: &mut [f
         ends = after;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_found_from_any_site_before_it() {
+        let config = PostingsConfig { documents: 3_000, ..PostingsConfig::default() };
+        let axis = Axis::new(&config, 3);
+        for site in 0..axis.sites() {
+            for (point, wanted) in [(axis.start(site), site), (axis.start(site + 1), site + 1)] {
+                for from in [0, site / 2, site] {
+                    assert_eq!(axis.find(from, point), wanted, "from {from}");
+                }
+            }
+            assert_eq!(axis.find(site, f64::INFINITY), axis.sites());
+            assert!(axis.members(axis.topic(site)).contains(&(site as u32)));
+        }
+    }
+}

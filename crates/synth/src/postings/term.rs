@@ -55,7 +55,7 @@ impl Terms {
         // The rest falls on documents that are not hit yet.
         let rest = (density - scattered) / (1.0 - scattered);
         let inside = libm::pow(rest, config.gather).max(config.run).max(rest);
-        let active = rest / inside;
+        let active = if inside > 0.0 { rest / inside } else { 0.0 };
         let home = axis.members(topic).len() as f64 / axis.sites() as f64;
         let at_home =
             if home > 0.0 { (config.loyalty * active / home).clamp(active, 1.0) } else { 0.0 };
