@@ -158,7 +158,7 @@ fn group(plan: &Plan) -> (Mode, Formula) {
 /// Whether there is anything to look for.
 fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
-    plan.k > 0 && !plan.terms.is_empty() && !hopeless
+    (plan.k > 0 || plan.count) && !plan.terms.is_empty() && !hopeless
 }
 
 impl Engine for GpuEngine {
@@ -171,7 +171,9 @@ impl Engine for GpuEngine {
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let mut answers = vec![Answer { matches: None, ..Answer::default() }; plans.len()];
+        let nothing =
+            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
+        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
         let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
         while let Some(&first) = left.first() {
             let of = group(&plans[first]);

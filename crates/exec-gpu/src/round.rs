@@ -41,10 +41,9 @@ pub(crate) fn run(
     plans: &[&Plan],
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
-    let ks: Vec<u32> = plans.iter().map(|plan| (plan.k as u64).min(docs) as u32).collect();
-    let Some(stride) = ks.iter().copied().max().filter(|&k| k > 0) else {
-        return Ok(vec![Answer { matches: Some(0), ..Answer::default() }; plans.len()]);
-    };
+    // Kernels keep one hit at least; a plan may want matches alone.
+    let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
+    let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = stride.saturating_mul(2).next_power_of_two().max(engine.settings.buffer);
     let mut workspace = engine.workspace()?;
     let mut round = Round::new(engine, plans, &ks, stride, capacity, &mut workspace)?;
@@ -340,10 +339,11 @@ impl<'a> Round<'a> {
         let answer = |i: usize| {
             let from = i * self.stride as usize;
             let keys = &keys[from..from + counts[i] as usize];
-            let hits = keys.iter().map(|&key| Hit::from_key(key)).collect();
+            let hits = keys.iter().map(|&key| Hit::from_key(key)).take(self.plans[i].k).collect();
             // A first pass with AND that had enough was the last.
             let all = self.plans[i].mode == Mode::And
-                || self.plans[i].mode == Mode::AndOr && and[i] >= u64::from(self.ks[i]);
+                || self.plans[i].mode == Mode::AndOr
+                    && (and[i] >= u64::from(self.ks[i]) || self.plans[i].k == 0);
             let matches = self.plans[i].count.then_some(if all { and[i] } else { or[i] });
             Answer { hits, matches, work: Work::default() }
         };

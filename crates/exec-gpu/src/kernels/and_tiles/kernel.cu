@@ -126,7 +126,7 @@ extern "C" __global__ void and_tiles(Segment segment, const Query* queries, cons
             const Term term = terms[list];
             const ushort4* fours = reinterpret_cast<const ushort4*>(term.docs);
             const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-            uint32_t at, end;
+            uint32_t at = 0, end = 0;
             uint32_t j = list - query.sparse;
             if (j < KEPT) {
 #pragma unroll
