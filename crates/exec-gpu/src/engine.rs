@@ -14,13 +14,11 @@ use crate::workspace::Workspace;
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Binary logarithm of documents in a tile, at most 15: a tile has four bytes of shared memory a document.
+    /// Binary logarithm of documents in a tile, 7 to 15: a tile has four bytes of shared memory a document.
     pub tile_bits: u32,
-    /// Threads in a block, a multiple of 32.
-    pub threads: u32,
     /// Queries in one round at most.
     pub round: usize,
-    /// Keys that a block keeps before it sorts them; more where k asks for it.
+    /// Keys that a warp keeps before it sorts them, a power of two from 64 on; more where k asks for it.
     pub buffer: u32,
     /// Whether the time of kernels is taken ([`GpuEngine::take_device_time`]).
     pub timed: bool,
@@ -28,7 +26,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 13, threads: 256, round: 1 << 15, buffer: 1024, timed: false }
+        Settings { tile_bits: 11, round: 1 << 15, buffer: 128, timed: false }
     }
 }
 

@@ -18,10 +18,14 @@ const TILE_COST: u64 = 512;
 const WAVES: u64 = 4;
 
 /// Keys that fit shared memory beside sums; with more they go to global memory.
-const SHARED_KEYS: u32 = 4096;
+const SHARED_KEYS: u32 = 512;
 
-/// Threads that merge.
+/// Threads that work on an item.
+const WARP: u32 = 32;
+
+/// Threads that merge the hits of a query, and the keys they have room for at least.
 const MERGE_THREADS: u32 = 512;
+const MERGE_KEYS: u32 = 1024;
 
 /// What runs over one segment.
 #[derive(Default)]
@@ -44,7 +48,8 @@ pub(crate) fn run(
     // Kernels keep one hit at least; a plan may want matches alone.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
-    let capacity = stride.saturating_mul(2).next_power_of_two().max(engine.settings.buffer);
+    let capacity =
+        stride.saturating_mul(2).min(1 << 31).next_power_of_two().max(engine.settings.buffer);
     let mut workspace = engine.workspace()?;
     let mut round = Round::new(engine, plans, &ks, stride, capacity, &mut workspace)?;
     if mode != Mode::Or {
@@ -162,7 +167,7 @@ impl<'a> Round<'a> {
                 continue;
             }
             let blocks = launch.items.len() as u32;
-            let keys = self.key_room(blocks)?;
+            let keys = self.key_room(blocks, self.capacity)?;
             let args = Args::new()
                 .value(segment.view())
                 .buffer(&input.slice(queries))
@@ -177,25 +182,15 @@ impl<'a> Round<'a> {
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
                 .value(launch.sparse);
-            let cursors = match pass {
-                Pass::Or => args,
-                Pass::And => {
-                    let room = (blocks as usize * launch.sparse as usize).max(1);
-                    let cursors = self.workspace.cursors.take(device, room)?;
-                    args.buffer(&cursors)
-                }
-            };
-            let grid = Grid::new(blocks, self.engine.settings.threads).shared(self.shared_bytes(
-                segment,
-                pass,
-                launch.sparse,
-            ));
+            let grid =
+                Grid::new(blocks, WARP).shared(self.shared_bytes(segment, pass, launch.sparse));
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
-            // to; there are as many slots as items, and as much room for keys and cursors as the items ask for.
-            unsafe { stream.launch(kernel, grid, &cursors) }?;
+            // to; there are as many slots as items, and as much room for keys and cursors as the kernel is told.
+            unsafe { stream.launch(kernel, grid, &args) }?;
         }
         let blocks = self.plans.len() as u32;
-        let keys = self.key_room(blocks)?;
+        let capacity = self.capacity.max(MERGE_KEYS);
+        let keys = if capacity <= MERGE_KEYS { None } else { self.key_room(blocks, capacity)? };
         let args = Args::new()
             .buffer(&input.slice(merged_at))
             .buffer(&all)
@@ -206,9 +201,9 @@ impl<'a> Round<'a> {
             .buffer(&self.results.keys())
             .buffer(&self.results.counts())
             .value(keys.as_ref().map_or(0, Buffer::address))
-            .value(self.capacity);
-        let threads = MERGE_THREADS.min(self.engine.settings.threads * 2);
-        let grid = Grid::new(blocks, threads).shared(self.key_bytes());
+            .value(capacity);
+        let shared = if keys.is_none() { 8 * capacity } else { 0 };
+        let grid = Grid::new(blocks, MERGE_THREADS).shared(shared);
         // SAFETY: the arguments are the kernel's; queries name slots that there are, and one more ends the last.
         unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }?;
         if let Some(timer) = timer {
@@ -270,8 +265,7 @@ impl<'a> Round<'a> {
         if let Some(segment) = image.first() {
             let sparse = launches.iter().map(|l| l.sparse).max().unwrap_or(0);
             let shared = self.shared_bytes(segment, pass, sparse);
-            let threads = self.engine.settings.threads;
-            resident *= u64::from(kernel.blocks_per_multiprocessor(threads, shared)?.max(1));
+            resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
         }
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
@@ -306,24 +300,21 @@ impl<'a> Round<'a> {
     fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32) -> u32 {
         let tile = 1u32 << segment.view().bits;
         let words = match pass {
-            // Sums, the place for fill, cursors.
-            Pass::Or => tile + 4 + sparse.next_multiple_of(4),
-            // Sums, three times bits.
-            Pass::And => tile + (3 * tile.div_ceil(32)).next_multiple_of(2),
+            Pass::Or => 0,
+            // Three times bits.
+            Pass::And => (3 * tile.div_ceil(32)).next_multiple_of(2),
         };
-        4 * words + self.key_bytes()
-    }
-
-    fn key_bytes(&self) -> u32 {
-        if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 }
+        // Sums and cursors.
+        let words = words + tile + sparse.next_multiple_of(4);
+        4 * words + if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 }
     }
 
     /// Room for the keys of so many blocks, where that is not in shared memory.
-    fn key_room(&mut self, blocks: u32) -> Result<Option<Buffer<u64>>, DeviceError> {
-        if self.capacity <= SHARED_KEYS {
+    fn key_room(&mut self, blocks: u32, capacity: u32) -> Result<Option<Buffer<u64>>, DeviceError> {
+        if capacity <= SHARED_KEYS {
             return Ok(None);
         }
-        let room = blocks as usize * self.capacity as usize;
+        let room = blocks as usize * capacity as usize;
         Ok(Some(self.workspace.block_keys.take(&self.engine.device, room)?))
     }
 

@@ -41,7 +41,6 @@ pub(crate) struct Workspace {
     pub(crate) slot_keys: Growing<u64>,
     pub(crate) slot_counts: Growing<u32>,
     pub(crate) block_keys: Growing<u64>,
-    pub(crate) cursors: Growing<u32>,
 }
 
 /// Structures on their way to the device.

@@ -282,6 +282,7 @@ impl Maker<'_> {
         best
     }
 
+    /// A tile's fill is never its first posting: a tile without postings has no fours.
     fn dense(&self, docs: &[u32], values: &[f32], bytes: &mut Vec<u8>) -> ListView {
         let fill = 1u16 << self.bits;
         let mut starts = Vec::with_capacity(self.tiles as usize + 1);

@@ -21,13 +21,13 @@ use crate::terminal::{count, table};
 
 /// Measure a GPU on your index
 ///
-/// For every cell (tile size, threads a block, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
+/// For every cell (tile size, buffer, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
 /// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek bench gpu --index idx --queries log.txt
-  warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 12,13,14 --block-threads 128,256")]
+  warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 10,11,12")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -43,11 +43,11 @@ pub(super) struct Options {
     #[arg(short, value_delimiter = ',', value_name = "K", default_value = "10")]
     k: Vec<usize>,
     /// Binary logarithms of documents in a tile
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "13")]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "11")]
     tile_bits: Vec<u32>,
-    /// Threads in a block
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "256")]
-    block_threads: Vec<u32>,
+    /// Keys that a warp keeps
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "128")]
+    buffers: Vec<u32>,
     /// Queries that are also asked one by one
     #[arg(long, default_value_t = 1000, value_name = "N")]
     singles: usize,
@@ -72,7 +72,7 @@ pub(super) struct Options {
 #[derive(Serialize)]
 struct Cell {
     tile_bits: u32,
-    block_threads: u32,
+    buffer: u32,
     mode: String,
     k: usize,
     /// Of the batch, from text to hits.
@@ -114,9 +114,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let cpu = CpuEngine::new(snapshot.clone(), None, threads);
     let mut cells = Vec::new();
     for &tile_bits in &options.tile_bits {
-        for &block_threads in &options.block_threads {
-            let settings =
-                Settings { tile_bits, threads: block_threads, timed: true, ..Settings::default() };
+        for &buffer in &options.buffers {
+            let settings = Settings { tile_bits, buffer, timed: true, ..Settings::default() };
             let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)
                 .map_err(|e| Failure::user(e.to_string()))?;
             let formula = plans(&queries[..1], Mode::Or, 1)?[0].formula;
@@ -172,7 +171,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                     let device_time = median(&mut on_device);
                     cells.push(Cell {
                         tile_bits,
-                        block_threads,
+                        buffer,
                         mode: mode.to_string(),
                         k,
                         qps: per_second(queries.len(), median(&mut whole)),
@@ -221,7 +220,7 @@ fn percentile(times: &mut [Duration], p: f64) -> f64 {
 fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
     let head = [
         "tile",
-        "threads",
+        "buffer",
         "mode",
         "k",
         "q/s",
@@ -236,7 +235,7 @@ fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
     for cell in cells {
         rows.push(vec![
             (1u64 << cell.tile_bits).to_string(),
-            cell.block_threads.to_string(),
+            cell.buffer.to_string(),
             cell.mode.clone(),
             cell.k.to_string(),
             count(cell.qps as u64),

@@ -1,9 +1,9 @@
-// AND: the same tiles, list by list, shortest first. A bit a document says whether all lists so far have it; what the last list leaves is
-// scored. Tiles where the shortest list has nothing, and lists behind one that leaves nothing, are not read, nor are values of documents that do not match.
+// AND: a warp takes a query's lists one by one over a tile, shortest first. A bit a document says whether all lists so far have it; what the last
+// leaves is scored. Tiles where the shortest list has nothing, lists behind one that leaves nothing, and values of documents that do not match are not read.
 #include "tiles.cuh"
 #include "topk.cuh"
 
-// Lists whose postings a thread keeps in registers, four each.
+// Dense lists whose postings are loaded at once, up to a four a lane.
 constexpr uint32_t KEPT = 4;
 
 // The bits of three lists in turn: of the one before, of this one, and those being cleared for the next.
@@ -24,195 +24,187 @@ struct Bits {
 
     // Notes those of four that are no fill.
     __device__ bool note_four(uint32_t list, ushort4 four, uint32_t tile_docs) const {
-        bool noted = false;
-        if (four.x < tile_docs) noted |= note(list, four.x);
+        bool noted = note(list, four.x);
         if (four.y < tile_docs) noted |= note(list, four.y);
         if (four.z < tile_docs) noted |= note(list, four.z);
         if (four.w < tile_docs) noted |= note(list, four.w);
         return noted;
     }
+
+    // Ends a list: true if it left anything.
+    __device__ bool end(uint32_t list, bool noted) const {
+        uint32_t* next = of(list + 1);
+        if (list > 0) {
+            for (uint32_t i = lane_id(); i < size; i += WARP) next[i] = 0;
+        }
+        bool any = __any_sync(FULL_WARP, noted);
+        __syncwarp();
+        return any;
+    }
 };
 
 // Adds the contributions of those of four that every list has.
 __device__ void add_four(const Bits& bits, uint32_t last, ushort4 four, uint32_t tile_docs, uint32_t* sums, float weight, const float* values) {
-    if (four.x < tile_docs && bits.has(last, four.x)) sums[four.x] += contribution(weight, values[0]);
+    if (bits.has(last, four.x)) sums[four.x] += contribution(weight, values[0]);
     if (four.y < tile_docs && bits.has(last, four.y)) sums[four.y] += contribution(weight, values[1]);
     if (four.z < tile_docs && bits.has(last, four.z)) sums[four.z] += contribution(weight, values[2]);
     if (four.w < tile_docs && bits.has(last, four.w)) sums[four.w] += contribution(weight, values[3]);
 }
 
-// Arguments as those of `or_tiles`, and room for `sparse` cursors a block. Dynamic shared memory: sums of a tile, three times bits, keys unless
-// these are in global memory.
-extern "C" __global__ void and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches,
+// Arguments as those of `or_tiles`. Dynamic shared memory: sums of a tile, cursors of sparse terms, three times bits, keys unless these are in global
+// memory.
+extern "C" __global__ void __launch_bounds__(WARP) and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches,
                                      uint64_t* thresholds, const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride,
-                                     uint64_t* global_keys, uint32_t capacity, uint32_t sparse, uint32_t* all_cursors) {
+                                     uint64_t* global_keys, uint32_t capacity, uint32_t sparse) {
     DYNAMIC_SHARED(uint32_t, sums);
-    __shared__ TopKState state;
-    __shared__ uint32_t next_tile;
+    const uint32_t lane = lane_id();
     const Item item = items[blockIdx.x];
     const Query query = queries[item.query];
-    const uint32_t tile_docs = 1u << segment.bits;
-    const Bits bits{sums + tile_docs, (tile_docs + 31) / 32};
+    const uint32_t tile_docs = 1u << segment.bits, tiles = (segment.docs + tile_docs - 1) >> segment.bits;
+    uint32_t* cursors = sums + tile_docs;
+    const Bits bits{cursors + (sparse + FOUR - 1) / FOUR * FOUR, (tile_docs + 31) / 32};
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(bits.words + (3 * bits.size + 1) / 2 * 2);
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
-    TopK top{keys, capacity, query.k, &state};
+    WarpTopK top{keys, capacity, query.k, query.least, 0};
     const Term* terms = all_terms + query.first_term;
-    // Where sparse lists stand.
-    uint32_t* cursors = all_cursors + uint64_t(blockIdx.x) * sparse;
-    for (uint32_t i = threadIdx.x; i < query.sparse; i += blockDim.x) cursors[i] = 0;
-    for (uint32_t i = threadIdx.x; i < tile_docs + 3 * bits.size; i += blockDim.x) sums[i] = 0;
-    if (threadIdx.x == 0) {
-        uint64_t known = *reinterpret_cast<volatile uint64_t*>(&thresholds[item.query]);
-        state.threshold = known > query.least ? known : query.least;
-        state.count = 0;
-    }
-    __syncthreads();
+    const Term* dense = terms + query.sparse;
+    const uint32_t dense_count = query.terms - query.sparse, last = query.terms - 1;
+    for (uint32_t i = lane; i < query.sparse; i += WARP) cursors[i] = 0;
+    for (uint32_t i = lane; i < tile_docs; i += WARP) sums[i] = 0;
+    for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
+    __syncwarp();
 
+    Term kept[KEPT];
+    Starts starts[KEPT];
+#pragma unroll
+    for (uint32_t j = 0; j < KEPT; j++) {
+        if (j < dense_count) {
+            kept[j] = dense[j];
+            starts[j].load(kept[j], item.begin, tiles);
+        }
+    }
     uint32_t matches = 0;
     uint64_t published = 0;
+    uint32_t window = item.begin;
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
         if (query.sparse > 0) {
             // On to the next tile that the shortest list is in.
-            if (threadIdx.x == 0) {
-                const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[0].docs);
-                uint32_t at = lower_bound(docs, cursors[0], terms[0].count, tile << segment.bits);
-                cursors[0] = at;
-                next_tile = at < terms[0].count ? docs[at] >> segment.bits : item.end;
-            }
-            __syncthreads();
-            tile = next_tile;
-            __syncthreads();
+            const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[0].docs);
+            uint32_t at = lower_bound(docs, cursors[0], terms[0].count, tile << segment.bits);
+            __syncwarp();
+            if (lane == 0) cursors[0] = at;
+            __syncwarp();
+            tile = at < terms[0].count ? docs[at] >> segment.bits : item.end;
             if (tile >= item.end) break;
         }
-        const uint32_t begin = tile << segment.bits;
-        const uint32_t docs_here = segment.docs - begin < tile_docs ? segment.docs - begin : tile_docs;
-        const uint32_t last = query.terms - 1;
-        // The first dense lists' postings are loaded at once, so that one wait does for all of them.
-        ushort4 kept[KEPT];
-        uint32_t kept_at[KEPT], kept_end[KEPT];
+        if (tile >= window + WINDOW) {
+            window = tile;
 #pragma unroll
-        for (uint32_t j = 0; j < KEPT; j++) {
-            kept_at[j] = kept_end[j] = 0;
-            if (query.sparse + j < query.terms) {
-                const uint32_t* starts = reinterpret_cast<const uint32_t*>(terms[query.sparse + j].starts);
-                kept_at[j] = starts[tile] + threadIdx.x;
-                kept_end[j] = starts[tile + 1];
+            for (uint32_t j = 0; j < KEPT; j++) {
+                if (j < dense_count) starts[j].load(kept[j], tile, tiles);
             }
         }
-        if (query.sparse == 0 && kept_at[0] - threadIdx.x == kept_end[0]) continue;
+        const uint32_t in_window = tile - window;
+        const uint32_t begin = tile << segment.bits;
+        const uint32_t docs_here = segment.docs - begin < tile_docs ? segment.docs - begin : tile_docs;
+        // All at once, so that one wait does for all.
+        ushort4 places[KEPT];
+        uint32_t at[KEPT], end[KEPT];
 #pragma unroll
         for (uint32_t j = 0; j < KEPT; j++) {
-            if (kept_at[j] < kept_end[j]) kept[j] = reinterpret_cast<const ushort4*>(terms[query.sparse + j].docs)[kept_at[j]];
+            at[j] = end[j] = 0;
+            if (j < dense_count) {
+                at[j] = starts[j].begin(in_window) + lane;
+                end[j] = starts[j].end(in_window);
+            }
+        }
+        if (query.sparse == 0 && at[0] - lane == end[0]) continue;
+#pragma unroll
+        for (uint32_t j = 0; j < KEPT; j++) {
+            if (at[j] < end[j]) places[j] = reinterpret_cast<const ushort4*>(kept[j].docs)[at[j]];
         }
 
         bool any = true;
         for (uint32_t list = 0; list < query.sparse && any; list++) {
             const Term term = terms[list];
             const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
-            uint32_t at = lower_bound(docs, cursors[list], term.count, begin);
-            // Everybody has read the cursor before it moves.
-            __syncthreads();
-            if (threadIdx.x == 0) cursors[list] = at;
+            uint32_t from = lower_bound(docs, cursors[list], term.count, begin);
+            __syncwarp();
+            if (lane == 0) cursors[list] = from;
             bool noted = false;
-            for (uint32_t i = at + threadIdx.x; i < term.count && docs[i] < begin + docs_here; i += blockDim.x) noted |= bits.note(list, docs[i] - begin);
-            uint32_t* next = bits.of(list + 1);
-            if (list > 0) {
-                for (uint32_t i = threadIdx.x; i < bits.size; i += blockDim.x) next[i] = 0;
-            }
-            any = __syncthreads_or(noted);
+            for (uint32_t i = from + lane; i < term.count && docs[i] < begin + docs_here; i += WARP) noted |= bits.note(list, docs[i] - begin);
+            any = bits.end(list, noted);
         }
-        for (uint32_t list = query.sparse; list < query.terms && any; list++) {
-            bool noted = false;
-            const Term term = terms[list];
-            const ushort4* fours = reinterpret_cast<const ushort4*>(term.docs);
-            const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-            uint32_t at = 0, end = 0;
-            uint32_t j = list - query.sparse;
-            if (j < KEPT) {
 #pragma unroll
-                for (uint32_t i = 0; i < KEPT; i++) {
-                    if (i == j) {
-                        if (kept_at[i] < kept_end[i]) noted = bits.note_four(list, kept[i], tile_docs);
-                        at = kept_at[i] + blockDim.x;
-                        end = kept_end[i];
-                    }
+        for (uint32_t j = 0; j < KEPT; j++) {
+            if (j < dense_count && any) {
+                bool noted = false;
+                if (at[j] < end[j]) noted = bits.note_four(query.sparse + j, places[j], tile_docs);
+                for (uint32_t i = at[j] + WARP; i < end[j]; i += WARP) {
+                    noted |= bits.note_four(query.sparse + j, reinterpret_cast<const ushort4*>(kept[j].docs)[i], tile_docs);
                 }
-            } else {
-                at = starts[tile] + threadIdx.x;
-                end = starts[tile + 1];
+                any = bits.end(query.sparse + j, noted);
             }
-            for (; at < end; at += blockDim.x) noted |= bits.note_four(list, fours[at], tile_docs);
-            uint32_t* next = bits.of(list + 1);
-            if (list > 0) {
-                for (uint32_t i = threadIdx.x; i < bits.size; i += blockDim.x) next[i] = 0;
-            }
-            any = __syncthreads_or(noted);
+        }
+        for (uint32_t j = KEPT; j < dense_count && any; j++) {
+            const Term term = dense[j];
+            const uint32_t* of = reinterpret_cast<const uint32_t*>(term.starts) + tile;
+            const ushort4* docs = reinterpret_cast<const ushort4*>(term.docs);
+            uint32_t to = of[1];
+            bool noted = false;
+            for (uint32_t i = of[0] + lane; i < to; i += WARP) noted |= bits.note_four(query.sparse + j, docs[i], tile_docs);
+            any = bits.end(query.sparse + j, noted);
         }
 
         if (any) {
-            // A list has a document once, so between two barriers nobody else touches its sum.
+            // A list has a document once, so that its postings do not meet in a sum; lists do.
             for (uint32_t list = 0; list < query.terms; list++) {
                 const Term term = terms[list];
                 const float* values = reinterpret_cast<const float*>(term.values);
                 if (list < query.sparse) {
                     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
-                    for (uint32_t i = cursors[list] + threadIdx.x; i < term.count && docs[i] < begin + docs_here; i += blockDim.x) {
+                    for (uint32_t i = cursors[list] + lane; i < term.count && docs[i] < begin + docs_here; i += WARP) {
                         uint32_t place = docs[i] - begin;
                         if (bits.has(last, place)) sums[place] += contribution(term.weight, values[i]);
                     }
                 } else {
-                    const ushort4* fours = reinterpret_cast<const ushort4*>(term.docs);
-                    const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-                    uint32_t end = starts[tile + 1];
-                    for (uint32_t at = starts[tile] + threadIdx.x; at < end; at += blockDim.x) {
-                        add_four(bits, last, fours[at], tile_docs, sums, term.weight, values + uint64_t(at) * FOUR);
+                    const ushort4* docs = reinterpret_cast<const ushort4*>(term.docs);
+                    const uint32_t* of = reinterpret_cast<const uint32_t*>(term.starts) + tile;
+                    uint32_t to = of[1];
+                    for (uint32_t i = of[0] + lane; i < to; i += WARP) {
+                        add_four(bits, last, docs[i], tile_docs, sums, term.weight, values + uint64_t(i) * FOUR);
                     }
                 }
-                __syncthreads();
+                __syncwarp();
             }
-            bool first_look = true;
-            uint32_t* left_bits = bits.of(last);
-            while (true) {
-                bool pending = false;
-                uint32_t threshold = uint32_t(state.threshold >> 32);
-                for (uint32_t i = threadIdx.x; i < bits.size; i += blockDim.x) {
-                    uint32_t left = left_bits[i], stay = 0;
-                    while (left != 0) {
-                        uint32_t place = 32 * i + __ffs(left) - 1;
-                        left &= left - 1;
-                        uint32_t doc = begin + place;
-                        if (!is_deleted(segment, doc)) {
-                            matches += first_look;
-                            uint32_t score = sums[place] + static_score(segment, query.static_weight, doc);
-                            if (score >= threshold && !top.offer(hit_key(segment, doc, score))) {
-                                // No room: it stays to be looked at again.
-                                stay |= 1u << (place % 32);
-                                pending = true;
-                                continue;
-                            }
-                        }
-                        sums[place] = 0;
+            const uint32_t* left_bits = bits.of(last);
+            for (uint32_t i = 0; i < bits.size; i++) {
+                // A document a lane.
+                if (left_bits[i] == 0) continue;
+                uint32_t place = 32 * i + lane, doc = begin + place;
+                uint64_t key = 0;
+                if ((left_bits[i] >> lane & 1) != 0) {
+                    if (!is_deleted(segment, doc)) {
+                        matches++;
+                        key = hit_key(segment, doc, sums[place] + static_score(segment, query.static_weight, doc));
                     }
-                    left_bits[i] = stay;
+                    sums[place] = 0;
                 }
-                if (!__syncthreads_or(pending)) break;
-                top.compact();
-                first_look = false;
+                top.offer(key);
             }
-        }
-        for (uint32_t i = threadIdx.x; i < 3 * bits.size; i += blockDim.x) bits.words[i] = 0;
-        if (threadIdx.x == 0 && any) {
-            if (state.threshold > published && state.threshold > query.least) atomicMax(&thresholds[item.query], state.threshold);
-            published = state.threshold;
+            if (top.threshold > published && top.threshold > query.least && lane == 0) atomicMax(&thresholds[item.query], top.threshold);
             uint64_t known = *reinterpret_cast<volatile uint64_t*>(&thresholds[item.query]);
-            if (known > state.threshold) state.threshold = published = known;
+            known = __shfl_sync(FULL_WARP, known, 0);
+            if (known > top.threshold) top.threshold = known;
+            published = top.threshold;
         }
-        __syncthreads();
+        __syncwarp();
+        for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
+        __syncwarp();
     }
-    __syncthreads();
     top.compact();
-    for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(item.slot) * stride + i] = keys[i];
-    if (threadIdx.x == 0) out_counts[item.slot] = state.count;
+    for (uint32_t i = lane; i < top.count; i += WARP) out_keys[uint64_t(item.slot) * stride + i] = keys[i];
+    if (lane == 0) out_counts[item.slot] = top.count;
     for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) matches += __shfl_xor_sync(FULL_WARP, matches, distance);
-    if (lane_id() == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
+    if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
 }

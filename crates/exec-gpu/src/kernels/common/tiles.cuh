@@ -1,6 +1,7 @@
-// What kernels over tiles share: the form of lists, queries and work items, and the places of a tile's postings.
+// What kernels over tiles share: the form of lists, queries and work items.
 //
-// A tile is a run of 2^bits documents whose sums fit shared memory. A list with a posting or more a tile on average is dense: its postings
+// A tile is a run of 2^bits documents. A warp works on one tile of one query at a time, alone, its sums in shared memory: there is nothing to wait for but
+// memory, and other warps fill that time. A list with a posting or more a tile on average is dense: its postings
 // stand tile by tile, each tile's filled up to a multiple of four, so that a lane loads four at once; a document is its 16-bit place in the tile, fill
 // has the place behind the last. `starts` says where tiles begin, in fours. Other lists are sparse: documents as they are.
 #pragma once
@@ -85,39 +86,21 @@ __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t f
     return from;
 }
 
-// Where the postings of up to 32 dense terms lie for one tile, and how they are dealt out to warps in pieces of a four a lane.
-struct Pieces {
-    uint64_t docs[WARP];
-    uint64_t values[WARP];
-    uint32_t start[WARP];   // in fours
-    uint32_t end[WARP];
-    uint32_t pieces[WARP];  // of this term and those before it
-    float weight[WARP];
+// Where the tiles of a dense list begin, a window of them in the lanes of a warp.
+struct Starts {
+    uint32_t window;
 
-    // By one whole warp: the terms from `terms` on, at most 32 of the `count` there are.
-    __device__ void look_up(const Term* terms, uint32_t count, uint32_t tile) {
-        uint32_t lane = lane_id(), from = 0, to = 0;
-        if (lane < count) {
-            Term term = terms[lane];
-            const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-            from = starts[tile];
-            to = starts[tile + 1];
-            docs[lane] = term.docs;
-            values[lane] = term.values;
-            weight[lane] = term.weight;
-        }
-        start[lane] = from;
-        end[lane] = to;
-        pieces[lane] = warp_inclusive_sum((to - from + WARP - 1) / WARP);
+    // Those of tiles `first` to `first` + 31 and of the end of the last.
+    __device__ void load(const Term& term, uint32_t first, uint32_t tiles) {
+        const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
+        uint32_t tile = first + lane_id();
+        window = starts[tile < tiles ? tile : tiles];
     }
 
-    __device__ uint32_t all() const { return pieces[WARP - 1]; }
-
-    // By one whole warp: the term that piece `i` belongs to, and this lane's four in it (past `end` where there is none).
-    __device__ uint32_t find(uint32_t i, uint32_t& four) const {
-        uint32_t term = __popc(__ballot_sync(FULL_WARP, pieces[lane_id()] <= i));
-        uint32_t before = term > 0 ? pieces[term - 1] : 0;
-        four = start[term] + (i - before) * WARP + lane_id();
-        return term;
-    }
+    // Of the tile number `i` of the window, below 31.
+    __device__ uint32_t begin(uint32_t i) const { return __shfl_sync(FULL_WARP, window, i); }
+    __device__ uint32_t end(uint32_t i) const { return __shfl_sync(FULL_WARP, window, i + 1); }
 };
+
+// Tiles in a window.
+constexpr uint32_t WINDOW = WARP - 1;

@@ -22,19 +22,20 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
         state.count = 0;
     }
     __syncthreads();
-    // All slots side by side: rank by rank, so that the best of every slot come first; some keys a thread at once, so that their loads overlap.
-    uint32_t slots = end_slot - query.first_slot;
-    uint64_t all = uint64_t(slots) * query.k;
-    for (uint64_t first = 0; first < all; first += uint64_t(blockDim.x) * AT_ONCE) {
+    // A thread takes every so many slots, some keys at once, so that their loads overlap. Most slots have few.
+    uint32_t slot = query.first_slot + threadIdx.x, rank = 0;
+    uint32_t left = slot < end_slot ? counts[slot] : 0;
+    bool more = true;
+    while (more) {
         uint64_t key[AT_ONCE];
 #pragma unroll
         for (uint32_t j = 0; j < AT_ONCE; j++) {
-            uint64_t i = first + j * blockDim.x + threadIdx.x;
-            key[j] = 0;
-            if (i < all) {
-                uint32_t slot = query.first_slot + uint32_t(i % slots), rank = uint32_t(i / slots);
-                if (rank < counts[slot]) key[j] = keys[uint64_t(slot) * stride + rank];
+            while (rank >= left && slot < end_slot) {
+                slot += blockDim.x;
+                rank = 0;
+                left = slot < end_slot ? counts[slot] : 0;
             }
+            key[j] = rank < left ? keys[uint64_t(slot) * stride + rank++] : 0;
         }
         while (true) {
             bool pending = false;
@@ -47,6 +48,7 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
             if (!__syncthreads_or(pending)) break;
             top.compact();
         }
+        more = __syncthreads_or(slot < end_slot);
     }
     __syncthreads();
     top.compact();
