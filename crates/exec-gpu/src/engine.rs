@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::workspace::Workspace;
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Binary logarithm of documents in a tile, 7 to 15: a tile has four bytes of shared memory a document.
+    /// Binary logarithm of documents in a tile, 5 to 15: lists can be entered at each.
     pub tile_bits: u32,
+    /// Of documents that OR takes at once, from `tile_bits` and 7 on, to 15: each has four bytes of shared memory.
+    pub or_bits: u32,
+    /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15: each has three bits and a half of shared memory.
+    pub and_bits: u32,
     /// Queries in one round at most.
     pub round: usize,
-    /// Keys that a warp keeps before it sorts them, a power of two from 64 on; more where k asks for it.
-    pub buffer: u32,
-    /// Whether the time of kernels is taken ([`GpuEngine::take_device_time`]).
-    pub timed: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 11, round: 1 << 15, buffer: 128, timed: false }
+        Settings { tile_bits: 11, or_bits: 11, and_bits: 14, round: 1 << 15 }
     }
 }
 
@@ -43,6 +43,7 @@ pub struct GpuEngine {
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
     loaded: AtomicU64,
+    timed: AtomicBool,
     /// Nanoseconds that kernels ran.
     pub(crate) device_time: AtomicU64,
 }
@@ -68,7 +69,7 @@ impl GpuEngine {
         };
         let max_static = snapshot.statistics().max_static;
         let (stream, image) = (device.stream()?, Mutex::new(None));
-        let (loaded, device_time, workspace) = Default::default();
+        let (loaded, device_time, timed, workspace) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -80,6 +81,7 @@ impl GpuEngine {
             workspace,
             image,
             loaded,
+            timed,
             device_time,
         })
     }
@@ -94,6 +96,11 @@ impl GpuEngine {
         &self.loaded
     }
 
+    /// Whether the time of kernels is taken from now on. Waiting for it takes time itself.
+    pub fn time_kernels(&self, timed: bool) {
+        self.timed.store(timed, Ordering::Relaxed);
+    }
+
     /// How long kernels ran since this was last asked.
     pub fn take_device_time(&self) -> Duration {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
@@ -106,7 +113,7 @@ impl GpuEngine {
 
     /// Starts taking the time, where that is wanted.
     pub(crate) fn timer(&self) -> Result<Option<Timer>, DeviceError> {
-        if !self.settings.timed {
+        if !self.timed.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let start = self.device.event()?;

@@ -20,6 +20,9 @@ const WAVES: u64 = 4;
 /// Keys that fit shared memory beside sums; with more they go to global memory.
 const SHARED_KEYS: u32 = 512;
 
+/// Matches that AND scores at a time, as in its kernel.
+const AND_SCORED: u32 = 512;
+
 /// Threads that work on an item.
 const WARP: u32 = 32;
 
@@ -48,8 +51,10 @@ pub(crate) fn run(
     // Kernels keep one hit at least; a plan may want matches alone.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
-    let capacity =
-        stride.saturating_mul(2).min(1 << 31).next_power_of_two().max(engine.settings.buffer);
+    let capacity = match stride {
+        ..=WARP => 0,
+        _ => stride.saturating_mul(2).min(1 << 31).next_power_of_two(),
+    };
     let mut workspace = engine.workspace()?;
     let mut round = Round::new(engine, plans, &ks, stride, capacity, &mut workspace)?;
     if mode != Mode::Or {
@@ -181,7 +186,8 @@ impl<'a> Round<'a> {
                 .value(self.stride)
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
-                .value(launch.sparse);
+                .value(launch.sparse)
+                .value(self.group(pass));
             let grid =
                 Grid::new(blocks, WARP).shared(self.shared_bytes(segment, pass, launch.sparse));
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
@@ -241,6 +247,7 @@ impl<'a> Round<'a> {
                 let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
                 let (first_term, terms) = (first_term as u32, terms.len() as u32);
                 let static_weight = plan.static_weight;
+                let tiles = segment.tiles().div_ceil(1 << self.group(pass));
                 let static_most = plan.static_score(self.engine.max_static);
                 launch.sparse = launch.sparse.max(sparse);
                 launch.queries.push(QueryView {
@@ -255,8 +262,8 @@ impl<'a> Round<'a> {
                     count: u32::from(plan.count),
                 });
                 if !lacks && terms > 0 {
-                    let cost = postings + u64::from(segment.tiles()) * TILE_COST;
-                    costs.push((q as u32, number, segment.tiles(), cost));
+                    let cost = postings + u64::from(tiles) * TILE_COST;
+                    costs.push((q as u32, number, tiles, cost));
                 }
             }
         }
@@ -298,15 +305,21 @@ impl<'a> Round<'a> {
     }
 
     fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32) -> u32 {
-        let tile = 1u32 << segment.view().bits;
-        let words = match pass {
-            Pass::Or => 0,
-            // Three times bits.
-            Pass::And => (3 * tile.div_ceil(32)).next_multiple_of(2),
+        let docs = 1u32 << (segment.view().bits + self.group(pass));
+        let bytes = match pass {
+            Pass::Or => 4 * docs,
+            // Three times bits, matches before words, then sums and places of those scored.
+            Pass::And => docs / 32 * (3 * 4 + 2) + AND_SCORED * (4 + 2),
         };
-        // Sums and cursors.
-        let words = words + tile + sparse.next_multiple_of(4);
-        4 * words + if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 }
+        let keys = if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 };
+        bytes + 4 * sparse.next_multiple_of(4) + keys
+    }
+
+    /// Binary logarithm of tiles taken at once.
+    fn group(&self, pass: Pass) -> u32 {
+        let settings = &self.engine.settings;
+        let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
+        bits.saturating_sub(settings.tile_bits)
     }
 
     /// Room for the keys of so many blocks, where that is not in shared memory.

@@ -284,17 +284,17 @@ impl Maker<'_> {
 
     /// A tile's fill is never its first posting: a tile without postings has no fours.
     fn dense(&self, docs: &[u32], values: &[f32], bytes: &mut Vec<u8>) -> ListView {
-        let fill = 1u16 << self.bits;
+        const FILL: u16 = 1 << 15;
         let mut starts = Vec::with_capacity(self.tiles as usize + 1);
         let (mut places, mut filled) = (Vec::<u16>::new(), Vec::<f32>::new());
         let mut at = 0;
         for tile in 0..self.tiles {
             starts.push((places.len() / FOUR) as u32);
             let end = at + docs[at..].partition_point(|&doc| doc >> self.bits <= tile);
-            places.extend(docs[at..end].iter().map(|&doc| doc as u16 & (fill - 1)));
+            places.extend(docs[at..end].iter().map(|&doc| doc as u16 & (FILL - 1)));
             filled.extend_from_slice(&values[at..end]);
             let whole = places.len().next_multiple_of(FOUR);
-            places.resize(whole, fill);
+            places.resize(whole, FILL);
             filled.resize(whole, 0.0);
             at = end;
         }

@@ -21,7 +21,7 @@ use crate::terminal::{count, table};
 
 /// Measure a GPU on your index
 ///
-/// For every cell (tile size, buffer, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
+/// For every cell (tile size, documents at once, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
 /// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
 #[derive(Args)]
 #[command(after_help = "\
@@ -45,9 +45,9 @@ pub(super) struct Options {
     /// Binary logarithms of documents in a tile
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "11")]
     tile_bits: Vec<u32>,
-    /// Keys that a warp keeps
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "128")]
-    buffers: Vec<u32>,
+    /// Binary logarithms of documents taken at once, of OR and AND alike [default: what is used otherwise]
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    at_once: Vec<u32>,
     /// Queries that are also asked one by one
     #[arg(long, default_value_t = 1000, value_name = "N")]
     singles: usize,
@@ -72,7 +72,8 @@ pub(super) struct Options {
 #[derive(Serialize)]
 struct Cell {
     tile_bits: u32,
-    buffer: u32,
+    /// Documents taken at once, where that was asked for.
+    at_once: Option<u32>,
     mode: String,
     k: usize,
     /// Of the batch, from text to hits.
@@ -113,9 +114,19 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let cpu = CpuEngine::new(snapshot.clone(), None, threads);
     let mut cells = Vec::new();
+    let default = Settings::default();
+    let at_once = match &options.at_once[..] {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
     for &tile_bits in &options.tile_bits {
-        for &buffer in &options.buffers {
-            let settings = Settings { tile_bits, buffer, timed: true, ..Settings::default() };
+        for &at_once in &at_once {
+            let settings = Settings {
+                tile_bits,
+                or_bits: at_once.unwrap_or(default.or_bits),
+                and_bits: at_once.unwrap_or(default.and_bits),
+                ..default
+            };
             let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)
                 .map_err(|e| Failure::user(e.to_string()))?;
             let formula = plans(&queries[..1], Mode::Or, 1)?[0].formula;
@@ -128,6 +139,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             );
             for &mode in &options.modes {
                 for &k in &options.k {
+                    engine.time_kernels(true);
                     let mut whole = Vec::new();
                     let mut on_device = Vec::new();
                     let (mut answers, mut postings) = (Vec::new(), 0u64);
@@ -143,6 +155,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                         let lists = planned.iter().flat_map(|p| &p.terms);
                         postings = lists.map(|term| term.df).sum();
                     }
+                    engine.time_kernels(false);
                     let mut singles = Vec::new();
                     for (i, query) in queries.iter().take(options.singles).enumerate() {
                         let start = Instant::now();
@@ -171,7 +184,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                     let device_time = median(&mut on_device);
                     cells.push(Cell {
                         tile_bits,
-                        buffer,
+                        at_once: at_once.map(|bits| 1 << bits),
                         mode: mode.to_string(),
                         k,
                         qps: per_second(queries.len(), median(&mut whole)),
@@ -220,7 +233,7 @@ fn percentile(times: &mut [Duration], p: f64) -> f64 {
 fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
     let head = [
         "tile",
-        "buffer",
+        "at once",
         "mode",
         "k",
         "q/s",
@@ -235,7 +248,7 @@ fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
     for cell in cells {
         rows.push(vec![
             (1u64 << cell.tile_bits).to_string(),
-            cell.buffer.to_string(),
+            cell.at_once.map_or("-".to_owned(), |docs| docs.to_string()),
             cell.mode.clone(),
             cell.k.to_string(),
             count(cell.qps as u64),

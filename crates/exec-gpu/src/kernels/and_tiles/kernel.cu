@@ -1,15 +1,19 @@
-// AND: a warp takes a query's lists one by one over a tile, shortest first. A bit a document says whether all lists so far have it; what the last
+// AND: a warp takes a query's lists one by one over some tiles, shortest first. A bit a document says whether all lists so far have it; what the last
 // leaves is scored. Tiles where the shortest list has nothing, lists behind one that leaves nothing, and values of documents that do not match are not read.
 #include "tiles.cuh"
 #include "topk.cuh"
 
-// Dense lists whose postings are loaded at once, up to a four a lane.
-constexpr uint32_t KEPT = 4;
+// Fours of a lane that are loaded at once.
+constexpr uint32_t BATCH = 4;
+
+// Matches that are scored at a time.
+constexpr uint32_t SCORED = 512;
 
 // The bits of three lists in turn: of the one before, of this one, and those being cleared for the next.
 struct Bits {
     uint32_t* words;
     uint32_t size;  // words of one
+    uint32_t mask;  // of a place's bits within them
 
     __device__ uint32_t* of(uint32_t list) const { return words + list % 3 * size; }
 
@@ -23,11 +27,11 @@ struct Bits {
     }
 
     // Notes those of four that are no fill.
-    __device__ bool note_four(uint32_t list, ushort4 four, uint32_t tile_docs) const {
-        bool noted = note(list, four.x);
-        if (four.y < tile_docs) noted |= note(list, four.y);
-        if (four.z < tile_docs) noted |= note(list, four.z);
-        if (four.w < tile_docs) noted |= note(list, four.w);
+    __device__ bool note_four(uint32_t list, ushort4 four) const {
+        bool noted = note(list, four.x & mask);
+        if (!is_fill(four.y)) noted |= note(list, four.y & mask);
+        if (!is_fill(four.z)) noted |= note(list, four.z & mask);
+        if (!is_fill(four.w)) noted |= note(list, four.w & mask);
         return noted;
     }
 
@@ -43,168 +47,162 @@ struct Bits {
     }
 };
 
-// Adds the contributions of those of four that every list has.
-__device__ void add_four(const Bits& bits, uint32_t last, ushort4 four, uint32_t tile_docs, uint32_t* sums, float weight, const float* values) {
-    if (bits.has(last, four.x)) sums[four.x] += contribution(weight, values[0]);
-    if (four.y < tile_docs && bits.has(last, four.y)) sums[four.y] += contribution(weight, values[1]);
-    if (four.z < tile_docs && bits.has(last, four.z)) sums[four.z] += contribution(weight, values[2]);
-    if (four.w < tile_docs && bits.has(last, four.w)) sums[four.w] += contribution(weight, values[3]);
-}
+// Where a list's postings of some tiles lie, in fours.
+struct Range {
+    uint32_t begin;
+    uint32_t end;
 
-// Arguments as those of `or_tiles`. Dynamic shared memory: sums of a tile, cursors of sparse terms, three times bits, keys unless these are in global
-// memory.
-extern "C" __global__ void __launch_bounds__(WARP) and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches,
-                                     uint64_t* thresholds, const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride,
-                                     uint64_t* global_keys, uint32_t capacity, uint32_t sparse) {
-    DYNAMIC_SHARED(uint32_t, sums);
+    __device__ Range(const Term& term, uint32_t first, uint32_t last) {
+        const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
+        begin = starts[first];
+        end = starts[last];
+    }
+};
+
+// The matches of some tiles, numbered in order.
+struct Matches {
+    Bits bits;
+    uint32_t list;     // whose bits they are
+    uint16_t* before;  // so many stand before each word
+    uint32_t from;     // those from this number on are scored, SCORED at most
+    uint32_t* sums;
+    uint16_t* places;
+
+    __device__ void add(uint32_t place, float weight, const float* value) const {
+        uint32_t word = bits.of(list)[place / 32], bit = 1u << (place % 32);
+        if ((word & bit) == 0) return;
+        uint32_t number = before[place / 32] + __popc(word & (bit - 1)) - from;
+        // A list has a document once, so that its postings do not meet in a sum; lists do.
+        if (number < SCORED) sums[number] += contribution(weight, *value);
+    }
+};
+
+// Arguments as those of `or_tiles`. Dynamic shared memory: cursors of sparse terms, three times bits, numbers of matches before words, sums and places
+// of matches, keys unless these are in global memory.
+extern "C" __global__ void __launch_bounds__(WARP, 24)
+    and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
+              const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
+              uint32_t group) {
+    DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
     const Item item = items[blockIdx.x];
     const Query query = queries[item.query];
-    const uint32_t tile_docs = 1u << segment.bits, tiles = (segment.docs + tile_docs - 1) >> segment.bits;
-    uint32_t* cursors = sums + tile_docs;
-    const Bits bits{cursors + (sparse + FOUR - 1) / FOUR * FOUR, (tile_docs + 31) / 32};
-    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(bits.words + (3 * bits.size + 1) / 2 * 2);
-    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
-    WarpTopK top{keys, capacity, query.k, query.least, 0};
+    const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
+    const uint32_t shift = segment.bits + group, docs = 1u << shift;
+    uint32_t* cursors = shared;
+    const Bits bits{cursors + (sparse + FOUR - 1) / FOUR * FOUR, docs / 32, docs - 1};
+    Matches found{bits, query.terms - 1, reinterpret_cast<uint16_t*>(bits.words + 3 * bits.size), 0, nullptr, nullptr};
+    found.sums = reinterpret_cast<uint32_t*>(found.before + bits.size);
+    found.places = reinterpret_cast<uint16_t*>(found.sums + SCORED);
+    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(found.places + SCORED);
+    WarpTopK top(global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys, capacity, query.k, query.least);
     const Term* terms = all_terms + query.first_term;
-    const Term* dense = terms + query.sparse;
-    const uint32_t dense_count = query.terms - query.sparse, last = query.terms - 1;
     for (uint32_t i = lane; i < query.sparse; i += WARP) cursors[i] = 0;
-    for (uint32_t i = lane; i < tile_docs; i += WARP) sums[i] = 0;
     for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
     __syncwarp();
 
-    Term kept[KEPT];
-    Starts starts[KEPT];
-#pragma unroll
-    for (uint32_t j = 0; j < KEPT; j++) {
-        if (j < dense_count) {
-            kept[j] = dense[j];
-            starts[j].load(kept[j], item.begin, tiles);
-        }
-    }
-    uint32_t matches = 0;
-    uint64_t published = 0;
-    uint32_t window = item.begin;
+    uint32_t all = 0;
+    uint64_t published = query.least;
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
         if (query.sparse > 0) {
             // On to the next tile that the shortest list is in.
-            const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[0].docs);
-            uint32_t at = lower_bound(docs, cursors[0], terms[0].count, tile << segment.bits);
+            const uint32_t* of = reinterpret_cast<const uint32_t*>(terms[0].docs);
+            uint32_t at = lower_bound(of, cursors[0], terms[0].count, tile << shift);
             __syncwarp();
             if (lane == 0) cursors[0] = at;
             __syncwarp();
-            tile = at < terms[0].count ? docs[at] >> segment.bits : item.end;
+            tile = at < terms[0].count ? of[at] >> shift : item.end;
             if (tile >= item.end) break;
         }
-        if (tile >= window + WINDOW) {
-            window = tile;
-#pragma unroll
-            for (uint32_t j = 0; j < KEPT; j++) {
-                if (j < dense_count) starts[j].load(kept[j], tile, tiles);
-            }
-        }
-        const uint32_t in_window = tile - window;
-        const uint32_t begin = tile << segment.bits;
-        const uint32_t docs_here = segment.docs - begin < tile_docs ? segment.docs - begin : tile_docs;
-        // All at once, so that one wait does for all.
-        ushort4 places[KEPT];
-        uint32_t at[KEPT], end[KEPT];
-#pragma unroll
-        for (uint32_t j = 0; j < KEPT; j++) {
-            at[j] = end[j] = 0;
-            if (j < dense_count) {
-                at[j] = starts[j].begin(in_window) + lane;
-                end[j] = starts[j].end(in_window);
-            }
-        }
-        if (query.sparse == 0 && at[0] - lane == end[0]) continue;
-#pragma unroll
-        for (uint32_t j = 0; j < KEPT; j++) {
-            if (at[j] < end[j]) places[j] = reinterpret_cast<const ushort4*>(kept[j].docs)[at[j]];
-        }
+        const uint32_t begin = tile << shift;
+        const uint32_t end = segment.docs - begin < docs ? segment.docs : begin + docs;
+        const uint32_t first = tile << group, last = first + (1u << group) < tiles ? first + (1u << group) : tiles;
 
         bool any = true;
-        for (uint32_t list = 0; list < query.sparse && any; list++) {
+        for (uint32_t list = 0; list < query.terms && any; list++) {
             const Term term = terms[list];
-            const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
-            uint32_t from = lower_bound(docs, cursors[list], term.count, begin);
-            __syncwarp();
-            if (lane == 0) cursors[list] = from;
             bool noted = false;
-            for (uint32_t i = from + lane; i < term.count && docs[i] < begin + docs_here; i += WARP) noted |= bits.note(list, docs[i] - begin);
-            any = bits.end(list, noted);
-        }
+            if (list < query.sparse) {
+                const uint32_t* of = reinterpret_cast<const uint32_t*>(term.docs);
+                uint32_t from = lower_bound(of, cursors[list], term.count, begin);
+                __syncwarp();
+                if (lane == 0) cursors[list] = from;
+                for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) noted |= bits.note(list, of[i] - begin);
+            } else {
+                const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
+                const Range range(term, first, last);
+                for (uint32_t at = range.begin + lane; at < range.end; at += BATCH * WARP) {
+                    ushort4 places[BATCH];
 #pragma unroll
-        for (uint32_t j = 0; j < KEPT; j++) {
-            if (j < dense_count && any) {
-                bool noted = false;
-                if (at[j] < end[j]) noted = bits.note_four(query.sparse + j, places[j], tile_docs);
-                for (uint32_t i = at[j] + WARP; i < end[j]; i += WARP) {
-                    noted |= bits.note_four(query.sparse + j, reinterpret_cast<const ushort4*>(kept[j].docs)[i], tile_docs);
+                    for (uint32_t j = 0; j < BATCH; j++) {
+                        if (at + j * WARP < range.end) places[j] = of[at + j * WARP];
+                    }
+#pragma unroll
+                    for (uint32_t j = 0; j < BATCH; j++) {
+                        if (at + j * WARP < range.end) noted |= bits.note_four(list, places[j]);
+                    }
                 }
-                any = bits.end(query.sparse + j, noted);
             }
-        }
-        for (uint32_t j = KEPT; j < dense_count && any; j++) {
-            const Term term = dense[j];
-            const uint32_t* of = reinterpret_cast<const uint32_t*>(term.starts) + tile;
-            const ushort4* docs = reinterpret_cast<const ushort4*>(term.docs);
-            uint32_t to = of[1];
-            bool noted = false;
-            for (uint32_t i = of[0] + lane; i < to; i += WARP) noted |= bits.note_four(query.sparse + j, docs[i], tile_docs);
-            any = bits.end(query.sparse + j, noted);
+            any = bits.end(list, noted);
         }
 
         if (any) {
-            // A list has a document once, so that its postings do not meet in a sum; lists do.
-            for (uint32_t list = 0; list < query.terms; list++) {
-                const Term term = terms[list];
-                const float* values = reinterpret_cast<const float*>(term.values);
-                if (list < query.sparse) {
-                    const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
-                    for (uint32_t i = cursors[list] + lane; i < term.count && docs[i] < begin + docs_here; i += WARP) {
-                        uint32_t place = docs[i] - begin;
-                        if (bits.has(last, place)) sums[place] += contribution(term.weight, values[i]);
-                    }
-                } else {
-                    const ushort4* docs = reinterpret_cast<const ushort4*>(term.docs);
-                    const uint32_t* of = reinterpret_cast<const uint32_t*>(term.starts) + tile;
-                    uint32_t to = of[1];
-                    for (uint32_t i = of[0] + lane; i < to; i += WARP) {
-                        add_four(bits, last, docs[i], tile_docs, sums, term.weight, values + uint64_t(i) * FOUR);
+            uint32_t total = 0;
+            for (uint32_t i = lane; i < bits.size; i += WARP) {
+                uint32_t here = __popc(bits.of(found.list)[i]);
+                uint32_t sum = warp_inclusive_sum(here);
+                found.before[i] = uint16_t(total + sum - here);
+                total += __shfl_sync(FULL_WARP, sum, WARP - 1);
+            }
+            for (found.from = 0; found.from < total; found.from += SCORED) {
+                const uint32_t count = total - found.from < SCORED ? total - found.from : SCORED;
+                for (uint32_t i = lane; i < count; i += WARP) found.sums[i] = 0;
+                for (uint32_t i = lane; i < bits.size; i += WARP) {
+                    uint32_t left = bits.of(found.list)[i];
+                    for (uint32_t number = found.before[i] - found.from; left != 0; left &= left - 1, number++) {
+                        if (number < SCORED) found.places[number] = uint16_t(32 * i + __ffs(left) - 1);
                     }
                 }
                 __syncwarp();
-            }
-            const uint32_t* left_bits = bits.of(last);
-            for (uint32_t i = 0; i < bits.size; i++) {
-                // A document a lane.
-                if (left_bits[i] == 0) continue;
-                uint32_t place = 32 * i + lane, doc = begin + place;
-                uint64_t key = 0;
-                if ((left_bits[i] >> lane & 1) != 0) {
-                    if (!is_deleted(segment, doc)) {
-                        matches++;
-                        key = hit_key(segment, doc, sums[place] + static_score(segment, query.static_weight, doc));
+                for (uint32_t list = 0; list < query.terms; list++) {
+                    const Term term = terms[list];
+                    const float* values = reinterpret_cast<const float*>(term.values);
+                    if (list < query.sparse) {
+                        const uint32_t* of = reinterpret_cast<const uint32_t*>(term.docs);
+                        for (uint32_t i = cursors[list] + lane; i < term.count && of[i] < end; i += WARP) found.add(of[i] - begin, term.weight, &values[i]);
+                    } else {
+                        const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
+                        const Range range(term, first, last);
+                        for (uint32_t at = range.begin + lane; at < range.end; at += WARP) {
+                            const ushort4 places = of[at];
+                            const float* four = values + uint64_t(at) * FOUR;
+                            found.add(places.x & bits.mask, term.weight, four);
+                            if (!is_fill(places.y)) found.add(places.y & bits.mask, term.weight, four + 1);
+                            if (!is_fill(places.z)) found.add(places.z & bits.mask, term.weight, four + 2);
+                            if (!is_fill(places.w)) found.add(places.w & bits.mask, term.weight, four + 3);
+                        }
                     }
-                    sums[place] = 0;
+                    __syncwarp();
                 }
-                top.offer(key);
+                for (uint32_t i = lane; i - lane < count; i += WARP) {
+                    uint64_t key = 0;
+                    if (i < count) {
+                        const uint32_t doc = begin + found.places[i];
+                        if (!is_deleted(segment, doc)) {
+                            all++;
+                            key = hit_key(segment, doc, found.sums[i] + static_score(segment, query.static_weight, doc));
+                        }
+                    }
+                    top.offer(key);
+                }
+                __syncwarp();
             }
-            if (top.threshold > published && top.threshold > query.least && lane == 0) atomicMax(&thresholds[item.query], top.threshold);
-            uint64_t known = *reinterpret_cast<volatile uint64_t*>(&thresholds[item.query]);
-            known = __shfl_sync(FULL_WARP, known, 0);
-            if (known > top.threshold) top.threshold = known;
-            published = top.threshold;
+            top.share(&thresholds[item.query], published);
         }
-        __syncwarp();
         for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
         __syncwarp();
     }
-    top.compact();
-    for (uint32_t i = lane; i < top.count; i += WARP) out_keys[uint64_t(item.slot) * stride + i] = keys[i];
-    if (lane == 0) out_counts[item.slot] = top.count;
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) matches += __shfl_xor_sync(FULL_WARP, matches, distance);
-    if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
+    top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) all += __shfl_xor_sync(FULL_WARP, all, distance);
+    if (lane == 0 && all > 0) atomicAdd(&all_matches[item.query], uint64_t(all));
 }

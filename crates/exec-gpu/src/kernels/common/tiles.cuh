@@ -2,8 +2,8 @@
 //
 // A tile is a run of 2^bits documents. A warp works on one tile of one query at a time, alone, its sums in shared memory: there is nothing to wait for but
 // memory, and other warps fill that time. A list with a posting or more a tile on average is dense: its postings
-// stand tile by tile, each tile's filled up to a multiple of four, so that a lane loads four at once; a document is its 16-bit place in the tile, fill
-// has the place behind the last. `starts` says where tiles begin, in fours. Other lists are sparse: documents as they are.
+// stand tile by tile, each tile's filled up to a multiple of four, so that a lane loads four at once; a document is its 15 low bits, so that a
+// kernel may take several tiles at once, and fill has the bit above. `starts` says where tiles begin, in fours. Other lists are sparse: documents as they are.
 #pragma once
 
 #include "scan.cuh"
@@ -11,7 +11,7 @@
 constexpr uint32_t FOUR = 4;
 
 struct Term {
-    uint64_t docs;    // uint16_t places of a dense list, uint32_t documents of a sparse one
+    uint64_t docs;    // uint16_t low bits of a dense list, uint32_t documents of a sparse one
     uint64_t values;  // float
     uint64_t starts;  // uint32_t, one a tile and one more; unused by sparse lists
     uint32_t count;   // postings of a sparse list
@@ -86,21 +86,24 @@ __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t f
     return from;
 }
 
-// Where the tiles of a dense list begin, a window of them in the lanes of a warp.
+// Where groups of 2^group tiles of a dense list begin, a window of them in the lanes of a warp.
 struct Starts {
     uint32_t window;
 
-    // Those of tiles `first` to `first` + 31 and of the end of the last.
-    __device__ void load(const Term& term, uint32_t first, uint32_t tiles) {
+    // Those of groups `first` to `first` + 30, and the end of the last.
+    __device__ void load(const Term& term, uint32_t first, uint32_t group, uint32_t tiles) {
         const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-        uint32_t tile = first + lane_id();
+        uint32_t tile = (first + lane_id()) << group;
         window = starts[tile < tiles ? tile : tiles];
     }
 
-    // Of the tile number `i` of the window, below 31.
+    // Of group number `i` of the window, below 31.
     __device__ uint32_t begin(uint32_t i) const { return __shfl_sync(FULL_WARP, window, i); }
     __device__ uint32_t end(uint32_t i) const { return __shfl_sync(FULL_WARP, window, i + 1); }
 };
 
-// Tiles in a window.
+// Groups in a window.
 constexpr uint32_t WINDOW = WARP - 1;
+
+// Whether a place is fill; never the first of a four.
+__device__ __forceinline__ bool is_fill(uint32_t place) { return (place & 0x8000u) != 0; }

@@ -30,17 +30,36 @@ struct MeetBlock {
     __device__ void operator()() const { __syncthreads(); }
 };
 
-// Of a warp; every lane has the same state.
+// Of a warp. Up to 32 keys stand in its lanes, best first; of more, a buffer is sorted when it is full.
 struct WarpTopK {
     uint64_t* keys;
-    uint32_t capacity;  // a power of two, at least k and 64
+    uint32_t capacity;  // of the buffer: a power of two, at least k + 32
     uint32_t k;
-    uint64_t threshold;
+    uint64_t threshold;  // the same in every lane, as is `count`
     uint32_t count;
+    uint64_t mine;
+
+    __device__ WarpTopK(uint64_t* keys, uint32_t capacity, uint32_t k, uint64_t least)
+        : keys(keys), capacity(capacity), k(k), threshold(least), count(0), mine(0) {}
 
     // By all lanes: takes the keys of those lanes that have one above the threshold; 0 is none.
     __device__ void offer(uint64_t key) {
         uint32_t takers = __ballot_sync(FULL_WARP, key > threshold);
+        if (k <= WARP) {
+            while (takers != 0) {
+                uint64_t one = __shfl_sync(FULL_WARP, key, __ffs(takers) - 1);
+                takers &= takers - 1;
+                uint32_t rank = __popc(__ballot_sync(FULL_WARP, mine > one));
+                uint64_t before = __shfl_up_sync(FULL_WARP, mine, 1);
+                if (lane_id() == rank) mine = one;
+                else if (lane_id() > rank) mine = before;
+                if (count < k) count++;
+                uint64_t worst = __shfl_sync(FULL_WARP, mine, k - 1);
+                if (worst > threshold) threshold = worst;
+                takers &= __ballot_sync(FULL_WARP, key > threshold);
+            }
+            return;
+        }
         if (takers == 0) return;
         if (count + WARP > capacity) {
             compact();
@@ -51,7 +70,7 @@ struct WarpTopK {
         __syncwarp();
     }
 
-    // Sorts, keeps k, raises the threshold.
+    // Sorts the buffer, keeps k, raises the threshold.
     __device__ void compact() {
         uint32_t size = 1;
         while (size < count) size *= 2;
@@ -63,6 +82,25 @@ struct WarpTopK {
             if (keys[k - 1] > threshold) threshold = keys[k - 1];
         }
         __syncwarp();
+    }
+
+    // Writes the keys, best first, and how many there are.
+    __device__ void finish(uint64_t* out, uint32_t* out_count) {
+        if (k <= WARP) {
+            if (lane_id() < count) out[lane_id()] = mine;
+        } else {
+            compact();
+            for (uint32_t i = lane_id(); i < count; i += WARP) out[i] = keys[i];
+        }
+        if (lane_id() == 0) *out_count = count;
+    }
+
+    // What other items of the query have found helps here, and the other way round. `published` is what this one has said.
+    __device__ void share(uint64_t* shared, uint64_t& published) {
+        if (threshold > published && lane_id() == 0) atomicMax(shared, threshold);
+        uint64_t known = __shfl_sync(FULL_WARP, *reinterpret_cast<volatile uint64_t*>(shared), 0);
+        if (known > threshold) threshold = known;
+        published = threshold;
     }
 };
 
