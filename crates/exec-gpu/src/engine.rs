@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 pub struct Settings {
     /// Binary logarithm of documents in a tile, 5 to 15: lists can be entered at each.
     pub tile_bits: u32,
-    /// Of documents that OR takes at once, from `tile_bits` and 7 on, to 15: each has four bytes of shared memory.
+    /// Of documents that OR takes at once, from `tile_bits` and 8 on, to 15: each has two bytes of shared memory.
     pub or_bits: u32,
     /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15: each has three bits and a half of shared memory.
     pub and_bits: u32,
@@ -26,7 +26,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 11, or_bits: 11, and_bits: 14, round: 1 << 15 }
+        Settings { tile_bits: 11, or_bits: 12, and_bits: 14, round: 1 << 15 }
     }
 }
 

@@ -8,7 +8,7 @@ use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
 use crate::device::{Args, Buffer, DeviceError, Grid, Kernel};
 use crate::engine::GpuEngine;
-use crate::image::{Item, QueryView, SegmentImage, TermView};
+use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::workspace::Workspace;
 
 /// Postings that looking at a tile costs as much as.
@@ -19,6 +19,9 @@ const WAVES: u64 = 4;
 
 /// Keys that fit shared memory beside sums; with more they go to global memory.
 const SHARED_KEYS: u32 = 512;
+
+/// Candidates that OR scores at a time, as in its kernel.
+const OR_CANDIDATES: u32 = 128;
 
 /// Matches that AND scores at a time, as in its kernel.
 const AND_SCORED: u32 = 512;
@@ -228,6 +231,9 @@ impl<'a> Round<'a> {
     ) -> Result<Vec<Launch>, DeviceError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
+        let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
+        let shifts: Vec<u32> =
+            self.plans.iter().map(|plan| rough_shift(plan, most_value)).collect();
         let leasts: Vec<u64> =
             self.plans.iter().zip(self.ks).map(|(p, &k)| least(image, p, k, pass)).collect();
         for (q, (plan, &k)) in self.plans.iter().zip(self.ks).enumerate() {
@@ -239,6 +245,9 @@ impl<'a> Round<'a> {
                 });
                 launch.terms.extend(lists);
                 let terms = &mut launch.terms[first_term..];
+                for term in terms.iter_mut() {
+                    term.rough_weight = rough_weight(term.weight, most_value, shifts[q]);
+                }
                 // Sparse ones first, and the shortest first, as AND wants them.
                 terms.sort_by_key(|term| (term.starts != 0, term.count));
                 let lacks =
@@ -260,6 +269,8 @@ impl<'a> Round<'a> {
                     static_most,
                     first_slot: 0,
                     count: u32::from(plan.count),
+                    rough_shift: shifts[q],
+                    unused: 0,
                 });
                 if !lacks && terms > 0 {
                     let cost = postings + u64::from(tiles) * TILE_COST;
@@ -307,7 +318,8 @@ impl<'a> Round<'a> {
     fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32) -> u32 {
         let docs = 1u32 << (segment.view().bits + self.group(pass));
         let bytes = match pass {
-            Pass::Or => 4 * docs,
+            // Sums of 16 bits, then sums and places of candidates.
+            Pass::Or => 2 * docs + OR_CANDIDATES * (4 + 2),
             // Three times bits, matches before words, then sums and places of those scored.
             Pass::And => docs / 32 * (3 * 4 + 2) + AND_SCORED * (4 + 2),
         };
@@ -366,6 +378,24 @@ fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     });
     let score = lists.map(|(value, weight)| Formula::units(weight, value)).max().unwrap_or(0);
     (u64::from(score) << 32).saturating_sub(1)
+}
+
+/// A term's weight in rough units of 2^shift: for every posting, [`rough_contribution`](self) of it and of the value rounded up is at least the contribution.
+///
+/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift,
+/// rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The factor covers that the product was rounded.
+fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
+    let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
+    (real * 1.0001).ceil() as u32 + 1
+}
+
+/// The smallest unit in which no sum of a query's terms exceeds 16 bits.
+fn rough_shift(plan: &Plan, most: f32) -> u32 {
+    let sum = |shift: u32| -> u64 {
+        let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 2;
+        plan.terms.iter().map(|term| most(term.weight)).sum()
+    };
+    (0..31).find(|&shift| sum(shift) <= 65535).unwrap_or(31)
 }
 
 /// For each query its first slot and k, and one more for the end.

@@ -11,7 +11,7 @@ use warpseek_index::Snapshot;
 use warpseek_testkit::conformance;
 
 /// Tiles and blocks so small that small indexes have many.
-const SMALL: Settings = Settings { tile_bits: 5, or_bits: 7, and_bits: 10, round: 50 };
+const SMALL: Settings = Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50 };
 
 fn engine(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     // One device of the emulator runs everything forwards, the other backwards.

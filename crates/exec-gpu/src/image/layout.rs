@@ -13,12 +13,18 @@ pub struct TermView {
     pub docs: u64,
     /// Address of values.
     pub values: u64,
+    /// Address of values rounded up to 16 bits; 0 for a sparse list.
+    pub roughs: u64,
     /// Address of the tiles' starts; 0 for a sparse list.
     pub starts: u64,
     /// Postings.
     pub count: u32,
     /// Weight in units.
     pub weight: f32,
+    /// Weight in rough units.
+    pub rough_weight: u32,
+    /// Nothing.
+    pub unused: u32,
 }
 
 /// A query.
@@ -43,6 +49,10 @@ pub struct QueryView {
     pub first_slot: u32,
     /// Not 0 if matches are to be counted.
     pub count: u32,
+    /// Binary logarithm of units to a rough unit.
+    pub rough_shift: u32,
+    /// Nothing.
+    pub unused: u32,
 }
 
 /// Tiles of a query for one block of threads.

@@ -4,4 +4,5 @@ mod layout;
 mod segment;
 
 pub use layout::{Item, QueryView, SegmentView, TermView};
+pub(crate) use segment::largest_value;
 pub use segment::{ImageError, SegmentImage};

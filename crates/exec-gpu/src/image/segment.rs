@@ -50,6 +50,7 @@ const RANKS: [usize; 3] = [10, 100, 1000];
 struct ListView {
     docs: u64,
     values: u64,
+    roughs: u64,
     starts: u64,
     count: u32,
     /// Values of live documents by [`RANKS`]; 0 where there are fewer.
@@ -104,7 +105,8 @@ impl SegmentImage {
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
                     let (docs, values) = (at(list.docs), at(list.values));
                     loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
-                    shared.1[ordinal as usize] = ListView { docs, values, starts, ..list };
+                    let roughs = if starts == 0 { 0 } else { at(list.roughs) };
+                    shared.1[ordinal as usize] = ListView { docs, values, roughs, starts, ..list };
                 }
             }
             Ok(())
@@ -171,8 +173,9 @@ impl SegmentImage {
 
     /// A list of it in a query.
     pub fn term(&self, info: &TermInfo, weight: f32) -> TermView {
-        let ListView { docs, values, starts, count, .. } = self.lists[info.ordinal as usize];
-        TermView { docs, values, starts, count, weight }
+        let ListView { docs, values, roughs, starts, count, .. } =
+            self.lists[info.ordinal as usize];
+        TermView { docs, values, roughs, starts, count, weight, ..TermView::default() }
     }
 }
 
@@ -300,9 +303,23 @@ impl Maker<'_> {
         }
         starts.push((places.len() / FOUR) as u32);
         let count = places.len() as u32;
+        let most = largest_value(self.formula);
+        let roughs: Vec<u16> = filled.iter().map(|&value| rough(value, most)).collect();
         let (docs, values) = (push(bytes, &places), push(bytes, &filled));
-        ListView { docs, values, starts: push(bytes, &starts), count, ..ListView::default() }
+        let (roughs, starts) = (push(bytes, &roughs), push(bytes, &starts));
+        ListView { docs, values, roughs, starts, count, ..ListView::default() }
     }
+}
+
+/// No value of the formula is larger.
+pub(crate) fn largest_value(formula: Formula) -> f32 {
+    // A weight of 1 contributes the value, rounded down, and one.
+    (formula.most(1.0) - 1) as f32
+}
+
+/// A value in parts of the largest, rounded up: `rough` / 65535 * `most` is no less.
+fn rough(value: f32, most: f32) -> u16 {
+    (f64::from(value) / f64::from(most) * 65535.0).ceil().min(65535.0) as u16
 }
 
 /// Appends the numbers at a multiple of 16 bytes, and says where.

@@ -13,9 +13,12 @@ constexpr uint32_t FOUR = 4;
 struct Term {
     uint64_t docs;    // uint16_t low bits of a dense list, uint32_t documents of a sparse one
     uint64_t values;  // float
+    uint64_t roughs;  // uint16_t, values of dense lists rounded up, in parts of the largest there can be
     uint64_t starts;  // uint32_t, one a tile and one more; unused by sparse lists
     uint32_t count;   // postings of a sparse list
     float weight;
+    uint32_t rough_weight;  // see `rough_contribution`
+    uint32_t unused;
 };
 
 struct Query {
@@ -28,6 +31,8 @@ struct Query {
     uint32_t static_most;  // no static score adds more
     uint32_t first_slot;
     uint32_t count;  // not 0 if matches are to be counted
+    uint32_t rough_shift;  // a rough unit is 2^rough_shift units
+    uint32_t unused;
 };
 
 // Tiles `begin` to `end` of a query; its hits go to `slot`.
@@ -51,6 +56,11 @@ struct Segment {
 // A posting's contribution: weight times value in whole units, one more than rounded down; IEEE operations only.
 __device__ __forceinline__ uint32_t contribution(float weight, float value) {
     return __float2uint_rz(__fmul_rn(weight, value)) + 1;
+}
+
+// At least the contribution in rough units; see `round::rough`, which chooses weights such that sums stay below 2^16.
+__device__ __forceinline__ uint32_t rough_contribution(uint32_t weight, uint32_t value) {
+    return (weight * value >> 16) + 2;
 }
 
 __device__ __forceinline__ bool is_deleted(const Segment& segment, uint32_t doc) {
