@@ -62,9 +62,9 @@ impl Bounds {
         self.cosine = self.cosine.max(other.cosine);
     }
 
-    /// Joins neighbours, those nearest to each other first, until at most [`MAX_PAIRS`] are left.
-    pub(crate) fn shrink(&mut self) {
-        while self.pairs.len() > MAX_PAIRS {
+    /// Joins neighbours, those nearest to each other first, until at most `most` are left, which is at most [`MAX_PAIRS`].
+    pub(crate) fn shrink(&mut self, most: usize) {
+        while self.pairs.len() > most {
             let cost = |w: &[(u32, u32)]| {
                 let ratio = |a: u32, b: u32| (f64::from(b) + 1.0) / (f64::from(a) + 1.0);
                 ratio(w[0].0, w[1].0) * ratio(w[0].1, w[1].1)
@@ -123,7 +123,7 @@ mod tests {
                 bounds.add_cosine(cosine::weight(cosine::log_tf(f), norm(l)));
             }
             let exact = bounds.clone();
-            bounds.shrink();
+            bounds.shrink(MAX_PAIRS);
             for &(f, l) in &postings {
                 prop_assert!(exact.covers(f, l, norm(l)));
                 prop_assert!(bounds.covers(f, l, norm(l)));

@@ -4,8 +4,11 @@ use warpseek_codec::{Codec, CodecId, varint};
 use warpseek_core::cosine;
 use warpseek_core::limits::BLOCK;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, MAX_PAIRS};
 use super::list::GROUP;
+
+/// Pairs in the bounds of a block, of which there are many; more than these tell little.
+const BLOCK_PAIRS: usize = 4;
 
 /// Encodes lists of one segment; one per thread.
 pub(crate) struct ListEncoder<'a> {
@@ -45,7 +48,7 @@ impl<'a> ListEncoder<'a> {
             }
             2..=BLOCK => {
                 let mut bounds = self.bounds(docs, freqs);
-                bounds.shrink();
+                bounds.shrink(MAX_PAIRS);
                 bounds.write(out);
                 varint::write(out, u64::from(docs[0]));
                 let list = self.codec.encode_list(docs[0], &docs[1..], freqs, out);
@@ -75,10 +78,10 @@ impl<'a> ListEncoder<'a> {
             self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
             let mut bounds = self.bounds(docs, freqs);
             list_bounds.merge(&bounds);
-            bounds.shrink();
+            bounds.shrink(BLOCK_PAIRS);
             bounds.write(&mut self.block_bounds);
         }
-        list_bounds.shrink();
+        list_bounds.shrink(MAX_PAIRS);
         list_bounds.write(out);
         varint::write(out, self.header.len() as u64);
         out.extend_from_slice(&self.header);
