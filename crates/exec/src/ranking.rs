@@ -176,3 +176,15 @@ impl Ranking {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ranking_in_words_has_its_parameters() {
+        assert_eq!(Ranking::default().to_string(), "bm25, k1 0.9, b 0.4");
+        let cosine = Ranking { function: RankingFunction::Cosine, static_weight: 2.5 };
+        assert_eq!(cosine.to_string(), "cosine, static weight 2.5");
+    }
+}

@@ -11,7 +11,7 @@ pub(crate) const COLOURS: usize = 10;
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;
 /// The frame of the values: left, right, top, bottom.
-const FRAME: (f64, f64, f64, f64) = (62.0, WIDTH - 10.0, 12.0, HEIGHT - 42.0);
+const FRAME: (f64, f64, f64, f64) = (62.0, WIDTH - 20.0, 12.0, HEIGHT - 42.0);
 /// Lines of an axis that are still easy to tell apart.
 const MOST_TICKS: usize = 8;
 /// What an axis makes room for; no measurement lies outside, and arithmetic on ticks stays far from its limits.
@@ -124,7 +124,8 @@ impl Bars {
         vertical(&mut svg, &axis, &self.unit);
         let (left, right, top, bottom) = FRAME;
         let group_width = (right - left) / self.groups.len().max(1) as f64;
-        let bar_width = group_width * 0.84 / self.series.len().max(1) as f64;
+        let bars = self.series.len().max(1) as f64;
+        let bar_width = (group_width * 0.84 / bars).min(48.0);
         for (g, group) in self.groups.iter().enumerate() {
             let start = left + group_width * g as f64;
             text(&mut svg, start + group_width / 2.0, bottom + 16.0, "middle", group);
@@ -135,13 +136,13 @@ impl Bars {
                     continue;
                 };
                 let height = place * (bottom - top);
-                let x = start + group_width * 0.08 + bar_width * s as f64;
+                let x = start + (group_width - bar_width * bars) / 2.0 + bar_width * s as f64;
                 let _ = write!(
                     svg,
                     r#"<rect class="c{}" x="{x:.1}" y="{:.1}" width="{:.1}" height="{height:.1}"><title>{}, {}: {} {}</title></rect>"#,
                     s % COLOURS,
                     bottom - height,
-                    (bar_width - 1.0).clamp(0.5, 48.0),
+                    (bar_width - 1.0).max(0.5),
                     escape(name),
                     escape(group),
                     short(value),
@@ -285,7 +286,7 @@ mod tests {
         let svg = bars.draw();
         for name in ["t", "u", "g", "s"] {
             assert!(svg.contains(&format!("&lt;{name}&gt;")), "{name}: {svg}");
-            assert!(name == "g" || !svg.contains(&format!("<{name}>")), "{name}: {svg}");
+            assert!(!svg.contains(&format!("<{name}>")), "{name}: {svg}");
         }
     }
 

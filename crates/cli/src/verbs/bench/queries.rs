@@ -29,7 +29,7 @@ const POINTS: usize = 200;
 ///
 /// Every cell (algorithm, mode, k) is warmed up once, then all cells take turns for the given number of rounds. Latency: one query at a
 /// time on one thread, from text to hits, the best of its rounds; mean and percentiles are over queries. CPU time: what that thread spent
-/// of the processor, its best round for each query, mean over queries. Throughput: the best round with all threads.
+/// of the processor, reading that clock included, its best round for each query, mean over queries. Throughput: the best round with all threads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -284,7 +284,7 @@ fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads:
         };
         groups.iter().map(draw).collect::<Vec<String>>()
     };
-    let names = ["mean", "p50", "p95", "p99", "CPU time, mean"].map(String::from);
+    let names = ["mean", "p50", "p95", "p99", "mean CPU"].map(String::from);
     let latency = bars(&names, "microseconds", Scale::Log, &|cell| {
         vec![cell.mean_us, cell.p50_us, cell.p95_us, cell.p99_us, cell.cpu_us]
     });
