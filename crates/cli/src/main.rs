@@ -5,6 +5,7 @@ mod interrupt;
 mod options;
 mod progress;
 mod queries;
+mod report;
 mod searcher;
 mod terminal;
 mod verbs;

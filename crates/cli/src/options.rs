@@ -190,54 +190,26 @@ impl FromStr for EngineChoice {
     }
 }
 
-/// How queries are answered; for `search` and `run`.
-#[derive(Args, Clone)]
-pub(crate) struct Searching {
-    /// Which documents match: with any term, with all, or with all unless that gives fewer than k
-    #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
-    pub(crate) mode: Mode,
+/// How documents are ranked.
+#[derive(Args, Clone, Default)]
+pub(crate) struct RankingChoice {
     /// Ranking function [default: bm25, or impact for an index of vectors]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
-    pub(crate) rank: Option<String>,
+    rank: Option<String>,
     /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub(crate) k1: Option<f64>,
+    k1: Option<f64>,
     /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub(crate) b: Option<f64>,
+    b: Option<f64>,
     /// Factor of the documents' static scores, which are added
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
-    pub(crate) static_weight: f64,
-    /// How queries are answered; all give the same hits
-    #[arg(long, value_name = "NAME", default_value = "auto",
-        value_parser = named::<EngineChoice>(EngineChoice::names()))]
-    pub(crate) algorithm: EngineChoice,
-    /// Documents in a tile, for `--algorithm cohort` [default: 131072, fewer for one query]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) tile: Option<u32>,
-    /// Count all matching documents too, exactly
-    #[arg(long)]
-    pub(crate) count: bool,
+    static_weight: f64,
 }
 
-impl Default for Searching {
-    fn default() -> Self {
-        Searching {
-            mode: Mode::Or,
-            rank: None,
-            k1: None,
-            b: None,
-            static_weight: 0.0,
-            algorithm: EngineChoice::Auto,
-            tile: None,
-            count: false,
-        }
-    }
-}
-
-impl Searching {
+impl RankingChoice {
     /// The ranking asked for, for an index of vectors or of text.
-    pub(crate) fn ranking(&self, vectors: bool) -> Result<Ranking, Failure> {
+    pub(crate) fn get(&self, vectors: bool) -> Result<Ranking, Failure> {
         let name = self.rank.as_deref().unwrap_or(if vectors { "impact" } else { "bm25" });
         let mut function: RankingFunction = name.parse().map_err(Failure::user)?;
         match &mut function {
@@ -256,6 +228,40 @@ impl Searching {
             }
         }
         Ok(Ranking { function, static_weight: self.static_weight })
+    }
+}
+
+/// What holds for every way to answer; `bench queries` has it without mode and algorithm, of which it takes several.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Answering {
+    #[command(flatten)]
+    pub(crate) ranking: RankingChoice,
+    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tile: Option<u32>,
+    /// Count all matching documents too, exactly
+    #[arg(long)]
+    pub(crate) count: bool,
+}
+
+/// How queries are answered; for `search` and `run`.
+#[derive(Args, Clone)]
+pub(crate) struct Searching {
+    /// Which documents match: with any term, with all, or with all unless that gives fewer than k
+    #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
+    pub(crate) mode: Mode,
+    /// How queries are answered; all give the same hits
+    #[arg(long, value_name = "NAME", default_value = "auto",
+        value_parser = named::<EngineChoice>(EngineChoice::names()))]
+    pub(crate) algorithm: EngineChoice,
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+}
+
+impl Default for Searching {
+    fn default() -> Self {
+        let answering = Answering::default();
+        Searching { mode: Mode::Or, algorithm: EngineChoice::Auto, answering }
     }
 }
 

@@ -34,7 +34,7 @@ impl Queries {
             let file = File::open(path).map_err(|e| Failure::user(format!("{name}: {e}")))?;
             Box::new(BufReader::new(file))
         };
-        let mut reader = Reader { name: name.clone(), input, line: 0, ids: Ids::default() };
+        let mut reader = Reader { name: name.clone(), input, line: 0, ids: Ids::new() };
         let (sender, batches) = sync_channel(1);
         std::thread::spawn(move || {
             loop {
@@ -61,17 +61,29 @@ impl Queries {
     }
 }
 
-/// Ids seen so far, as eight bytes each, so that millions of queries take little memory. Two ids in 2^64 look alike; the keys are random, so not again
-/// the next time.
-#[derive(Default)]
+/// Ids remembered: what a table of 2^20 places (9 MB) has room for, rounded down. `run --help` names the number.
+const REMEMBERED: usize = 900_000;
+
+/// The first ids, as eight bytes each. Room for all of them is set aside at once, and later ids are looked up but not kept, so that the memory does not
+/// grow with the number of queries. Two ids in 2^64 look alike; the keys are random, so not again the next time.
 struct Ids {
-    seen: HashSet<u64>,
+    first: HashSet<u64>,
     hasher: RandomState,
 }
 
 impl Ids {
+    fn new() -> Self {
+        Ids { first: HashSet::with_capacity(REMEMBERED), hasher: RandomState::new() }
+    }
+
+    /// Whether no id that is remembered is the same.
     fn is_new(&mut self, id: &str) -> bool {
-        self.seen.insert(self.hasher.hash_one(id))
+        let hash = self.hasher.hash_one(id);
+        if self.first.len() < REMEMBERED {
+            self.first.insert(hash)
+        } else {
+            !self.first.contains(&hash)
+        }
     }
 }
 
@@ -115,5 +127,24 @@ impl Reader {
             batch.push(Line { line, id, text: text.to_owned() });
         }
         Ok(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_ids_are_remembered_in_memory_that_does_not_grow() {
+        let mut ids = Ids::new();
+        let room = ids.first.capacity();
+        for i in 0..REMEMBERED {
+            assert!(ids.is_new(&i.to_string()), "{i}");
+        }
+        for _ in 0..2 {
+            assert!(ids.is_new("later"), "not remembered");
+        }
+        assert!(!ids.is_new("0") && !ids.is_new(&(REMEMBERED - 1).to_string()));
+        assert_eq!(ids.first.capacity(), room);
     }
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpseek_exec::{Answer, Engine, ExecError, Plan, Planner, Query, Reference, in_parallel};
+use warpseek_exec::{
+    Answer, Engine, ExecError, Plan, Planner, Query, Ranking, Reference, in_parallel,
+};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_index::{Content, Snapshot};
 
@@ -15,6 +17,7 @@ pub(crate) type BatchError = (Option<usize>, ExecError);
 
 pub(crate) struct Searcher {
     pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) ranking: Ranking,
     planner: Planner,
     engine: Box<dyn Engine>,
     options: Searching,
@@ -31,10 +34,11 @@ impl Searcher {
     ) -> Result<Self, Failure> {
         let snapshot = Arc::new(Snapshot::open(dir)?);
         let vectors = snapshot.manifest().content == Content::Vector;
-        let planner = Planner::new(snapshot.clone(), options.ranking(vectors)?)?;
+        let ranking = options.answering.ranking.get(vectors)?;
+        let planner = Planner::new(snapshot.clone(), ranking)?;
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
-            Box::new(match options.tile {
+            Box::new(match options.answering.tile {
                 Some(docs) => engine.with_tile(docs),
                 None => engine,
             })
@@ -44,7 +48,7 @@ impl Searcher {
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
-        Ok(Searcher { snapshot, planner, engine, options: options.clone(), k, threads })
+        Ok(Searcher { snapshot, ranking, planner, engine, options: options.clone(), k, threads })
     }
 
     /// What answered the plan, and why where that was our choice.
@@ -68,7 +72,7 @@ impl Searcher {
         let manifest = self.snapshot.manifest();
         let query = Query::parse(text, manifest.analyzer, manifest.content)?;
         let plan = self.planner.plan(&query, self.options.mode, self.k)?;
-        Ok(Plan { count: self.options.count, ..plan })
+        Ok(Plan { count: self.options.answering.count, ..plan })
     }
 
     /// Plans and answers a batch.

@@ -77,6 +77,16 @@ pub(crate) fn count(n: u64) -> String {
     out
 }
 
+/// A number of things: 1 document, 2,000 documents, 3 queries.
+pub(crate) fn counted(n: u64, thing: &str) -> String {
+    let number = count(n);
+    match thing.strip_suffix('y') {
+        _ if n == 1 => format!("{number} {thing}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {thing}s"),
+    }
+}
+
 /// Bytes for people: 1.5 MiB.
 pub(crate) fn bytes(n: u64) -> String {
     let (mut value, mut unit) = (n as f64, "B");
@@ -116,6 +126,14 @@ mod tests {
     fn numbers_for_people() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1023, 1536, 3 << 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]);
+    }
+
+    #[test]
+    fn one_or_many() {
+        assert_eq!(counted(1, "document"), "1 document");
+        assert_eq!(counted(0, "document"), "0 documents");
+        assert_eq!(counted(2000, "query"), "2,000 queries");
+        assert_eq!(counted(1, "query"), "1 query");
     }
 
     #[test]

@@ -124,6 +124,23 @@ pub struct Ranking {
     pub static_weight: f64,
 }
 
+impl fmt::Display for Ranking {
+    /// With its parameters: `bm25, k1 0.9, b 0.4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.function)?;
+        match self.function {
+            RankingFunction::Bm25 { k1, b }
+            | RankingFunction::Okapi { k1, b }
+            | RankingFunction::Wakatsuki { k1, b } => write!(f, ", k1 {k1}, b {b}")?,
+            RankingFunction::Cosine | RankingFunction::Impact => {}
+        }
+        match self.static_weight {
+            0.0 => Ok(()),
+            weight => write!(f, ", static weight {weight}"),
+        }
+    }
+}
+
 impl Default for Ranking {
     fn default() -> Self {
         Ranking { function: RankingFunction::Bm25 { k1: 0.9, b: 0.4 }, static_weight: 0.0 }
@@ -157,5 +174,17 @@ impl Ranking {
             RankingFunction::Cosine => Formula::Cosine,
             RankingFunction::Impact => Formula::Linear,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ranking_in_words_has_its_parameters() {
+        assert_eq!(Ranking::default().to_string(), "bm25, k1 0.9, b 0.4");
+        let cosine = Ranking { function: RankingFunction::Cosine, static_weight: 2.5 };
+        assert_eq!(cosine.to_string(), "cosine, static weight 2.5");
     }
 }

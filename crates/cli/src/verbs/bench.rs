@@ -4,17 +4,22 @@ mod codecs;
 mod gpu;
 mod queries;
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
+use crate::terminal::counted;
 
 /// Measure engines and codecs on your index
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek bench queries --index idx --queries log.txt
+  warpseek bench queries --index idx --queries log.txt --html queries.html
   warpseek bench codecs --index idx
   warpseek bench gpu --index idx --queries log.txt")]
 pub(crate) struct Options {
@@ -35,4 +40,34 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Codecs(options) => codecs::run(options),
         What::Gpu(options) => gpu::run(options),
     }
+}
+
+/// The processor, and how many of its cores we have.
+fn hardware() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
+    let model = model.unwrap_or(std::env::consts::ARCH);
+    format!("{model}, {}", counted(cores as u64, "core"))
+}
+
+/// An index in a line.
+fn index_line(dir: &Path, snapshot: &Snapshot) -> String {
+    let manifest = snapshot.manifest();
+    let postings = manifest.segments.iter().map(|s| s.postings).sum();
+    format!(
+        "{}: {}, {}, {}, codec {}, analyzer {}",
+        dir.display(),
+        counted(snapshot.statistics().documents, "document"),
+        counted(postings, "posting"),
+        counted(manifest.segments.len() as u64, "segment"),
+        manifest.codec,
+        manifest.analyzer,
+    )
+}
+
+/// The program that measured.
+fn program() -> String {
+    format!("warpseek {}", env!("CARGO_PKG_VERSION"))
 }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Threads;
 use crate::progress::BuildDisplay;
-use crate::terminal::{count, note, summary};
+use crate::terminal::{count, counted, note, summary};
 
 /// Delete documents by id
 ///
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         note(format!("{} ids in all were not found", count(report.missing.len() as u64)));
     }
     if !options.quiet {
-        summary(format!("{} documents deleted", count(report.deleted)));
+        summary(format!("{} deleted", counted(report.deleted, "document")));
     }
     Ok(ExitCode::SUCCESS)
 }

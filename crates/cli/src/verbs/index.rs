@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Reading, named};
 use crate::progress::BuildDisplay;
-use crate::terminal::{count, note, summary};
+use crate::terminal::{count, counted, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreChoice {
@@ -116,7 +116,8 @@ pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool
         note(format!("skipped {reason}"));
     }
     if report.skipped > 0 {
-        note(format!("{} records were skipped", count(report.skipped)));
+        let were = if report.skipped == 1 { "was" } else { "were" };
+        note(format!("{} {were} skipped", counted(report.skipped, "record")));
     }
     if report.documents == 0 {
         note("the input has no documents");
@@ -131,11 +132,11 @@ pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool
         n => format!(", {} of them in place of older ones", count(n)),
     };
     summary(format!(
-        "{} documents{replaced} in {seconds:.1} s ({}/s): {} terms, {} postings, {} tokens",
-        count(report.documents),
+        "{}{replaced} in {seconds:.1} s ({}/s): {}, {}, {}",
+        counted(report.documents, "document"),
         count(rate as u64),
-        count(report.terms),
-        count(report.postings),
-        count(report.tokens),
+        counted(report.terms, "term"),
+        counted(report.postings, "posting"),
+        counted(report.tokens, "token"),
     ));
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Threads, parse_bytes};
 use crate::progress::BuildDisplay;
-use crate::terminal::{count, summary};
+use crate::terminal::{count, counted, summary};
 
 /// Compact an index: one segment, no deleted documents
 ///
@@ -53,14 +53,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if report.changed {
         summary(format!(
-            "{} segments merged in {:.1} s: {} documents, {} deleted ones dropped",
-            report.segments,
+            "{} merged in {:.1} s: {}, {} deleted ones dropped",
+            counted(report.segments as u64, "segment"),
             start.elapsed().as_secs_f64(),
-            count(report.documents),
+            counted(report.documents, "document"),
             count(report.dropped),
         ));
     } else {
-        summary(format!("nothing to merge: {} documents", count(report.documents)));
+        summary(format!("nothing to merge: {}", counted(report.documents, "document")));
     }
     Ok(ExitCode::SUCCESS)
 }

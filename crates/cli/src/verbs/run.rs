@@ -14,14 +14,16 @@ use crate::options::{Searching, Threads};
 use crate::progress;
 use crate::queries::Queries;
 use crate::searcher::Searcher;
-use crate::terminal::{count, summary};
+use crate::terminal::{count, counted, summary};
+use crate::verbs::search::matching;
 
 /// Queries answered together, for each thread.
 const BATCH_A_THREAD: usize = 64;
 
 /// Answer a file of queries, as a TREC run
 ///
-/// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; no two may have the same id. They are read and
+/// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; an id that the first 900,000 queries
+/// have already is refused, and later ones are not compared with each other, so that memory does not grow with the file. They are read and
 /// answered in batches and come out in order; Ctrl-C leaves whole queries behind.
 #[derive(Args)]
 #[command(after_help = "\
@@ -91,21 +93,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     writer.finish()?;
     if interrupt.is_set() {
-        let message = format!("interrupted; the run holds the first {} queries", count(answered));
+        let message =
+            format!("interrupted; the run holds the first {}", counted(answered, "query"));
         return Err(Failure::interrupted(message));
     }
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
-        let matches = if options.searching.count {
-            format!("{} documents match, ", count(matches))
+        let matches = if options.searching.answering.count {
+            format!("{}, ", matching(matches))
         } else {
             String::new()
         };
         summary(format!(
-            "{} queries in {seconds:.2} s ({}/s): {matches}{} postings scored",
-            count(answered),
+            "{} in {seconds:.2} s ({}/s): {matches}{} scored",
+            counted(answered, "query"),
             count((answered as f64 / seconds.max(1e-6)) as u64),
-            count(work.postings_scored),
+            counted(work.postings_scored, "posting"),
         ));
     }
     Ok(ExitCode::SUCCESS)

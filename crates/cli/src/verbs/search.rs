@@ -11,7 +11,7 @@ use warpseek_text::snippet;
 use crate::failure::Failure;
 use crate::options::{Searching, Threads};
 use crate::searcher::Searcher;
-use crate::terminal::{Theme, count, note, table};
+use crate::terminal::{Theme, count, counted, note, table};
 
 /// Search an index
 ///
@@ -163,11 +163,10 @@ impl Found<'_> {
                 theme.paint(theme.dim, format!("in no document: {}", plan.missing.join(" ")))
             )?;
         }
-        let matches =
-            answer.matches.map_or(String::new(), |n| format!("{} documents match, ", count(n)));
+        let matches = answer.matches.map_or(String::new(), |n| format!("{}, ", matching(n)));
         let line = format!(
-            "{matches}{} postings scored in {:.2} ms",
-            count(answer.work.postings_scored),
+            "{matches}{} scored in {:.2} ms",
+            counted(answer.work.postings_scored, "posting"),
             self.took.as_secs_f64() * 1e3,
         );
         writeln!(out, "{}", theme.paint(theme.dim, line))?;
@@ -188,6 +187,11 @@ impl Found<'_> {
         }
         out + &printable(&snippet.text[at..])
     }
+}
+
+/// How many documents match.
+pub(super) fn matching(n: u64) -> String {
+    format!("{} {}", counted(n, "document"), if n == 1 { "matches" } else { "match" })
 }
 
 /// Without control characters: a document must not command the terminal.

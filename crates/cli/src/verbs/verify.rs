@@ -10,7 +10,7 @@ use warpseek_index::Progress;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::BuildDisplay;
-use crate::terminal::{Theme, bytes, count};
+use crate::terminal::{Theme, bytes, counted};
 
 /// Check every checksum, order, bound and count of an index
 ///
@@ -59,12 +59,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         if sound {
             writeln!(
                 out,
-                "{}: {} documents, {} lists, {} postings, {} files of {}",
+                "{}: {}, {}, {}, {} of {}",
                 theme.paint(theme.good, "sound"),
-                count(found.documents),
-                count(found.lists),
-                count(found.postings),
-                found.files,
+                counted(found.documents, "document"),
+                counted(found.lists, "list"),
+                counted(found.postings, "posting"),
+                counted(found.files, "file"),
                 bytes(found.bytes),
             )?;
         }

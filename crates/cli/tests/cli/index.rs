@@ -152,7 +152,7 @@ fn bad_records_are_skipped_on_demand_and_named() {
         "note: skipped docs.jsonl:2: not a JSON object",
         "note: skipped docs.jsonl:3: id `a` was seen before",
         "note: 2 records were skipped",
-        "1 documents in ",
+        "1 document in ",
     ] {
         assert!(done.err.contains(part), "{part}: {}", done.err);
     }

@@ -91,7 +91,7 @@ fn a_reordered_index_lives_on() {
     space.run("merge other -q").ok();
     check("merge", &[]);
     space.run("merge other").code(0).says("nothing to merge");
-    space.run("merge other --reorder --memory 10M").code(0).says("1 segments merged");
+    space.run("merge other --reorder --memory 10M").code(0).says("1 segment merged");
     check("merge that reorders", &[4]);
     space.run("merge other").code(0).says("nothing to merge");
     both("add IDX docs.jsonl --order-by id -q");

@@ -42,7 +42,7 @@ fn a_failed_add_changes_nothing() {
     space.run("add idx new.jsonl").fails(2, &["new.jsonl:2: id `a` was seen before"]);
     assert_eq!(space.list("idx"), before);
     assert_eq!(space.hits("idx apple"), ["a", "b", "d"]);
-    space.run("add idx new.jsonl --on-error skip").code(0).says("1 records were skipped");
+    space.run("add idx new.jsonl --on-error skip").code(0).says("1 record was skipped");
     assert_eq!(space.hits("idx new"), ["a"]);
 }
 
@@ -59,7 +59,7 @@ fn an_add_of_nothing_changes_nothing() {
 fn deleted_by_option_file_and_standard_input() {
     let space = Space::with_index(DOCS);
     let done = space.run("delete idx --id a --id nope").code(0);
-    assert_eq!(done.err, "note: no document has id `nope`\n1 documents deleted\n");
+    assert_eq!(done.err, "note: no document has id `nope`\n1 document deleted\n");
     assert_eq!(space.hits("idx apple"), ["b", "d"]);
     space.write("gone.txt", "\u{feff}b\r\n\r\n");
     space.run("delete idx --ids gone.txt --id d").code(0).says("2 documents deleted");

@@ -11,12 +11,14 @@ use warpseek_codec::{Block, CodecError, CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 use warpseek_index::Snapshot;
 
-use super::queries::hardware;
+use super::{hardware, index_line, program};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::named;
 use crate::progress;
-use crate::terminal::{count, table};
+use crate::report::html::{Page, Target};
+use crate::report::svg::{Bars, Scale};
+use crate::terminal::{count, counted, table};
 
 /// Limits of the classes of list lengths.
 const CLASSES: [u32; 5] = [129, 1_000, 10_000, 100_000, u32::MAX];
@@ -29,7 +31,8 @@ const CLASSES: [u32; 5] = [129, 1_000, 10_000, 100_000, u32::MAX];
 #[command(after_help = "\
 Examples:
   warpseek bench codecs --index idx
-  warpseek bench codecs --index idx --codecs bitpack,rice --json")]
+  warpseek bench codecs --index idx --codecs bitpack,rice --json
+  warpseek bench codecs --index idx --html codecs.html")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -44,6 +47,9 @@ pub(super) struct Options {
     /// Rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
+    /// Also a page with the table and plots: one file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -75,6 +81,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.rounds == 0 {
         return Err(Failure::user("--rounds must be at least 1"));
     }
+    let target = options.html.as_deref().map(Target::new).transpose()?;
     let snapshot = Snapshot::open(&options.index)?;
     let classes = sample(&snapshot, options.postings)?;
     let codecs =
@@ -92,20 +99,37 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     bar.finish_and_clear();
+    let rows = rows(&cells);
+    if let Some(target) = target {
+        let facts = [
+            ("program", program()),
+            ("hardware", hardware()),
+            ("index", index_line(&options.index, &snapshot)),
+            ("sample", format!("{} postings a class at most", count(options.postings))),
+            ("rounds", format!("{}, of which the best counts; one core", options.rounds)),
+        ];
+        target.save(&page(&facts, &rows, &cells, &classes))?;
+    }
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({"hardware": hardware(), "rounds": options.rounds, "cells": cells});
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{}; best of {} rounds, one core, 10^6 integers/s", hardware(), options.rounds)?;
+    let rounds = counted(options.rounds as u64, "round");
+    writeln!(out, "{}; best of {rounds}, one core, 10^6 integers/s", hardware())?;
+    table(&rows, &mut out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     let head = ["codec", "lists", "postings", "B/doc", "B/freq", "encode", "docs", "freqs", "GB/s"];
     let mut rows = vec![head.map(String::from).to_vec()];
     for cell in cells {
         let million = |rate: f64| format!("{:.0}", rate / 1e6);
         rows.push(vec![
             cell.codec.to_owned(),
-            cell.lists,
+            cell.lists.clone(),
             count(cell.postings),
             format!("{:.3}", cell.bytes_per_doc),
             format!("{:.3}", cell.bytes_per_freq),
@@ -115,8 +139,45 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             format!("{:.2}", cell.decode_gb_per_s),
         ]);
     }
-    table(&rows, &mut out)?;
-    Ok(ExitCode::SUCCESS)
+    rows
+}
+
+/// The measurements as a page: a codec is a colour, a class of lists a group of bars.
+fn page(
+    facts: &[(&str, String)],
+    rows: &[Vec<String>],
+    cells: &[Cell],
+    classes: &[(String, Vec<Sample>)],
+) -> Page {
+    let mut page = Page::new("Codecs", facts);
+    page.table(rows);
+    // Cells come by codec, and every codec has all classes.
+    let by_codec: Vec<&[Cell]> = cells.chunk_by(|a, b| a.codec == b.codec).collect();
+    let codecs: Vec<String> = by_codec.iter().map(|cells| cells[0].codec.to_owned()).collect();
+    let draw = |title: &str, unit: &str, value: &dyn Fn(&Cell) -> f64| {
+        let series = by_codec
+            .iter()
+            .map(|cells| (cells[0].codec.to_owned(), cells.iter().map(value).collect()))
+            .collect();
+        let groups = classes.iter().map(|(name, _)| name.clone()).collect();
+        let (title, unit) = (title.to_owned(), unit.to_owned());
+        Bars { title, unit, scale: Scale::Linear, groups, series }.draw()
+    };
+    let sizes = [
+        draw("Documents", "bytes a document", &|cell| cell.bytes_per_doc),
+        draw("Frequencies", "bytes a frequency", &|cell| cell.bytes_per_freq),
+    ];
+    let note = "By number of postings in a list, without skip arrays and bounds.";
+    page.figures("Size", note, &codecs, &sizes);
+    let unit = "10^6 integers a second";
+    let rates = [
+        draw("Decoding documents", unit, &|cell| cell.decode_docs_per_s / 1e6),
+        draw("Decoding frequencies", unit, &|cell| cell.decode_freqs_per_s / 1e6),
+        draw("Encoding both", unit, &|cell| cell.encode_per_s / 1e6),
+    ];
+    let note = "By number of postings in a list. Documents are decoded to ids, not to gaps.";
+    page.figures("Speed", note, &codecs, &rates);
+    page
 }
 
 /// Lists of each class, spread over the dictionary, up to a number of postings.

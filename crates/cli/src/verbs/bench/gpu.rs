@@ -14,9 +14,9 @@ use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::{Content, Snapshot};
 
-use super::queries::hardware;
+use super::hardware;
 use crate::failure::Failure;
-use crate::options::{Searching, Threads, named};
+use crate::options::{RankingChoice, Threads, named};
 use crate::terminal::{count, table};
 
 /// Measure a GPU on your index
@@ -63,7 +63,7 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 0, value_name = "N")]
     gpu: u32,
     #[command(flatten)]
-    searching: Searching,
+    ranking: RankingChoice,
     /// JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -104,7 +104,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
     let snapshot = Arc::new(Snapshot::open(&options.index)?);
     let vectors = snapshot.manifest().content == Content::Vector;
-    let planner = Planner::new(snapshot.clone(), options.searching.ranking(vectors)?)?;
+    let planner = Planner::new(snapshot.clone(), options.ranking.get(vectors)?)?;
     let manifest = snapshot.manifest();
     let plans = |queries: &[&str], mode: Mode, k: usize| -> Result<Vec<Plan>, Failure> {
         let plan = |(): &mut (), text: &&str| {

@@ -3,31 +3,39 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Mode, Work};
 use warpseek_exec_cpu::Algorithm;
 
+use super::{hardware, index_line, program};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{EngineChoice, Searching, named};
+use crate::options::{Answering, EngineChoice, Searching, named};
 use crate::progress;
+use crate::report::html::{Page, Target};
+use crate::report::svg::{Bars, Curves, Scale, Series};
 use crate::searcher::Searcher;
-use crate::terminal::{count, table};
+use crate::terminal::{count, counted, table};
+
+/// Points of a distribution that are drawn.
+const POINTS: usize = 200;
 
 /// Measure latency and throughput of a file of queries
 ///
 /// Every cell (algorithm, mode, k) is warmed up once, then all cells take turns for the given number of rounds. Latency: one query at a
-/// time on one thread, from text to hits, the best of its rounds; mean and percentiles are over queries. Throughput: the best
-/// round with all threads.
+/// time on one thread, from text to hits, the best of its rounds; mean and percentiles are over queries. CPU time: what that thread spent
+/// of the processor, reading that clock included, its best round for each query, mean over queries. Throughput: the best round with all threads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek bench queries --index idx --queries log.txt
-  warpseek bench queries --index idx --queries log.txt --algorithms ranges,block-max-wand --modes or -k 10,1000 --json")]
+  warpseek bench queries --index idx --queries log.txt --algorithms ranges,block-max-wand --modes or -k 10,1000 --json
+  warpseek bench queries --index idx --queries log.txt --algorithms auto,wand,ranges --threads 1,2,4 --html report.html")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -53,7 +61,10 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
     #[command(flatten)]
-    searching: Searching,
+    answering: Answering,
+    /// Also a page with the table and plots: one file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -72,11 +83,15 @@ struct Cell {
     p50_us: f64,
     p95_us: f64,
     p99_us: f64,
+    cpu_us: f64,
     /// Queries a second by number of threads.
     qps: BTreeMap<usize, f64>,
     postings_scored: f64,
     blocks_decoded: f64,
     blocks_skipped: f64,
+    /// Latencies in ascending order.
+    #[serde(skip)]
+    sorted_us: Vec<f64>,
 }
 
 /// A cell being measured.
@@ -86,6 +101,7 @@ struct Measuring {
     k: usize,
     searcher: Searcher,
     best: Vec<f64>,
+    cpu: Vec<f64>,
     work: Work,
     qps: BTreeMap<usize, f64>,
 }
@@ -101,16 +117,18 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if queries.is_empty() || options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
     }
+    let target = options.html.as_deref().map(Target::new).transpose()?;
     let interrupt = Interrupt::listen(None)?;
     let mut cells = Vec::new();
     for &mode in &options.modes {
         for &k in &options.k {
             for &choice in &options.algorithms {
-                let searching = Searching { mode, algorithm: choice, ..options.searching.clone() };
+                let answering = options.answering.clone();
+                let searching = Searching { mode, algorithm: choice, answering };
                 let searcher = Searcher::open(&options.index, &searching, k, 1)?;
                 let (best, qps) = (vec![f64::MAX; queries.len()], BTreeMap::new());
-                let work = Work::default();
-                cells.push(Measuring { choice, mode, k, searcher, best, work, qps });
+                let (cpu, work) = (best.clone(), Work::default());
+                cells.push(Measuring { choice, mode, k, searcher, best, cpu, work, qps });
             }
         }
     }
@@ -126,7 +144,25 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     bar.finish_and_clear();
+    let index = cells.first().map(|cell| index_line(&options.index, &cell.searcher.snapshot));
+    let ranking = cells.first().map(|cell| cell.searcher.ranking.to_string());
     let cells: Vec<Cell> = cells.into_iter().map(Measuring::finish).collect();
+    let rows = rows(&cells, &options.threads);
+    if let Some(target) = target {
+        let facts = [
+            ("program", program()),
+            ("hardware", hardware()),
+            ("index", index.unwrap_or_default()),
+            ("queries", format!("{}: {}", options.queries.display(), count(queries.len() as u64))),
+            ("ranking", ranking.unwrap_or_default()),
+            ("matches counted", if options.answering.count { "yes" } else { "no" }.to_owned()),
+            (
+                "rounds",
+                format!("{}, of which the best counts, after one to warm up", options.rounds),
+            ),
+        ];
+        target.save(&page(&facts, &rows, &cells, &options.threads))?;
+    }
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
@@ -136,12 +172,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         writeln!(
             out,
-            "{}; {} queries, best of {} rounds",
+            "{}; {}, best of {}",
             hardware(),
-            queries.len(),
-            options.rounds
+            counted(queries.len() as u64, "query"),
+            counted(options.rounds as u64, "round"),
         )?;
-        print(&cells, &options.threads, &mut out)?;
+        table(&rows, &mut out)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,12 +186,15 @@ impl Measuring {
     fn round(&mut self, queries: &[&str], threads: &[usize], warm_up: bool) -> Result<(), Failure> {
         self.searcher.set_threads(1);
         let mut work = Work::default();
-        for (best, query) in self.best.iter_mut().zip(queries) {
+        for ((best, least_cpu), query) in self.best.iter_mut().zip(&mut self.cpu).zip(queries) {
+            let spent = thread_cpu_time();
             let start = Instant::now();
             let answers = self.searcher.answer(&[query]).map_err(|(_, e)| e)?;
             let took = start.elapsed().as_secs_f64() * 1e6;
+            let spent = thread_cpu_time().saturating_sub(spent).as_secs_f64() * 1e6;
             if !warm_up {
                 *best = best.min(took);
+                *least_cpu = least_cpu.min(spent);
             }
             answers.iter().for_each(|(_, answer)| work += answer.work);
         }
@@ -191,24 +230,33 @@ impl Measuring {
             p50_us: percentile(0.5),
             p95_us: percentile(0.95),
             p99_us: percentile(0.99),
+            cpu_us: self.cpu.iter().sum::<f64>() / n as f64,
             qps: self.qps,
             postings_scored: per_query(self.work.postings_scored),
             blocks_decoded: per_query(self.work.blocks_decoded),
             blocks_skipped: per_query(self.work.blocks_skipped),
+            sorted_us: self.best,
         }
     }
 }
 
-fn print(cells: &[Cell], threads: &[usize], out: &mut impl Write) -> std::io::Result<()> {
-    let mut head =
-        ["algorithm", "mode", "k", "mean us", "p50", "p95", "p99"].map(String::from).to_vec();
+/// What this thread has spent of the processor; one thread answers where latency is measured.
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn rows(cells: &[Cell], threads: &[usize]) -> Vec<Vec<String>> {
+    let mut head = ["algorithm", "mode", "k", "mean us", "p50", "p95", "p99", "cpu us"]
+        .map(String::from)
+        .to_vec();
     head.extend(threads.iter().map(|n| format!("q/s {n}t")));
     head.extend(["scored", "decoded", "skipped"].map(String::from));
     let mut rows = vec![head];
     for cell in cells {
         let us = |value: f64| format!("{value:.1}");
         let mut row = vec![cell.algorithm.clone(), cell.mode.clone(), cell.k.to_string()];
-        row.extend([cell.mean_us, cell.p50_us, cell.p95_us, cell.p99_us].map(us));
+        row.extend([cell.mean_us, cell.p50_us, cell.p95_us, cell.p99_us, cell.cpu_us].map(us));
         row.extend(threads.iter().map(|n| count(cell.qps.get(n).copied().unwrap_or(0.0) as u64)));
         row.extend(
             [cell.postings_scored, cell.blocks_decoded, cell.blocks_skipped]
@@ -216,14 +264,66 @@ fn print(cells: &[Cell], threads: &[usize], out: &mut impl Write) -> std::io::Re
         );
         rows.push(row);
     }
-    table(&rows, out)
+    rows
 }
 
-/// The processor, and how many of its cores we have.
-pub(super) fn hardware() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
-    format!("{}, {cores} cores", model.unwrap_or(std::env::consts::ARCH))
+/// The measurements as a page: an algorithm is a colour, each mode and k has a figure of each kind.
+fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads: &[usize]) -> Page {
+    let mut page = Page::new("Queries", facts);
+    page.table(rows);
+    // Cells come by mode and k, then by algorithm, and every such group has all algorithms.
+    let groups: Vec<&[Cell]> = cells.chunk_by(|a, b| (&a.mode, a.k) == (&b.mode, b.k)).collect();
+    let algorithms = groups.first().copied().unwrap_or_default();
+    let algorithms: Vec<String> = algorithms.iter().map(|cell| cell.algorithm.clone()).collect();
+    let title = |cells: &[Cell]| format!("{}, k = {}", cells[0].mode.to_uppercase(), cells[0].k);
+    let bars = |names: &[String], unit: &str, scale: Scale, values: &dyn Fn(&Cell) -> Vec<f64>| {
+        let draw = |cells: &&[Cell]| {
+            let series = cells.iter().map(|cell| (cell.algorithm.clone(), values(cell))).collect();
+            let (title, unit, groups) = (title(cells), unit.to_owned(), names.to_vec());
+            Bars { title, unit, scale, groups, series }.draw()
+        };
+        groups.iter().map(draw).collect::<Vec<String>>()
+    };
+    let names = ["mean", "p50", "p95", "p99", "mean CPU"].map(String::from);
+    let latency = bars(&names, "microseconds", Scale::Log, &|cell| {
+        vec![cell.mean_us, cell.p50_us, cell.p95_us, cell.p99_us, cell.cpu_us]
+    });
+    let note = "One query at a time on one thread, from text to hits.";
+    page.figures("Latency", note, &algorithms, &latency);
+
+    let curves = |cells: &&[Cell]| {
+        let series = cells.iter().map(distribution).collect();
+        let units = ("microseconds".to_owned(), "% of queries".to_owned());
+        let scales = (Scale::Log, Scale::Linear);
+        Curves { title: title(cells), units, scales, series }.draw()
+    };
+    let drawn: Vec<String> = groups.iter().map(curves).collect();
+    let note = "How many of the queries take at most so long.";
+    page.figures("Distribution of latency", note, &algorithms, &drawn);
+
+    let names: Vec<String> = threads.iter().map(|&n| counted(n as u64, "thread")).collect();
+    let throughput = bars(&names, "queries a second", Scale::Linear, &|cell| {
+        threads.iter().map(|n| cell.qps.get(n).copied().unwrap_or(0.0)).collect()
+    });
+    let note = "All queries as one batch, from text to hits.";
+    page.figures("Throughput", note, &algorithms, &throughput);
+
+    let names = ["postings scored", "blocks decoded", "blocks skipped"].map(String::from);
+    let work = bars(&names, "a query", Scale::Log, &|cell| {
+        vec![cell.postings_scored, cell.blocks_decoded, cell.blocks_skipped]
+    });
+    let note = "Means over queries; the same on every machine. What is 0 has no bar.";
+    page.figures("Work", note, &algorithms, &work);
+    page
+}
+
+/// Latencies with the percentage of queries that take no longer, thinned out to what can be seen.
+fn distribution(cell: &Cell) -> Series<(f64, f64)> {
+    let sorted = &cell.sorted_us;
+    let (n, points) = (sorted.len(), POINTS.min(sorted.len()));
+    let point = |i: usize| {
+        let rank = i * n / points;
+        (sorted[rank - 1], 100.0 * rank as f64 / n as f64)
+    };
+    (cell.algorithm.clone(), (1..=points).map(point).collect())
 }

@@ -9,7 +9,7 @@ use super::{FormatChoice, Options};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress;
-use crate::terminal::{bytes, count, summary};
+use crate::terminal::{bytes, count, counted, summary};
 
 /// Documents that one thread makes at a time.
 const CHUNK: u64 = 256;
@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     out.flush()?;
     bar.finish_and_clear();
     if !options.quiet {
-        summary(format!("{} documents, {}", count(docs), bytes(written)));
+        summary(format!("{}, {}", counted(docs, "document"), bytes(written)));
     }
     Ok(ExitCode::SUCCESS)
 }

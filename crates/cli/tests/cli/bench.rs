@@ -1,0 +1,78 @@
+//! `bench queries`, `bench codecs`. What is measured is never looked at, only that it is there.
+
+use crate::support::Space;
+
+/// An index with lists of more than a block.
+fn space() -> Space {
+    let document = |i: u32| {
+        let text = ["apple", "pie", "tart"].repeat(1 + i as usize % 4)[i as usize % 3..].join(" ");
+        format!("{{\"id\":\"d{i}\",\"text\":\"{text}\"}}\n")
+    };
+    let space = Space::with_index(&(0..400).map(document).collect::<String>());
+    space.write("log.tsv", "1\tapple pie\n2\ttart\n\n3\tpie tart apple\n");
+    space
+}
+
+const QUERIES: &str = "bench queries --index idx --queries log.tsv --rounds 1 -q";
+
+/// One file that loads nothing, with so many figures and rows.
+fn check_page(page: &str, figures: usize, rows: usize) {
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    for outside in ["http", "src=", "href", "@import", "url(", "<script"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert_eq!(page.matches("<figure>").count(), figures);
+    assert_eq!(page.matches("</svg></figure>").count(), figures);
+    assert_eq!(page.matches("<tr><td>").count(), rows);
+    assert!(page.matches("<rect").count() > figures);
+    assert!(!page.contains("NaN") && !page.contains("inf\""), "{page}");
+    assert!(page.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn queries_have_a_cell_for_each_algorithm_mode_and_k() {
+    let options = "--algorithms wand,auto --modes or,and -k 1,10 --threads 1,2";
+    let space = space();
+    let report = space.run(&format!("{QUERIES} {options} --json --html page.html")).json();
+    assert_eq!(report["queries"], 3);
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 8);
+    for cell in cells {
+        assert!(cell["cpu_us"].as_f64().unwrap() > 0.0, "{cell}");
+        assert_eq!(cell["qps"].as_object().unwrap().len(), 2);
+    }
+    let page = space.read("page.html");
+    check_page(&page, 4 * 4, 8);
+    for part in ["OR, k = 10", "AND, k = 1", "2 threads", "idx: 400 documents", "bm25, k1 0.9"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let out = space.run(&format!("{QUERIES} {options}")).ok();
+    assert!(out.contains("3 queries, best of 1 round\n") && out.contains("cpu us"), "{out}");
+}
+
+#[test]
+fn codecs_have_a_page_too() {
+    let space = space();
+    let run = "bench codecs --index idx --rounds 1 -q --codecs bitpack,rice,ef --html page.html";
+    assert!(space.run(run).ok().contains("rice"));
+    check_page(&space.read("page.html"), 5, 3);
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_said_before_measuring() {
+    let space = space();
+    let mend = "no/page.html: there is no directory no; make it first";
+    space.run(&format!("{QUERIES} --html no/page.html")).code(2).says(mend);
+    space.run("bench codecs --index idx --html no/page.html").code(2).says(mend);
+    space.run(&format!("{QUERIES} --html idx")).code(2).says("idx is a directory");
+}
+
+#[test]
+fn modes_and_algorithms_are_lists() {
+    let space = space();
+    for option in ["--mode or", "--algorithm wand"] {
+        space.run(&format!("{QUERIES} {option}")).code(2).says("unexpected argument");
+    }
+    let gpu = "bench gpu --index idx --queries log.tsv";
+    space.run(&format!("{gpu} --mode or")).code(2).says("unexpected argument");
+}
