@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek_exec::{Mode, Ranking, RankingFunction};
 use warpseek_exec_cpu::Algorithm;
+use warpseek_exec_gpu::device::Device;
 use warpseek_index::{BuildConfig, OnError};
 use warpseek_text::{Format, ReaderConfig};
 
@@ -244,6 +245,46 @@ pub(crate) struct Answering {
     pub(crate) count: bool,
 }
 
+/// Where queries are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// On the processor
+    #[default]
+    Cpu,
+    /// On a GPU; it is an error if there is none
+    Cuda,
+    /// On a GPU if there is one, else on the processor; says which
+    Auto,
+}
+
+/// Where queries are answered, and with what.
+#[derive(Args, Clone, Default)]
+pub(crate) struct DeviceChoice {
+    /// Where queries are answered; all give the same hits. The index is copied to the GPU first
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) device: Place,
+    /// Number of the GPU (see `warpseek devices`)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) gpu: u32,
+    /// Memory to use of the GPU at most, e.g. 8G [default: all]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) gpu_memory: Option<usize>,
+}
+
+impl DeviceChoice {
+    /// The GPU, if it is to be used and, where we may choose, why it is not.
+    pub(crate) fn open(&self) -> Result<(Option<Device>, Option<String>), Failure> {
+        if self.device == Place::Cpu {
+            return Ok((None, None));
+        }
+        match Device::open(self.gpu, self.gpu_memory.map(|bytes| bytes as u64)) {
+            Ok(device) => Ok((Some(device), None)),
+            Err(error) if self.device == Place::Auto => Ok((None, Some(error.to_string()))),
+            Err(error) => Err(Failure::user(error)),
+        }
+    }
+}
+
 /// How queries are answered; for `search` and `run`.
 #[derive(Args, Clone)]
 pub(crate) struct Searching {
@@ -255,13 +296,16 @@ pub(crate) struct Searching {
         value_parser = named::<EngineChoice>(EngineChoice::names()))]
     pub(crate) algorithm: EngineChoice,
     #[command(flatten)]
+    pub(crate) device: DeviceChoice,
+    #[command(flatten)]
     pub(crate) answering: Answering,
 }
 
 impl Default for Searching {
     fn default() -> Self {
         let answering = Answering::default();
-        Searching { mode: Mode::Or, algorithm: EngineChoice::Auto, answering }
+        let device = DeviceChoice::default();
+        Searching { mode: Mode::Or, algorithm: EngineChoice::Auto, device, answering }
     }
 }
 

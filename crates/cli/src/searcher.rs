@@ -7,10 +7,15 @@ use warpseek_exec::{
     Answer, Engine, ExecError, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
+use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::{Content, Snapshot};
 
 use crate::failure::Failure;
 use crate::options::{EngineChoice, Searching};
+
+/// Queries in a batch for each thread, and for a GPU.
+const BATCH_A_THREAD: usize = 64;
+const BATCH_A_GPU: usize = 1 << 14;
 
 /// What went wrong in a batch; where that is one query, with its place in the batch.
 pub(crate) type BatchError = (Option<usize>, ExecError);
@@ -23,6 +28,10 @@ pub(crate) struct Searcher {
     options: Searching,
     k: usize,
     threads: usize,
+    /// Name of the GPU that answers.
+    device: Option<String>,
+    /// Why no GPU does, though it might.
+    why_not: Option<String>,
 }
 
 impl Searcher {
@@ -36,6 +45,11 @@ impl Searcher {
         let vectors = snapshot.manifest().content == Content::Vector;
         let ranking = options.answering.ranking.get(vectors)?;
         let planner = Planner::new(snapshot.clone(), ranking)?;
+        let (gpu, why_not) = options.device.open()?;
+        let device = gpu.as_ref().map(|gpu| gpu.info().name.clone());
+        if gpu.is_some() && options.algorithm != EngineChoice::Auto {
+            return Err(Failure::user("--algorithm is for --device cpu; a GPU has its own"));
+        }
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
             Box::new(match options.answering.tile {
@@ -44,22 +58,47 @@ impl Searcher {
             })
         };
         let engine: Box<dyn Engine> = match options.algorithm {
+            EngineChoice::Auto if let Some(gpu) = gpu => {
+                let settings = Settings::default();
+                let engine = GpuEngine::new(snapshot.clone(), gpu, settings, threads);
+                Box::new(engine.map_err(Failure::user)?)
+            }
             EngineChoice::Auto => cpu(None),
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
-        Ok(Searcher { snapshot, ranking, planner, engine, options: options.clone(), k, threads })
+        let options = options.clone();
+        Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, device, why_not })
     }
 
     /// What answered the plan, and why where that was our choice.
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
+        if let Some(device) = &self.device {
+            return format!("gpu ({device})");
+        }
+        let no_gpu = |why: &String| format!("; no GPU: {why}");
+        let no_gpu = self.why_not.as_ref().map_or(String::new(), no_gpu);
         match self.options.algorithm {
             EngineChoice::Auto => {
                 let documents = self.snapshot.statistics().documents;
                 let (algorithm, why) = Algorithm::choose(plan, documents, self.threads);
-                format!("{algorithm} ({why})")
+                format!("{algorithm} ({why}{no_gpu})")
             }
             _ => self.engine.name().to_owned(),
+        }
+    }
+
+    /// Queries that are best answered at once.
+    pub(crate) fn batch(&self) -> usize {
+        if self.device.is_some() { BATCH_A_GPU } else { BATCH_A_THREAD * self.threads }
+    }
+
+    /// One line on where queries are answered, where that was asked for.
+    pub(crate) fn place(&self) -> Option<String> {
+        match (&self.device, &self.why_not) {
+            (Some(device), _) => Some(format!("on {device}")),
+            (None, Some(why)) => Some(format!("on the processor: {why}")),
+            (None, None) => None,
         }
     }
 

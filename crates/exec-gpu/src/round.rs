@@ -361,7 +361,10 @@ impl<'a> Round<'a> {
                 || self.plans[i].mode == Mode::AndOr
                     && (and[i] >= u64::from(self.ks[i]) || self.plans[i].k == 0);
             let matches = self.plans[i].count.then_some(if all { and[i] } else { or[i] });
-            Answer { hits, matches, work: Work::default() }
+            let lists = self.plans[i].terms.iter().map(|term| term.df);
+            let work =
+                Work { postings_scored: if all { 0 } else { lists.sum() }, ..Work::default() };
+            Answer { hits, matches, work }
         };
         Ok((0..n).map(answer).collect())
     }

@@ -17,9 +17,6 @@ use crate::searcher::Searcher;
 use crate::terminal::{count, counted, summary};
 use crate::verbs::search::matching;
 
-/// Queries answered together, for each thread.
-const BATCH_A_THREAD: usize = 64;
-
 /// Answer a file of queries, as a TREC run
 ///
 /// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; an id that the first 900,000 queries
@@ -59,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let threads = options.threads.get();
     let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
     let interrupt = Interrupt::listen(None)?;
-    let queries = Queries::open(&options.queries, BATCH_A_THREAD * threads)?;
+    let queries = Queries::open(&options.queries, searcher.batch())?;
     let mut writer: RunWriter<Box<dyn Write>> = RunWriter::new(match &options.output {
         Some(path) => Box::new(
             File::create(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
@@ -104,8 +101,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         } else {
             String::new()
         };
+        let place = searcher.place().map_or(String::new(), |place| format!(" {place}"));
         summary(format!(
-            "{} in {seconds:.2} s ({}/s): {matches}{} scored",
+            "{}{place} in {seconds:.2} s ({}/s): {matches}{} scored",
             counted(answered, "query"),
             count((answered as f64 / seconds.max(1e-6)) as u64),
             counted(work.postings_scored, "posting"),

@@ -205,3 +205,16 @@ fn auto_says_what_it_chose_and_why() {
     assert!(space.run("search idx apple").ok().contains(line));
     assert!(space.run("search idx apple --algorithm cohort").ok().contains("by cohort"));
 }
+
+/// Asking for a GPU that is not there is an error; `auto` says that the processor answers.
+#[test]
+fn a_gpu_that_is_not_there() {
+    let space = Space::with_index(DOCS);
+    space.run("search idx route --device cuda --gpu 4000000000").code(2);
+    let out = space.run("search idx route --device auto --gpu 4000000000").ok();
+    assert!(out.contains("no GPU: "), "{out}");
+    space.write("q.tsv", "1\troute\n");
+    space.run("run idx --queries q.tsv --device cuda --gpu 4000000000").code(2);
+    let run = "run idx --queries q.tsv -o r --device auto --gpu 4000000000";
+    space.run(run).code(0).says("on the processor: ");
+}

@@ -124,7 +124,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         for &k in &options.k {
             for &choice in &options.algorithms {
                 let answering = options.answering.clone();
-                let searching = Searching { mode, algorithm: choice, answering };
+                let searching = Searching { mode, algorithm: choice, answering, ..Searching::default() };
                 let searcher = Searcher::open(&options.index, &searching, k, 1)?;
                 let (best, qps) = (vec![f64::MAX; queries.len()], BTreeMap::new());
                 let (cpu, work) = (best.clone(), Work::default());
