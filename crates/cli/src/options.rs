@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek_exec::{Mode, Ranking, RankingFunction};
 use warpseek_exec_cpu::Algorithm;
-use warpseek_index::{BuildConfig, OnError};
+use warpseek_index::{BuildConfig, Manifest, OnError};
 use warpseek_text::{Format, ReaderConfig};
 
 use crate::failure::Failure;
@@ -199,10 +199,10 @@ pub(crate) struct Searching {
     /// Ranking function [default: bm25, or impact for an index of vectors]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
     pub(crate) rank: Option<String>,
-    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9]
+    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9, or the index's if quantized]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) k1: Option<f64>,
-    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4]
+    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4, or the index's if quantized]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) b: Option<f64>,
     /// Factor of the documents' static scores, which are added
@@ -236,10 +236,14 @@ impl Default for Searching {
 }
 
 impl Searching {
-    /// The ranking asked for, for an index of vectors or of text.
-    pub(crate) fn ranking(&self, vectors: bool) -> Result<Ranking, Failure> {
-        let name = self.rank.as_deref().unwrap_or(if vectors { "impact" } else { "bm25" });
+    /// The ranking asked for, else the one that suits the index.
+    pub(crate) fn ranking(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
+        let suited = Ranking::suited(manifest).function;
+        let name = self.rank.as_deref().unwrap_or(suited.name());
         let mut function: RankingFunction = name.parse().map_err(Failure::user)?;
+        if name == suited.name() {
+            function = suited;
+        }
         match &mut function {
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }

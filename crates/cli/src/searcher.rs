@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpseek_exec::{Answer, Engine, ExecError, Plan, Planner, Query, Reference, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_index::{Content, Snapshot};
+use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
 use crate::options::{EngineChoice, Searching};
@@ -30,8 +30,7 @@ impl Searcher {
         threads: usize,
     ) -> Result<Self, Failure> {
         let snapshot = Arc::new(Snapshot::open(dir)?);
-        let vectors = snapshot.manifest().content == Content::Vector;
-        let planner = Planner::new(snapshot.clone(), options.ranking(vectors)?)?;
+        let planner = Planner::new(snapshot.clone(), options.ranking(snapshot.manifest())?)?;
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
             Box::new(match options.tile {
@@ -45,6 +44,19 @@ impl Searcher {
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
         Ok(Searcher { snapshot, planner, engine, options: options.clone(), k, threads })
+    }
+
+    /// The name of the ranking, which says so where it is approximate.
+    pub(crate) fn ranking_name(&self) -> String {
+        self.planner.ranking_name()
+    }
+
+    /// What a line for people adds where the ranking is approximate.
+    pub(crate) fn caution(&self) -> String {
+        match self.snapshot.manifest().impacts {
+            Some(_) => format!("; ranked by {}", self.ranking_name()),
+            None => String::new(),
+        }
     }
 
     /// What answered the plan, and why where that was our choice.

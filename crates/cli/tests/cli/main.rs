@@ -10,6 +10,7 @@ mod index;
 mod interrupt;
 mod looks;
 mod order;
+mod quantize;
 mod run_eval;
 mod search;
 mod tools;

@@ -114,6 +114,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             }
         }
     }
+    let ranking = cells.first().map_or(String::new(), |cell| cell.searcher.ranking_name());
     let steps = (cells.len() * (options.rounds + 1)) as u64;
     let bar = progress::items("measuring", steps, options.quiet);
     for round in 0..=options.rounds {
@@ -130,13 +131,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
-            "hardware": hardware(), "queries": queries.len(), "rounds": options.rounds, "cells": cells,
+            "hardware": hardware(), "ranking": ranking, "queries": queries.len(), "rounds": options.rounds, "cells": cells,
         });
         writeln!(out, "{report:#}")?;
     } else {
         writeln!(
             out,
-            "{}; {} queries, best of {} rounds",
+            "{}; {ranking}; {} queries, best of {} rounds",
             hardware(),
             queries.len(),
             options.rounds
