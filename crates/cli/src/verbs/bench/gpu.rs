@@ -190,13 +190,16 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut out = std::io::stdout().lock();
     let hardware = format!("{}; {}", device.info().name, hardware());
+    let ranking = planner.ranking_name();
     if options.json {
-        let report = json!({ "hardware": hardware, "queries": queries.len(), "cells": cells });
+        let report = json!({
+            "hardware": hardware, "ranking": ranking, "queries": queries.len(), "cells": cells,
+        });
         writeln!(out, "{report:#}")?;
     } else {
         writeln!(
             out,
-            "{hardware}; {} queries, median of {} rounds",
+            "{hardware}; {ranking}; {} queries, median of {} rounds",
             queries.len(),
             options.rounds
         )?;
