@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek_exec::{Mode, Ranking, RankingFunction};
 use warpseek_exec_cpu::Algorithm;
 use warpseek_exec_gpu::device::Device;
-use warpseek_index::{BuildConfig, OnError};
+use warpseek_index::{BuildConfig, Manifest, OnError};
 use warpseek_text::{Format, ReaderConfig};
 
 use crate::failure::Failure;
@@ -197,10 +197,10 @@ pub(crate) struct RankingChoice {
     /// Ranking function [default: bm25, or impact for an index of vectors]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
     rank: Option<String>,
-    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9]
+    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9, or the index's if quantized]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     k1: Option<f64>,
-    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4]
+    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4, or the index's if quantized]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     b: Option<f64>,
     /// Factor of the documents' static scores, which are added
@@ -209,10 +209,14 @@ pub(crate) struct RankingChoice {
 }
 
 impl RankingChoice {
-    /// The ranking asked for, for an index of vectors or of text.
-    pub(crate) fn get(&self, vectors: bool) -> Result<Ranking, Failure> {
-        let name = self.rank.as_deref().unwrap_or(if vectors { "impact" } else { "bm25" });
+    /// The ranking asked for, else the one that suits the index.
+    pub(crate) fn get(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
+        let suited = Ranking::suited(manifest).function;
+        let name = self.rank.as_deref().unwrap_or(suited.name());
         let mut function: RankingFunction = name.parse().map_err(Failure::user)?;
+        if name == suited.name() {
+            function = suited;
+        }
         match &mut function {
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }

@@ -8,7 +8,7 @@ use warpseek_exec::{
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::{GpuEngine, Settings};
-use warpseek_index::{Content, Snapshot};
+use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
 use crate::options::{EngineChoice, Searching};
@@ -42,8 +42,7 @@ impl Searcher {
         threads: usize,
     ) -> Result<Self, Failure> {
         let snapshot = Arc::new(Snapshot::open(dir)?);
-        let vectors = snapshot.manifest().content == Content::Vector;
-        let ranking = options.answering.ranking.get(vectors)?;
+        let ranking = options.answering.ranking.get(snapshot.manifest())?;
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let (gpu, why_not) = options.device.open()?;
         let device = gpu.as_ref().map(|gpu| gpu.info().name.clone());
@@ -69,6 +68,19 @@ impl Searcher {
         };
         let options = options.clone();
         Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, device, why_not })
+    }
+
+    /// The name of the ranking, which says so where it is approximate.
+    pub(crate) fn ranking_name(&self) -> String {
+        self.planner.ranking_name()
+    }
+
+    /// What a line for people adds where the ranking is approximate.
+    pub(crate) fn caution(&self) -> String {
+        match self.snapshot.manifest().impacts {
+            Some(_) => format!("; ranked by {}", self.ranking_name()),
+            None => String::new(),
+        }
     }
 
     /// What answered the plan, and why where that was our choice.

@@ -5,6 +5,7 @@
 pub mod cosine;
 mod hit;
 pub mod limits;
+pub mod saturation;
 mod topk;
 
 pub use hit::{DocId, Hit, Score};

@@ -1,5 +1,7 @@
 //! The suite of all engines, on the emulator or on a GPU (see `support`).
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{Content, IndexError};
 
+use crate::ranking::RankingFunction;
+
 /// What can go wrong with a query.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
@@ -14,6 +16,19 @@ pub enum ExecError {
         ranking: String,
         /// What the index holds.
         content: Content,
+    },
+    /// An index of quantized impacts answers one ranking function alone.
+    #[error(
+        "this index was made with `--quantize`: it knows bm25 with k1 = {k1} and b = {b} alone, not {}; use `--rank bm25` without `--k1` and `--b`, or build the index without `--quantize`",
+        described(asked)
+    )]
+    Quantized {
+        /// The one asked for.
+        asked: RankingFunction,
+        /// Parameter of the index.
+        k1: f64,
+        /// Parameter of the index.
+        b: f64,
     },
     /// A parameter of a ranking function is out of range.
     #[error("{name} = {value} is out of range; it must be {expected}")]
@@ -42,4 +57,14 @@ pub enum ExecError {
     /// A query in JSON is malformed.
     #[error("the query is not a JSON object of weights: {0}")]
     Json(String),
+}
+
+/// A ranking function with its parameters.
+fn described(function: &RankingFunction) -> String {
+    match function {
+        RankingFunction::Bm25 { k1, b }
+        | RankingFunction::Okapi { k1, b }
+        | RankingFunction::Wakatsuki { k1, b } => format!("{function} with k1 = {k1} and b = {b}"),
+        RankingFunction::Cosine | RankingFunction::Impact => function.to_string(),
+    }
 }

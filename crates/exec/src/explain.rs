@@ -18,7 +18,7 @@ pub struct TermExplanation {
     pub df: u64,
     /// What it is worth in the collection.
     pub idf: f64,
-    /// Its frequency in the document, 0 if it is not there.
+    /// Its frequency in the document, in an index of impacts its impact, 0 if it is not there.
     pub freq: u32,
     /// Its contribution in units, 0 if it is not there.
     pub score: Score,

@@ -2,6 +2,7 @@
 
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_IMPACT;
+use warpseek_core::saturation::{self, Saturation};
 use warpseek_index::Bounds;
 
 /// How a term's weight, a frequency and a document give a contribution. Operations are IEEE 754 single precision in
@@ -20,6 +21,8 @@ pub enum Formula {
     Cosine,
     /// w * f.
     Linear,
+    /// w * q / 255: the saturation in 8 bits that an index of impacts holds in the place of frequencies. Exact for what the index holds, but approximate for the text.
+    Quantized,
 }
 
 impl Formula {
@@ -27,9 +30,11 @@ impl Formula {
     #[inline]
     pub fn factor(&self, length: u32, norm: f32) -> f32 {
         match *self {
-            Formula::Saturation { fixed, by_length } => fixed + by_length * length as f32,
+            Formula::Saturation { fixed, by_length } => {
+                Saturation { fixed, by_length }.factor(length)
+            }
             Formula::Cosine => norm,
-            Formula::Linear => 0.0,
+            Formula::Linear | Formula::Quantized => 0.0,
         }
     }
 
@@ -40,13 +45,19 @@ impl Formula {
         Self::units(weight, self.value(freq, factor))
     }
 
+    /// Whether scores are not quite those of the ranking function's definition.
+    pub fn is_approximate(&self) -> bool {
+        *self == Formula::Quantized
+    }
+
     /// What a posting is worth before the term's weight comes in.
     #[inline]
     pub fn value(&self, freq: u32, factor: f32) -> f32 {
         match self {
-            Formula::Saturation { .. } => 1.0 / (1.0 + factor * (1.0 / freq as f32)),
+            Formula::Saturation { .. } => saturation::value(freq, factor),
             Formula::Cosine => cosine::weight(cosine::log_tf(freq), factor),
             Formula::Linear => freq.min(MAX_IMPACT) as f32,
+            Formula::Quantized => saturation::level_value(freq),
         }
     }
 
@@ -71,8 +82,8 @@ impl Formula {
     /// No posting of a term with this weight contributes more than this.
     pub fn most(&self, weight: f32) -> u64 {
         let value = match self {
-            // Both values are at most 1 and the product rounds monotonically.
-            Formula::Saturation { .. } | Formula::Cosine => weight,
+            // These values are at most 1 and the product rounds monotonically.
+            Formula::Saturation { .. } | Formula::Cosine | Formula::Quantized => weight,
             Formula::Linear => weight * MAX_IMPACT as f32,
         };
         // Saturating twice over: at a scale that is too large the sum must come out too large, too.
@@ -106,7 +117,7 @@ mod tests {
             more in prop_oneof![Just(1u32), 0u32..1000],
         ) {
             let saturation = Formula::Saturation { fixed: k1 * (1.0 - b), by_length: k1 * b / 150.0 };
-            for formula in [saturation, Formula::Cosine, Formula::Linear] {
+            for formula in [saturation, Formula::Cosine, Formula::Linear, Formula::Quantized] {
                 let weight = if formula == Formula::Linear { weight.min(30_000.0) } else { weight };
                 let norm = |l: u32| (l as f32).sqrt() + 12.0;
                 let of = |f: u32, l: u32| formula.contribution(weight, f, formula.factor(l, norm(l)));

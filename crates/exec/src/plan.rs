@@ -127,10 +127,19 @@ pub struct Planner {
 impl Planner {
     /// Checks that the ranking fits the index.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
-        ranking.check(snapshot.manifest().content)?;
+        ranking.check(snapshot.manifest())?;
         let statistics = snapshot.statistics();
-        let formula = ranking.formula(&statistics);
+        let formula = ranking.formula(snapshot.manifest(), &statistics);
         Ok(Planner { snapshot, statistics, ranking, formula })
+    }
+
+    /// The name of the ranking, which says so where it is approximate.
+    pub fn ranking_name(&self) -> String {
+        let name = self.ranking.function.name();
+        match self.formula.is_approximate() {
+            true => format!("{name}, quantized to 8 bits: approximate"),
+            false => name.to_owned(),
+        }
     }
 
     /// The plan of a query.

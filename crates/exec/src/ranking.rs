@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warpseek_index::{Content, Statistics};
+use warpseek_core::saturation::Saturation;
+use warpseek_index::{Content, Manifest, Statistics};
 
 use crate::error::ExecError;
 use crate::formula::Formula;
@@ -40,6 +41,9 @@ pub enum RankingFunction {
 }
 
 impl RankingFunction {
+    /// k1 and b where nothing else is said.
+    pub const BM25_DEFAULTS: (f64, f64) = (0.9, 0.4);
+
     /// Names that `FromStr` takes.
     pub const NAMES: [&'static str; 5] = ["bm25", "okapi", "wakatsuki", "cosine", "impact"];
 
@@ -101,7 +105,7 @@ impl FromStr for RankingFunction {
 
     /// The function with its default parameters.
     fn from_str(name: &str) -> Result<Self, String> {
-        let (k1, b) = (0.9, 0.4);
+        let (k1, b) = Self::BM25_DEFAULTS;
         Ok(match name {
             "bm25" => RankingFunction::Bm25 { k1, b },
             "okapi" => RankingFunction::Okapi { k1, b },
@@ -143,34 +147,57 @@ impl fmt::Display for Ranking {
 
 impl Default for Ranking {
     fn default() -> Self {
-        Ranking { function: RankingFunction::Bm25 { k1: 0.9, b: 0.4 }, static_weight: 0.0 }
+        let (k1, b) = RankingFunction::BM25_DEFAULTS;
+        Ranking { function: RankingFunction::Bm25 { k1, b }, static_weight: 0.0 }
     }
 }
 
 impl Ranking {
-    /// Checks parameters, and that the function is made for the index's content.
-    pub(crate) fn check(&self, content: Content) -> Result<(), ExecError> {
+    /// The one that suits an index: impact for vectors, else BM25, for an index of impacts with its parameters.
+    pub fn suited(manifest: &Manifest) -> Self {
+        let function = match (manifest.content, &manifest.impacts) {
+            (Content::Vector, _) => RankingFunction::Impact,
+            (Content::Text, Some(i)) => RankingFunction::Bm25 { k1: i.k1, b: i.b },
+            (Content::Text, None) => return Ranking::default(),
+        };
+        Ranking { function, static_weight: 0.0 }
+    }
+
+    /// Checks parameters, and that the function is made for what the index holds.
+    pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), ExecError> {
         self.function.check()?;
         if !(0.0..=1e9).contains(&self.static_weight) {
             let (name, value) = ("static weight", self.static_weight);
             return Err(ExecError::Parameter { name, value, expected: "between 0 and 1e9" });
         }
+        let content = manifest.content;
         if (self.function == RankingFunction::Impact) != (content == Content::Vector) {
             let ranking = self.function.to_string();
             return Err(ExecError::Content { ranking, content });
         }
+        if let Some(impacts) = manifest.impacts
+            && self.function != (RankingFunction::Bm25 { k1: impacts.k1, b: impacts.b })
+        {
+            return Err(ExecError::Quantized {
+                asked: self.function,
+                k1: impacts.k1,
+                b: impacts.b,
+            });
+        }
         Ok(())
     }
 
-    /// The formula for a collection.
-    pub(crate) fn formula(&self, statistics: &Statistics) -> Formula {
+    /// The formula for an index, which it was checked for.
+    pub(crate) fn formula(&self, manifest: &Manifest, statistics: &Statistics) -> Formula {
         match self.function {
+            _ if manifest.impacts.is_some() => Formula::Quantized,
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => Formula::Saturation {
-                fixed: (k1 * (1.0 - b)) as f32,
-                by_length: (k1 * b / statistics.mean_length()) as f32,
-            },
+            | RankingFunction::Wakatsuki { k1, b } => {
+                let Saturation { fixed, by_length } =
+                    Saturation::new(k1, b, statistics.mean_length());
+                Formula::Saturation { fixed, by_length }
+            }
             RankingFunction::Cosine => Formula::Cosine,
             RankingFunction::Impact => Formula::Linear,
         }

@@ -40,8 +40,8 @@ pub struct ShapeClass {
 /// Classes by density: entry i is lists in at most one of 4^i documents and more than one of 4^(i+1). Deleted
 /// documents count. Reads every list.
 pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, ExecError> {
-    ranking.check(snapshot.manifest().content)?;
-    let formula = ranking.formula(&snapshot.statistics());
+    ranking.check(snapshot.manifest())?;
+    let formula = ranking.formula(snapshot.manifest(), &snapshot.statistics());
     let mut classes: Vec<ShapeClass> = Vec::new();
     for segment in snapshot.segments() {
         let mut terms = segment.dictionary().iter();
@@ -143,7 +143,7 @@ mod tests {
         let docs: Vec<Doc> = (0..512).map(|doc| Doc::text(doc, text(doc))).collect();
         let snapshot = Fixture::of(&docs).snapshot();
         let ranking = Ranking::default();
-        let formula = ranking.formula(&snapshot.statistics());
+        let formula = ranking.formula(snapshot.manifest(), &snapshot.statistics());
         let value = |freq| f64::from(formula.value(freq, formula.factor(3, 0.0)));
         let classes = shape(&snapshot, &ranking).unwrap();
         // `fill` has frequency 2 in all blocks: they reach the list's maximum.

@@ -85,6 +85,22 @@ pub enum IndexError {
         /// Whether the document is the one with a vector.
         vector: bool,
     },
+    /// A document with a vector in an index of quantized text.
+    #[error(
+        "{place}: document `{id}` has a `vector`, and only text can be quantized; index vectors without `--quantize`"
+    )]
+    QuantizedVector {
+        /// Where it is.
+        place: Place,
+        /// Its id.
+        id: String,
+    },
+    /// A parameter of the quantization is out of range.
+    #[error("cannot quantize: {what}")]
+    Impacts {
+        /// What is wrong.
+        what: String,
+    },
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,

@@ -9,6 +9,7 @@ use warpseek_text::Analyzer;
 
 use crate::container::{Kind, SealedFile};
 use crate::error::Result;
+use crate::impacts::Impacts;
 
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -101,7 +102,7 @@ pub(crate) fn seal_text(seal: u64) -> String {
 }
 
 /// The manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// 1 for the first commit, one more for each after it.
@@ -122,6 +123,9 @@ pub struct Manifest {
     pub codec: CodecId,
     /// What the store keeps.
     pub store: StoreMode,
+    /// Text only: lists hold impacts made like this, not frequencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impacts: Option<Impacts>,
     /// Segments in document order.
     pub segments: Vec<SegmentEntry>,
 }
@@ -155,6 +159,15 @@ impl Manifest {
         }
         if self.vector_scale == 0 {
             return Err("vector scale is zero".into());
+        }
+        if let Some(impacts) = &self.impacts {
+            impacts.check()?;
+            if self.content != Content::Text {
+                return Err("it has vectors and quantized impacts".into());
+            }
+            if impacts.documents == 0 && !self.segments.is_empty() {
+                return Err("its impacts have no mean length".into());
+            }
         }
         // Both are counted up by the next commit.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
@@ -205,17 +218,17 @@ impl Manifest {
 }
 
 /// Types whose `Display` and `FromStr` are their stable names.
-mod as_text {
+pub(crate) mod as_text {
     use std::fmt::Display;
     use std::str::FromStr;
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(value)
     }
 
-    pub(super) fn deserialize<'de, T, D>(d: D) -> Result<T, D::Error>
+    pub(crate) fn deserialize<'de, T, D>(d: D) -> Result<T, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,
@@ -233,6 +246,8 @@ mod tests {
         let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
         Manifest::read(&SealedFile::from_bytes("m", Kind::Manifest, bytes).unwrap())
     }
+
+    const IMPACTS: Impacts = Impacts { k1: 0.9, b: 0.4, tokens: 9, documents: 3 };
 
     fn sound() -> Manifest {
         let kinds = [Kind::Dict, Kind::Post, Kind::Docs, Kind::Ids];
@@ -255,6 +270,7 @@ mod tests {
             analyzer_version: Analyzer::English.version(),
             codec: CodecId::BitPack,
             store: StoreMode::Ids,
+            impacts: None,
             segments: vec![segment],
         }
     }
@@ -262,11 +278,21 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         assert_eq!(read(&sound()).unwrap(), sound());
+        // Parameters keep every bit.
+        let impacts = Impacts { k1: 0.1 + 0.2, b: 1.0 / 3.0, tokens: 9, documents: 3 };
+        let quantized = Manifest { impacts: Some(impacts), ..sound() };
+        assert_eq!(read(&quantized).unwrap(), quantized);
+    }
+
+    /// A manifest from before there were impacts has no word of them, and one without them still has none.
+    #[test]
+    fn without_impacts_nothing_is_written() {
+        assert!(!String::from_utf8(sound().to_bytes()).unwrap().contains("impacts"));
     }
 
     #[test]
     fn numbers_that_cannot_be_are_refused() {
-        let forgeries: [fn(&mut Manifest); 10] = [
+        let forgeries: [fn(&mut Manifest); 15] = [
             |m| m.generation = u64::MAX,
             |m| m.next_segment = u64::MAX,
             |m| m.next_segment = 1,
@@ -277,6 +303,11 @@ mod tests {
             |m| m.segments[0].terms = u64::MAX,
             // Tokens without a document that could have them.
             |m| m.segments[0].deletes.as_mut().unwrap().documents = 3,
+            |m| m.impacts = Some(Impacts { k1: -1.0, ..IMPACTS }),
+            |m| m.impacts = Some(Impacts { b: f64::NAN, ..IMPACTS }),
+            |m| m.impacts = Some(Impacts { tokens: u64::MAX, ..IMPACTS }),
+            |m| m.impacts = Some(Impacts { tokens: 0, documents: 0, ..IMPACTS }),
+            |m| (m.impacts, m.content) = (Some(IMPACTS), Content::Vector),
             |m| drop(m.segments[0].files.insert("../x".into(), seal_text(7))),
         ];
         for (i, forge) in forgeries.into_iter().enumerate() {

@@ -122,7 +122,9 @@ fn write_segment(
     }
     let files = writer.list_files()?;
     let (table, threads) = (&writer.table, config.threads);
-    let written = write_lists(sources(), table, manifest.codec, threads, files, progress)?;
+    // Where there are impacts they are copied like frequencies.
+    let coding = (manifest.codec, None);
+    let written = write_lists(sources(), table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
     writer.finish(&written)

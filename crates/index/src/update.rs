@@ -10,6 +10,7 @@ use crate::build::{
 use crate::delete::apply_deletes;
 use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
+use crate::impacts::Impacts;
 use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
@@ -22,6 +23,9 @@ pub fn create(
     overwrite: bool,
     progress: &Progress,
 ) -> Result<BuildReport> {
+    if let Some(impacts) = &config.impacts {
+        impacts.check().map_err(|what| IndexError::Impacts { what })?;
+    }
     let reader = Reader::open(inputs, config.reader.clone())?;
     let settings = Manifest {
         generation: 1,
@@ -32,6 +36,8 @@ pub fn create(
         analyzer_version: config.analyzer.version(),
         codec: config.codec,
         store: config.store,
+        // The mean length comes from the documents.
+        impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -60,6 +66,7 @@ pub fn create_from_lists(
         analyzer_version: Analyzer::Plain.version(),
         codec: config.codec,
         store: StoreMode::Ids,
+        impacts: None,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -116,6 +123,7 @@ fn create_locked(
     let number = manifest.next_segment;
     let result = build(lock, &manifest).and_then(|built| {
         manifest.content = built.content.unwrap_or(Content::Text);
+        manifest.impacts = built.impacts;
         manifest.segments.extend(built.entry);
         manifest.next_segment += 1;
         progress.check()?;
@@ -130,7 +138,7 @@ fn create_locked(
 }
 
 /// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
-/// Analyzer, codec, store and vector scale are the index's, whatever `config` says.
+/// Analyzer, codec, store, impacts and vector scale are the index's, whatever `config` says.
 pub fn add(
     dir: &Path,
     inputs: &[PathBuf],
@@ -169,6 +177,7 @@ fn add_locked(
     if known.is_none() {
         manifest.content = built.content.unwrap_or(manifest.content);
     }
+    manifest.impacts = built.impacts;
     apply_deletes(lock, old, &mut manifest, &built.replaced, config.threads, progress)?;
     built.report.replaced = built.replaced.len() as u64;
     manifest.segments.extend(built.entry);

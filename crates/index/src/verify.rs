@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use warpseek_core::cosine;
 use warpseek_core::limits::BLOCK;
+use warpseek_core::saturation::MAX_LEVEL;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::build::Progress;
@@ -105,7 +106,8 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
         found.check(result)?;
         let result = check_store(segment, progress);
         found.check(result)?;
-        let result = check_lists(segment, &mut found, progress);
+        let impacts = snapshot.manifest().impacts.is_some();
+        let result = check_lists(segment, impacts, &mut found, progress);
         found.check(result)?;
     }
     Ok(found)
@@ -179,11 +181,16 @@ fn check_store(segment: &Segment, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-fn check_lists(segment: &Segment, found: &mut Verification, progress: &Progress) -> Result<()> {
+fn check_lists(
+    segment: &Segment,
+    impacts: bool,
+    found: &mut Verification,
+    progress: &Progress,
+) -> Result<()> {
     let dictionary = segment.dictionary();
     let (mut terms, mut last) = (dictionary.iter(), Vec::new());
     let (mut lists, mut postings) = (0, 0);
-    let mut checker = ListChecker::new(segment)?;
+    let mut checker = ListChecker::new(segment, impacts)?;
     while let Some(info) = terms.next_term()? {
         progress.check()?;
         if lists > 0 && terms.term() <= &last[..] {
@@ -208,14 +215,16 @@ fn check_lists(segment: &Segment, found: &mut Verification, progress: &Progress)
 /// Checks lists, and adds up what they say of each document.
 struct ListChecker<'a> {
     segment: &'a Segment,
+    /// Whether they hold impacts, which say nothing of lengths and norms.
+    impacts: bool,
     lengths: Vec<u64>,
     squares: Vec<u64>,
 }
 
 impl<'a> ListChecker<'a> {
-    fn new(segment: &'a Segment) -> Result<Self> {
+    fn new(segment: &'a Segment, impacts: bool) -> Result<Self> {
         let n = segment.documents().count() as usize;
-        Ok(ListChecker { segment, lengths: vec![0; n], squares: vec![0; n] })
+        Ok(ListChecker { segment, impacts, lengths: vec![0; n], squares: vec![0; n] })
     }
 
     fn check(&mut self, info: &TermInfo) -> Result<()> {
@@ -238,6 +247,9 @@ impl<'a> ListChecker<'a> {
                 if !within {
                     return Err(bad(format!("document {doc} exceeds the bounds of block {block}")));
                 }
+                if self.impacts && freq > MAX_LEVEL {
+                    return Err(bad(format!("document {doc} has an impact of more than 8 bits")));
+                }
                 deleted += u32::from(segment.is_deleted(doc));
                 self.lengths[doc as usize] += u64::from(freq);
                 let squares = &mut self.squares[doc as usize];
@@ -254,6 +266,9 @@ impl<'a> ListChecker<'a> {
 
     /// Lengths and norms must be those of the postings.
     fn finish(self) -> Result<()> {
+        if self.impacts {
+            return Ok(());
+        }
         let documents = self.segment.documents();
         let (lengths, norms) = (documents.lengths()?, documents.norms()?);
         for doc in 0..documents.count() {

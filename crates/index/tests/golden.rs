@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use warpseek_exec::{Engine, Mode, Query, Ranking, Reference};
 use warpseek_index::container::{Kind, SealedFile, VERSION};
-use warpseek_index::{BuildConfig, Manifest, Progress, Snapshot, verify};
+use warpseek_index::{BuildConfig, Impacts, Manifest, Progress, Snapshot, verify};
 use warpseek_testkit::{
     Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
     orders, plans,
@@ -153,6 +153,30 @@ fn vector_index() {
             (
                 search(&[("y", 0.25), ("##a", 4.0)], Mode::And, "impact", 0.0),
                 &[("3", 80936962, 20), ("13", 80936962, 20), ("23", 80936962, 20)],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn quantized_index() {
+    let config = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };
+    check(
+        "quantized",
+        config,
+        &text(),
+        &[
+            (
+                search(&[("appl", 1.0), ("tart", 1.0)], Mode::Or, "bm25", 0.0),
+                &[("doc-25", 442042713, 30), ("doc-35", 442042713, 30), ("doc-55", 442042713, 30)],
+            ),
+            (
+                search(&[("appl", 1.0)], Mode::Or, "bm25", 0.5),
+                &[
+                    ("doc-168", 1409606187, 27),
+                    ("doc-164", 1376065875, 27),
+                    ("doc-156", 1308902101, 27),
+                ],
             ),
         ],
     );

@@ -2,7 +2,7 @@
 
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
-use warpseek_index::BuildConfig;
+use warpseek_index::{BuildConfig, Impacts};
 
 use crate::document::Doc;
 use crate::fixture::Fixture;
@@ -28,6 +28,7 @@ pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
         case("long lists with deletions", long_lists(config)),
         case("static scores", statics(config)),
         case("vectors", vectors(config)),
+        case("quantized impacts", quantized(config)),
     ]
 }
 
@@ -197,4 +198,32 @@ fn vectors(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         plain(&["rare", "##A"]),
     ];
     (fixture, cross(&queries, &[ranking]))
+}
+
+/// Impacts of all sizes in three segments, of which the last two have other lengths than the mean was taken over, with deletions; also many ties.
+fn quantized(config: &BuildConfig) -> (Fixture, Vec<Search>) {
+    let (k1, b) = (1.2, 0.75);
+    let config = BuildConfig { impacts: Some(Impacts::new(k1, b)), ..config.clone() };
+    let fixture = Fixture::with(&[], config);
+    for (batch, length) in [(0, 3), (1, 40), (2, 1)] {
+        let doc = |i: usize| {
+            let words = [("apple", 1 + i % 7), ("pie", i % 3), ("tart", i % 11 / 10 * 30)];
+            let spell = |&(word, n): &(&str, usize)| format!("{word} ").repeat(n);
+            let text: String = words.iter().map(spell).collect();
+            let rare = if i % 60 == 59 { "rare" } else { "" };
+            Doc::text(batch * 400 + i, format!("{text} {rare} {}", "filler ".repeat(i % length)))
+        };
+        fixture.add(&(0..400).map(doc).collect::<Vec<_>>()).unwrap();
+    }
+    fixture.delete(&(0..1200).step_by(13).map(|id| id.to_string()).collect::<Vec<_>>()).unwrap();
+    let ranking =
+        |static_weight| Ranking { function: RankingFunction::Bm25 { k1, b }, static_weight };
+    let queries = [
+        plain(&["appl"]),
+        plain(&["appl", "pie", "tart"]),
+        plain(&["filler", "rare"]),
+        vec![("appl", 0.001), ("pie", 1e6), ("rare", 3.5)],
+        plain(&["tart", "absent"]),
+    ];
+    (fixture, cross(&queries, &[ranking(0.0), ranking(1.0)]))
 }

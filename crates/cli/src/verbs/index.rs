@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use warpseek_codec::CodecId;
-use warpseek_index::{BuildReport, Progress, StoreMode};
+use warpseek_exec::RankingFunction;
+use warpseek_index::{BuildReport, Impacts, Progress, StoreMode};
 use warpseek_text::Analyzer;
 
 use crate::failure::Failure;
@@ -34,7 +35,8 @@ Examples:
   zcat a.gz b.gz | warpseek index - -o idx --format jsonl --store ids
   warpseek index dump.jsonl -o idx --on-error skip --memory 1G
   warpseek index pages.jsonl -o idx --reorder          smaller and faster, same results
-  warpseek index pages.jsonl -o idx --order-by url")]
+  warpseek index pages.jsonl -o idx --order-by url
+  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores in 8 bits")]
 pub(crate) struct Options {
     #[command(flatten)]
     reading: Reading,
@@ -51,6 +53,16 @@ pub(crate) struct Options {
     /// What is kept of each document beside its terms
     #[arg(long, value_enum, default_value = "all")]
     store: StoreChoice,
+    /// Keep scores of bm25 in 8 bits in the place of frequencies: approximate, no other ranking can be had, and documents added later are
+    /// scored with the mean length of those indexed now
+    #[arg(long)]
+    quantize: bool,
+    /// Parameter of bm25 for `--quantize`: how slowly frequency saturates [default: 0.9]
+    #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
+    k1: Option<f64>,
+    /// Parameter of bm25 for `--quantize`: how much length counts, 0 to 1 [default: 0.4]
+    #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
+    b: Option<f64>,
     /// Weight 1.0 of a vector as an integer
     #[arg(long, value_name = "N", default_value_t = 256)]
     vector_scale: u32,
@@ -68,6 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         StoreChoice::All => StoreMode::All,
         StoreChoice::Ids => StoreMode::Ids,
     };
+    config.impacts = options.quantize.then(|| options.impacts());
     config.reader.vector_scale = options.vector_scale;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
@@ -82,6 +95,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     drop(display);
     summarise(&result?, start, &options.reading);
     Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn impacts(&self) -> Impacts {
+        let (k1, b) = RankingFunction::BM25_DEFAULTS;
+        Impacts::new(self.k1.unwrap_or(k1), self.b.unwrap_or(b))
+    }
 }
 
 /// An index is a directory.

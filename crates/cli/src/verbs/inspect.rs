@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use warpseek_exec::{Ranking, ShapeClass, shape};
-use warpseek_index::{Inspection, Snapshot, inspect};
+use warpseek_index::{Impacts, Inspection, Snapshot, inspect};
 
 use crate::failure::Failure;
 use crate::terminal::{Theme, bytes, count, table};
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     if options.shape {
         let snapshot = Snapshot::open(&options.index)?;
-        let classes = shape(&snapshot, &Ranking::default())?;
+        let classes = shape(&snapshot, &Ranking::suited(snapshot.manifest()))?;
         if options.json {
             writeln!(out, "{:#}", serde_json::to_value(&classes)?)?;
         } else {
@@ -63,7 +63,13 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         0 => manifest.segments.len().to_string(),
         n => format!("{}, {n} of them reordered", manifest.segments.len()),
     };
-    let head = [
+    let (frequency, ranking) = match &manifest.impacts {
+        Some(Impacts { k1, b, .. }) => {
+            ("impact", format!("bm25 with k1 {k1} and b {b}, quantized to 8 bits: approximate"))
+        }
+        None => ("frequency", String::new()),
+    };
+    let mut head = vec![
         row("documents", count(found.documents)),
         row("deleted", count(found.deleted)),
         row("tokens", count(found.tokens)),
@@ -74,8 +80,9 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         row("analyzer", format!("{} v{}", manifest.analyzer, manifest.analyzer_version)),
         row("codec", manifest.codec.to_string()),
         row("bits per docID", format!("{:.2}", found.bits_per_doc)),
-        row("bits per frequency", format!("{:.2}", found.bits_per_freq)),
+        row(&format!("bits per {frequency}"), format!("{:.2}", found.bits_per_freq)),
     ];
+    head.extend(manifest.impacts.map(|_| row("ranking", ranking)));
     table(&head, out)?;
 
     writeln!(out, "\n{}", theme.paint(theme.strong, "sizes"))?;

@@ -40,9 +40,9 @@ pub(crate) struct Options {
     /// File for the run [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Name of the run, its last column
-    #[arg(long, default_value = "warpseek")]
-    tag: String,
+    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized]
+    #[arg(long)]
+    tag: Option<String>,
     #[command(flatten)]
     searching: Searching,
     #[command(flatten)]
@@ -63,6 +63,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ),
         None => Box::new(std::io::stdout().lock()),
     });
+    let tag = options.tag.as_deref().unwrap_or(match searcher.snapshot.manifest().impacts {
+        Some(_) => "warpseek-approximate",
+        None => "warpseek",
+    });
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut answered, mut work) = (Instant::now(), 0u64, Work::default());
     let mut matches = 0;
@@ -79,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         for (query, (plan, answer)) in batch.iter().zip(answers) {
             for (rank, hit) in answer.hits.iter().enumerate() {
                 let id = searcher.snapshot.external_id(hit.doc)?;
-                writer.write(&query.id, &id, rank + 1, plan.real(hit.score), &options.tag)?;
+                writer.write(&query.id, &id, rank + 1, plan.real(hit.score), tag)?;
             }
             work += answer.work;
             matches += answer.matches.unwrap_or(0);
@@ -103,10 +107,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         };
         let place = searcher.place().map_or(String::new(), |place| format!(" {place}"));
         summary(format!(
-            "{}{place} in {seconds:.2} s ({}/s): {matches}{} scored",
+            "{}{place} in {seconds:.2} s ({}/s): {matches}{} scored{}",
             counted(answered, "query"),
             count((answered as f64 / seconds.max(1e-6)) as u64),
             counted(work.postings_scored, "posting"),
+            searcher.caution(),
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -126,6 +126,8 @@ impl Found<'_> {
             "terms": plan.terms.iter().map(|t| &t.term).collect::<Vec<_>>(),
             "missing": plan.missing,
             "mode": plan.mode.to_string(),
+            "ranking": self.searcher.ranking_name(),
+            "approximate": plan.formula.is_approximate(),
             "engine": self.searcher.engine_name(plan),
             "scale": plan.scale,
             "matches": answer.matches,
@@ -170,7 +172,8 @@ impl Found<'_> {
             self.took.as_secs_f64() * 1e3,
         );
         writeln!(out, "{}", theme.paint(theme.dim, line))?;
-        let line = format!("by {}", self.searcher.engine_name(plan));
+        let engine = self.searcher.engine_name(plan);
+        let line = format!("by {engine}{}", self.searcher.caution());
         writeln!(out, "{}", theme.paint(theme.dim, line))?;
         Ok(())
     }
@@ -255,8 +258,9 @@ fn columns(text: &str) -> impl Iterator<Item = (char, usize)> + '_ {
 }
 
 fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
+    let in_doc = if plan.formula.is_approximate() { "impact" } else { "in doc" };
     let mut rows = vec![
-        ["     term", "in query", "in docs", "idf", "in doc", "units", "score"]
+        ["     term", "in query", "in docs", "idf", in_doc, "units", "score"]
             .map(String::from)
             .to_vec(),
     ];
@@ -290,13 +294,14 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
 }
 
 fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
+    let in_doc = if plan.formula.is_approximate() { "impact" } else { "freq" };
     let terms: Vec<_> = e
         .terms
         .iter()
         .map(|t| {
             json!({
                 "term": t.term, "query_weight": t.query_weight, "df": t.df, "idf": t.idf,
-                "freq": t.freq, "units": t.score, "score": plan.real(t.score),
+                in_doc: t.freq, "units": t.score, "score": plan.real(t.score),
             })
         })
         .collect();

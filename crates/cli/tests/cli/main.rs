@@ -11,6 +11,7 @@ mod index;
 mod interrupt;
 mod looks;
 mod order;
+mod quantize;
 mod run_eval;
 mod search;
 mod tools;

@@ -4,6 +4,7 @@ use warpseek_codec::CodecId;
 use warpseek_text::{Analyzer, ReaderConfig};
 
 use crate::error::{IndexError, Result};
+use crate::impacts::Impacts;
 use crate::manifest::StoreMode;
 
 /// What happens with a record that is malformed or whose id was seen before.
@@ -16,7 +17,7 @@ pub enum OnError {
     Skip,
 }
 
-/// How to build. Analyzer, codec and store mode count for new indexes only.
+/// How to build. Analyzer, codec, store mode and impacts count for new indexes only.
 #[derive(Clone, Debug)]
 pub struct BuildConfig {
     /// How text becomes terms. Default: english.
@@ -25,6 +26,9 @@ pub struct BuildConfig {
     pub codec: CodecId,
     /// What the store keeps. Default: all; `Ids` makes the index smaller, but shows no text.
     pub store: StoreMode,
+    /// Whether lists hold impacts in 8 bits in the place of frequencies, with the parameters of BM25: scores get approximate, and no other ranking can
+    /// be had. Default: no.
+    pub impacts: Option<Impacts>,
     /// Worker threads. Default: one a core.
     pub threads: usize,
     /// Memory for postings in the making, in bytes; more means fewer runs to merge. Default: a
@@ -45,6 +49,7 @@ impl Default for BuildConfig {
             analyzer: Analyzer::English,
             codec: CodecId::default(),
             store: StoreMode::default(),
+            impacts: None,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory: default_memory(),
             on_error: OnError::default(),

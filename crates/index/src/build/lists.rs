@@ -85,8 +85,8 @@ pub(crate) fn build_lists(
     })?;
     progress.add_documents(u64::from(lists.documents()));
     let (files, source) = (segment.list_files()?, Source { lists, next: 0 });
-    let written =
-        write_lists(vec![source], &segment.table, manifest.codec, threads, files, progress)?;
+    let coding = (manifest.codec, None);
+    let written = write_lists(vec![source], &segment.table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
     let report = BuildReport {
@@ -97,7 +97,7 @@ pub(crate) fn build_lists(
         ..BuildReport::default()
     };
     let entry = Some(segment.finish(&written)?);
-    Ok(Built { entry, report, content: Some(Content::Text), replaced: Vec::new() })
+    Ok(Built { entry, report, content: Some(Content::Text), impacts: None, replaced: Vec::new() })
 }
 
 fn write_ids(ids: &mut IdsWriter, documents: u32, progress: &Progress) -> Result<()> {

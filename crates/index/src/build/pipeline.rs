@@ -17,6 +17,7 @@ use super::run::{Run, RunSource, spill};
 use super::write::write_lists;
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
+use crate::impacts::Impacts;
 use crate::manifest::{Content, Manifest, SegmentEntry, StoreMode};
 use crate::order::{OrderKeys, by_bisection};
 use crate::segment_writer::SegmentWriter;
@@ -36,6 +37,8 @@ pub(crate) struct Built {
     pub(crate) entry: Option<SegmentEntry>,
     pub(crate) report: BuildReport,
     pub(crate) content: Option<Content>,
+    /// The index's, if any, with a mean length if there are documents.
+    pub(crate) impacts: Option<Impacts>,
     /// Documents of `old` that the new ones replace.
     pub(crate) replaced: Vec<u32>,
 }
@@ -45,6 +48,7 @@ struct Admission {
     seen: HashTable<u32>,
     hashes: Vec<u128>,
     content: Option<Content>,
+    quantized: bool,
     limit: u64,
     on_error: OnError,
     skipped: u64,
@@ -95,6 +99,10 @@ impl Admission {
             }
         };
         let content = if document.vector.is_some() { Content::Vector } else { Content::Text };
+        if self.quantized && content == Content::Vector {
+            let place = batch.place(record.number);
+            return Err(IndexError::QuantizedVector { place, id: document.id.to_string() });
+        }
         if *self.content.get_or_insert(content) != content {
             return Err(IndexError::MixedContent {
                 place: batch.place(record.number),
@@ -164,6 +172,7 @@ pub(crate) fn build_segment(
             seen: HashTable::new(),
             hashes: Vec::new(),
             content: old.map(|s| s.manifest().content),
+            quantized: manifest.impacts.is_some(),
             limit: MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit())),
             on_error: config.on_error,
             skipped: 0,
@@ -202,8 +211,9 @@ pub(crate) fn build_segment(
         runs,
         ..BuildReport::default()
     };
+    let (content, mut impacts) = (admission.content, manifest.impacts);
     if report.documents == 0 {
-        return Ok(Built { entry: None, report, content: admission.content, replaced: Vec::new() });
+        return Ok(Built { entry: None, report, content, impacts, replaced: Vec::new() });
     }
 
     let runs: Vec<Run> =
@@ -214,14 +224,18 @@ pub(crate) fn build_segment(
     }
     progress.enter(Phase::Merging);
     let (files, table) = (output.segment.list_files()?, &output.segment.table);
-    let written = write_lists(sources(), table, manifest.codec, config.threads, files, progress)?;
+    if let Some(impacts) = &mut impacts {
+        impacts.settle(report.tokens, report.documents);
+    }
+    let coding = (manifest.codec, impacts.map(|impacts| impacts.saturation()));
+    let written = write_lists(sources(), table, coding, config.threads, files, progress)?;
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
     let entry = output.segment.finish(&written)?;
     let mut replaced = output.replaced;
     replaced.sort_unstable();
-    Ok(Built { entry: Some(entry), report, content: admission.content, replaced })
+    Ok(Built { entry: Some(entry), report, content, impacts, replaced })
 }
 
 /// The order asked for, if any.

@@ -1,6 +1,7 @@
 //! From sorted sources of lists to a segment's dictionary and postings.
 
 use warpseek_codec::CodecId;
+use warpseek_core::saturation::Saturation;
 
 use super::config::Progress;
 use super::ordered::ordered_map;
@@ -25,11 +26,11 @@ pub(crate) struct Written {
     pub(crate) postings: u64,
 }
 
-/// Merges the sources, whose documents are ordinals, and writes dictionary and postings. Lists that come out empty are left out with their term.
+/// Merges the sources, whose documents are ordinals, and writes dictionary and postings; with `quantize`, frequencies become impacts. Lists that come out empty are left out with their term.
 pub(crate) fn write_lists<S: ListSource>(
     sources: Vec<S>,
     table: &DocumentTable,
-    codec: CodecId,
+    (codec, quantize): (CodecId, Option<Saturation>),
     threads: usize,
     (dictionary, mut postings): (SealedWriter, SealedWriter),
     progress: &Progress,
@@ -47,6 +48,8 @@ where
         },
         || Worker {
             encoder: ListEncoder::new(codec, &table.lengths, &table.norms),
+            quantize,
+            lengths: &table.lengths,
             places: table.places(),
             lists: Default::default(),
         },
@@ -68,6 +71,8 @@ where
 
 struct Worker<'a> {
     encoder: ListEncoder<'a>,
+    quantize: Option<Saturation>,
+    lengths: &'a [u32],
     /// Where ordinals went, if elsewhere.
     places: Option<&'a [u32]>,
     lists: (Vec<(u32, u32)>, Vec<u32>, Vec<u32>),
@@ -94,6 +99,11 @@ impl Worker<'_> {
             freqs.clear();
             docs.extend(pairs.iter().map(|p| p.0));
             freqs.extend(pairs.iter().map(|p| p.1));
+            if let Some(saturation) = self.quantize {
+                for (freq, &doc) in freqs.iter_mut().zip(&*docs) {
+                    *freq = saturation.level(*freq, self.lengths[doc as usize]);
+                }
+            }
             let before = out.bytes.len();
             self.encoder.encode(docs, freqs, &mut out.bytes);
             out.terms.push((term, docs.len() as u32, (out.bytes.len() - before) as u64));

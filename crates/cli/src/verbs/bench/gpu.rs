@@ -12,7 +12,7 @@ use warpseek_exec::{Engine, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::CpuEngine;
 use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::{GpuEngine, Settings};
-use warpseek_index::{Content, Snapshot};
+use warpseek_index::Snapshot;
 
 use super::hardware;
 use crate::failure::Failure;
@@ -103,9 +103,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let threads = options.threads.get();
     let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
     let snapshot = Arc::new(Snapshot::open(&options.index)?);
-    let vectors = snapshot.manifest().content == Content::Vector;
-    let planner = Planner::new(snapshot.clone(), options.ranking.get(vectors)?)?;
     let manifest = snapshot.manifest();
+    let planner = Planner::new(snapshot.clone(), options.ranking.get(manifest)?)?;
     let plans = |queries: &[&str], mode: Mode, k: usize| -> Result<Vec<Plan>, Failure> {
         let plan = |(): &mut (), text: &&str| {
             planner.plan(&Query::parse(text, manifest.analyzer, manifest.content)?, mode, k)
@@ -204,13 +203,16 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut out = std::io::stdout().lock();
     let hardware = format!("{}; {}", device.info().name, hardware());
+    let ranking = planner.ranking_name();
     if options.json {
-        let report = json!({ "hardware": hardware, "queries": queries.len(), "cells": cells });
+        let report = json!({
+            "hardware": hardware, "ranking": ranking, "queries": queries.len(), "cells": cells,
+        });
         writeln!(out, "{report:#}")?;
     } else {
         writeln!(
             out,
-            "{hardware}; {} queries, median of {} rounds",
+            "{hardware}; {ranking}; {} queries, median of {} rounds",
             queries.len(),
             options.rounds
         )?;

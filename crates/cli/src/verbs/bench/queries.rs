@@ -124,7 +124,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         for &k in &options.k {
             for &choice in &options.algorithms {
                 let answering = options.answering.clone();
-                let searching = Searching { mode, algorithm: choice, answering, ..Searching::default() };
+                let searching =
+                    Searching { mode, algorithm: choice, answering, ..Searching::default() };
                 let searcher = Searcher::open(&options.index, &searching, k, 1)?;
                 let (best, qps) = (vec![f64::MAX; queries.len()], BTreeMap::new());
                 let (cpu, work) = (best.clone(), Work::default());
@@ -132,6 +133,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             }
         }
     }
+    let ranking = cells.first().map_or(String::new(), |cell| cell.searcher.ranking_name());
     let steps = (cells.len() * (options.rounds + 1)) as u64;
     let bar = progress::items("measuring", steps, options.quiet);
     for round in 0..=options.rounds {
@@ -145,7 +147,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     bar.finish_and_clear();
     let index = cells.first().map(|cell| index_line(&options.index, &cell.searcher.snapshot));
-    let ranking = cells.first().map(|cell| cell.searcher.ranking.to_string());
+    let parameters = cells.first().map(|cell| cell.searcher.ranking.to_string());
     let cells: Vec<Cell> = cells.into_iter().map(Measuring::finish).collect();
     let rows = rows(&cells, &options.threads);
     if let Some(target) = target {
@@ -154,7 +156,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             ("hardware", hardware()),
             ("index", index.unwrap_or_default()),
             ("queries", format!("{}: {}", options.queries.display(), count(queries.len() as u64))),
-            ("ranking", ranking.unwrap_or_default()),
+            ("ranking", ranking.clone()),
+            ("parameters", parameters.unwrap_or_default()),
             ("matches counted", if options.answering.count { "yes" } else { "no" }.to_owned()),
             (
                 "rounds",
@@ -166,13 +169,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
-            "hardware": hardware(), "queries": queries.len(), "rounds": options.rounds, "cells": cells,
+            "hardware": hardware(), "ranking": ranking, "queries": queries.len(), "rounds": options.rounds, "cells": cells,
         });
         writeln!(out, "{report:#}")?;
     } else {
         writeln!(
             out,
-            "{}; {}, best of {}",
+            "{}; {ranking}; {}, best of {}",
             hardware(),
             counted(queries.len() as u64, "query"),
             counted(options.rounds as u64, "round"),

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What `index --quantize` loses and saves, as the table in docs/quantize.md.
+
+    cargo build --release
+    scripts/quantize_loss.py [target/release/warpseek] [COLLECTION...]
+
+A collection is a directory with corpus.jsonl, queries.tsv and qrels.tsv; without any, those of ../shared/data/collections
+beside the project. For each: nDCG@10 and MAP of the exact and the quantized index by `warpseek eval` (1000 hits a query), the
+mean share of the exact top ten that the quantized top ten has too, how many queries have the same top ten in the same order, and the
+bytes of lists (documents, frequencies or impacts, skips and bounds).
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def warpseek(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+def measure(collection, index, run, *options):
+    warpseek("index", collection / "corpus.jsonl", "-o", index, "-q", *options)
+    warpseek("run", index, "--queries", collection / "queries.tsv", "-k", 1000, "-o", run, "-q")
+    report = warpseek("eval", "--qrels", collection / "qrels.tsv", "--run", run, "-m", "ndcg@10", "-m", "map", "--json")
+    sizes = json.loads(warpseek("inspect", index, "--json"))["sizes"]
+    return json.loads(report), sizes["payload"] + sizes["skips_and_bounds"], top_ten(run)
+
+
+def top_ten(run):
+    """The first ten documents of each query, in order."""
+    tops = {}
+    for line in run.read_text().splitlines():
+        query, _, document, rank, *_ = line.split()
+        if int(rank) <= 10:
+            tops.setdefault(query, []).append(document)
+    return tops
+
+
+def main():
+    collections = [pathlib.Path(name) for name in sys.argv[2:]]
+    collections = collections or sorted((ROOT / "../shared/data/collections").iterdir())
+    print("| collection | queries | nDCG@10 | quantized | MAP | quantized | overlap@10 | same top ten | lists, KB | quantized |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for collection in collections:
+        with tempfile.TemporaryDirectory() as home:
+            home = pathlib.Path(home)
+            exact = measure(collection, home / "exact", home / "exact.trec")
+            quantized = measure(collection, home / "quantized", home / "quantized.trec", "--quantize")
+        shares, same = [], 0
+        for query, documents in exact[2].items():
+            others = quantized[2].get(query, [])
+            shares.append(len(set(documents) & set(others)) / len(documents))
+            same += documents == others
+        # Means come in the order in which measures were asked for.
+        figures = [f"{report['mean'][measure]:.4f}" for measure in (0, 1) for report in (exact[0], quantized[0])]
+        sizes = [f"{size / 1000:,.0f}" for size in (exact[1], quantized[1])]
+        overlap = f"{sum(shares) / len(shares):.4f}"
+        print("|", " | ".join([collection.name, str(len(shares)), *figures, overlap, str(same), *sizes]), "|")
+
+
+PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/release/warpseek")
+
+if __name__ == "__main__":
+    main()
