@@ -218,9 +218,15 @@ impl<'a> Reading<'a> {
         let (collector, work) = (&mut self.collector, &mut self.work);
         let (query, docs) = (&open.query, tile.docs.clone());
         match &mut open.lists {
-            Lists::Any(streams) => {
-                ranges::or(query, streams, docs.clone(), &mut scratch.ranges, collector, work)
-            }
+            Lists::Any(streams) => ranges::or(
+                query,
+                streams,
+                docs.clone(),
+                false,
+                &mut scratch.ranges,
+                collector,
+                work,
+            ),
             Lists::All(cursors) => {
                 conjunction::and(query, cursors, docs.clone(), Pruning::Blocks, collector, work)
             }

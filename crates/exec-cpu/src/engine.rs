@@ -132,7 +132,12 @@ impl CpuEngine {
             let query = self.query(plan, number)?;
             query.enter(&mut collector);
             let docs = 0..query.segment.documents().count();
-            if plan.count && !exhaustive {
+            let mut streams = match algorithm {
+                Algorithm::Ranges | Algorithm::Cohort => query.streams(&self.maxima[number])?,
+                _ => Vec::new(),
+            };
+            let on_the_way = plan.count && !streams.is_empty() && ranges::counts(&streams);
+            if plan.count && !exhaustive && !on_the_way {
                 let mut counter = Counter::new(&query)?;
                 let count = counter.count(docs.clone(), &mut scratch.count);
                 counted += count.map_err(|what| query.broken(what))?;
@@ -143,11 +148,13 @@ impl CpuEngine {
                 continue;
             }
             if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
-                let mut streams = query.streams(&self.maxima[number])?;
                 let scratch = &mut scratch.ranges;
-                ranges::or(&query, &mut streams, docs, scratch, &mut collector, &mut work)
+                scratch.counted = 0;
+                let (streams, collector) = (&mut streams, &mut collector);
+                ranges::or(&query, streams, docs, on_the_way, scratch, collector, &mut work)
                     .map_err(|what| query.broken(what))?;
                 account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
+                counted += scratch.counted;
                 continue;
             }
             let mut cursors = query.cursors(algorithm.pruning(), &self.maxima[number])?;

@@ -14,8 +14,11 @@ use crate::collector::Collector;
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
-/// Documents in a window: four bytes each, a good half of a first-level cache.
+/// Documents in a window: four bytes each, a good half of a first-level cache. Where postings are few, windows are larger, up to `LARGEST`, so that each has
+/// `ENOUGH` of them.
 const WINDOW: u32 = 1 << 13;
+const LARGEST: u32 = 1 << 17;
+const ENOUGH: u64 = 256;
 
 /// Accumulators and lists of a window, kept from query to query.
 #[derive(Default)]
@@ -26,31 +29,47 @@ pub(crate) struct Scratch {
     candidates: Vec<(u32, Score)>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
+    /// Matches so far, where they are counted.
+    pub(crate) counted: u64,
 }
 
-/// Searches a range of documents; the next one must not begin before its end.
+/// Documents in a window for these lists.
+fn window(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> u32 {
+    let postings: u64 = streams.iter().map(|stream| u64::from(stream.df())).sum();
+    let docs = u64::from(query.segment.documents().count()) * ENOUGH / postings.max(1);
+    docs.clamp(u64::from(WINDOW), u64::from(LARGEST)).next_power_of_two() as u32
+}
+
+/// Whether matches are best counted on the way, all postings being scored: where they are so few that going over them twice takes longer.
+pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
+    streams.iter().map(|stream| u64::from(stream.df())).sum::<u64>() <= 1 << 15
+}
+
+/// Searches a range of documents; the next one must not begin before its end. With `count`, all matches are counted in the scratch.
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
     docs: Range<u32>,
+    count: bool,
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
 ) -> Result<(), ListError> {
-    scratch.sums.resize(WINDOW as usize, 0);
-    scratch.touched.resize(WINDOW as usize / 64, 0);
+    scratch.sums.resize(LARGEST as usize, 0);
+    scratch.touched.resize(LARGEST as usize / 64, 0);
+    let window = window(query, streams);
     let mut from = docs.start;
     while from < docs.end {
-        let to = docs.end.min((from / WINDOW + 1).saturating_mul(WINDOW));
+        let to = docs.end.min((from / window + 1).saturating_mul(window));
         let factors = &query.scorer.factors;
-        let mut window = Window { query, streams, factors, scratch, from, to };
-        let next = window.bounds()?;
+        let mut here = Window { query, streams, factors, scratch, from, to, count };
+        let next = here.bounds()?;
         if next >= to {
             // Nothing here: on to the window of the next posting.
             from = next;
             continue;
         }
-        window.search(collector, work)?;
+        here.search(collector, work)?;
         from = to;
     }
     Ok(())
@@ -69,6 +88,7 @@ struct Window<'w, 'a> {
     scratch: &'w mut Scratch,
     from: u32,
     to: u32,
+    count: bool,
 }
 
 impl Window<'_, '_> {
@@ -99,10 +119,10 @@ impl Window<'_, '_> {
         // `most_below[i]`: what the first i lists and a static score give at most. The first list that lifts that over the threshold is essential.
         let threshold = u64::from(collector.threshold());
         let lists = self.scratch.order.len();
-        let Some(first) = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold) else {
-            return Ok(());
-        };
-        if first + 1 == lists {
+        let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);
+        // To be counted, every posting must be seen.
+        let Some(first) = (if self.count { Some(0) } else { first }) else { return Ok(()) };
+        if first + 1 == lists && !self.count {
             return self.search_one(first, collector, work);
         }
         let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
@@ -112,7 +132,7 @@ impl Window<'_, '_> {
                 let (docs, scores) = self.streams[i].postings(run);
                 for (&doc, &score) in docs.iter().zip(scores) {
                     // The remainder tells the compiler that the sum is there.
-                    let at = (doc - self.from) as usize % WINDOW as usize;
+                    let at = (doc - self.from) as usize % LARGEST as usize;
                     sums[at] += score;
                     touched[at / 64] |= 1 << (at % 64);
                 }
@@ -153,9 +173,19 @@ impl Window<'_, '_> {
         work: &mut Work,
     ) -> Result<(), ListError> {
         let least = needed(collector, self.scratch.most_below[first]);
-        let Scratch { sums, touched, candidates, .. } = &mut *self.scratch;
-        for (word, bits) in touched.iter_mut().enumerate() {
+        let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
+        let words = (self.to - self.from).div_ceil(64) as usize;
+        for (word, bits) in touched[..words].iter_mut().enumerate() {
             let mut left = std::mem::take(bits);
+            if self.count {
+                *counted += u64::from(left.count_ones());
+                if self.query.segment.deletes().is_some() {
+                    let from = self.from + 64 * word as u32;
+                    let deleted = (0..64).filter(|&i| left >> i & 1 != 0);
+                    *counted -=
+                        deleted.filter(|&i| self.query.segment.is_deleted(from + i)).count() as u64;
+                }
+            }
             while left != 0 {
                 let at = word * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;

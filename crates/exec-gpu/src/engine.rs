@@ -30,6 +30,9 @@ impl Default for Settings {
     }
 }
 
+/// Hits that the queries of a round may ask for together, unless it is one query.
+const ROUND_HITS: usize = 1 << 24;
+
 /// Answers on a GPU, every posting being scored.
 pub struct GpuEngine {
     pub(crate) snapshot: Arc<Snapshot>,
@@ -180,11 +183,15 @@ impl Engine for GpuEngine {
             |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
         let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
         let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
+        // Many hits a query leave room for few queries.
+        let docs = self.snapshot.doc_limit() as usize;
+        let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
+        let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
             let of = group(&plans[first]);
             let mut chosen: Vec<usize> = Vec::new();
             left.retain(|&i| {
-                let take = chosen.len() < self.settings.round && group(&plans[i]) == of;
+                let take = chosen.len() < most && group(&plans[i]) == of;
                 if take {
                     chosen.push(i);
                 }

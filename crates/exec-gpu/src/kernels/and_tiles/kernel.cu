@@ -6,6 +6,9 @@
 // Fours of a lane that are loaded at once.
 constexpr uint32_t BATCH = 4;
 
+// Lists whose places are asked for a step ahead, and fours in a line of cache.
+constexpr uint32_t AHEAD = 4, LINE = 16;
+
 // Matches that are scored at a time.
 constexpr uint32_t SCORED = 512;
 
@@ -47,15 +50,39 @@ struct Bits {
     }
 };
 
-// Where a list's postings of some tiles lie, in fours.
-struct Range {
+// Where the postings of dense lists lie for some tiles, in fours: a list a lane, so that one wait does for all of them.
+struct Ranges {
     uint32_t begin;
     uint32_t end;
 
-    __device__ Range(const Term& term, uint32_t first, uint32_t last) {
-        const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-        begin = starts[first];
-        end = starts[last];
+    // Of tiles `first` to `last`; the first 32 lists.
+    __device__ void load(const Term* dense, uint32_t count, uint32_t first, uint32_t last) {
+        begin = end = 0;
+        if (lane_id() < count) {
+            const uint32_t* starts = reinterpret_cast<const uint32_t*>(dense[lane_id()].starts);
+            begin = starts[first];
+            end = starts[last];
+        }
+    }
+
+    // By all lanes: those of list number `list`.
+    __device__ void get(const Term& term, uint32_t list, uint32_t first, uint32_t last, uint32_t& from, uint32_t& to) const {
+        if (list < WARP) {
+            from = __shfl_sync(FULL_WARP, begin, list);
+            to = __shfl_sync(FULL_WARP, end, list);
+        } else {
+            const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
+            from = starts[first];
+            to = starts[last];
+        }
+    }
+
+    // Asks for the places of the first lists, a line a lane.
+    __device__ void prefetch_places(const Term* dense, uint32_t count) const {
+        for (uint32_t list = 0; list < count && list < AHEAD; list++) {
+            const uint32_t from = __shfl_sync(FULL_WARP, begin, list) + lane_id() * LINE, to = __shfl_sync(FULL_WARP, end, list);
+            if (from < to) prefetch(reinterpret_cast<const ushort4*>(dense[list].docs) + from);
+        }
     }
 };
 
@@ -97,12 +124,17 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(found.places + SCORED);
     WarpTopK top(global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys, capacity, query.k, query.least);
     const Term* terms = all_terms + query.first_term;
+    const Term* dense = terms + query.sparse;
+    const uint32_t dense_count = query.terms - query.sparse;
     for (uint32_t i = lane; i < query.sparse; i += WARP) cursors[i] = 0;
     for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
     __syncwarp();
 
     uint32_t all = 0;
     uint64_t published = query.least;
+    Ranges ranges, next;
+    const auto end_of = [&](uint32_t tile) { return ((tile + 1) << group) < tiles ? (tile + 1) << group : tiles; };
+    if (query.sparse == 0) next.load(dense, dense_count, item.begin << group, end_of(item.begin));
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
         if (query.sparse > 0) {
             // On to the next tile that the shortest list is in.
@@ -116,7 +148,16 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
         }
         const uint32_t begin = tile << shift;
         const uint32_t end = segment.docs - begin < docs ? segment.docs : begin + docs;
-        const uint32_t first = tile << group, last = first + (1u << group) < tiles ? first + (1u << group) : tiles;
+        const uint32_t first = tile << group, last = end_of(tile);
+        if (query.sparse == 0) {
+            ranges = next;
+            if (tile + 1 < item.end) {
+                next.load(dense, dense_count, last, end_of(tile + 1));
+                next.prefetch_places(dense, dense_count);
+            }
+        } else {
+            ranges.load(dense, dense_count, first, last);
+        }
 
         bool any = true;
         for (uint32_t list = 0; list < query.terms && any; list++) {
@@ -130,16 +171,17 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
                 for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) noted |= bits.note(list, of[i] - begin);
             } else {
                 const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
-                const Range range(term, first, last);
-                for (uint32_t at = range.begin + lane; at < range.end; at += BATCH * WARP) {
+                uint32_t from, to;
+                ranges.get(term, list - query.sparse, first, last, from, to);
+                for (uint32_t at = from + lane; at < to; at += BATCH * WARP) {
                     ushort4 places[BATCH];
 #pragma unroll
                     for (uint32_t j = 0; j < BATCH; j++) {
-                        if (at + j * WARP < range.end) places[j] = of[at + j * WARP];
+                        if (at + j * WARP < to) places[j] = of[at + j * WARP];
                     }
 #pragma unroll
                     for (uint32_t j = 0; j < BATCH; j++) {
-                        if (at + j * WARP < range.end) noted |= bits.note_four(list, places[j]);
+                        if (at + j * WARP < to) noted |= bits.note_four(list, places[j]);
                     }
                 }
             }
@@ -172,8 +214,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
                         for (uint32_t i = cursors[list] + lane; i < term.count && of[i] < end; i += WARP) found.add(of[i] - begin, term.weight, &values[i]);
                     } else {
                         const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
-                        const Range range(term, first, last);
-                        for (uint32_t at = range.begin + lane; at < range.end; at += WARP) {
+                        uint32_t from, to;
+                        ranges.get(term, list - query.sparse, first, last, from, to);
+                        for (uint32_t at = from + lane; at < to; at += WARP) {
                             const ushort4 places = of[at];
                             const float* four = values + uint64_t(at) * FOUR;
                             found.add(places.x & bits.mask, term.weight, four);
