@@ -13,7 +13,7 @@ const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12>=12.8,<13";
 const FOLDER: &str = "target/nvrtc";
 
 /// Compiles every kernel. NVRTC is fetched from PyPI; where it cannot be had, that is said, and with `require` it is a failure.
-pub(crate) fn kernels(require: bool) -> Result<(), String> {
+pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), String> {
     let library = match env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
         None => match fetch() {
@@ -28,7 +28,7 @@ pub(crate) fn kernels(require: bool) -> Result<(), String> {
     };
     let library = library.to_string_lossy();
     let args = ["run", "--package", "warpseek-exec-gpu", "--example", "compile_kernels", "--"];
-    cargo(&[&args[..], &ARCHITECTURES].concat(), &[("WARPSEEK_NVRTC", &library)])
+    cargo(&[&args[..], &ARCHITECTURES].concat(), &[flags, &[("WARPSEEK_NVRTC", &library)]].concat())
 }
 
 /// NVRTC in a virtual environment under `target`, installed once.

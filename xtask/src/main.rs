@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
         Some("ci") => ci(),
-        Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require")),
+        Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
         Some("gpu-tests") => gpu::tests(),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
         Some("peers") => peers::run(args),
@@ -46,7 +46,7 @@ fn ci() -> Result<(), String> {
     cargo(&["test", "--workspace", "--locked"], &deny)?;
     cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
-    gpu::kernels(false)?;
+    gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     // The targets themselves need nightly and a C++ compiler; their bodies do not.
     cargo(&[&fuzz[..], &["--no-default-features", "--lib", "--examples"]].concat(), &[])?;
