@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_core::Score;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Work, in_parallel};
@@ -25,6 +25,8 @@ pub struct CpuEngine {
     max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
+    /// One for each thread there was.
+    scratches: Mutex<Vec<Scratch>>,
 }
 
 /// What a thread keeps from query to query.
@@ -36,6 +38,22 @@ pub(crate) struct Scratch {
     and: block_conjunction::Scratch,
 }
 
+/// A scratch that goes back to where it is kept.
+struct Lent<'a> {
+    kept: &'a Mutex<Vec<Scratch>>,
+    scratch: Scratch,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        // A panic may have left sums behind.
+        if !std::thread::panicking() {
+            let scratch = std::mem::take(&mut self.scratch);
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        }
+    }
+}
+
 impl CpuEngine {
     /// For an index; without an algorithm each query gets the one that suits it ([`Algorithm::choose`]).
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> Self {
@@ -43,7 +61,17 @@ impl CpuEngine {
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let Statistics { max_static, documents, .. } = snapshot.statistics();
         let tile = None;
-        CpuEngine { snapshot, algorithm, threads, tile, documents, max_static, maxima, factors }
+        CpuEngine {
+            snapshot,
+            algorithm,
+            threads,
+            tile,
+            documents,
+            max_static,
+            maxima,
+            factors,
+            scratches: Mutex::default(),
+        }
     }
 
     /// With tiles of so many documents, for [`Algorithm::Cohort`].
@@ -62,6 +90,12 @@ impl CpuEngine {
 
     pub(crate) fn maxima(&self, number: usize) -> &MaximaCache {
         &self.maxima[number]
+    }
+
+    /// What a thread needs, used before or new.
+    fn scratch(&self) -> Lent<'_> {
+        let mut kept = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
+        Lent { kept: &self.scratches, scratch: kept.pop().unwrap_or_default() }
     }
 
     fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
@@ -193,8 +227,18 @@ impl Engine for CpuEngine {
         if cohort {
             return cohort::search(self, plans, self.tile, self.threads);
         }
-        in_parallel(plans, self.threads, Scratch::default, |scratch, plan| {
-            self.answer(scratch, plan)
-        })
+        in_parallel(
+            plans,
+            self.threads,
+            || self.scratch(),
+            |scratch, plan| {
+                let answer = self.answer(&mut scratch.scratch, plan);
+                if answer.is_err() {
+                    // Sums may have been left behind.
+                    scratch.scratch = Scratch::default();
+                }
+                answer
+            },
+        )
     }
 }

@@ -6,9 +6,6 @@
 // Fours of a lane that are loaded at once.
 constexpr uint32_t BATCH = 4;
 
-// Lists whose places are asked for a step ahead, and fours in a line of cache.
-constexpr uint32_t AHEAD = 4, LINE = 16;
-
 // Matches that are scored at a time.
 constexpr uint32_t SCORED = 512;
 
@@ -74,14 +71,6 @@ struct Ranges {
             const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
             from = starts[first];
             to = starts[last];
-        }
-    }
-
-    // Asks for the places of the first lists, a line a lane.
-    __device__ void prefetch_places(const Term* dense, uint32_t count) const {
-        for (uint32_t list = 0; list < count && list < AHEAD; list++) {
-            const uint32_t from = __shfl_sync(FULL_WARP, begin, list) + lane_id() * LINE, to = __shfl_sync(FULL_WARP, end, list);
-            if (from < to) prefetch(reinterpret_cast<const ushort4*>(dense[list].docs) + from);
         }
     }
 };
@@ -151,10 +140,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
         const uint32_t first = tile << group, last = end_of(tile);
         if (query.sparse == 0) {
             ranges = next;
-            if (tile + 1 < item.end) {
-                next.load(dense, dense_count, last, end_of(tile + 1));
-                next.prefetch_places(dense, dense_count);
-            }
+            if (tile + 1 < item.end) next.load(dense, dense_count, last, end_of(tile + 1));
         } else {
             ranges.load(dense, dense_count, first, last);
         }

@@ -20,14 +20,5 @@ typedef long long int64_t;
 constexpr uint32_t WARP = 32;
 constexpr uint32_t FULL_WARP = 0xffffffffu;
 
-// Asks for memory that will be read soon.
-__device__ __forceinline__ void prefetch(const void* address) {
-#ifndef EMULATED
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-#else
-    (void)address;
-#endif
-}
-
 __device__ __forceinline__ uint32_t lane_id() { return threadIdx.x % WARP; }
 __device__ __forceinline__ uint32_t warp_id() { return threadIdx.x / WARP; }

@@ -160,10 +160,6 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
                     places[j] = lists[j].docs[at];
                     values[j] = lists[j].roughs[at];
                     there_next |= 1u << j;
-                    if (at + WARP < next_end) {
-                        prefetch(&lists[j].docs[at + WARP]);
-                        prefetch(&lists[j].roughs[at + WARP]);
-                    }
                 }
                 uint32_t largest = 0;
                 if ((there >> j & 1) != 0) largest = sums.add(places_now, values_now, lists[j].weight);
