@@ -5,13 +5,13 @@
 //! blocks, and a block of a longer list is decoded only if a candidate with a chance falls in it.
 
 use warpseek_core::Score;
-use warpseek_core::limits::{BLOCK, NO_DOC};
+use warpseek_core::limits::BLOCK;
 use warpseek_exec::Work;
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
 use crate::segment::SegmentQuery;
-use crate::stream::Stream;
+use crate::stream::{Stream, find_doc};
 
 /// Slots of the table of places: documents of a block that spans fewer have a slot each.
 const PLACES: usize = 1 << 13;
@@ -184,7 +184,7 @@ impl Scratch {
             let mut from = 0;
             for i in start..end {
                 let (doc, sum) = (self.docs[i], self.sums[i]);
-                from = crate::stream::find_doc(block, from, doc);
+                from = find_doc(block, from, doc);
                 if from == block.len() {
                     break;
                 }
@@ -197,5 +197,5 @@ impl Scratch {
     }
 }
 
-// A document number never is what an unused slot of candidates could be taken for.
-const _: () = assert!(NO_DOC == u32::MAX && BLOCK <= 256);
+// Places in a block fit a byte.
+const _: () = assert!(BLOCK <= 256);

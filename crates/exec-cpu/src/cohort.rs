@@ -124,10 +124,15 @@ fn together(
 ) -> Result<Vec<Answer>, ExecError> {
     let readings: Vec<_> = plans.iter().map(|plan| Mutex::new(Reading::new(plan, all))).collect();
     for tile in tiles {
-        in_parallel(&readings, threads, Scratch::default, |scratch, reading| {
-            let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-            reading.tile(engine, tile, scratch)
-        })?;
+        in_parallel(
+            &readings,
+            threads,
+            || engine.scratch(),
+            |lent, reading| {
+                let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+                lent.with(|scratch| reading.tile(engine, tile, scratch))
+            },
+        )?;
     }
     let unlocked = readings.into_iter().map(Mutex::into_inner);
     Ok(unlocked.map(|r| r.unwrap_or_else(PoisonError::into_inner).finish()).collect())
@@ -146,13 +151,18 @@ fn spread(
 ) -> Result<Answer, ExecError> {
     let (next, worst) = (AtomicUsize::new(0), AtomicU32::new(0));
     let workers = vec![(); threads.clamp(1, tiles.len().max(1))];
-    let parts = in_parallel(&workers, threads, Scratch::default, |scratch, ()| {
-        let mut reading = Reading::new(plan, all);
-        while let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
-            reading.shared_tile(engine, tile, &worst, scratch)?;
-        }
-        Ok::<_, ExecError>(reading.finish())
-    })?;
+    let parts = in_parallel(
+        &workers,
+        threads,
+        || engine.scratch(),
+        |lent, ()| {
+            let mut reading = Reading::new(plan, all);
+            while let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
+                lent.with(|scratch| reading.shared_tile(engine, tile, &worst, scratch))?;
+            }
+            Ok::<_, ExecError>(reading.finish())
+        },
+    )?;
     Ok(merge(parts, plan.k))
 }
 

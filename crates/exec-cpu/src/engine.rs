@@ -39,9 +39,23 @@ pub(crate) struct Scratch {
 }
 
 /// A scratch that goes back to where it is kept.
-struct Lent<'a> {
+pub(crate) struct Lent<'a> {
     kept: &'a Mutex<Vec<Scratch>>,
     scratch: Scratch,
+}
+
+impl Lent<'_> {
+    /// Does a piece of work with it; where that fails it is made anew, for sums may have been left behind.
+    pub(crate) fn with<T, E>(
+        &mut self,
+        work: impl FnOnce(&mut Scratch) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let done = work(&mut self.scratch);
+        if done.is_err() {
+            self.scratch = Scratch::default();
+        }
+        done
+    }
 }
 
 impl Drop for Lent<'_> {
@@ -93,7 +107,7 @@ impl CpuEngine {
     }
 
     /// What a thread needs, used before or new.
-    fn scratch(&self) -> Lent<'_> {
+    pub(crate) fn scratch(&self) -> Lent<'_> {
         let mut kept = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
         Lent { kept: &self.scratches, scratch: kept.pop().unwrap_or_default() }
     }
@@ -231,14 +245,7 @@ impl Engine for CpuEngine {
             plans,
             self.threads,
             || self.scratch(),
-            |scratch, plan| {
-                let answer = self.answer(&mut scratch.scratch, plan);
-                if answer.is_err() {
-                    // Sums may have been left behind.
-                    scratch.scratch = Scratch::default();
-                }
-                answer
-            },
+            |lent, plan| lent.with(|scratch| self.answer(scratch, plan)),
         )
     }
 }

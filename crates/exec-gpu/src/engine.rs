@@ -110,8 +110,8 @@ impl GpuEngine {
     }
 
     /// Memory for a round; rounds of several threads wait for each other.
-    pub(crate) fn workspace(&self) -> Result<MutexGuard<'_, Workspace>, DeviceError> {
-        Ok(self.workspace.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn workspace(&self) -> MutexGuard<'_, Workspace> {
+        self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts taking the time, where that is wanted.

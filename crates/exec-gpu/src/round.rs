@@ -58,7 +58,7 @@ pub(crate) fn run(
         ..=WARP => 0,
         _ => stride.saturating_mul(2).min(1 << 31).next_power_of_two(),
     };
-    let mut workspace = engine.workspace()?;
+    let mut workspace = engine.workspace();
     let mut round = Round::new(engine, plans, &ks, stride, capacity, &mut workspace)?;
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;

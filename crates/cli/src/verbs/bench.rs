@@ -42,6 +42,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The texts of a file of queries, `id<TAB>text` or text alone a line.
+fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
+    let file =
+        fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    let text = |line: &str| line.split_once('\t').map_or(line, |(_, text)| text).to_owned();
+    Ok(file.lines().map(text).filter(|text| !text.trim().is_empty()).collect())
+}
+
 /// The processor, and how many of its cores we have.
 fn hardware() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -40,7 +40,7 @@ pub struct SegmentImage {
     /// By ordinal of the term.
     lists: Vec<ListView>,
     /// What the views' addresses lead to.
-    _kept: Vec<Kept>,
+    _kept: Vec<Buffer<u8>>,
 }
 
 /// Ranks whose value is kept of every list that is as long: the k-th best hit of a query scores no less.
@@ -55,10 +55,6 @@ struct ListView {
     count: u32,
     /// Values of live documents by [`RANKS`]; 0 where there are fewer.
     best: [f32; RANKS.len()],
-}
-
-enum Kept {
-    Bytes(#[allow(dead_code)] Buffer<u8>),
 }
 
 /// Lists made ready on the host.
@@ -99,7 +95,7 @@ impl SegmentImage {
                 let part = maker.part(from, to)?;
                 let (buffer, address) = send(device, &stream, &part.bytes)?;
                 let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                shared.0.extend(buffer.map(Kept::Bytes));
+                shared.0.extend(buffer);
                 for (ordinal, list) in part.lists {
                     let at = |place: u64| address + place;
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
@@ -123,7 +119,7 @@ impl SegmentImage {
         let stream = device.stream()?;
         let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
             let (buffer, address) = send(device, &stream, bytes)?;
-            kept.extend(buffer.map(Kept::Bytes));
+            kept.extend(buffer);
             Ok(address)
         };
         let statics = match documents.statics()? {

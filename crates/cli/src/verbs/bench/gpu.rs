@@ -1,4 +1,3 @@
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +13,7 @@ use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
-use super::hardware;
+use super::{hardware, read_queries};
 use crate::failure::Failure;
 use crate::options::{RankingChoice, Threads, named};
 use crate::terminal::{count, table};
@@ -90,13 +89,8 @@ struct Cell {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let text = fs::read_to_string(&options.queries)
-        .map_err(|e| Failure::user(format!("{}: {e}", options.queries.display())))?;
-    let queries: Vec<&str> = text
-        .lines()
-        .map(|line| line.split_once('\t').map_or(line, |(_, text)| text))
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let queries = read_queries(&options.queries)?;
+    let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     if queries.is_empty() || options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
     }

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +11,7 @@ use serde_json::json;
 use warpseek_exec::{Mode, Work};
 use warpseek_exec_cpu::Algorithm;
 
-use super::{hardware, index_line, program};
+use super::{hardware, index_line, program, read_queries};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Answering, EngineChoice, Searching, named};
@@ -107,13 +106,8 @@ struct Measuring {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let text = fs::read_to_string(&options.queries)
-        .map_err(|e| Failure::user(format!("{}: {e}", options.queries.display())))?;
-    let queries: Vec<&str> = text
-        .lines()
-        .map(|line| line.split_once('\t').map_or(line, |(_, text)| text))
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let queries = read_queries(&options.queries)?;
+    let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     if queries.is_empty() || options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
     }

@@ -2,6 +2,7 @@
 // leaves is scored. Tiles where the shortest list has nothing, lists behind one that leaves nothing, and values of documents that do not match are not read.
 #include "tiles.cuh"
 #include "topk.cuh"
+#include "warp.cuh"
 
 // Fours of a lane that are loaded at once.
 constexpr uint32_t BATCH = 4;
@@ -232,6 +233,6 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
         __syncwarp();
     }
     top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) all += __shfl_xor_sync(FULL_WARP, all, distance);
+    all = warp_sum(all);
     if (lane == 0 && all > 0) atomicAdd(&all_matches[item.query], uint64_t(all));
 }

@@ -5,6 +5,7 @@
 // loaded a tile ahead.
 #include "tiles.cuh"
 #include "topk.cuh"
+#include "warp.cuh"
 
 // Dense lists whose postings are loaded ahead, up to a four a lane.
 constexpr uint32_t AHEAD = 4;
@@ -52,7 +53,6 @@ struct Sums {
 // Exact sums of candidates, which have their number, from 1 on, in place of a rough sum.
 struct Exact {
     const uint16_t* numbers;
-    uint32_t mask;
     uint32_t from;  // those from this number on are scored, CANDIDATES at most
     uint32_t* sums;
     uint16_t* places;
@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
     const uint32_t bits = segment.bits + group, docs = 1u << bits;
     const Sums sums{reinterpret_cast<uint16_t*>(shared), docs - 1};
     uint32_t* cursors = shared + docs / 2;
-    Exact exact{sums.sums, sums.mask, 0, cursors + (sparse + FOUR - 1) / FOUR * FOUR, nullptr};
+    Exact exact{sums.sums, 0, cursors + (sparse + FOUR - 1) / FOUR * FOUR, nullptr};
     exact.places = reinterpret_cast<uint16_t*>(exact.sums + CANDIDATES);
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(exact.places + CANDIDATES);
     WarpTopK top(global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys, capacity, query.k, query.least);
@@ -261,6 +261,6 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
         __syncwarp();
     }
     top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) matches += __shfl_xor_sync(FULL_WARP, matches, distance);
+    matches = warp_sum(matches);
     if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
 }

@@ -1,11 +1,11 @@
 //! OR over tiles.
 
-use super::common::{SCAN, TILES, TOPK, TYPES};
+use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
 use crate::device::Source;
 
 /// Its source.
 pub const SOURCE: Source = Source {
     name: "or_tiles",
     text: include_str!("kernel.cu"),
-    headers: &[TYPES, SCAN, TILES, TOPK],
+    headers: &[TYPES, SCAN, TILES, TOPK, WARP],
 };
