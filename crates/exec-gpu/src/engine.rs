@@ -7,7 +7,7 @@ use warpseek_index::Snapshot;
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::SegmentImage;
-use crate::kernels::{and_tiles, merge, or_tiles};
+use crate::kernels::{and_tiles, merge, or_tiles, pruned_tiles};
 use crate::round;
 use crate::workspace::Workspace;
 
@@ -22,18 +22,23 @@ pub struct Settings {
     pub and_bits: u32,
     /// Queries in one round at most.
     pub round: usize,
+    /// Whether documents without a chance are passed over; else every posting is scored.
+    pub pruned: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 11, or_bits: 12, and_bits: 14, round: 1 << 15 }
+        Settings { tile_bits: 11, or_bits: 12, and_bits: 14, round: 1 << 15, pruned: true }
     }
 }
+
+/// Terms of a query that is pruned, at most.
+const PRUNED_TERMS: usize = 32;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 24;
 
-/// Answers on a GPU, every posting being scored.
+/// Answers on a GPU, tile by tile of documents.
 pub struct GpuEngine {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) device: Device,
@@ -54,6 +59,7 @@ pub struct GpuEngine {
 pub(crate) struct Kernels {
     pub(crate) or: Kernel,
     pub(crate) and: Kernel,
+    pub(crate) pruned: Kernel,
     pub(crate) merge: Kernel,
 }
 
@@ -68,6 +74,7 @@ impl GpuEngine {
         let kernels = Kernels {
             or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
+            pruned: device.kernel(&pruned_tiles::SOURCE, "pruned_tiles")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
         let max_static = snapshot.statistics().max_static;
@@ -124,6 +131,13 @@ impl GpuEngine {
         Ok(Some(Timer { start, end: self.device.event()? }))
     }
 
+    /// What runs in one round: one formula, one mode, with pruning or without.
+    fn group(&self, plan: &Plan) -> (Mode, Formula, bool) {
+        // All matches are found only where nothing is passed over, and looking a document up in very many lists costs more than reading them.
+        let pruned = self.settings.pruned && !plan.count && plan.terms.len() <= PRUNED_TERMS;
+        (plan.mode, plan.formula, pruned)
+    }
+
     fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, image)) = &*image
@@ -158,11 +172,6 @@ impl Timer {
     }
 }
 
-/// What runs in one round: one formula, one mode.
-fn group(plan: &Plan) -> (Mode, Formula) {
-    (plan.mode, plan.formula)
-}
-
 /// Whether there is anything to look for.
 fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
@@ -188,10 +197,10 @@ impl Engine for GpuEngine {
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
         let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
-            let of = group(&plans[first]);
+            let of = self.group(&plans[first]);
             let mut chosen: Vec<usize> = Vec::new();
             left.retain(|&i| {
-                let take = chosen.len() < most && group(&plans[i]) == of;
+                let take = chosen.len() < most && self.group(&plans[i]) == of;
                 if take {
                     chosen.push(i);
                 }
@@ -199,7 +208,7 @@ impl Engine for GpuEngine {
             });
             let image = self.image(of.1)?;
             let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
-            let round = round::run(self, &image, of.0, &chosen_plans)
+            let round = round::run(self, &image, of.0, of.2, &chosen_plans)
                 .map_err(|error| ExecError::Device(Box::new(error)))?;
             for (i, answer) in chosen.into_iter().zip(round) {
                 answers[i] = answer;

@@ -26,6 +26,12 @@ const OR_CANDIDATES: u32 = 128;
 /// Matches that AND scores at a time, as in its kernel.
 const AND_SCORED: u32 = 512;
 
+/// Postings that wait to be considered by the kernel with pruning, as there.
+const PRUNED_QUEUE: u32 = 160;
+
+/// Warps that a multiprocessor is to have when it prunes.
+const PRUNED_FILL: u64 = 32;
+
 /// Threads that work on an item.
 const WARP: u32 = 32;
 
@@ -43,11 +49,12 @@ struct Launch {
     sparse: u32,
 }
 
-/// Answers the plans; `mode` and the formula are theirs.
+/// Answers the plans; `mode` and the formula are theirs. With `pruned`, documents without a chance are passed over.
 pub(crate) fn run(
     engine: &GpuEngine,
     image: &[SegmentImage],
     mode: Mode,
+    pruned: bool,
     plans: &[&Plan],
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
@@ -59,7 +66,7 @@ pub(crate) fn run(
         _ => stride.saturating_mul(2).min(1 << 31).next_power_of_two(),
     };
     let mut workspace = engine.workspace();
-    let mut round = Round::new(engine, plans, &ks, stride, capacity, &mut workspace)?;
+    let mut round = Round::new(engine, plans, &ks, stride, capacity, pruned, &mut workspace)?;
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
     }
@@ -119,6 +126,8 @@ struct Round<'a> {
     stride: u32,
     /// Keys that a block of threads has room for.
     capacity: u32,
+    /// Whether documents without a chance are passed over.
+    pruned: bool,
     results: Results,
 }
 
@@ -129,13 +138,14 @@ impl<'a> Round<'a> {
         ks: &'a [u32],
         stride: u32,
         capacity: u32,
+        pruned: bool,
         workspace: &'a mut Workspace,
     ) -> Result<Self, DeviceError> {
         let queries = plans.len();
         let buffer = workspace.results.take(&engine.device, Results::words(queries, stride))?;
         engine.stream.zero(&buffer.slice(..Results::keys_at(queries)))?;
         let results = Results { queries, buffer };
-        Ok(Round { engine, workspace, plans, ks, stride, capacity, results })
+        Ok(Round { engine, workspace, plans, ks, stride, capacity, pruned, results })
     }
 
     /// Runs over all segments, and merges; with `enough`, for those queries only that lack hits.
@@ -146,11 +156,14 @@ impl<'a> Round<'a> {
         enough: bool,
     ) -> Result<(), DeviceError> {
         let (device, stream) = (&self.engine.device, &self.engine.stream);
+        let kernels = &self.engine.kernels;
         let kernel = match pass {
-            Pass::And => &self.engine.kernels.and,
-            Pass::Or => &self.engine.kernels.or,
+            _ if self.pruned => &kernels.pruned,
+            Pass::And => &kernels.and,
+            Pass::Or => &kernels.or,
         };
-        let launches = self.launches(image, pass, kernel)?;
+        let group = self.group(image, pass);
+        let launches = self.launches(image, pass, kernel, group)?;
         let slots: usize = launches.iter().map(|launch| launch.items.len()).sum();
         let merged = slots_of(&launches, self.ks);
         if enough {
@@ -190,9 +203,13 @@ impl<'a> Round<'a> {
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
                 .value(launch.sparse)
-                .value(self.group(pass));
-            let grid =
-                Grid::new(blocks, WARP).shared(self.shared_bytes(segment, pass, launch.sparse));
+                .value(group);
+            let grid = Grid::new(blocks, WARP).shared(self.shared_bytes(
+                segment,
+                pass,
+                launch.sparse,
+                group,
+            ));
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
             // to; there are as many slots as items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
@@ -228,6 +245,7 @@ impl<'a> Round<'a> {
         image: &[SegmentImage],
         pass: Pass,
         kernel: &Kernel,
+        group: u32,
     ) -> Result<Vec<Launch>, DeviceError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
@@ -241,12 +259,14 @@ impl<'a> Round<'a> {
                 let first_term = launch.terms.len();
                 let lists = plan.terms.iter().filter_map(|term| {
                     let info = term.lists[number].as_ref()?;
-                    Some(segment.term(info, term.weight))
+                    Some(TermView { most: term.most, ..segment.term(info, term.weight) })
                 });
                 launch.terms.extend(lists);
                 let terms = &mut launch.terms[first_term..];
                 for term in terms.iter_mut() {
                     term.rough_weight = rough_weight(term.weight, most_value, shifts[q]);
+                    term.whole_weight = rough_weight(term.weight, most_value, 0);
+                    term.rough_per_unit = 65536.0 / term.whole_weight as f32 * (1.0 - 1e-6);
                 }
                 // Sparse ones first, and the shortest first, as AND wants them.
                 terms.sort_by_key(|term| (term.starts != 0, term.count));
@@ -256,7 +276,7 @@ impl<'a> Round<'a> {
                 let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
                 let (first_term, terms) = (first_term as u32, terms.len() as u32);
                 let static_weight = plan.static_weight;
-                let tiles = segment.tiles().div_ceil(1 << self.group(pass));
+                let tiles = segment.tiles().div_ceil(1 << group);
                 let static_most = plan.static_score(self.engine.max_static);
                 launch.sparse = launch.sparse.max(sparse);
                 launch.queries.push(QueryView {
@@ -270,7 +290,7 @@ impl<'a> Round<'a> {
                     first_slot: 0,
                     count: u32::from(plan.count),
                     rough_shift: shifts[q],
-                    unused: 0,
+                    all: u32::from(pass == Pass::And),
                 });
                 if !lacks && terms > 0 {
                     let cost = postings + u64::from(tiles) * TILE_COST;
@@ -282,7 +302,7 @@ impl<'a> Round<'a> {
         let mut resident = u64::from(self.engine.device.info().multiprocessors);
         if let Some(segment) = image.first() {
             let sparse = launches.iter().map(|l| l.sparse).max().unwrap_or(0);
-            let shared = self.shared_bytes(segment, pass, sparse);
+            let shared = self.shared_bytes(segment, pass, sparse, group);
             resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
         }
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
@@ -315,9 +335,11 @@ impl<'a> Round<'a> {
         Ok(launches)
     }
 
-    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32) -> u32 {
-        let docs = 1u32 << (segment.view().bits + self.group(pass));
+    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32, group: u32) -> u32 {
+        let docs = 1u32 << (segment.view().bits + group);
         let bytes = match pass {
+            // Postings and places that wait, and a second word for each sparse term.
+            _ if self.pruned => PRUNED_QUEUE * (4 + 2) + 4 * sparse.next_multiple_of(4),
             // Sums of 16 bits, then sums and places of candidates.
             Pass::Or => 2 * docs + OR_CANDIDATES * (4 + 2),
             // Three times bits, matches before words, then sums and places of those scored.
@@ -328,8 +350,16 @@ impl<'a> Round<'a> {
     }
 
     /// Binary logarithm of tiles taken at once.
-    fn group(&self, pass: Pass) -> u32 {
+    fn group(&self, image: &[SegmentImage], pass: Pass) -> u32 {
         let settings = &self.engine.settings;
+        if self.pruned {
+            // As many as have places of their own, but few queries are to fill the device.
+            let most = WARP.ilog2().min(15 - settings.tile_bits);
+            let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
+            let fill = u64::from(self.engine.device.info().multiprocessors) * PRUNED_FILL;
+            let windows = |group: u32| (tiles >> group) * self.plans.len() as u64;
+            return (0..=most).rev().find(|&group| windows(group) >= fill).unwrap_or(0);
+        }
         let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
         bits.saturating_sub(settings.tile_bits)
     }

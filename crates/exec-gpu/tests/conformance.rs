@@ -13,13 +13,23 @@ use warpseek_index::Snapshot;
 use warpseek_testkit::conformance;
 
 /// Tiles and blocks so small that small indexes have many.
-const SMALL: Settings = Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50 };
+const SMALL: Settings =
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, pruned: true };
 
-fn engine(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+fn engine(snapshot: Arc<Snapshot>, threads: usize, settings: Settings) -> Box<dyn Engine> {
     // One device of the emulator runs everything forwards, the other backwards.
     let mut devices = devices();
     let device = devices.remove(threads % devices.len());
-    Box::new(GpuEngine::new(snapshot, device, SMALL, threads).unwrap())
+    Box::new(GpuEngine::new(snapshot, device, settings, threads).unwrap())
 }
 
-conformance!(small_tiles, engine);
+fn pruned(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+    engine(snapshot, threads, SMALL)
+}
+
+fn exhaustive(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+    engine(snapshot, threads, Settings { pruned: false, ..SMALL })
+}
+
+conformance!(pruned_tiles, pruned);
+conformance!(all_tiles, exhaustive);

@@ -17,14 +17,20 @@ pub struct TermView {
     pub roughs: u64,
     /// Address of the tiles' starts; 0 for a sparse list.
     pub starts: u64,
+    /// Address of the tiles' largest rough values; 0 for a sparse list.
+    pub peaks: u64,
     /// Postings.
     pub count: u32,
     /// Weight in units.
     pub weight: f32,
     /// Weight in rough units.
     pub rough_weight: u32,
-    /// Nothing.
-    pub unused: u32,
+    /// The same in whole units.
+    pub whole_weight: u32,
+    /// What of a rough value makes one unit, or a bit less.
+    pub rough_per_unit: f32,
+    /// No posting contributes more units.
+    pub most: u32,
 }
 
 /// A query.
@@ -51,8 +57,8 @@ pub struct QueryView {
     pub count: u32,
     /// Binary logarithm of units to a rough unit.
     pub rough_shift: u32,
-    /// Nothing.
-    pub unused: u32,
+    /// Not 0 if documents must have all terms.
+    pub all: u32,
 }
 
 /// Tiles of a query for one block of threads.

@@ -52,6 +52,7 @@ struct ListView {
     values: u64,
     roughs: u64,
     starts: u64,
+    peaks: u64,
     count: u32,
     /// Values of live documents by [`RANKS`]; 0 where there are fewer.
     best: [f32; RANKS.len()],
@@ -101,8 +102,10 @@ impl SegmentImage {
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
                     let (docs, values) = (at(list.docs), at(list.values));
                     loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
-                    let roughs = if starts == 0 { 0 } else { at(list.roughs) };
-                    shared.1[ordinal as usize] = ListView { docs, values, roughs, starts, ..list };
+                    let dense = |place| if starts == 0 { 0 } else { at(place) };
+                    let (roughs, peaks) = (dense(list.roughs), dense(list.peaks));
+                    shared.1[ordinal as usize] =
+                        ListView { docs, values, roughs, starts, peaks, ..list };
                 }
             }
             Ok(())
@@ -169,9 +172,9 @@ impl SegmentImage {
 
     /// A list of it in a query.
     pub fn term(&self, info: &TermInfo, weight: f32) -> TermView {
-        let ListView { docs, values, roughs, starts, count, .. } =
+        let ListView { docs, values, roughs, starts, peaks, count, .. } =
             self.lists[info.ordinal as usize];
-        TermView { docs, values, roughs, starts, count, weight, ..TermView::default() }
+        TermView { docs, values, roughs, starts, peaks, count, weight, ..TermView::default() }
     }
 }
 
@@ -300,10 +303,21 @@ impl Maker<'_> {
         starts.push((places.len() / FOUR) as u32);
         let count = places.len() as u32;
         let most = largest_value(self.formula);
-        let roughs: Vec<u16> = filled.iter().map(|&value| rough(value, most)).collect();
+        let is_fill = |place: u16| place >= FILL;
+        let roughs: Vec<u16> = places
+            .iter()
+            .zip(&filled)
+            .map(|(&place, &value)| if is_fill(place) { 0 } else { rough(value, most) })
+            .collect();
         let (docs, values) = (push(bytes, &places), push(bytes, &filled));
-        let (roughs, starts) = (push(bytes, &roughs), push(bytes, &starts));
-        ListView { docs, values, roughs, starts, count, ..ListView::default() }
+        let of = |ends: &[u32]| {
+            let postings = &roughs[ends[0] as usize * FOUR..ends[1] as usize * FOUR];
+            postings.iter().copied().max().unwrap_or(0)
+        };
+        let peaks: Vec<u16> = starts.windows(2).map(of).collect();
+        let (roughs, starts, peaks) =
+            (push(bytes, &roughs), push(bytes, &starts), push(bytes, &peaks));
+        ListView { docs, values, roughs, starts, peaks, count, ..ListView::default() }
     }
 }
 
@@ -313,9 +327,9 @@ pub(crate) fn largest_value(formula: Formula) -> f32 {
     (formula.most(1.0) - 1) as f32
 }
 
-/// A value in parts of the largest, rounded up: `rough` / 65535 * `most` is no less.
+/// A value in parts of the largest, rounded up: `rough` / 65535 * `most` is no less. Only fill is 0.
 fn rough(value: f32, most: f32) -> u16 {
-    (f64::from(value) / f64::from(most) * 65535.0).ceil().min(65535.0) as u16
+    (f64::from(value) / f64::from(most) * 65535.0).ceil().clamp(1.0, 65535.0) as u16
 }
 
 /// Appends the numbers at a multiple of 16 bytes, and says where.

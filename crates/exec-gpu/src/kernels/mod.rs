@@ -4,13 +4,20 @@ pub mod and_tiles;
 pub mod copy;
 pub mod merge;
 pub mod or_tiles;
+pub mod pruned_tiles;
 pub mod scan;
 
 use crate::device::Source;
 
 /// Every source, for those who compile all of them.
-pub const ALL: &[Source] =
-    &[and_tiles::SOURCE, copy::SOURCE, merge::SOURCE, or_tiles::SOURCE, scan::SOURCE];
+pub const ALL: &[Source] = &[
+    and_tiles::SOURCE,
+    copy::SOURCE,
+    merge::SOURCE,
+    or_tiles::SOURCE,
+    pruned_tiles::SOURCE,
+    scan::SOURCE,
+];
 
 /// Headers that sources share, as (name, text).
 pub mod common {

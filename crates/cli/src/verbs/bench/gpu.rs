@@ -47,6 +47,9 @@ pub(super) struct Options {
     /// Binary logarithms of documents taken at once, of OR and AND alike [default: what is used otherwise]
     #[arg(long, value_delimiter = ',', value_name = "N")]
     at_once: Vec<u32>,
+    /// Score every posting, pass over nothing
+    #[arg(long)]
+    exhaustive: bool,
     /// Queries that are also asked one by one
     #[arg(long, default_value_t = 1000, value_name = "N")]
     singles: usize,
@@ -118,6 +121,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 tile_bits,
                 or_bits: at_once.unwrap_or(default.or_bits),
                 and_bits: at_once.unwrap_or(default.and_bits),
+                pruned: !options.exhaustive,
                 ..default
             };
             let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)

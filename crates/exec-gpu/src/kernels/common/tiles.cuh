@@ -15,10 +15,13 @@ struct Term {
     uint64_t values;  // float
     uint64_t roughs;  // uint16_t, values of dense lists rounded up, in parts of the largest there can be
     uint64_t starts;  // uint32_t, one a tile and one more; unused by sparse lists
+    uint64_t peaks;   // uint16_t, the largest rough value of each tile, 0 where there is none; unused by sparse lists
     uint32_t count;   // postings of a sparse list
     float weight;
     uint32_t rough_weight;  // see `rough_contribution`
-    uint32_t unused;
+    uint32_t whole_weight;  // the same in whole units
+    float rough_per_unit;   // what of a rough value makes one unit, or a bit less
+    uint32_t most;          // no posting contributes more units
 };
 
 struct Query {
@@ -32,7 +35,7 @@ struct Query {
     uint32_t first_slot;
     uint32_t count;  // not 0 if matches are to be counted
     uint32_t rough_shift;  // a rough unit is 2^rough_shift units
-    uint32_t unused;
+    uint32_t all;  // not 0 if documents must have all terms
 };
 
 // Tiles `begin` to `end` of a query; its hits go to `slot`.

@@ -1,0 +1,277 @@
+// OR and AND with pruning: a warp reads only those postings that can still make a hit, and looks their documents up in the other lists.
+//
+// Lists stand shortest first. A document is found in the first of its lists, so its score is at most what that list and those behind it give. For each tile
+// and list, `peaks` has the largest value: a posting is a candidate if its own contribution and the peaks of all lists behind reach the threshold. What a
+// candidate really has is looked up list by list, as long as it has a chance. Of AND only the shortest list makes candidates, in tiles that all lists have.
+//
+// The threshold only rises, and a document is passed over only if a bound of its score is below it: whatever other warps do at the same time, no hit is lost.
+#include "tiles.cuh"
+#include "topk.cuh"
+#include "warp.cuh"
+
+// Dense lists whose peaks are loaded a window ahead.
+constexpr uint32_t AHEAD = 4;
+
+// Candidates that wait: up to a warp's of before, and a four a lane.
+constexpr uint32_t QUEUE = WARP + FOUR * WARP;
+
+constexpr uint32_t NONE = 0xffffffffu;
+
+// No value is as large.
+constexpr uint32_t NO_VALUE = 0x10000;
+
+// At least the contribution of any posting whose rough value is `peak`; 0 is none.
+__device__ __forceinline__ uint32_t bound(const Term& term, uint32_t peak) { return peak == 0 ? 0 : __umulhi(term.whole_weight, peak << 16) + 2; }
+
+// The least rough value, or a smaller one, whose bound is `units`.
+__device__ __forceinline__ uint32_t rough_limit(const Term& term, uint32_t units) {
+    uint32_t limit = units <= 2 ? 0 : __float2uint_rz(__fmul_rn(float(units - 2), term.rough_per_unit));
+    return limit > 1 ? limit : 1;
+}
+
+// The posting of a dense list with this place in a tile.
+__device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, uint32_t place) {
+    const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
+    const uint16_t* places = reinterpret_cast<const uint16_t*>(term.docs);
+    uint32_t low = starts[tile], high = starts[tile + 1];
+    if (low == high) return NONE;
+    // The last four that does not begin behind it.
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (places[middle * FOUR] <= place) low = middle;
+        else high = middle;
+    }
+    const ushort4 four = reinterpret_cast<const ushort4*>(places)[low];
+    uint32_t at = four.x == place ? 0 : four.y == place ? 1 : four.z == place ? 2 : four.w == place ? 3 : NONE;
+    return at == NONE ? NONE : low * FOUR + at;
+}
+
+__device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) {
+    const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
+    uint32_t at = lower_bound(docs, 0, term.count, doc);
+    return at < term.count && docs[at] == doc ? at : NONE;
+}
+
+// A query at work in a warp.
+struct Search {
+    const Segment& segment;
+    const Query& query;
+    const Term* terms;
+    WarpTopK top;
+
+    // Scores below have no chance, before static scores.
+    __device__ uint32_t needed() const {
+        const uint32_t threshold = uint32_t(top.threshold >> 32);
+        return threshold > query.static_most ? threshold - query.static_most : 1;
+    }
+
+    __device__ uint32_t find(uint32_t list, uint32_t doc) const {
+        if (list < query.sparse) return find_sparse(terms[list], doc);
+        return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff);
+    }
+
+    // By all lanes: those that are `alive` have a document of a list, what it scores there, and at most as much as `rest` in the lists behind.
+    __device__ void consider(uint32_t list, bool alive, uint32_t doc, uint32_t score, uint32_t rest) {
+        const uint32_t needed = this->needed();
+        alive = alive && score + rest >= needed;
+        for (uint32_t j = list + 1; j < query.terms && __any_sync(FULL_WARP, alive); j++) {
+            if (!alive) continue;
+            const Term& term = terms[j];
+            if (j >= query.sparse) rest -= bound(term, reinterpret_cast<const uint16_t*>(term.peaks)[doc >> segment.bits]);
+            const uint32_t at = find(j, doc);
+            if (at != NONE) score += contribution(term.weight, reinterpret_cast<const float*>(term.values)[at]);
+            else if (query.all != 0) alive = false;
+            alive = alive && score + rest >= needed;
+        }
+        // A document that a list before has is considered there.
+        if (query.all == 0) {
+            for (uint32_t j = 0; j < list && __any_sync(FULL_WARP, alive); j++) {
+                if (alive && find(j, doc) != NONE) alive = false;
+            }
+        }
+        uint64_t key = 0;
+        if (alive && !is_deleted(segment, doc)) key = hit_key(segment, doc, score + static_score(segment, query.static_weight, doc));
+        top.offer(key);
+    }
+};
+
+// Postings that wait to be considered, of one list.
+struct Queue {
+    uint32_t* postings;
+    uint16_t* places;
+    uint32_t count;  // the same in every lane
+
+    __device__ void push(bool takes, uint32_t posting, uint32_t place) {
+        const uint32_t takers = __ballot_sync(FULL_WARP, takes);
+        if (takes) {
+            const uint32_t at = count + __popc(takers & ((1u << lane_id()) - 1));
+            postings[at] = posting;
+            places[at] = uint16_t(place);
+        }
+        count += __popc(takers);
+    }
+};
+
+// A window: 2^group tiles, one a lane.
+struct Window {
+    uint32_t first;   // tile
+    uint32_t tiles;
+    uint32_t suffix;  // what the lists looked at so far give at most in the lane's tile
+    uint32_t whole;   // not 0 if all of them have it
+};
+
+// Considers what a dense list has in a window.
+__device__ void drive_dense(Search& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit) {
+    const Term& term = search.terms[list];
+    const uint32_t lane = lane_id(), bits = search.segment.bits;
+    const uint32_t active = __ballot_sync(FULL_WARP, limit < NO_VALUE);
+    if (active == 0) return;
+    const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
+    const ushort4* places = reinterpret_cast<const ushort4*>(term.docs);
+    const ushort4* roughs = reinterpret_cast<const ushort4*>(term.roughs);
+    const float* values = reinterpret_cast<const float*>(term.values);
+    const uint32_t begin = starts[window.first + __ffs(active) - 1], end = starts[window.first + WARP - __clz(active)];
+    const uint32_t base = window.first << bits, mask = window.tiles - 1;
+    const ushort4 none = make_ushort4(0, 0, 0, 0);
+    uint32_t at = begin + lane;
+    ushort4 place = at < end ? places[at] : none, rough = at < end ? roughs[at] : none;
+    for (uint32_t from = begin; from < end; from += WARP) {
+        const uint32_t now = at;
+        const ushort4 place_now = place, rough_now = rough;
+        at += WARP;
+        place = at < end ? places[at] : none;
+        rough = at < end ? roughs[at] : none;
+        const uint32_t least = __shfl_sync(FULL_WARP, limit, place_now.x >> bits & mask);
+        queue.push(rough_now.x >= least, now * FOUR, place_now.x);
+        queue.push(rough_now.y >= least, now * FOUR + 1, place_now.y);
+        queue.push(rough_now.z >= least, now * FOUR + 2, place_now.z);
+        queue.push(rough_now.w >= least, now * FOUR + 3, place_now.w);
+        __syncwarp();
+        const bool last = from + WARP >= end;
+        while (queue.count >= WARP || (last && queue.count > 0)) {
+            const uint32_t rest = queue.count > WARP ? queue.count - WARP : 0;
+            const bool takes = lane < queue.count - rest;
+            const uint32_t posting = takes ? queue.postings[rest + lane] : 0, spot = takes ? queue.places[rest + lane] : 0;
+            queue.count = rest;
+            const uint32_t tile = spot >> bits & mask;
+            const uint32_t score = takes ? contribution(term.weight, values[posting]) : 0;
+            const uint32_t suffix = __shfl_sync(FULL_WARP, window.suffix, tile);
+            search.consider(list, takes, base + (spot & ((window.tiles << bits) - 1)), score, suffix);
+        }
+        __syncwarp();
+    }
+}
+
+// Considers what a sparse list has in a window; `cursor` and `next` are the posting to come and its document.
+__device__ void drive_sparse(Search& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end) {
+    const Term& term = search.terms[list];
+    const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
+    const float* values = reinterpret_cast<const float*>(term.values);
+    const bool drives = search.query.all == 0 || list == 0;
+    uint32_t at = cursor, found = WARP;
+    while (found == WARP) {
+        const uint32_t mine = at + lane_id();
+        const uint32_t doc = mine < term.count ? docs[mine] : NONE;
+        const bool here = doc < end;
+        const uint32_t tile = here ? (doc >> search.segment.bits) - window.first : 0;
+        const uint32_t suffix = __shfl_sync(FULL_WARP, window.suffix, tile);
+        const uint32_t whole = __shfl_sync(FULL_WARP, window.whole, tile);
+        found = __popc(__ballot_sync(FULL_WARP, here));
+        at += found;
+        if (found < WARP) next = __shfl_sync(FULL_WARP, doc, found);
+        if (drives) {
+            const bool takes = here && (search.query.all == 0 || whole != 0);
+            search.consider(list, takes, doc, takes ? contribution(term.weight, values[mine]) : 0, suffix);
+        }
+    }
+    cursor = at;
+}
+
+// As `or_tiles`; items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: postings and places that wait, for
+// each sparse term the next posting and its document, keys unless these are in global memory.
+extern "C" __global__ void __launch_bounds__(WARP, 32)
+    pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
+                 const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
+                 uint32_t group) {
+    DYNAMIC_SHARED(uint32_t, shared);
+    const uint32_t lane = lane_id();
+    const Item item = items[blockIdx.x];
+    const Query query = queries[item.query];
+    if (enough != nullptr && enough[item.query] >= query.k) {
+        if (lane == 0) out_counts[item.slot] = 0;
+        return;
+    }
+    const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
+    Queue queue{shared, reinterpret_cast<uint16_t*>(shared + QUEUE), 0};
+    uint32_t* cursors = shared + QUEUE + QUEUE / 2;
+    uint32_t* nexts = cursors + (sparse + 1) / 2 * 2;
+    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + 1) / 2 * 2);
+    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
+    const Term* terms = all_terms + query.first_term;
+    Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least)};
+    const uint32_t dense_count = query.terms - query.sparse;
+    const Term* dense = terms + query.sparse;
+
+    for (uint32_t i = lane; i < query.sparse; i += WARP) {
+        const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[i].docs);
+        cursors[i] = lower_bound(docs, 0, terms[i].count, item.begin << (segment.bits + group));
+        nexts[i] = cursors[i] < terms[i].count ? docs[cursors[i]] : NONE;
+    }
+    __syncwarp();
+
+    const auto peak_of = [&](uint32_t list, uint32_t tile) -> uint32_t {
+        const uint16_t* peaks = reinterpret_cast<const uint16_t*>(dense[list].peaks);
+        return lane < (1u << group) && tile < tiles ? peaks[tile] : 0;
+    };
+    uint32_t ahead[AHEAD];
+#pragma unroll
+    for (uint32_t j = 0; j < AHEAD; j++) ahead[j] = j < dense_count ? peak_of(j, (item.begin << group) + lane) : 0;
+
+    uint64_t published = query.least;
+    for (uint32_t number = item.begin; number < item.end; number++) {
+        Window window{number << group, 1u << group, 0, 1};
+        search.top.share(&thresholds[item.query], published);
+        // What a list gives at most in the lane's tile is added behind it; before, the lists behind are what is added.
+        const auto visit = [&](uint32_t j, uint32_t peak) {
+            const Term& term = dense[j];
+            if (peak == 0) window.whole = 0;
+            const bool drives = query.all == 0 || query.sparse + j == 0;
+            if (drives) {
+                const uint32_t needed = search.needed();
+                uint32_t limit = window.suffix >= needed ? 1 : rough_limit(term, needed - window.suffix);
+                if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
+                drive_dense(search, queue, window, query.sparse + j, limit);
+            }
+            window.suffix += bound(term, peak);
+        };
+        uint32_t now[AHEAD];
+#pragma unroll
+        for (uint32_t j = 0; j < AHEAD; j++) {
+            now[j] = ahead[j];
+            ahead[j] = j < dense_count && number + 1 < item.end ? peak_of(j, ((number + 1) << group) + lane) : 0;
+        }
+        for (uint32_t j = dense_count; j > AHEAD; j--) visit(j - 1, peak_of(j - 1, window.first + lane));
+#pragma unroll
+        for (uint32_t j = AHEAD; j > 0; j--) {
+            if (j <= dense_count) visit(j - 1, now[j - 1]);
+        }
+        const uint32_t end = window.first + window.tiles < tiles ? (window.first + window.tiles) << segment.bits : segment.docs;
+        for (uint32_t i = query.sparse; i > 0; i--) {
+            uint32_t cursor = cursors[i - 1], next = nexts[i - 1];
+            if (next >= end) {
+                // AND finds nothing here without it.
+                window.whole = 0;
+                continue;
+            }
+            drive_sparse(search, window, i - 1, cursor, next, end);
+            __syncwarp();
+            if (lane == 0) {
+                cursors[i - 1] = cursor;
+                nexts[i - 1] = next;
+            }
+            __syncwarp();
+            window.suffix += terms[i - 1].most;
+        }
+    }
+    search.top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
+}
