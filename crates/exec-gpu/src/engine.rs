@@ -1,15 +1,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
+use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan, in_parallel};
 use warpseek_index::Snapshot;
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::SegmentImage;
 use crate::kernels::{and_tiles, merge, or_tiles, pruned_tiles};
 use crate::round;
-use crate::workspace::Workspace;
+use crate::workspace::Pool;
 
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -28,12 +28,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 11, or_bits: 12, and_bits: 14, round: 1 << 15, pruned: true }
+        Settings { tile_bits: 11, or_bits: 12, and_bits: 14, round: 1 << 11, pruned: true }
     }
 }
 
 /// Terms of a query that is pruned, at most.
 const PRUNED_TERMS: usize = 32;
+
+/// Rounds of a batch that are on their way at once.
+const IN_FLIGHT: usize = 3;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 24;
@@ -42,12 +45,11 @@ const ROUND_HITS: usize = 1 << 24;
 pub struct GpuEngine {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) device: Device,
-    pub(crate) stream: Stream,
     pub(crate) settings: Settings,
     pub(crate) kernels: Kernels,
     pub(crate) max_static: f32,
     threads: usize,
-    workspace: Mutex<Workspace>,
+    workspaces: Pool,
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
     loaded: AtomicU64,
@@ -78,17 +80,16 @@ impl GpuEngine {
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
         let max_static = snapshot.statistics().max_static;
-        let (stream, image) = (device.stream()?, Mutex::new(None));
-        let (loaded, device_time, timed, workspace) = Default::default();
+        let (image, workspaces) = (Mutex::new(None), Pool::new(device.clone()));
+        let (loaded, device_time, timed) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
-            stream,
             settings,
             kernels,
             max_static,
             threads,
-            workspace,
+            workspaces,
             image,
             loaded,
             timed,
@@ -106,7 +107,7 @@ impl GpuEngine {
         &self.loaded
     }
 
-    /// Whether the time of kernels is taken from now on. Waiting for it takes time itself.
+    /// Whether the time of kernels is taken from now on. Rounds are then as large as can be and run one after the other.
     pub fn time_kernels(&self, timed: bool) {
         self.timed.store(timed, Ordering::Relaxed);
     }
@@ -116,19 +117,18 @@ impl GpuEngine {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
     }
 
-    /// Memory for a round; rounds of several threads wait for each other.
-    pub(crate) fn workspace(&self) -> MutexGuard<'_, Workspace> {
-        self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts taking the time, where that is wanted.
-    pub(crate) fn timer(&self) -> Result<Option<Timer>, DeviceError> {
-        if !self.timed.load(Ordering::Relaxed) {
+    pub(crate) fn timer(&self, stream: &Stream) -> Result<Option<Timer>, DeviceError> {
+        if !self.is_timed() {
             return Ok(None);
         }
         let start = self.device.event()?;
-        self.stream.record(&start)?;
+        stream.record(&start)?;
         Ok(Some(Timer { start, end: self.device.event()? }))
+    }
+
+    fn is_timed(&self) -> bool {
+        self.timed.load(Ordering::Relaxed)
     }
 
     /// What runs in one round: one formula, one mode, with pruning or without.
@@ -195,22 +195,24 @@ impl Engine for GpuEngine {
         // Many hits a query leave room for few queries.
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
+        let (round, in_flight) =
+            if self.is_timed() { (usize::MAX, 1) } else { (self.settings.round, IN_FLIGHT) };
+        let most = round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
             let of = self.group(&plans[first]);
-            let mut chosen: Vec<usize> = Vec::new();
-            left.retain(|&i| {
-                let take = chosen.len() < most && self.group(&plans[i]) == of;
-                if take {
-                    chosen.push(i);
-                }
-                !take
-            });
+            let (chosen, others) = left.into_iter().partition(|&i| self.group(&plans[i]) == of);
+            left = others;
+            let chosen: Vec<usize> = chosen;
             let image = self.image(of.1)?;
-            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
-            let round = round::run(self, &image, of.0, of.2, &chosen_plans)
-                .map_err(|error| ExecError::Device(Box::new(error)))?;
-            for (i, answer) in chosen.into_iter().zip(round) {
+            // While one round runs on the device, the next is made ready and hits of the last are taken out.
+            let rounds: Vec<&[usize]> = chosen.chunks(most).collect();
+            let run = |(): &mut (), round: &&[usize]| {
+                let plans: Vec<&Plan> = round.iter().map(|&i| &plans[i]).collect();
+                self.workspaces.with(|w| round::run(self, &image, of.0, of.2, &plans, w))
+            };
+            let done = in_parallel(&rounds, in_flight, || (), run)
+                .map_err(|error: DeviceError| ExecError::Device(Box::new(error)))?;
+            for (i, answer) in chosen.into_iter().zip(done.into_iter().flatten()) {
                 answers[i] = answer;
             }
         }

@@ -26,8 +26,9 @@ const OR_CANDIDATES: u32 = 128;
 /// Matches that AND scores at a time, as in its kernel.
 const AND_SCORED: u32 = 512;
 
-/// Postings that wait to be considered by the kernel with pruning, as there.
+/// Postings and documents that wait in the kernel with pruning, as there.
 const PRUNED_QUEUE: u32 = 160;
+const PRUNED_HOPEFULS: u32 = 64;
 
 /// Warps that a multiprocessor is to have when it prunes.
 const PRUNED_FILL: u64 = 32;
@@ -47,6 +48,8 @@ struct Launch {
     items: Vec<Item>,
     /// Most sparse terms of a query.
     sparse: u32,
+    /// Most dense terms.
+    dense: u32,
 }
 
 /// Answers the plans; `mode` and the formula are theirs. With `pruned`, documents without a chance are passed over.
@@ -56,6 +59,7 @@ pub(crate) fn run(
     mode: Mode,
     pruned: bool,
     plans: &[&Plan],
+    workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
     // Kernels keep one hit at least; a plan may want matches alone.
@@ -65,8 +69,7 @@ pub(crate) fn run(
         ..=WARP => 0,
         _ => stride.saturating_mul(2).min(1 << 31).next_power_of_two(),
     };
-    let mut workspace = engine.workspace();
-    let mut round = Round::new(engine, plans, &ks, stride, capacity, pruned, &mut workspace)?;
+    let mut round = Round::new(engine, plans, &ks, stride, capacity, pruned, workspace)?;
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
     }
@@ -143,7 +146,7 @@ impl<'a> Round<'a> {
     ) -> Result<Self, DeviceError> {
         let queries = plans.len();
         let buffer = workspace.results.take(&engine.device, Results::words(queries, stride))?;
-        engine.stream.zero(&buffer.slice(..Results::keys_at(queries)))?;
+        workspace.stream.zero(&buffer.slice(..Results::keys_at(queries)))?;
         let results = Results { queries, buffer };
         Ok(Round { engine, workspace, plans, ks, stride, capacity, pruned, results })
     }
@@ -155,7 +158,8 @@ impl<'a> Round<'a> {
         pass: Pass,
         enough: bool,
     ) -> Result<(), DeviceError> {
-        let (device, stream) = (&self.engine.device, &self.engine.stream);
+        let (device, stream) = (&self.engine.device, self.workspace.stream.clone());
+        let stream = &stream;
         let kernels = &self.engine.kernels;
         let kernel = match pass {
             _ if self.pruned => &kernels.pruned,
@@ -180,7 +184,7 @@ impl<'a> Round<'a> {
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let slot_counts = self.workspace.slot_counts.take(device, slots.max(1))?;
-        let timer = self.engine.timer()?;
+        let timer = self.engine.timer(stream)?;
         let all = self.results.thresholds();
         let enough = if enough { self.results.counts().address() } else { 0 };
         for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
@@ -204,12 +208,9 @@ impl<'a> Round<'a> {
                 .value(self.capacity)
                 .value(launch.sparse)
                 .value(group);
-            let grid = Grid::new(blocks, WARP).shared(self.shared_bytes(
-                segment,
-                pass,
-                launch.sparse,
-                group,
-            ));
+            let args = if self.pruned { args.value(launch.dense) } else { args };
+            let shared = self.shared_bytes(segment, pass, launch, group);
+            let grid = Grid::new(blocks, WARP).shared(shared);
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
             // to; there are as many slots as items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
@@ -279,6 +280,7 @@ impl<'a> Round<'a> {
                 let tiles = segment.tiles().div_ceil(1 << group);
                 let static_most = plan.static_score(self.engine.max_static);
                 launch.sparse = launch.sparse.max(sparse);
+                launch.dense = launch.dense.max(terms - sparse);
                 launch.queries.push(QueryView {
                     first_term,
                     sparse,
@@ -301,8 +303,8 @@ impl<'a> Round<'a> {
         // At least one multiprocessor's worth of blocks each, so that a query alone spreads over all of the device.
         let mut resident = u64::from(self.engine.device.info().multiprocessors);
         if let Some(segment) = image.first() {
-            let sparse = launches.iter().map(|l| l.sparse).max().unwrap_or(0);
-            let shared = self.shared_bytes(segment, pass, sparse, group);
+            let shared = launches.iter().map(|l| self.shared_bytes(segment, pass, l, group)).max();
+            let shared = shared.unwrap_or(0);
             resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
         }
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
@@ -335,18 +337,23 @@ impl<'a> Round<'a> {
         Ok(launches)
     }
 
-    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, sparse: u32, group: u32) -> u32 {
+    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, launch: &Launch, group: u32) -> u32 {
         let docs = 1u32 << (segment.view().bits + group);
         let bytes = match pass {
-            // Postings and places that wait, and a second word for each sparse term.
-            _ if self.pruned => PRUNED_QUEUE * (4 + 2) + 4 * sparse.next_multiple_of(4),
+            // Postings, places and documents that wait, bounds of a window, a second word for each sparse term.
+            _ if self.pruned => {
+                PRUNED_QUEUE * (4 + 2)
+                    + PRUNED_HOPEFULS * (4 * 4)
+                    + launch.dense * WARP * 4
+                    + 4 * launch.sparse.next_multiple_of(4)
+            }
             // Sums of 16 bits, then sums and places of candidates.
             Pass::Or => 2 * docs + OR_CANDIDATES * (4 + 2),
             // Three times bits, matches before words, then sums and places of those scored.
             Pass::And => docs / 32 * (3 * 4 + 2) + AND_SCORED * (4 + 2),
         };
         let keys = if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 };
-        bytes + 4 * sparse.next_multiple_of(4) + keys
+        bytes + 4 * launch.sparse.next_multiple_of(4) + keys
     }
 
     /// Binary logarithm of tiles taken at once.
@@ -377,7 +384,7 @@ impl<'a> Round<'a> {
         let n = self.plans.len();
         let from = self.results.buffer.slice(n..);
         let words =
-            self.workspace.output.receive(&self.engine.device, &self.engine.stream, &from)?;
+            self.workspace.output.receive(&self.engine.device, &self.workspace.stream, &from)?;
         let (or, words) = words.split_at(n);
         let (and, words) = words.split_at(n);
         let (counts, keys) = words.split_at(n.div_ceil(2));

@@ -1,6 +1,7 @@
 //! Memory that rounds use again and again.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{NoUninit, Pod};
 
@@ -32,15 +33,57 @@ impl<T: Pod> Growing<T> {
     }
 }
 
-/// What a round needs beside the image.
-#[derive(Default)]
+/// What a round needs beside the image. Nobody else uses the stream.
 pub(crate) struct Workspace {
+    pub(crate) stream: Stream,
     pub(crate) input: Input,
     pub(crate) output: Output,
     pub(crate) results: Growing<u64>,
     pub(crate) slot_keys: Growing<u64>,
     pub(crate) slot_counts: Growing<u32>,
     pub(crate) block_keys: Growing<u64>,
+}
+
+/// Workspaces of rounds to come: as many as there ever were rounds at the same time.
+pub(crate) struct Pool {
+    device: Device,
+    idle: Mutex<Vec<Workspace>>,
+}
+
+impl Pool {
+    pub(crate) fn new(device: Device) -> Self {
+        Pool { device, idle: Mutex::default() }
+    }
+
+    /// Works with one that nobody else has. After a failure it is not used again.
+    pub(crate) fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Workspace) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let lock = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = lock().pop();
+        let mut workspace = match idle {
+            Some(workspace) => workspace,
+            None => Workspace::new(&self.device)?,
+        };
+        let done = work(&mut workspace)?;
+        lock().push(workspace);
+        Ok(done)
+    }
+}
+
+impl Workspace {
+    fn new(device: &Device) -> Result<Self, DeviceError> {
+        Ok(Workspace {
+            stream: device.stream()?,
+            input: Input::default(),
+            output: Output::default(),
+            results: Growing::default(),
+            slot_keys: Growing::default(),
+            slot_counts: Growing::default(),
+            block_keys: Growing::default(),
+        })
+    }
 }
 
 /// Structures on their way to the device.

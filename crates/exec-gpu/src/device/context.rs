@@ -140,7 +140,9 @@ impl Device {
         let mut modules = lock(&self.0.modules);
         let module = match modules.entry(source.name) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Module::load(self, &self.0.image(source)?)?),
+            Entry::Vacant(entry) => {
+                entry.insert(Module::load(self, &self.0.image(&source.as_wanted()?)?)?)
+            }
         };
         Kernel::new(self, module, name)
     }

@@ -52,6 +52,16 @@ pub enum DeviceError {
         /// What NVRTC says.
         log: String,
     },
+    /// The folder that WARPSEEK_KERNELS names lacks a file.
+    #[error(
+        "{path}: {problem}; WARPSEEK_KERNELS names a folder like `crates/exec-gpu/src/kernels`"
+    )]
+    Sources {
+        /// The file.
+        path: String,
+        /// Why it cannot be read.
+        problem: String,
+    },
     /// The memory budget or the device's memory is used up.
     #[error("{}", out_of_memory(*asked, *used, *available, *budget))]
     OutOfMemory {

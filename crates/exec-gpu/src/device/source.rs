@@ -1,4 +1,8 @@
+use std::path::PathBuf;
+
 use xxhash_rust::xxh3::Xxh3;
+
+use super::DeviceError;
 
 /// The CUDA C++ of some kernels, as NVRTC gets it.
 ///
@@ -14,6 +18,28 @@ pub struct Source {
 }
 
 impl Source {
+    /// Itself, or what the folder that WARPSEEK_KERNELS names has in its place: kernels are tried out without building anew.
+    pub(super) fn as_wanted(&self) -> Result<Source, DeviceError> {
+        let Some(folder) = std::env::var_os("WARPSEEK_KERNELS").filter(|f| !f.is_empty()) else {
+            return Ok(*self);
+        };
+        // A source lives as long as the program, in the binary or not; there are few.
+        let read = |path: PathBuf| -> Result<&'static str, DeviceError> {
+            let text = std::fs::read_to_string(&path).map_err(|error| DeviceError::Sources {
+                path: path.display().to_string(),
+                problem: error.to_string(),
+            })?;
+            Ok(text.leak())
+        };
+        let folder = PathBuf::from(folder);
+        let text = read(folder.join(self.name).join("kernel.cu"))?;
+        let header = |&(name, _): &(&'static str, &'static str)| {
+            Ok((name, read(folder.join("common").join(name))?))
+        };
+        let headers = self.headers.iter().map(header).collect::<Result<Vec<_>, _>>()?;
+        Ok(Source { name: self.name, text, headers: headers.leak() })
+    }
+
     /// Differs when any of the texts does.
     pub(super) fn hash(&self, options: &[String]) -> u128 {
         let mut hash = Xxh3::new();

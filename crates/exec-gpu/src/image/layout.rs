@@ -19,6 +19,8 @@ pub struct TermView {
     pub starts: u64,
     /// Address of the tiles' largest rough values; 0 for a sparse list.
     pub peaks: u64,
+    /// Address of a bit for every 2^`filter_shift` documents, not set if the list has none of them; 0 for a sparse list.
+    pub filter: u64,
     /// Postings.
     pub count: u32,
     /// Weight in units.
@@ -31,6 +33,10 @@ pub struct TermView {
     pub rough_per_unit: f32,
     /// No posting contributes more units.
     pub most: u32,
+    /// See `filter`.
+    pub filter_shift: u32,
+    /// Nothing.
+    pub unused: u32,
 }
 
 /// A query.

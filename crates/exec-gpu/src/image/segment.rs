@@ -13,6 +13,9 @@ use crate::device::{Buffer, Device, DeviceError, Stream};
 /// Postings that are made ready and sent at once.
 const PART: u64 = 1 << 22;
 
+/// Bits of a filter for each posting of a list, at most.
+const FILTER_BITS: u64 = 32;
+
 /// Why an image could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
@@ -53,6 +56,8 @@ struct ListView {
     roughs: u64,
     starts: u64,
     peaks: u64,
+    filter: u64,
+    filter_shift: u32,
     count: u32,
     /// Values of live documents by [`RANKS`]; 0 where there are fewer.
     best: [f32; RANKS.len()],
@@ -103,9 +108,10 @@ impl SegmentImage {
                     let (docs, values) = (at(list.docs), at(list.values));
                     loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
                     let dense = |place| if starts == 0 { 0 } else { at(place) };
-                    let (roughs, peaks) = (dense(list.roughs), dense(list.peaks));
+                    let (roughs, peaks, filter) =
+                        (dense(list.roughs), dense(list.peaks), dense(list.filter));
                     shared.1[ordinal as usize] =
-                        ListView { docs, values, roughs, starts, peaks, ..list };
+                        ListView { docs, values, roughs, starts, peaks, filter, ..list };
                 }
             }
             Ok(())
@@ -172,9 +178,10 @@ impl SegmentImage {
 
     /// A list of it in a query.
     pub fn term(&self, info: &TermInfo, weight: f32) -> TermView {
-        let ListView { docs, values, roughs, starts, peaks, count, .. } =
+        let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
             self.lists[info.ordinal as usize];
-        TermView { docs, values, roughs, starts, peaks, count, weight, ..TermView::default() }
+        let view = TermView { docs, values, roughs, starts, peaks, ..TermView::default() };
+        TermView { filter, filter_shift, count, weight, ..view }
     }
 }
 
@@ -309,15 +316,30 @@ impl Maker<'_> {
             .zip(&filled)
             .map(|(&place, &value)| if is_fill(place) { 0 } else { rough(value, most) })
             .collect();
-        let (docs, values) = (push(bytes, &places), push(bytes, &filled));
         let of = |ends: &[u32]| {
             let postings = &roughs[ends[0] as usize * FOUR..ends[1] as usize * FOUR];
             postings.iter().copied().max().unwrap_or(0)
         };
         let peaks: Vec<u16> = starts.windows(2).map(of).collect();
-        let (roughs, starts, peaks) =
-            (push(bytes, &roughs), push(bytes, &starts), push(bytes, &peaks));
-        ListView { docs, values, roughs, starts, peaks, count, ..ListView::default() }
+        let (filter, filter_shift) = self.filter(docs);
+        let (docs, values) = (push(bytes, &places), push(bytes, &filled));
+        let (roughs, starts) = (push(bytes, &roughs), push(bytes, &starts));
+        let (peaks, filter) = (push(bytes, &peaks), push(bytes, &filter));
+        let list = ListView { docs, values, roughs, starts, peaks, ..ListView::default() };
+        ListView { filter, filter_shift, count, ..list }
+    }
+
+    /// A bit for every 2^shift documents, and the shift: as fine as FILTER_BITS bits a posting allow.
+    fn filter(&self, docs: &[u32]) -> (Vec<u32>, u32) {
+        let all = self.factors.len() as u64;
+        let room = docs.len() as u64 * FILTER_BITS;
+        let shift = (0..).find(|&shift| all >> shift <= room).unwrap_or(0);
+        let mut words = vec![0u32; (all.div_ceil(1 << shift)).div_ceil(32) as usize];
+        for &doc in docs {
+            let bit = doc >> shift;
+            words[bit as usize / 32] |= 1 << (bit % 32);
+        }
+        (words, shift)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use warpseek_exec::{Engine, Mode, Plan, Planner, Query, in_parallel};
+use warpseek_exec::{Engine, ExecError, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::CpuEngine;
 use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::{GpuEngine, Settings};
@@ -71,6 +71,9 @@ pub(super) struct Options {
     json: bool,
 }
 
+/// Queries that a thread plans and asks together.
+const CHUNK: usize = 1024;
+
 #[derive(Serialize)]
 struct Cell {
     tile_bits: u32,
@@ -85,6 +88,10 @@ struct Cell {
     postings_per_s: f64,
     p50_us: f64,
     p99_us: f64,
+    /// Planning's part of it, median.
+    plan_us: f64,
+    /// The kernels' part of it, median.
+    kernels_us: f64,
     /// Of the CPU on all threads, from text to hits.
     cpu_qps: f64,
     /// Queries whose hits were compared with the CPU's; all were equal.
@@ -102,11 +109,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let snapshot = Arc::new(Snapshot::open(&options.index)?);
     let manifest = snapshot.manifest();
     let planner = Planner::new(snapshot.clone(), options.ranking.get(manifest)?)?;
+    let plan = |text: &str, mode: Mode, k: usize| -> Result<Plan, ExecError> {
+        planner.plan(&Query::parse(text, manifest.analyzer, manifest.content)?, mode, k)
+    };
     let plans = |queries: &[&str], mode: Mode, k: usize| -> Result<Vec<Plan>, Failure> {
-        let plan = |(): &mut (), text: &&str| {
-            planner.plan(&Query::parse(text, manifest.analyzer, manifest.content)?, mode, k)
-        };
-        Ok(in_parallel(queries, threads, || (), plan)?)
+        Ok(in_parallel(queries, threads, || (), |(), text| plan(text, mode, k))?)
     };
     let cpu = CpuEngine::new(snapshot.clone(), None, threads);
     let mut cells = Vec::new();
@@ -136,27 +143,39 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             );
             for &mode in &options.modes {
                 for &k in &options.k {
-                    engine.time_kernels(true);
                     let mut whole = Vec::new();
                     let mut on_device = Vec::new();
                     let (mut answers, mut postings) = (Vec::new(), 0u64);
                     for round in 0..=options.rounds {
+                        // From text to hits: threads take chunks, so that planning, device and results overlap.
                         let start = Instant::now();
+                        let chunks: Vec<&[&str]> = queries.chunks(CHUNK).collect();
+                        let answer = |(): &mut (), chunk: &&[&str]| {
+                            let planned = chunk.iter().map(|text| plan(text, mode, k));
+                            engine.search(&planned.collect::<Result<Vec<_>, _>>()?)
+                        };
+                        let found = in_parallel(&chunks, threads.max(2), || (), answer)?;
+                        let time = start.elapsed();
+                        answers = found.into_iter().flatten().collect();
                         let planned = plans(&queries, mode, k)?;
+                        engine.time_kernels(true);
                         engine.take_device_time();
-                        answers = engine.search(&planned)?;
+                        engine.search(&planned)?;
+                        engine.time_kernels(false);
                         if round > 0 {
-                            whole.push(start.elapsed());
+                            whole.push(time);
                             on_device.push(engine.take_device_time());
                         }
                         let lists = planned.iter().flat_map(|p| &p.terms);
                         postings = lists.map(|term| term.df).sum();
                     }
-                    engine.time_kernels(false);
-                    let mut singles = Vec::new();
+                    let (mut singles, mut planning, mut kernels) =
+                        (Vec::new(), Vec::new(), Vec::new());
                     for (i, query) in queries.iter().take(options.singles).enumerate() {
                         let start = Instant::now();
-                        let answer = engine.search(&plans(&[query], mode, k)?)?;
+                        let planned = [plan(query, mode, k)?];
+                        planning.push(start.elapsed());
+                        let answer = engine.search(&planned)?;
                         singles.push(start.elapsed());
                         if answer[0].hits != answers[i].hits {
                             return Err(Failure::user(format!(
@@ -165,6 +184,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                             )));
                         }
                     }
+                    // Once more with their kernels' time, which takes time itself.
+                    engine.time_kernels(true);
+                    for query in queries.iter().take(options.singles) {
+                        engine.search(&[plan(query, mode, k)?])?;
+                        kernels.push(engine.take_device_time());
+                    }
+                    engine.time_kernels(false);
                     let some = &queries[..options.cpu.min(queries.len())];
                     let start = Instant::now();
                     let expected = cpu.search(&plans(some, mode, k)?)?;
@@ -188,6 +214,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                         device_qps: per_second(queries.len(), device_time),
                         postings_per_s: postings as f64 / device_time.as_secs_f64().max(1e-9),
                         p50_us: percentile(&mut singles, 0.5),
+                        plan_us: percentile(&mut planning, 0.5),
+                        kernels_us: percentile(&mut kernels, 0.5),
                         p99_us: percentile(&mut singles, 0.99),
                         cpu_qps: per_second(some.len(), cpu_time),
                         compared: expected.len(),
@@ -241,6 +269,8 @@ fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
         "10^9 postings/s",
         "p50 us",
         "p99 us",
+        "plan us",
+        "kernels us",
         "CPU q/s",
         "equal",
     ];
@@ -256,6 +286,8 @@ fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
             format!("{:.1}", cell.postings_per_s / 1e9),
             format!("{:.1}", cell.p50_us),
             format!("{:.1}", cell.p99_us),
+            format!("{:.1}", cell.plan_us),
+            format!("{:.1}", cell.kernels_us),
             count(cell.cpu_qps as u64),
             cell.compared.to_string(),
         ]);

@@ -16,12 +16,15 @@ struct Term {
     uint64_t roughs;  // uint16_t, values of dense lists rounded up, in parts of the largest there can be
     uint64_t starts;  // uint32_t, one a tile and one more; unused by sparse lists
     uint64_t peaks;   // uint16_t, the largest rough value of each tile, 0 where there is none; unused by sparse lists
+    uint64_t filter;  // uint32_t, a bit for every 2^filter_shift documents: not set if the list has none of them; unused by sparse lists
     uint32_t count;   // postings of a sparse list
     float weight;
     uint32_t rough_weight;  // see `rough_contribution`
     uint32_t whole_weight;  // the same in whole units
     float rough_per_unit;   // what of a rough value makes one unit, or a bit less
     uint32_t most;          // no posting contributes more units
+    uint32_t filter_shift;
+    uint32_t unused;
 };
 
 struct Query {

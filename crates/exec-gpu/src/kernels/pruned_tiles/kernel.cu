@@ -2,7 +2,8 @@
 //
 // Lists stand shortest first. A document is found in the first of its lists, so its score is at most what that list and those behind it give. For each tile
 // and list, `peaks` has the largest value: a posting is a candidate if its own contribution and the peaks of all lists behind reach the threshold. What a
-// candidate really has is looked up list by list, as long as it has a chance. Of AND only the shortest list makes candidates, in tiles that all lists have.
+// candidate really has is looked up in two steps: filters tell most of the lists that do not have it, and if the peaks of those that may have it still
+// reach the threshold, it is searched for in them. Of AND only the shortest list makes candidates, in tiles that all lists have.
 //
 // The threshold only rises, and a document is passed over only if a bound of its score is below it: whatever other warps do at the same time, no hit is lost.
 #include "tiles.cuh"
@@ -14,6 +15,9 @@ constexpr uint32_t AHEAD = 4;
 
 // Candidates that wait: up to a warp's of before, and a four a lane.
 constexpr uint32_t QUEUE = WARP + FOUR * WARP;
+
+// Documents that wait to be scored: up to a warp's of before, and one a lane.
+constexpr uint32_t HOPEFULS = WARP + WARP;
 
 constexpr uint32_t NONE = 0xffffffffu;
 
@@ -52,12 +56,21 @@ __device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) 
     return at < term.count && docs[at] == doc ? at : NONE;
 }
 
+// Whether a dense list may have a document.
+__device__ __forceinline__ bool may_have(const Term& term, uint32_t doc) {
+    const uint32_t bit = doc >> term.filter_shift;
+    return (reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1) != 0;
+}
+
 // A query at work in a warp.
 struct Search {
     const Segment& segment;
     const Query& query;
     const Term* terms;
     WarpTopK top;
+    const uint32_t* bounds;  // what each dense list gives at most in each tile of the window
+    uint4* hopefuls;         // a document, what it scores in its first list, the number of that, and a bit for every other list that may have it
+    uint32_t waiting;        // so many of them; the same in every lane
 
     // Scores below have no chance, before static scores.
     __device__ uint32_t needed() const {
@@ -70,28 +83,55 @@ struct Search {
         return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff);
     }
 
-    // By all lanes: those that are `alive` have a document of a list, what it scores there, and at most as much as `rest` in the lists behind.
-    __device__ void consider(uint32_t list, bool alive, uint32_t doc, uint32_t score, uint32_t rest) {
+    // By all lanes: those that are `alive` have a document of a list, in a tile of the window, and what it scores there; `rest` is what sparse lists behind
+    // give at most.
+    __device__ void consider(uint32_t list, bool alive, uint32_t doc, uint32_t tile, uint32_t score, uint32_t rest) {
         const uint32_t needed = this->needed();
-        alive = alive && score + rest >= needed;
-        for (uint32_t j = list + 1; j < query.terms && __any_sync(FULL_WARP, alive); j++) {
-            if (!alive) continue;
-            const Term& term = terms[j];
-            if (j >= query.sparse) rest -= bound(term, reinterpret_cast<const uint16_t*>(term.peaks)[doc >> segment.bits]);
-            const uint32_t at = find(j, doc);
-            if (at != NONE) score += contribution(term.weight, reinterpret_cast<const float*>(term.values)[at]);
-            else if (query.all != 0) alive = false;
-            alive = alive && score + rest >= needed;
-        }
-        // A document that a list before has is considered there.
-        if (query.all == 0) {
-            for (uint32_t j = 0; j < list && __any_sync(FULL_WARP, alive); j++) {
-                if (alive && find(j, doc) != NONE) alive = false;
+        uint32_t most = score + rest, in = 0;
+        for (uint32_t j = list + 1; j < query.sparse; j++) in |= 1u << j;
+        for (uint32_t j = list + 1 > query.sparse ? list + 1 : query.sparse; j < query.terms; j++) {
+            if (alive && may_have(terms[j], doc)) {
+                in |= 1u << j;
+                most += bounds[(j - query.sparse) * WARP + tile];
             }
+        }
+        if (most < needed || (query.all != 0 && in != all_but_first())) alive = false;
+        const uint32_t takers = __ballot_sync(FULL_WARP, alive);
+        if (takers == 0) return;
+        if (alive) {
+            // Lists before, too: what they have is considered there.
+            for (uint32_t j = 0; j < list; j++) {
+                if (j < query.sparse || may_have(terms[j], doc)) in |= 1u << j;
+            }
+            hopefuls[waiting + __popc(takers & ((1u << lane_id()) - 1))] = make_uint4(doc, score, list, in);
+        }
+        waiting += __popc(takers);
+        __syncwarp();
+        if (waiting >= WARP) score_hopefuls();
+    }
+
+    __device__ uint32_t all_but_first() const { return (FULL_WARP >> (WARP - query.terms)) & ~1u; }
+
+    // Scores up to a warp's worth of those that wait.
+    __device__ void score_hopefuls() {
+        const uint32_t rest = waiting > WARP ? waiting - WARP : 0;
+        bool alive = lane_id() < waiting - rest;
+        const uint4 one = alive ? hopefuls[rest + lane_id()] : make_uint4(0, 0, 0, 0);
+        const uint32_t doc = one.x, list = one.z;
+        uint32_t score = one.y;
+        waiting = rest;
+        for (uint32_t left = warp_or(one.w); left != 0; left &= left - 1) {
+            const uint32_t j = __ffs(left) - 1;
+            if (!alive || (one.w >> j & 1) == 0) continue;
+            const uint32_t at = find(j, doc);
+            if (at == NONE) alive = query.all == 0;
+            else if (j < list) alive = false;
+            else score += contribution(terms[j].weight, reinterpret_cast<const float*>(terms[j].values)[at]);
         }
         uint64_t key = 0;
         if (alive && !is_deleted(segment, doc)) key = hit_key(segment, doc, score + static_score(segment, query.static_weight, doc));
         top.offer(key);
+        __syncwarp();
     }
 };
 
@@ -155,15 +195,14 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
             queue.count = rest;
             const uint32_t tile = spot >> bits & mask;
             const uint32_t score = takes ? contribution(term.weight, values[posting]) : 0;
-            const uint32_t suffix = __shfl_sync(FULL_WARP, window.suffix, tile);
-            search.consider(list, takes, base + (spot & ((window.tiles << bits) - 1)), score, suffix);
+            search.consider(list, takes, base + (spot & ((window.tiles << bits) - 1)), tile, score, 0);
         }
         __syncwarp();
     }
 }
 
-// Considers what a sparse list has in a window; `cursor` and `next` are the posting to come and its document.
-__device__ void drive_sparse(Search& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end) {
+// Considers what a sparse list has in a window; `cursor` and `next` are the posting to come and its document, `rest` what sparse lists behind give at most.
+__device__ void drive_sparse(Search& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end, uint32_t rest) {
     const Term& term = search.terms[list];
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
     const float* values = reinterpret_cast<const float*>(term.values);
@@ -174,25 +213,24 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
         const uint32_t doc = mine < term.count ? docs[mine] : NONE;
         const bool here = doc < end;
         const uint32_t tile = here ? (doc >> search.segment.bits) - window.first : 0;
-        const uint32_t suffix = __shfl_sync(FULL_WARP, window.suffix, tile);
         const uint32_t whole = __shfl_sync(FULL_WARP, window.whole, tile);
         found = __popc(__ballot_sync(FULL_WARP, here));
         at += found;
         if (found < WARP) next = __shfl_sync(FULL_WARP, doc, found);
         if (drives) {
             const bool takes = here && (search.query.all == 0 || whole != 0);
-            search.consider(list, takes, doc, takes ? contribution(term.weight, values[mine]) : 0, suffix);
+            search.consider(list, takes, doc, tile, takes ? contribution(term.weight, values[mine]) : 0, rest);
         }
     }
     cursor = at;
 }
 
-// As `or_tiles`; items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: postings and places that wait, for
-// each sparse term the next posting and its document, keys unless these are in global memory.
+// As `or_tiles`; items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: documents that wait, bounds of
+// `dense_most` lists, postings and places that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
 extern "C" __global__ void __launch_bounds__(WARP, 32)
     pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
                  const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-                 uint32_t group) {
+                 uint32_t group, uint32_t dense_most) {
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
     const Item item = items[blockIdx.x];
@@ -202,13 +240,16 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
         return;
     }
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
-    Queue queue{shared, reinterpret_cast<uint16_t*>(shared + QUEUE), 0};
-    uint32_t* cursors = shared + QUEUE + QUEUE / 2;
-    uint32_t* nexts = cursors + (sparse + 1) / 2 * 2;
-    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + 1) / 2 * 2);
+    uint4* hopefuls = reinterpret_cast<uint4*>(shared);
+    uint32_t* bounds = shared + 4 * HOPEFULS;
+    uint32_t* postings = bounds + dense_most * WARP;
+    Queue queue{postings, reinterpret_cast<uint16_t*>(postings + QUEUE), 0};
+    uint32_t* cursors = postings + QUEUE + QUEUE / 2;
+    uint32_t* nexts = cursors + (sparse + FOUR - 1) / FOUR * FOUR;
+    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + FOUR - 1) / FOUR * FOUR);
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     const Term* terms = all_terms + query.first_term;
-    Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least)};
+    Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least), bounds, hopefuls, 0};
     const uint32_t dense_count = query.terms - query.sparse;
     const Term* dense = terms + query.sparse;
 
@@ -242,7 +283,10 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
                 if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
                 drive_dense(search, queue, window, query.sparse + j, limit);
             }
-            window.suffix += bound(term, peak);
+            const uint32_t most = bound(term, peak);
+            window.suffix += most;
+            bounds[j * WARP + lane] = most;
+            __syncwarp();
         };
         uint32_t now[AHEAD];
 #pragma unroll
@@ -256,6 +300,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
             if (j <= dense_count) visit(j - 1, now[j - 1]);
         }
         const uint32_t end = window.first + window.tiles < tiles ? (window.first + window.tiles) << segment.bits : segment.docs;
+        uint32_t rest = 0;
         for (uint32_t i = query.sparse; i > 0; i--) {
             uint32_t cursor = cursors[i - 1], next = nexts[i - 1];
             if (next >= end) {
@@ -263,15 +308,16 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
                 window.whole = 0;
                 continue;
             }
-            drive_sparse(search, window, i - 1, cursor, next, end);
+            drive_sparse(search, window, i - 1, cursor, next, end, rest);
             __syncwarp();
             if (lane == 0) {
                 cursors[i - 1] = cursor;
                 nexts[i - 1] = next;
             }
             __syncwarp();
-            window.suffix += terms[i - 1].most;
+            rest += terms[i - 1].most;
         }
     }
+    if (search.waiting > 0) search.score_hopefuls();
     search.top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
 }
