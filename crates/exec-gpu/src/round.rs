@@ -45,7 +45,9 @@ const MERGE_KEYS: u32 = 1024;
 struct Launch {
     queries: Vec<QueryView>,
     terms: Vec<TermView>,
+    /// One a block of threads, or none: then blocks share the one query out evenly.
     items: Vec<Item>,
+    blocks: u32,
     /// Most sparse terms of a query.
     sparse: u32,
     /// Most dense terms.
@@ -86,8 +88,8 @@ enum Pass {
     Or,
 }
 
-/// Parts of the results' buffer, in words of eight bytes: thresholds, matches of OR, matches of AND (a word a query each), counts of hits (half a word),
-/// keys.
+/// Parts of the results' buffer, in words of eight bytes: thresholds (a word a query), histograms (half a word a lane), keys found (half a word); then what goes to
+/// the host: matches of OR, matches of AND (a word each), counts of hits (half a word), keys.
 struct Results {
     queries: usize,
     buffer: Buffer<u64>,
@@ -98,21 +100,44 @@ impl Results {
         Self::keys_at(queries) + queries * stride as usize
     }
 
+    fn found_at(queries: usize) -> usize {
+        queries + queries * WARP as usize / 2
+    }
+
+    fn matches_at(queries: usize) -> usize {
+        Self::found_at(queries) + queries.div_ceil(2)
+    }
+
     fn keys_at(queries: usize) -> usize {
-        3 * queries + queries.div_ceil(2)
+        Self::matches_at(queries) + 2 * queries + queries.div_ceil(2)
+    }
+
+    /// What a pass begins with at 0.
+    fn state(&self) -> Buffer<u64> {
+        self.buffer.slice(..Self::matches_at(self.queries))
     }
 
     fn thresholds(&self) -> Buffer<u64> {
         self.buffer.slice(..self.queries)
     }
 
+    fn histograms(&self) -> Buffer<u32> {
+        self.buffer.slice(self.queries..Self::found_at(self.queries)).cast()
+    }
+
+    fn found(&self) -> Buffer<u32> {
+        self.buffer.slice(Self::found_at(self.queries)..Self::matches_at(self.queries)).cast()
+    }
+
     fn matches(&self, pass: Pass) -> Buffer<u64> {
-        let part = if pass == Pass::Or { 1 } else { 2 };
-        self.buffer.slice(part * self.queries..(part + 1) * self.queries)
+        let part = if pass == Pass::Or { 0 } else { 1 };
+        let from = Self::matches_at(self.queries) + part * self.queries;
+        self.buffer.slice(from..from + self.queries)
     }
 
     fn counts(&self) -> Buffer<u32> {
-        self.buffer.slice(3 * self.queries..Self::keys_at(self.queries)).cast()
+        let from = Self::matches_at(self.queries) + 2 * self.queries;
+        self.buffer.slice(from..Self::keys_at(self.queries)).cast()
     }
 
     fn keys(&self) -> Buffer<u64> {
@@ -168,10 +193,9 @@ impl<'a> Round<'a> {
         };
         let group = self.group(image, pass);
         let launches = self.launches(image, pass, kernel, group)?;
-        let slots: usize = launches.iter().map(|launch| launch.items.len()).sum();
-        let merged = slots_of(&launches, self.ks);
+        let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
         if enough {
-            stream.zero(&self.results.thresholds())?;
+            stream.zero(&self.results.state())?;
         }
         // One copy takes everything that kernels read.
         let input = self.workspace.input.start();
@@ -179,51 +203,54 @@ impl<'a> Round<'a> {
             .iter()
             .map(|l| (input.add(&l.queries), input.add(&l.terms), input.add(&l.items)))
             .collect();
-        let merged_at = input.add(&merged);
         let input = input.send(device, stream)?;
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
-        let slot_counts = self.workspace.slot_counts.take(device, slots.max(1))?;
         let timer = self.engine.timer(stream)?;
         let all = self.results.thresholds();
         let enough = if enough { self.results.counts().address() } else { 0 };
+        // Segments differ in terms; that of hits is the same.
+        let queries_at = parts.first().map_or(0..0, |part| part.0.clone());
         for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
-            if launch.items.is_empty() {
+            if launch.blocks == 0 {
                 continue;
             }
-            let blocks = launch.items.len() as u32;
+            let blocks = launch.blocks;
             let keys = self.key_room(blocks, self.capacity)?;
             let args = Args::new()
                 .value(segment.view())
                 .buffer(&input.slice(queries))
                 .buffer(&input.slice(terms))
-                .buffer(&input.slice(items))
+                .value(if items.is_empty() { 0 } else { input.slice(items).address() })
                 .buffer(&self.results.matches(pass))
                 .buffer(&all)
                 .value(enough)
                 .buffer(&slot_keys)
-                .buffer(&slot_counts)
+                .buffer(&self.results.found())
                 .value(self.stride)
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
                 .value(launch.sparse)
                 .value(group);
-            let args = if self.pruned { args.value(launch.dense) } else { args };
+            let args = match self.pruned {
+                true => args.value(launch.dense).buffer(&self.results.histograms()),
+                false => args,
+            };
             let shared = self.shared_bytes(segment, pass, launch, group);
             let grid = Grid::new(blocks, WARP).shared(shared);
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
-            // to; there are as many slots as items, and as much room for keys and cursors as the kernel is told.
+            // to; there is room for the hits of all items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
         let blocks = self.plans.len() as u32;
         let capacity = self.capacity.max(MERGE_KEYS);
         let keys = if capacity <= MERGE_KEYS { None } else { self.key_room(blocks, capacity)? };
         let args = Args::new()
-            .buffer(&input.slice(merged_at))
+            .buffer(&input.slice(queries_at))
             .buffer(&all)
             .value(enough)
             .buffer(&slot_keys)
-            .buffer(&slot_counts)
+            .buffer(&self.results.found())
             .value(self.stride)
             .buffer(&self.results.keys())
             .buffer(&self.results.counts())
@@ -231,7 +258,7 @@ impl<'a> Round<'a> {
             .value(capacity);
         let shared = if keys.is_none() { 8 * capacity } else { 0 };
         let grid = Grid::new(blocks, MERGE_THREADS).shared(shared);
-        // SAFETY: the arguments are the kernel's; queries name slots that there are, and one more ends the last.
+        // SAFETY: the arguments are the kernel's; queries name where their hits are.
         unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }?;
         if let Some(timer) = timer {
             let time = timer.stop(stream)?;
@@ -279,6 +306,7 @@ impl<'a> Round<'a> {
                 let static_weight = plan.static_weight;
                 let tiles = segment.tiles().div_ceil(1 << group);
                 let static_most = plan.static_score(self.engine.max_static);
+                let low = (leasts[q] >> 32) as u32;
                 launch.sparse = launch.sparse.max(sparse);
                 launch.dense = launch.dense.max(terms - sparse);
                 launch.queries.push(QueryView {
@@ -293,6 +321,8 @@ impl<'a> Round<'a> {
                     count: u32::from(plan.count),
                     rough_shift: shifts[q],
                     all: u32::from(pass == Pass::And),
+                    low,
+                    low_shift: histogram_shift(plan, low, static_most),
                 });
                 if !lacks && terms > 0 {
                     let cost = postings + u64::from(tiles) * TILE_COST;
@@ -310,15 +340,26 @@ impl<'a> Round<'a> {
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
-        let mut slot = 0;
+        let mut slots = vec![0; self.plans.len()];
         for &(query, number, tiles, cost) in &costs {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
+            slots[query as usize] += parts;
+            launches[number].blocks += parts;
+            if self.pruned && self.plans.len() == 1 {
+                continue;
+            }
             for part in 0..parts {
                 let edge =
                     |part: u32| (u64::from(tiles) * u64::from(part) / u64::from(parts)) as u32;
                 let (begin, end) = (edge(part), edge(part + 1));
-                launches[number].items.push(Item { query, begin, end, slot });
-                slot += 1;
+                launches[number].items.push(Item { query, begin, end, unused: 0 });
+            }
+        }
+        for launch in &mut launches {
+            let mut first_slot = 0;
+            for (query, slots) in launch.queries.iter_mut().zip(&slots) {
+                query.first_slot = first_slot;
+                first_slot += slots;
             }
         }
         if waves > 1 {
@@ -340,9 +381,9 @@ impl<'a> Round<'a> {
     fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, launch: &Launch, group: u32) -> u32 {
         let docs = 1u32 << (segment.view().bits + group);
         let bytes = match pass {
-            // Postings, places and documents that wait, bounds of a window, a second word for each sparse term.
+            // Postings and documents that wait, bounds of a window, a second word for each sparse term.
             _ if self.pruned => {
-                PRUNED_QUEUE * (4 + 2)
+                PRUNED_QUEUE * 8
                     + PRUNED_HOPEFULS * (4 * 4)
                     + launch.dense * WARP * 4
                     + 4 * launch.sparse.next_multiple_of(4)
@@ -382,7 +423,7 @@ impl<'a> Round<'a> {
 
     fn answers(self) -> Result<Vec<Answer>, DeviceError> {
         let n = self.plans.len();
-        let from = self.results.buffer.slice(n..);
+        let from = self.results.buffer.slice(Results::matches_at(n)..);
         let words =
             self.workspace.output.receive(&self.engine.device, &self.workspace.stream, &from)?;
         let (or, words) = words.split_at(n);
@@ -438,20 +479,9 @@ fn rough_shift(plan: &Plan, most: f32) -> u32 {
     (0..31).find(|&shift| sum(shift) <= 65535).unwrap_or(31)
 }
 
-/// For each query its first slot and k, and one more for the end.
-fn slots_of(launches: &[Launch], ks: &[u32]) -> Vec<QueryView> {
-    let mut slots = vec![0u32; ks.len() + 1];
-    for item in launches.iter().flat_map(|launch| &launch.items) {
-        slots[item.query as usize + 1] += 1;
-    }
-    let mut first_slot = 0;
-    let ks = ks.iter().copied().chain([0]);
-    slots
-        .iter()
-        .zip(ks)
-        .map(|(&before, k)| {
-            first_slot += before;
-            QueryView { k, first_slot, ..QueryView::default() }
-        })
-        .collect()
+/// The smallest width of bins, as a binary logarithm, with which all scores of a query above `low` have one.
+fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
+    let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
+    let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
+    (range.ilog2() + 1).saturating_sub(WARP.ilog2())
 }

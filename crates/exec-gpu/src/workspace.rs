@@ -40,7 +40,6 @@ pub(crate) struct Workspace {
     pub(crate) output: Output,
     pub(crate) results: Growing<u64>,
     pub(crate) slot_keys: Growing<u64>,
-    pub(crate) slot_counts: Growing<u32>,
     pub(crate) block_keys: Growing<u64>,
 }
 
@@ -80,7 +79,6 @@ impl Workspace {
             output: Output::default(),
             results: Growing::default(),
             slot_keys: Growing::default(),
-            slot_counts: Growing::default(),
             block_keys: Growing::default(),
         })
     }

@@ -57,7 +57,7 @@ pub struct QueryView {
     pub static_weight: f32,
     /// No static score adds more.
     pub static_most: u32,
-    /// Where its items' hits begin.
+    /// Where its items' hits begin, in units of the largest k.
     pub first_slot: u32,
     /// Not 0 if matches are to be counted.
     pub count: u32,
@@ -65,6 +65,10 @@ pub struct QueryView {
     pub rough_shift: u32,
     /// Not 0 if documents must have all terms.
     pub all: u32,
+    /// Score at which the histogram of hits begins.
+    pub low: u32,
+    /// Binary logarithm of the width of its bins.
+    pub low_shift: u32,
 }
 
 /// Tiles of a query for one block of threads.
@@ -77,8 +81,8 @@ pub struct Item {
     pub begin: u32,
     /// Tile behind the last.
     pub end: u32,
-    /// Where its hits go.
-    pub slot: u32,
+    /// Nothing.
+    pub unused: u32,
 }
 
 /// What kernels know of a segment.

@@ -98,7 +98,7 @@ struct Matches {
 // of matches, keys unless these are in global memory.
 extern "C" __global__ void __launch_bounds__(WARP, 24)
     and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
-              const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
+              const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
               uint32_t group) {
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
         for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
         __syncwarp();
     }
-    top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
+    top.finish(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
     all = warp_sum(all);
     if (lane == 0 && all > 0) atomicAdd(&all_matches[item.query], uint64_t(all));
 }

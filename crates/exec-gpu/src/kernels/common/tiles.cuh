@@ -35,18 +35,20 @@ struct Query {
     uint64_t least;  // hits have larger keys
     float static_weight;
     uint32_t static_most;  // no static score adds more
-    uint32_t first_slot;
+    uint32_t first_slot;  // where the hits of its items go, in units of the largest k
     uint32_t count;  // not 0 if matches are to be counted
     uint32_t rough_shift;  // a rough unit is 2^rough_shift units
     uint32_t all;  // not 0 if documents must have all terms
+    uint32_t low;        // see `Histogram`
+    uint32_t low_shift;
 };
 
-// Tiles `begin` to `end` of a query; its hits go to `slot`.
+// Tiles `begin` to `end` of a query.
 struct Item {
     uint32_t query;
     uint32_t begin;
     uint32_t end;
-    uint32_t slot;
+    uint32_t unused;
 };
 
 struct Segment {

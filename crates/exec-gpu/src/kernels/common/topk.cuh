@@ -84,15 +84,16 @@ struct WarpTopK {
         __syncwarp();
     }
 
-    // Writes the keys, best first, and how many there are.
-    __device__ void finish(uint64_t* out, uint32_t* out_count) {
-        if (k <= WARP) {
-            if (lane_id() < count) out[lane_id()] = mine;
-        } else {
-            compact();
-            for (uint32_t i = lane_id(); i < count; i += WARP) out[i] = keys[i];
-        }
-        if (lane_id() == 0) *out_count = count;
+    // Appends the keys that have a chance to those that `found` counts.
+    __device__ void finish(uint64_t* out, uint32_t* found) {
+        if (k > WARP) compact();
+        // The worst of the k best is the threshold itself.
+        const uint32_t kept = k <= WARP ? __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold)) : count;
+        if (kept == 0) return;
+        uint32_t at = 0;
+        if (lane_id() == 0) at = atomicAdd(found, kept);
+        at = __shfl_sync(FULL_WARP, at, 0);
+        for (uint32_t i = lane_id(); i < kept; i += WARP) out[at + i] = k <= WARP ? mine : keys[i];
     }
 
     // What other items of the query have found helps here, and the other way round. `published` is what this one has said.
@@ -101,6 +102,34 @@ struct WarpTopK {
         uint64_t known = __shfl_sync(FULL_WARP, *reinterpret_cast<volatile uint64_t*>(shared), 0);
         if (known > threshold) threshold = known;
         published = threshold;
+    }
+};
+
+// How many documents of a query score at least so much, over all of its items: the k-th best score is known to be in a bin or above long before one item
+// has k hits of its own. A bin is 2^shift scores wide, from `low` on; what is above the last bin counts there.
+struct Histogram {
+    uint32_t* bins;  // one a lane, in global memory
+    uint32_t low;
+    uint32_t shift;
+
+    // By lanes that have a hit's key. Each document comes once.
+    __device__ void add(uint64_t key) const {
+        const uint32_t score = uint32_t(key >> 32);
+        const uint32_t bin = score > low ? (score - low) >> shift : 0;
+        atomicAdd(&bins[bin < WARP ? bin : WARP - 1], 1u);
+    }
+
+    // By all lanes: the k best hits have larger keys. A count that another warp is about to raise is too small, which is safe.
+    __device__ uint64_t threshold(uint32_t k) const {
+        uint32_t count = reinterpret_cast<volatile uint32_t*>(bins)[lane_id()];
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            const uint32_t above = __shfl_down_sync(FULL_WARP, count, distance);
+            if (lane_id() + distance < WARP) count += above;
+        }
+        const uint32_t reached = __ballot_sync(FULL_WARP, count >= k) & ~1u;
+        if (reached == 0) return 0;
+        const uint32_t bin = WARP - 1 - __clz(reached);
+        return (uint64_t(low + (bin << shift)) << 32) - 1;
     }
 };
 

@@ -5,7 +5,7 @@
 constexpr uint32_t AT_ONCE = 8;
 
 extern "C" __global__ void merge(const Query* queries, const uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
-                                 const uint32_t* counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
+                                 const uint32_t* key_counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
                                  uint32_t capacity) {
     DYNAMIC_SHARED(uint64_t, shared_keys);
     __shared__ TopKState state;
@@ -14,7 +14,6 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
     if (enough != nullptr && enough[blockIdx.x] >= query.k) return;
     uint64_t* buffer = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     TopK top{buffer, capacity, query.k, &state};
-    uint32_t end_slot = queries[blockIdx.x + 1].first_slot;
     if (threadIdx.x == 0) {
         // The k-th best key itself is a hit.
         uint64_t known = thresholds[blockIdx.x];
@@ -22,20 +21,14 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
         state.count = 0;
     }
     __syncthreads();
-    // A thread takes every so many slots, some keys at once, so that their loads overlap. Most slots have few.
-    uint32_t slot = query.first_slot + threadIdx.x, rank = 0;
-    uint32_t left = slot < end_slot ? counts[slot] : 0;
-    bool more = true;
-    while (more) {
+    const uint32_t count = key_counts[blockIdx.x];
+    const uint64_t* from = keys + uint64_t(query.first_slot) * stride;
+    for (uint32_t first = 0; first < count; first += AT_ONCE * blockDim.x) {
         uint64_t key[AT_ONCE];
 #pragma unroll
         for (uint32_t j = 0; j < AT_ONCE; j++) {
-            while (rank >= left && slot < end_slot) {
-                slot += blockDim.x;
-                rank = 0;
-                left = slot < end_slot ? counts[slot] : 0;
-            }
-            key[j] = rank < left ? keys[uint64_t(slot) * stride + rank++] : 0;
+            const uint32_t at = first + j * blockDim.x + threadIdx.x;
+            key[j] = at < count ? from[at] : 0;
         }
         while (true) {
             bool pending = false;
@@ -48,9 +41,7 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
             if (!__syncthreads_or(pending)) break;
             top.compact();
         }
-        more = __syncthreads_or(slot < end_slot);
     }
-    __syncthreads();
     top.compact();
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(blockIdx.x) * stride + i] = buffer[i];
     if (threadIdx.x == 0) out_counts[blockIdx.x] = state.count;

@@ -88,16 +88,13 @@ __device__ uint32_t each_sparse(const Term& term, uint32_t cursor, uint32_t end,
 // candidates, keys unless these are in global memory.
 extern "C" __global__ void __launch_bounds__(WARP, 20)
     or_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
-             const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
+             const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
              uint32_t group) {
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
     const Item item = items[blockIdx.x];
     const Query query = queries[item.query];
-    if (enough != nullptr && enough[item.query] >= query.k) {
-        if (lane == 0) out_counts[item.slot] = 0;
-        return;
-    }
+    if (enough != nullptr && enough[item.query] >= query.k) return;
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
     const uint32_t bits = segment.bits + group, docs = 1u << bits;
     const Sums sums{reinterpret_cast<uint16_t*>(shared), docs - 1};
@@ -260,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
         }
         __syncwarp();
     }
-    top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
+    top.finish(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
     matches = warp_sum(matches);
     if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
 }

@@ -33,20 +33,31 @@ __device__ __forceinline__ uint32_t rough_limit(const Term& term, uint32_t units
     return limit > 1 ? limit : 1;
 }
 
-// The posting of a dense list with this place in a tile.
-__device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, uint32_t place) {
+// The posting of a dense list with this place in a tile of 2^bits documents.
+__device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, uint32_t place, uint32_t bits) {
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
     const uint16_t* places = reinterpret_cast<const uint16_t*>(term.docs);
     uint32_t low = starts[tile], high = starts[tile + 1];
     if (low == high) return NONE;
-    // The last four that does not begin behind it.
+    // The last four that does not begin behind it: about where it would be if places were even.
+    const uint32_t guess = low + ((place & ((1u << bits) - 1)) * (high - low) >> bits);
+    uint32_t step = 1;
+    if (places[guess * FOUR] <= place) {
+        low = guess;
+        for (; low + step < high && places[(low + step) * FOUR] <= place; step *= 2) low += step;
+        if (low + step < high) high = low + step;
+    } else {
+        high = guess;
+        for (; low + step < high && places[(high - step) * FOUR] > place; step *= 2) high -= step;
+        if (low + step < high) low = high - step;
+    }
     while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
+        const uint32_t middle = (low + high) / 2;
         if (places[middle * FOUR] <= place) low = middle;
         else high = middle;
     }
     const ushort4 four = reinterpret_cast<const ushort4*>(places)[low];
-    uint32_t at = four.x == place ? 0 : four.y == place ? 1 : four.z == place ? 2 : four.w == place ? 3 : NONE;
+    const uint32_t at = four.x == place ? 0 : four.y == place ? 1 : four.z == place ? 2 : four.w == place ? 3 : NONE;
     return at == NONE ? NONE : low * FOUR + at;
 }
 
@@ -56,10 +67,10 @@ __device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) 
     return at < term.count && docs[at] == doc ? at : NONE;
 }
 
-// Whether a dense list may have a document.
-__device__ __forceinline__ bool may_have(const Term& term, uint32_t doc) {
+// The bit that is not set if a dense list has nothing around a document.
+__device__ __forceinline__ uint32_t filter_bit(const Term& term, uint32_t doc) {
     const uint32_t bit = doc >> term.filter_shift;
-    return (reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1) != 0;
+    return reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1;
 }
 
 // A query at work in a warp.
@@ -68,8 +79,9 @@ struct Search {
     const Query& query;
     const Term* terms;
     WarpTopK top;
+    Histogram histogram;
     const uint32_t* bounds;  // what each dense list gives at most in each tile of the window
-    uint4* hopefuls;         // a document, what it scores in its first list, the number of that, and a bit for every other list that may have it
+    uint4* hopefuls;         // a document, its first list, the posting there, and a bit for every other list that may have it
     uint32_t waiting;        // so many of them; the same in every lane
 
     // Scores below have no chance, before static scores.
@@ -80,19 +92,24 @@ struct Search {
 
     __device__ uint32_t find(uint32_t list, uint32_t doc) const {
         if (list < query.sparse) return find_sparse(terms[list], doc);
-        return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff);
+        return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff, segment.bits);
     }
 
-    // By all lanes: those that are `alive` have a document of a list, in a tile of the window, and what it scores there; `rest` is what sparse lists behind
-    // give at most.
-    __device__ void consider(uint32_t list, bool alive, uint32_t doc, uint32_t tile, uint32_t score, uint32_t rest) {
+    // By all lanes: those that are `alive` have a posting of a list, its document, the tile of the window, and the `most` that this list and sparse ones
+    // behind it give.
+    __device__ void consider(uint32_t list, bool alive, uint32_t posting, uint32_t doc, uint32_t tile, uint32_t most) {
         const uint32_t needed = this->needed();
-        uint32_t most = score + rest, in = 0;
+        uint32_t in = 0;
         for (uint32_t j = list + 1; j < query.sparse; j++) in |= 1u << j;
-        for (uint32_t j = list + 1 > query.sparse ? list + 1 : query.sparse; j < query.terms; j++) {
-            if (alive && may_have(terms[j], doc)) {
-                in |= 1u << j;
-                most += bounds[(j - query.sparse) * WARP + tile];
+        for (uint32_t first = list + 1 > query.sparse ? list + 1 : query.sparse; first < query.terms; first += AHEAD) {
+            uint32_t bit[AHEAD];
+#pragma unroll
+            for (uint32_t j = 0; j < AHEAD; j++) bit[j] = alive && first + j < query.terms ? filter_bit(terms[first + j], doc) : 0;
+#pragma unroll
+            for (uint32_t j = 0; j < AHEAD; j++) {
+                if (bit[j] == 0) continue;
+                in |= 1u << (first + j);
+                most += bounds[(first + j - query.sparse) * WARP + tile];
             }
         }
         if (most < needed || (query.all != 0 && in != all_but_first())) alive = false;
@@ -101,9 +118,9 @@ struct Search {
         if (alive) {
             // Lists before, too: what they have is considered there.
             for (uint32_t j = 0; j < list; j++) {
-                if (j < query.sparse || may_have(terms[j], doc)) in |= 1u << j;
+                if (j < query.sparse || filter_bit(terms[j], doc) != 0) in |= 1u << j;
             }
-            hopefuls[waiting + __popc(takers & ((1u << lane_id()) - 1))] = make_uint4(doc, score, list, in);
+            hopefuls[waiting + __popc(takers & ((1u << lane_id()) - 1))] = make_uint4(doc, list, posting, in);
         }
         waiting += __popc(takers);
         __syncwarp();
@@ -117,9 +134,9 @@ struct Search {
         const uint32_t rest = waiting > WARP ? waiting - WARP : 0;
         bool alive = lane_id() < waiting - rest;
         const uint4 one = alive ? hopefuls[rest + lane_id()] : make_uint4(0, 0, 0, 0);
-        const uint32_t doc = one.x, list = one.z;
-        uint32_t score = one.y;
+        const uint32_t doc = one.x, list = one.y;
         waiting = rest;
+        uint32_t score = alive ? contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[one.z]) : 0;
         for (uint32_t left = warp_or(one.w); left != 0; left &= left - 1) {
             const uint32_t j = __ffs(left) - 1;
             if (!alive || (one.w >> j & 1) == 0) continue;
@@ -130,6 +147,7 @@ struct Search {
         }
         uint64_t key = 0;
         if (alive && !is_deleted(segment, doc)) key = hit_key(segment, doc, score + static_score(segment, query.static_weight, doc));
+        if (key > top.threshold) histogram.add(key);
         top.offer(key);
         __syncwarp();
     }
@@ -137,17 +155,12 @@ struct Search {
 
 // Postings that wait to be considered, of one list.
 struct Queue {
-    uint32_t* postings;
-    uint16_t* places;
-    uint32_t count;  // the same in every lane
+    uint2* postings;  // the number of one, its place, and its rough value above that
+    uint32_t count;   // the same in every lane
 
-    __device__ void push(bool takes, uint32_t posting, uint32_t place) {
-        const uint32_t takers = __ballot_sync(FULL_WARP, takes);
-        if (takes) {
-            const uint32_t at = count + __popc(takers & ((1u << lane_id()) - 1));
-            postings[at] = posting;
-            places[at] = uint16_t(place);
-        }
+    __device__ void push(uint32_t limit, uint32_t posting, uint32_t place, uint32_t rough) {
+        const uint32_t takers = __ballot_sync(FULL_WARP, rough >= limit);
+        if (rough >= limit) postings[count + __popc(takers & ((1u << lane_id()) - 1))] = make_uint2(posting, place | rough << 16);
         count += __popc(takers);
     }
 };
@@ -169,7 +182,6 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
     const ushort4* places = reinterpret_cast<const ushort4*>(term.docs);
     const ushort4* roughs = reinterpret_cast<const ushort4*>(term.roughs);
-    const float* values = reinterpret_cast<const float*>(term.values);
     const uint32_t begin = starts[window.first + __ffs(active) - 1], end = starts[window.first + WARP - __clz(active)];
     const uint32_t base = window.first << bits, mask = window.tiles - 1;
     const ushort4 none = make_ushort4(0, 0, 0, 0);
@@ -182,20 +194,19 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
         place = at < end ? places[at] : none;
         rough = at < end ? roughs[at] : none;
         const uint32_t least = __shfl_sync(FULL_WARP, limit, place_now.x >> bits & mask);
-        queue.push(rough_now.x >= least, now * FOUR, place_now.x);
-        queue.push(rough_now.y >= least, now * FOUR + 1, place_now.y);
-        queue.push(rough_now.z >= least, now * FOUR + 2, place_now.z);
-        queue.push(rough_now.w >= least, now * FOUR + 3, place_now.w);
+        queue.push(least, now * FOUR, place_now.x, rough_now.x);
+        queue.push(least, now * FOUR + 1, place_now.y, rough_now.y);
+        queue.push(least, now * FOUR + 2, place_now.z, rough_now.z);
+        queue.push(least, now * FOUR + 3, place_now.w, rough_now.w);
         __syncwarp();
         const bool last = from + WARP >= end;
         while (queue.count >= WARP || (last && queue.count > 0)) {
             const uint32_t rest = queue.count > WARP ? queue.count - WARP : 0;
             const bool takes = lane < queue.count - rest;
-            const uint32_t posting = takes ? queue.postings[rest + lane] : 0, spot = takes ? queue.places[rest + lane] : 0;
+            const uint2 one = takes ? queue.postings[rest + lane] : make_uint2(0, 0);
             queue.count = rest;
-            const uint32_t tile = spot >> bits & mask;
-            const uint32_t score = takes ? contribution(term.weight, values[posting]) : 0;
-            search.consider(list, takes, base + (spot & ((window.tiles << bits) - 1)), tile, score, 0);
+            const uint32_t doc = base + (one.y & ((window.tiles << bits) - 1));
+            search.consider(list, takes, one.x, doc, one.y >> bits & mask, bound(term, one.y >> 16));
         }
         __syncwarp();
     }
@@ -219,37 +230,41 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
         if (found < WARP) next = __shfl_sync(FULL_WARP, doc, found);
         if (drives) {
             const bool takes = here && (search.query.all == 0 || whole != 0);
-            search.consider(list, takes, doc, tile, takes ? contribution(term.weight, values[mine]) : 0, rest);
+            search.consider(list, takes, mine, doc, tile, rest + (takes ? contribution(term.weight, values[mine]) : 0));
         }
     }
     cursor = at;
 }
 
-// As `or_tiles`; items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: documents that wait, bounds of
-// `dense_most` lists, postings and places that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
+// The block's share of all windows, for a query alone.
+__device__ Item even_share(uint32_t tiles, uint32_t group) {
+    const uint64_t windows = (tiles + (1u << group) - 1) >> group;
+    return Item{0, uint32_t(windows * blockIdx.x / gridDim.x), uint32_t(windows * (blockIdx.x + 1) / gridDim.x), 0};
+}
+
+// As `or_tiles`; without items, the one query's windows are shared out evenly. Items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: documents that wait, bounds of
+// `dense_most` lists, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
 extern "C" __global__ void __launch_bounds__(WARP, 32)
     pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
-                 const uint32_t* enough, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-                 uint32_t group, uint32_t dense_most) {
+                 const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
+                 uint32_t group, uint32_t dense_most, uint32_t* histograms) {
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
-    const Item item = items[blockIdx.x];
-    const Query query = queries[item.query];
-    if (enough != nullptr && enough[item.query] >= query.k) {
-        if (lane == 0) out_counts[item.slot] = 0;
-        return;
-    }
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
+    const Item item = items != nullptr ? items[blockIdx.x] : even_share(tiles, group);
+    const Query query = queries[item.query];
+    if (enough != nullptr && enough[item.query] >= query.k) return;
     uint4* hopefuls = reinterpret_cast<uint4*>(shared);
     uint32_t* bounds = shared + 4 * HOPEFULS;
     uint32_t* postings = bounds + dense_most * WARP;
-    Queue queue{postings, reinterpret_cast<uint16_t*>(postings + QUEUE), 0};
-    uint32_t* cursors = postings + QUEUE + QUEUE / 2;
+    Queue queue{reinterpret_cast<uint2*>(postings), 0};
+    uint32_t* cursors = postings + 2 * QUEUE;
     uint32_t* nexts = cursors + (sparse + FOUR - 1) / FOUR * FOUR;
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + FOUR - 1) / FOUR * FOUR);
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     const Term* terms = all_terms + query.first_term;
-    Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least), bounds, hopefuls, 0};
+    Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least),
+                  Histogram{histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, 0};
     const uint32_t dense_count = query.terms - query.sparse;
     const Term* dense = terms + query.sparse;
 
@@ -271,6 +286,8 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
     uint64_t published = query.least;
     for (uint32_t number = item.begin; number < item.end; number++) {
         Window window{number << group, 1u << group, 0, 1};
+        const uint64_t known = search.histogram.threshold(query.k);
+        if (known > search.top.threshold) search.top.threshold = known;
         search.top.share(&thresholds[item.query], published);
         // What a list gives at most in the lane's tile is added behind it; before, the lists behind are what is added.
         const auto visit = [&](uint32_t j, uint32_t peak) {
@@ -319,5 +336,5 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
         }
     }
     if (search.waiting > 0) search.score_hopefuls();
-    search.top.finish(out_keys + uint64_t(item.slot) * stride, &out_counts[item.slot]);
+    search.top.finish(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
 }
