@@ -33,7 +33,7 @@ thread_local! {
 
 /// What is to fail in a function: the context's failures, or those of the thread where a function needs no context.
 pub(crate) fn faults(function: &str) -> Arc<Faults> {
-    let alone = ["cuInit", "cuDriver", "cuDevice", "nvrtc"];
+    let alone = ["cuInit", "cuDriver", "cuDevice", "cuCtx", "nvrtc"];
     let current = CURRENT.get();
     if current.is_null() || alone.iter().any(|start| function.starts_with(start)) {
         return Faults::of_thread();
@@ -151,8 +151,8 @@ exported! {
             16 => MULTIPROCESSORS,
             38 => 4 << 20,
             39 => THREADS_PER_MULTIPROCESSOR as c_int,
-            75 => 9,
-            76 => 0,
+            75 => Faults::of_thread().capability / 10,
+            76 => Faults::of_thread().capability % 10,
             97 => SHARED_PER_BLOCK as c_int,
             _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices")))),
         };

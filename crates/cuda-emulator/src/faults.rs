@@ -1,6 +1,6 @@
 //! Failures on purpose.
 //!
-//! Words with blanks between them: `memory=BYTES` of a device, `cuda=VERSION` of the driver (12080 is 12.8), `FUNCTION@N=STATUS` for a call that
+//! Words with blanks between them: `memory=BYTES` of a device, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
 //! fails, the N-th from 1 on. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
 //! end, as with CUDA: what was waited for may still be running, and nobody could tell when it is safe to go on.
 //!
@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     pub(crate) memory: u64,
     /// The CUDA version of the driver.
     pub(crate) cuda: c_int,
+    /// Compute capability of a device.
+    pub(crate) capability: c_int,
     calls: Mutex<Vec<Call>>,
     /// What all calls return once the device is lost.
     lost: AtomicU32,
@@ -39,7 +41,8 @@ struct Call {
 
 impl Default for Faults {
     fn default() -> Self {
-        Faults { memory: TOTAL, cuda: 12_080, calls: Mutex::default(), lost: AtomicU32::new(0) }
+        let (calls, lost) = Default::default();
+        Faults { memory: TOTAL, cuda: 12_080, capability: 90, calls, lost }
     }
 }
 
@@ -88,6 +91,7 @@ impl Faults {
             let (what, value) = word.split_once('=').ok_or_else(bad)?;
             match what {
                 "memory" => faults.memory = value.parse().map_err(|_| bad())?,
+                "capability" => faults.capability = value.parse().map_err(|_| bad())?,
                 "cuda" => faults.cuda = value.parse().map_err(|_| bad())?,
                 call => {
                     let (function, left) = call.split_once('@').ok_or_else(bad)?;

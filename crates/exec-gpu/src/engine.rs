@@ -6,8 +6,9 @@ use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::Snapshot;
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
-use crate::image::SegmentImage;
+use crate::image::{ImageError, SegmentImage, least_bytes};
 use crate::kernels::{and_tiles, merge, or_tiles};
+use crate::loading::Loading;
 use crate::round;
 use crate::workspace::Workspace;
 
@@ -45,7 +46,7 @@ pub struct GpuEngine {
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
-    loaded: AtomicU64,
+    loading: Arc<Loading>,
     timed: AtomicBool,
     /// Nanoseconds that kernels ran.
     pub(crate) device_time: AtomicU64,
@@ -72,7 +73,7 @@ impl GpuEngine {
         };
         let max_static = snapshot.statistics().max_static;
         let (stream, image) = (device.stream()?, Mutex::new(None));
-        let (loaded, device_time, timed, workspace) = Default::default();
+        let (loading, device_time, timed, workspace) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -83,7 +84,7 @@ impl GpuEngine {
             threads,
             workspace,
             image,
-            loaded,
+            loading,
             timed,
             device_time,
         })
@@ -94,9 +95,26 @@ impl GpuEngine {
         self.image(formula).map(|_| ())
     }
 
-    /// Postings copied so far, for those who show progress.
-    pub fn loaded(&self) -> &AtomicU64 {
-        &self.loaded
+    /// How far the copy is, for those who show it or end it.
+    pub fn loading(&self) -> &Arc<Loading> {
+        &self.loading
+    }
+
+    /// Refuses an index that cannot fit, and says how many postings the image will have.
+    fn fits(&self) -> Result<u64, ImageError> {
+        let (mut needed, mut postings) = (0, 0);
+        for segment in self.snapshot.segments() {
+            needed += least_bytes(segment, self.settings.tile_bits)?;
+            postings += segment.dictionary().postings();
+        }
+        let available = self.device.available()?;
+        if needed > available {
+            let memory = self.device.memory();
+            let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
+            let budget = needed > left;
+            return Err(DeviceError::TooLarge { needed, available, budget }.into());
+        }
+        Ok(postings)
     }
 
     /// Whether the time of kernels is taken from now on. Waiting for it takes time itself.
@@ -133,9 +151,10 @@ impl GpuEngine {
         }
         // The old one goes first: there may be no room for two.
         *image = None;
+        self.loading.start(self.fits()?);
         let load = |segment: &Arc<_>| {
             let bits = self.settings.tile_bits;
-            SegmentImage::load(&self.device, segment, formula, bits, self.threads, &self.loaded)
+            SegmentImage::load(&self.device, segment, formula, bits, self.threads, &self.loading)
         };
         let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let made: Arc<[SegmentImage]> = made.into();
@@ -186,7 +205,7 @@ impl Engine for GpuEngine {
         // Many hits a query leave room for few queries.
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
+        let mut most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
             let of = group(&plans[first]);
             let mut chosen: Vec<usize> = Vec::new();
@@ -199,8 +218,19 @@ impl Engine for GpuEngine {
             });
             let image = self.image(of.1)?;
             let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
-            let round = round::run(self, &image, of.0, &chosen_plans)
-                .map_err(|error| ExecError::Device(Box::new(error)))?;
+            let round = match round::run(self, &image, of.0, &chosen_plans) {
+                // With fewer queries it may fit.
+                Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
+                    if chosen.len() > 1 =>
+                {
+                    *self.workspace() = Workspace::default();
+                    most = chosen.len().div_ceil(2);
+                    left.extend(chosen);
+                    left.sort_unstable();
+                    continue;
+                }
+                round => round.map_err(|error| ExecError::Device(Box::new(error)))?,
+            };
             for (i, answer) in chosen.into_iter().zip(round) {
                 answers[i] = answer;
             }

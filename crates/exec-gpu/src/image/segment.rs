@@ -8,7 +8,8 @@ use warpseek_exec::{ExecError, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::layout::{FOUR, SegmentView, TermView};
-use crate::device::{Buffer, Device, DeviceError, Stream};
+use crate::device::{Buffer, Device, DeviceError, Uploader};
+use crate::loading::Loading;
 
 /// Postings that are made ready and sent at once.
 const PART: u64 = 1 << 22;
@@ -61,19 +62,20 @@ struct ListView {
 #[derive(Default)]
 struct Part {
     bytes: Vec<u8>,
+    postings: u64,
     /// Ordinal, and places in `bytes`.
     lists: Vec<(u32, ListView)>,
 }
 
 impl SegmentImage {
-    /// Makes the image; `loaded` counts postings as they arrive.
+    /// Makes the image; `loading` is told of postings as they go, and may end it.
     pub fn load(
         device: &Device,
         segment: &Segment,
         formula: Formula,
         bits: u32,
         threads: usize,
-        loaded: &AtomicU64,
+        loading: &Loading,
     ) -> Result<Self, ImageError> {
         let documents = segment.documents();
         let docs = documents.count();
@@ -89,24 +91,26 @@ impl SegmentImage {
         let ranges = maker.ranges()?;
         let next = AtomicU64::new(0);
         let work = || -> Result<(), ImageError> {
-            let stream = device.stream()?;
+            let mut uploader = Uploader::new(device)?;
             while let Some(&(from, to)) = ranges.get(next.fetch_add(1, Ordering::Relaxed) as usize)
             {
                 let part = maker.part(from, to)?;
-                let (buffer, address) = send(device, &stream, &part.bytes)?;
+                let (buffer, address) = send(&mut uploader, &part.bytes)?;
+                loading.advance(part.postings, part.bytes.len() as u64)?;
                 let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 shared.0.extend(buffer);
                 for (ordinal, list) in part.lists {
                     let at = |place: u64| address + place;
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
                     let (docs, values) = (at(list.docs), at(list.values));
-                    loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
                     let roughs = if starts == 0 { 0 } else { at(list.roughs) };
                     shared.1[ordinal as usize] = ListView { docs, values, roughs, starts, ..list };
                 }
             }
-            Ok(())
+            Ok(uploader.finish()?)
         };
+        // One failure ends all.
+        let work = || work().inspect_err(|_| next.store(ranges.len() as u64, Ordering::Relaxed));
         let threads = threads.clamp(1, ranges.len().max(1));
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
@@ -116,9 +120,9 @@ impl SegmentImage {
         })?;
         let (mut kept, lists) =
             shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let stream = device.stream()?;
+        let mut uploader = Uploader::new(device)?;
         let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
-            let (buffer, address) = send(device, &stream, bytes)?;
+            let (buffer, address) = send(&mut uploader, bytes)?;
             kept.extend(buffer);
             Ok(address)
         };
@@ -146,6 +150,7 @@ impl SegmentImage {
             }
             None => 0,
         };
+        uploader.finish()?;
         let view =
             SegmentView { statics, deleted, ordinals, docs, base: segment.base(), bits, unused: 0 };
         Ok(SegmentImage { view, tiles, lists, _kept: kept })
@@ -176,15 +181,11 @@ impl SegmentImage {
 }
 
 /// Copies bytes to the device; nothing has no address.
-fn send(
-    device: &Device,
-    stream: &Stream,
-    bytes: &[u8],
-) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
+fn send(uploader: &mut Uploader, bytes: &[u8]) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
     if bytes.is_empty() {
         return Ok((None, 0));
     }
-    let buffer = device.upload(stream, bytes)?;
+    let buffer = uploader.send(bytes)?;
     let address = buffer.address();
     Ok((Some(buffer), address))
 }
@@ -226,6 +227,7 @@ impl Maker<'_> {
         let mut terms = self.segment.dictionary().iter_blocks(from, to);
         while let Some(info) = terms.next_term()? {
             self.read(&info, &mut docs, &mut values)?;
+            part.postings += u64::from(info.df);
             let list = if docs.len() >= self.tiles as usize && self.tiles > 0 {
                 self.dense(&docs, &values, &mut part.bytes)
             } else {
