@@ -1,7 +1,7 @@
 //! Failures on purpose.
 //!
 //! Words with blanks between them: `memory=BYTES` of a device, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
-//! fails, the N-th from 1 on. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
+//! fails, the N-th from 1 on; with `+` behind N, it and all later ones of that function. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
 //! end, as with CUDA: what was waited for may still be running, and nobody could tell when it is safe to go on.
 //!
 //! `inject` is for what the thread does next: functions without a context, and contexts that it opens. Programs that load this crate as a library
@@ -35,6 +35,8 @@ struct Call {
     function: String,
     /// Calls until it fails, that one included.
     left: u64,
+    /// Whether it fails from then on.
+    always: bool,
     status: u32,
     lost: bool,
 }
@@ -100,7 +102,12 @@ impl Faults {
                     }
                     let status = value.trim_end_matches('!');
                     let wait = ["cuStreamSynchronize", "cuEventSynchronize"].contains(&function);
+                    let (left, always) = match left.strip_suffix('+') {
+                        Some(left) => (left, true),
+                        None => (left, false),
+                    };
                     calls.push(Call {
+                        always,
                         function: function.to_owned(),
                         left: left.parse().ok().filter(|&n| n > 0).ok_or_else(bad)?,
                         status: status.parse().ok().filter(|&n| n > 0).ok_or_else(bad)?,
@@ -127,6 +134,7 @@ impl Faults {
         for call in calls.iter_mut().filter(|call| call.function == function && call.left > 0) {
             call.left -= 1;
             if call.left == 0 {
+                call.left = u64::from(call.always);
                 if call.lost {
                     self.lost.store(call.status, Ordering::Relaxed);
                 }
@@ -150,6 +158,10 @@ mod tests {
         assert_eq!(status("cuMemAlloc_v2"), Ok(()));
         assert_eq!(status("cuInit"), Err(3));
         assert_eq!([status("cuMemAlloc_v2"), status("cuGetErrorName")], [Err(3), Ok(())]);
+        let faults = Faults::parse("cuMemAlloc_v2@2+=2").unwrap();
+        let status = |name| faults.strike(name).map_err(|error| error.status);
+        assert_eq!([(); 3].map(|()| status("cuMemAlloc_v2")), [Ok(()), Err(2), Err(2)]);
+        assert_eq!(status("cuInit"), Ok(()));
         let faults = Faults::parse("cuStreamSynchronize@1=999").unwrap();
         assert!(faults.strike("cuStreamSynchronize").is_err() && faults.strike("cuInit").is_err());
     }

@@ -212,8 +212,8 @@ fn batches_shrink_to_what_fits() {
 fn pinned_memory_runs_out() {
     let case = Case::new(100);
     // Of the device's memory there is enough.
-    let _injected = inject("cuMemHostAlloc@1=2!");
-    let error = case.engine(None).unwrap().search(&case.plans[..1]).unwrap_err();
+    let _injected = inject("cuMemHostAlloc@1+=2");
+    let error = case.engine(None).unwrap().search(&case.plans).unwrap_err();
     assert!(matches!(device_error(&error), DeviceError::HostMemory { .. }), "{error}");
     assert!(error.to_string().contains("ulimit -l"), "{error}");
 }
