@@ -55,7 +55,7 @@ fn a_gpu_gives_the_same_bytes() {
         let gpu = machine.run(&format!("{line} --device auto --gpu 1"), "");
         assert_eq!(gpu.says("on emulated, in reverse").ok(), cpu, "{options}");
     }
-    let report = machine.run("devices --json", "").json();
+    let report = machine.run("devices --json", "memory=400000").json();
     assert_eq!(report["devices"][0]["usable"], true, "{report:#}");
     assert_eq!(report["devices"][0]["nvrtc"], "12.8");
     let bench = "bench gpu --index idx --queries q.tsv --rounds 1 --singles 1 --modes or --json";
