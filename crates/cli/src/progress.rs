@@ -139,3 +139,23 @@ pub(crate) fn items(name: &str, total: u64, quiet: bool) -> ProgressBar {
         quiet,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_ends_the_copy_of_an_index() {
+        let (loading, interrupt) = (Arc::new(Loading::default()), Interrupt::default());
+        let display = Display::loading(&loading, &interrupt, true);
+        std::thread::sleep(2 * TICK);
+        assert!(!loading.is_cancelled());
+        interrupt.set();
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !loading.is_cancelled() {
+            assert!(Instant::now() < give_up, "the copy goes on");
+            std::thread::sleep(TICK);
+        }
+        drop(display);
+    }
+}

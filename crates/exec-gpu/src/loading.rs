@@ -27,6 +27,11 @@ impl Loading {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it was asked to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
     /// Begins anew.
     pub(crate) fn start(&self, total: u64) {
         self.postings.store(0, Ordering::Relaxed);
@@ -38,7 +43,7 @@ impl Loading {
     pub(crate) fn advance(&self, postings: u64, bytes: u64) -> Result<(), IndexError> {
         self.postings.fetch_add(postings, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.cancelled.load(Ordering::Relaxed) {
+        if self.is_cancelled() {
             return Err(IndexError::Cancelled);
         }
         Ok(())

@@ -23,12 +23,13 @@ use crate::verbs::search::matching;
 ///
 /// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; an id that the first 900,000 queries
 /// have already is refused, and later ones are not compared with each other, so that memory does not grow with the file. They are read and
-/// answered in batches and come out in order; Ctrl-C leaves whole queries behind.
+/// answered in batches and come out in order; one batch is planned and one written while one is answered. Ctrl-C leaves whole queries behind.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
-  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec")]
+  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
+  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
