@@ -182,30 +182,26 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
 #[test]
 fn batches_shrink_to_what_fits() {
     let case = Case::new(300);
-    let engine = case.engine(None).unwrap();
-    engine.load(case.plans[0].formula).unwrap();
-    let image = engine.loading().bytes();
+    // SAFETY: the emulator's own function.
+    let open = |budget| unsafe { Device::emulated(symbol, 0, budget) }.unwrap();
+    let engine =
+        |device: &Device| GpuEngine::new(case.snapshot.clone(), device.clone(), SMALL, 1).unwrap();
     let plans: Vec<Plan> = case.plans.iter().cycle().take(200).cloned().collect();
-    let expected: Vec<Answer> = case.expected.iter().cycle().take(200).cloned().collect();
-    let (mut fitted, mut refused) = (0, 0);
-    for room in (10..20).map(|bits| 1 << bits) {
-        match case.engine(Some(image + room)).unwrap().search(&plans) {
-            Ok(answers) => {
-                fitted += 1;
-                for (answer, expected) in answers.iter().zip(&expected) {
-                    assert_eq!(answer.hits, expected.hits);
-                }
-            }
-            Err(error) => {
-                assert_eq!(fitted, 0, "more memory made it worse");
-                refused += 1;
-                let error = device_error(&error);
-                assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error}");
-            }
+    let device = open(None);
+    let whole = engine(&device);
+    whole.load(plans[0].formula).unwrap();
+    let image = device.memory().current;
+    whole.search(&plans).unwrap();
+    let room = device.memory().peak - image;
+    for part in [2, 4, 8] {
+        let device = open(Some(image + room / part));
+        let answers = engine(&device).search(&plans).unwrap();
+        for (answer, expected) in answers.iter().zip(case.expected.iter().cycle()) {
+            assert_eq!(answer.hits, expected.hits);
         }
     }
-    // All at once, without a limit, the room is that of the largest round.
-    assert!(fitted > 2 && refused > 0, "{fitted} {refused}");
+    let error = engine(&open(Some(image + 8))).search(&plans).unwrap_err();
+    assert!(matches!(device_error(&error), DeviceError::OutOfMemory { budget: true, .. }));
 }
 
 #[test]
