@@ -146,7 +146,8 @@ fn render(
     });
     let queries: Vec<_> = batch.lines.iter().zip(&batch.plans).zip(&batch.answers).collect();
     let one = |(): &mut (), ((line, plan), answer): &((&Line, &Plan), &Answer)| {
-        let mut writer = RunWriter::new(Vec::new());
+        // A line has some fifty bytes.
+        let mut writer = RunWriter::new(Vec::with_capacity(answer.hits.len() * 64));
         for (rank, hit) in answer.hits.iter().enumerate() {
             let id = searcher.snapshot.external_id(hit.doc)?;
             writer.write(&line.id, &id, rank + 1, plan.real(hit.score), tag)?;
