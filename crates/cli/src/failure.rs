@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use warpseek_eval::EvalError;
 use warpseek_exec::ExecError;
+use warpseek_exec_gpu::device::DeviceError;
 use warpseek_index::IndexError;
 use warpseek_synth::SynthError;
 
@@ -65,7 +66,24 @@ impl From<ExecError> for Failure {
     fn from(error: ExecError) -> Self {
         match error {
             ExecError::Index(error) => error.into(),
+            ExecError::Device(error) => match error.downcast::<DeviceError>() {
+                Ok(error) => (*error).into(),
+                Err(error) => Failure::broken(error),
+            },
             error => Failure::user(error),
+        }
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            // A GPU, its driver or our use of them failed; all else is what is missing or too small.
+            DeviceError::Driver { .. }
+            | DeviceError::Kernel { .. }
+            | DeviceError::Launch { .. }
+            | DeviceError::Recording { .. } => Failure::broken(error),
+            _ => Failure::user(error),
         }
     }
 }

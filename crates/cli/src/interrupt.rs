@@ -29,6 +29,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// As if the user had asked.
+    #[cfg(test)]
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -257,7 +257,7 @@ pub(crate) enum Place {
     Cpu,
     /// On a GPU; it is an error if there is none
     Cuda,
-    /// On a GPU if there is one, else on the processor; says which
+    /// On a GPU if there is one that the index fits, else on the processor, also when the GPU fails on the way; says which
     Auto,
 }
 
@@ -284,7 +284,7 @@ impl DeviceChoice {
         match Device::open(self.gpu, self.gpu_memory.map(|bytes| bytes as u64)) {
             Ok(device) => Ok((Some(device), None)),
             Err(error) if self.device == Place::Auto => Ok((None, Some(error.to_string()))),
-            Err(error) => Err(Failure::user(error)),
+            Err(error) => Err(error.into()),
         }
     }
 }

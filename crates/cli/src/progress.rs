@@ -6,7 +6,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warpseek_exec_gpu::Loading;
 use warpseek_index::{Phase, Progress};
+
+use crate::interrupt::Interrupt;
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -15,22 +18,34 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Shows a build, deletion, merge or verification until dropped.
-pub(crate) struct BuildDisplay {
+/// Shows something in a thread until dropped.
+pub(crate) struct Display {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl BuildDisplay {
-    pub(crate) fn start(progress: &Arc<Progress>, quiet: bool) -> Self {
+impl Display {
+    /// Of a build, deletion, merge or verification.
+    pub(crate) fn build(progress: &Arc<Progress>, quiet: bool) -> Self {
+        let progress = progress.clone();
+        Self::start(!quiet, move |stop| watch(&progress, stop))
+    }
+
+    /// Of the copy of an index to a GPU, which an interrupt ends.
+    pub(crate) fn loading(loading: &Arc<Loading>, interrupt: &Interrupt, quiet: bool) -> Self {
+        let (loading, interrupt) = (loading.clone(), interrupt.clone());
+        Self::start(true, move |stop| watch_loading(&loading, &interrupt, quiet, stop))
+    }
+
+    fn start(wanted: bool, show: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
         let done = Arc::new(AtomicBool::new(false));
-        let (progress, stop) = (progress.clone(), done.clone());
-        let thread = (!quiet).then(|| std::thread::spawn(move || watch(&progress, &stop)));
-        BuildDisplay { done, thread }
+        let stop = done.clone();
+        let thread = wanted.then(|| std::thread::spawn(move || show(&stop)));
+        Display { done, thread }
     }
 }
 
-impl Drop for BuildDisplay {
+impl Drop for Display {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -79,6 +94,31 @@ fn watch(progress: &Progress, stop: &AtomicBool) {
     bar.finish_and_clear();
 }
 
+fn watch_loading(loading: &Loading, interrupt: &Interrupt, quiet: bool, stop: &AtomicBool) {
+    let bar = bar(None, "loading {bar:24} {percent:>3}%  {msg}  {eta} left", quiet);
+    let start = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        if interrupt.is_set() {
+            loading.cancel();
+        }
+        let (done, total) = loading.postings();
+        if total > 0 {
+            bar.set_length(total);
+            bar.set_position(done);
+            let rate = loading.bytes() as f64 / start.elapsed().as_secs_f64().max(0.001);
+            bar.set_message(format!(
+                "{} of {} million postings  {:.1} GB/s",
+                crate::terminal::count(done / 1_000_000),
+                crate::terminal::count(total / 1_000_000),
+                rate / 1e9
+            ));
+            bar.tick();
+        }
+        std::thread::park_timeout(TICK);
+    }
+    bar.finish_and_clear();
+}
+
 fn bar(total: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(total, target);
@@ -98,4 +138,24 @@ pub(crate) fn items(name: &str, total: u64, quiet: bool) -> ProgressBar {
         &format!("{name} {{bar:24}} {{percent:>3}}%  {{per_sec}}  {{eta}} left"),
         quiet,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_ends_the_copy_of_an_index() {
+        let (loading, interrupt) = (Arc::new(Loading::default()), Interrupt::default());
+        let display = Display::loading(&loading, &interrupt, true);
+        std::thread::sleep(2 * TICK);
+        assert!(!loading.is_cancelled());
+        interrupt.set();
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !loading.is_cancelled() {
+            assert!(Instant::now() < give_up, "the copy goes on");
+            std::thread::sleep(TICK);
+        }
+        drop(display);
+    }
 }

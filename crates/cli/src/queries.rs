@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 
 /// A query with its place.
 pub(crate) struct Line {
@@ -48,9 +47,9 @@ impl Queries {
         Ok(Queries { name, batches })
     }
 
-    /// The next batch; an empty one at the end, and after an interrupt.
-    pub(crate) fn next_batch(&self, interrupt: &Interrupt) -> Result<Vec<Line>, Failure> {
-        while !interrupt.is_set() {
+    /// The next batch; an empty one at the end, and when it is time to stop.
+    pub(crate) fn next_batch(&self, stop: impl Fn() -> bool) -> Result<Vec<Line>, Failure> {
+        while !stop() {
             match self.batches.recv_timeout(Duration::from_millis(50)) {
                 Ok(batch) => return batch,
                 Err(RecvTimeoutError::Timeout) => {}

@@ -1,7 +1,7 @@
 //! An index opened for searching with the ranking and engine asked for.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_exec::{
     Answer, Engine, ExecError, Plan, Planner, Query, Ranking, Reference, in_parallel,
@@ -11,26 +11,38 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
-use crate::options::{EngineChoice, Searching};
+use crate::interrupt::Interrupt;
+use crate::options::{EngineChoice, Place, Searching};
+use crate::progress::Display;
+use crate::terminal::note;
 
 /// Queries in a batch for each thread, and for a GPU.
 const BATCH_A_THREAD: usize = 64;
 const BATCH_A_GPU: usize = 1 << 14;
 
-/// What went wrong in a batch; where that is one query, with its place in the batch.
-pub(crate) type BatchError = (Option<usize>, ExecError);
+/// Hits that the queries of a GPU's batch may ask for together: three batches are under way at a time.
+const BATCH_HITS: usize = 1 << 22;
 
 pub(crate) struct Searcher {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) ranking: Ranking,
     planner: Planner,
+    /// Of the processor, which answers where no GPU does.
     engine: Box<dyn Engine>,
     options: Searching,
     k: usize,
     threads: usize,
-    /// Name of the GPU that answers.
-    device: Option<String>,
-    /// Why no GPU does, though it might.
+    gpu: Mutex<Gpu>,
+}
+
+/// The GPU's part.
+#[derive(Default)]
+struct Gpu {
+    /// What answers; none if it is not to, or not any more.
+    engine: Option<Arc<GpuEngine>>,
+    /// Name of the GPU that answers, or did.
+    name: Option<String>,
+    /// Why none does, though it might.
     why_not: Option<String>,
 }
 
@@ -45,7 +57,7 @@ impl Searcher {
         let ranking = options.answering.ranking.get(snapshot.manifest())?;
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let (gpu, why_not) = options.device.open()?;
-        let device = gpu.as_ref().map(|gpu| gpu.info().name.clone());
+        let mut gpu_part = Gpu { why_not, ..Gpu::default() };
         if gpu.is_some() && options.algorithm != EngineChoice::Auto {
             return Err(Failure::user("--algorithm is for --device cpu; a GPU has its own"));
         }
@@ -57,17 +69,43 @@ impl Searcher {
             })
         };
         let engine: Box<dyn Engine> = match options.algorithm {
-            EngineChoice::Auto if let Some(gpu) = gpu => {
-                let settings = Settings::default();
-                let engine = GpuEngine::new(snapshot.clone(), gpu, settings, threads);
-                Box::new(engine.map_err(Failure::user)?)
-            }
             EngineChoice::Auto => cpu(None),
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
-        let options = options.clone();
-        Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, device, why_not })
+        if let Some(gpu) = gpu {
+            let name = gpu.info().name.clone();
+            match GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads) {
+                Ok(engine) => {
+                    (gpu_part.engine, gpu_part.name) = (Some(Arc::new(engine)), Some(name));
+                }
+                Err(error) if options.device.device == Place::Auto => {
+                    gpu_part.why_not = Some(error.to_string());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let (options, gpu) = (options.clone(), Mutex::new(gpu_part));
+        Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, gpu })
+    }
+
+    /// Copies the index to the GPU, if one answers, and shows it.
+    pub(crate) fn load(&self, interrupt: &Interrupt, quiet: bool) -> Result<(), Failure> {
+        let Some(engine) = self.gpu().engine.clone() else { return Ok(()) };
+        let display = Display::loading(engine.loading(), interrupt, quiet);
+        let loaded = engine.load(self.planner.formula());
+        drop(display);
+        match loaded {
+            Err(ExecError::Device(error)) if self.options.device.device == Place::Auto => {
+                *self.gpu() = Gpu { why_not: Some(error.to_string()), ..Gpu::default() };
+                Ok(())
+            }
+            loaded => Ok(loaded?),
+        }
+    }
+
+    fn gpu(&self) -> std::sync::MutexGuard<'_, Gpu> {
+        self.gpu.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The name of the ranking, which says so where it is approximate.
@@ -85,11 +123,12 @@ impl Searcher {
 
     /// What answered the plan, and why where that was our choice.
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
-        if let Some(device) = &self.device {
-            return format!("gpu ({device})");
+        let gpu = self.gpu();
+        if let (Some(_), Some(name)) = (&gpu.engine, &gpu.name) {
+            return format!("gpu ({name})");
         }
         let no_gpu = |why: &String| format!("; no GPU: {why}");
-        let no_gpu = self.why_not.as_ref().map_or(String::new(), no_gpu);
+        let no_gpu = gpu.why_not.as_ref().map_or(String::new(), no_gpu);
         match self.options.algorithm {
             EngineChoice::Auto => {
                 let documents = self.snapshot.statistics().documents;
@@ -102,13 +141,18 @@ impl Searcher {
 
     /// Queries that are best answered at once.
     pub(crate) fn batch(&self) -> usize {
-        if self.device.is_some() { BATCH_A_GPU } else { BATCH_A_THREAD * self.threads }
+        match self.gpu().engine {
+            Some(_) => BATCH_A_GPU.min(BATCH_HITS / self.k.max(1)).max(1),
+            None => BATCH_A_THREAD * self.threads,
+        }
     }
 
     /// One line on where queries are answered, where that was asked for.
     pub(crate) fn place(&self) -> Option<String> {
-        match (&self.device, &self.why_not) {
-            (Some(device), _) => Some(format!("on {device}")),
+        let gpu = self.gpu();
+        match (&gpu.name, &gpu.why_not) {
+            (Some(name), None) => Some(format!("on {name}")),
+            (Some(name), Some(_)) => Some(format!("on {name}, then on the processor")),
             (None, Some(why)) => Some(format!("on the processor: {why}")),
             (None, None) => None,
         }
@@ -126,13 +170,38 @@ impl Searcher {
         Ok(Plan { count: self.options.answering.count, ..plan })
     }
 
-    /// Plans and answers a batch.
-    pub(crate) fn answer(&self, texts: &[&str]) -> Result<Vec<(Plan, Answer)>, BatchError> {
+    /// Plans a batch; an error has the place of the query.
+    pub(crate) fn plans(&self, texts: &[&str]) -> Result<Vec<Plan>, (usize, ExecError)> {
         let numbered: Vec<_> = texts.iter().copied().enumerate().collect();
-        let plan =
-            |(): &mut (), &(i, text): &(usize, &str)| self.plan(text).map_err(|e| (Some(i), e));
-        let plans = in_parallel(&numbered, self.threads, || (), plan)?;
-        let answers = self.engine.search(&plans).map_err(|e| (None, e))?;
+        let plan = |(): &mut (), &(i, text): &(usize, &str)| self.plan(text).map_err(|e| (i, e));
+        in_parallel(&numbered, self.threads, || (), plan)
+    }
+
+    /// Answers a batch. If the GPU fails and we may choose, it is the processor that answers, from this batch on.
+    pub(crate) fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        let gpu = self.gpu().engine.clone();
+        match gpu.map(|engine| engine.search(plans)) {
+            Some(Err(ExecError::Device(error))) if self.options.device.device == Place::Auto => {
+                let mut gpu = self.gpu();
+                gpu.engine = None;
+                // Once, also if several batches fail.
+                if gpu.why_not.is_none() {
+                    gpu.why_not = Some(error.to_string());
+                    note(format!(
+                        "the GPU failed, and the processor answers from here on: {error}"
+                    ));
+                }
+            }
+            Some(answered) => return answered,
+            None => {}
+        }
+        self.engine.search(plans)
+    }
+
+    /// Plans and answers a batch.
+    pub(crate) fn answer(&self, texts: &[&str]) -> Result<Vec<(Plan, Answer)>, ExecError> {
+        let plans = self.plans(texts).map_err(|(_, error)| error)?;
+        let answers = self.search(&plans)?;
         Ok(plans.into_iter().zip(answers).collect())
     }
 }

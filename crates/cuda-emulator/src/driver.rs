@@ -6,13 +6,20 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::DEVICES;
+use crate::exported::exported;
+use crate::faults::Faults;
 use crate::kernels::{Kernel, Launch, Source, source};
-use crate::memory::TOTAL;
 use crate::state::{Error, INVALID, Operation, State};
 
-type Status = c_uint;
-type Context = Mutex<State>;
+pub(crate) type Status = c_uint;
 type Outcome = Result<(), Error>;
+type Recorded = Arc<Vec<Operation>>;
+
+/// A context, and what is to fail in it.
+struct Context {
+    faults: Arc<Faults>,
+    state: Mutex<State>,
+}
 
 const MULTIPROCESSORS: c_int = 4;
 const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
@@ -24,29 +31,19 @@ thread_local! {
     static MESSAGE: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// The function of the driver that has this name.
-pub fn symbol(name: &str) -> Option<*const c_void> {
-    macro_rules! find {
-        ($($function:ident)*) => {
-            match name {
-                $(stringify!($function) => Some($function as *const c_void),)*
-                _ => None,
-            }
-        };
+/// What is to fail in a function: the context's failures, or those of the thread where a function needs no context.
+pub(crate) fn faults(function: &str) -> Arc<Faults> {
+    let alone = ["cuInit", "cuDriver", "cuDevice", "cuCtx", "nvrtc"];
+    let current = CURRENT.get();
+    if current.is_null() || alone.iter().any(|start| function.starts_with(start)) {
+        return Faults::of_thread();
     }
-    find! {
-        cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceTotalMem_v2
-        cuDeviceGetAttribute cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuCtxSetCurrent cuMemGetInfo_v2 cuMemAlloc_v2
-        cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemsetD8Async
-        cuStreamCreate cuStreamDestroy_v2 cuStreamSynchronize cuStreamWaitEvent cuStreamBeginCapture_v2 cuStreamEndCapture
-        cuGraphInstantiateWithFlags cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuEventCreate cuEventDestroy_v2 cuEventRecord
-        cuEventSynchronize cuEventElapsedTime cuModuleLoadData cuModuleUnload cuModuleGetFunction cuFuncGetAttribute
-        cuFuncSetAttribute cuFuncGetParamInfo cuOccupancyMaxActiveBlocksPerMultiprocessor cuLaunchKernel emulatorMessage
-    }
+    // SAFETY: contexts are leaked, so that a handle is always good.
+    unsafe { &*current }.faults.clone()
 }
 
 /// The status of an outcome; its words are kept for `emulatorMessage`.
-fn status(outcome: Outcome) -> Status {
+pub(crate) fn status(outcome: Outcome) -> Status {
     let (status, text) = match outcome {
         Ok(()) => (0, None),
         Err(error) => (error.status, CString::new(error.text).ok()),
@@ -62,8 +59,8 @@ fn state() -> Result<MutexGuard<'static, State>, Error> {
     if current.is_null() {
         return Err(Error::new(NO_CONTEXT, "the thread has no context"));
     }
-    // SAFETY: contexts are leaked, so that a handle is always good.
-    Ok(unsafe { &*current }.lock().unwrap_or_else(PoisonError::into_inner))
+    // SAFETY: likewise.
+    Ok(unsafe { &*current }.state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Does something in the thread's context.
@@ -81,394 +78,399 @@ unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
     Ok(())
 }
 
-extern "C" fn emulatorMessage() -> *const c_char {
+/// More about the thread's last error; the real driver has no such thing.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn emulatorMessage() -> *const c_char {
     MESSAGE.with_borrow(|text| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr()))
 }
 
-extern "C" fn cuInit(_flags: c_uint) -> Status {
-    0
-}
-
-unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> Status {
-    // SAFETY: as with the real driver, here and below: pointers to results are valid, handles are those it gave.
-    status(unsafe { put(version, 12_080) })
-}
-
-unsafe extern "C" fn cuGetErrorName(status: Status, text: *mut *const c_char) -> Status {
-    let name = match status {
-        0 => c"CUDA_SUCCESS",
-        1 => c"CUDA_ERROR_INVALID_VALUE",
-        2 => c"CUDA_ERROR_OUT_OF_MEMORY",
-        101 => c"CUDA_ERROR_INVALID_DEVICE",
-        500 => c"CUDA_ERROR_NOT_FOUND",
-        600 => c"CUDA_ERROR_NOT_READY",
-        700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
-        710 => c"CUDA_ERROR_ASSERT",
-        716 => c"CUDA_ERROR_MISALIGNED_ADDRESS",
-        719 => c"CUDA_ERROR_LAUNCH_FAILED",
-        900 => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-        _ => c"CUDA_ERROR_UNKNOWN",
-    };
-    // SAFETY: a valid pointer.
-    unsafe { text.write(name.as_ptr()) };
-    0
-}
-
-unsafe extern "C" fn cuGetErrorString(_status: Status, text: *mut *const c_char) -> Status {
-    // SAFETY: a valid pointer.
-    unsafe { text.write(c"emulated".as_ptr()) };
-    0
-}
-
-unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> Status {
-    // SAFETY: a valid pointer.
-    status(unsafe { put(count, DEVICES as c_int) })
-}
-
-unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> Status {
-    if !(0..DEVICES as c_int).contains(&ordinal) {
-        return status(Err(Error::new(101, "there is no such device")));
+exported! {
+    fn cuInit(_flags: c_uint) {
+        0
     }
-    // SAFETY: a valid pointer.
-    status(unsafe { put(device, ordinal) })
-}
 
-unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) -> Status {
-    let text = ["emulated, in order\0", "emulated, in reverse\0"][device as usize % 2];
-    let len = text.len().min(len.max(0) as usize);
-    // SAFETY: room for `len` bytes.
-    unsafe { name.copy_from_nonoverlapping(text.as_ptr().cast(), len) };
-    0
-}
+    fn cuDriverGetVersion(version: *mut c_int) {
+        // SAFETY: as with the real driver, here and below: pointers to results are valid, handles are those it gave.
+        status(unsafe { put(version, Faults::of_thread().cuda) })
+    }
 
-unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) -> Status {
-    // SAFETY: a valid pointer.
-    status(unsafe { put(bytes, TOTAL as usize) })
-}
+    fn cuGetErrorName(status: Status, text: *mut *const c_char) {
+        let name = match status {
+            0 => c"CUDA_SUCCESS",
+            1 => c"CUDA_ERROR_INVALID_VALUE",
+            2 => c"CUDA_ERROR_OUT_OF_MEMORY",
+            101 => c"CUDA_ERROR_INVALID_DEVICE",
+            500 => c"CUDA_ERROR_NOT_FOUND",
+            600 => c"CUDA_ERROR_NOT_READY",
+            700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
+            710 => c"CUDA_ERROR_ASSERT",
+            716 => c"CUDA_ERROR_MISALIGNED_ADDRESS",
+            719 => c"CUDA_ERROR_LAUNCH_FAILED",
+            900 => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+            _ => c"CUDA_ERROR_UNKNOWN",
+        };
+        // SAFETY: a valid pointer.
+        unsafe { text.write(name.as_ptr()) };
+        0
+    }
 
-unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _: c_int) -> Status {
-    let known = match attribute {
-        16 => MULTIPROCESSORS,
-        38 => 4 << 20,
-        39 => THREADS_PER_MULTIPROCESSOR as c_int,
-        75 => 9,
-        76 => 0,
-        97 => SHARED_PER_BLOCK as c_int,
-        _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices")))),
-    };
-    // SAFETY: a valid pointer.
-    status(unsafe { put(value, known) })
-}
+    fn cuGetErrorString(_status: Status, text: *mut *const c_char) {
+        // SAFETY: a valid pointer.
+        unsafe { text.write(c"emulated".as_ptr()) };
+        0
+    }
 
-/// A context of its own for each caller, so that failures of one test are not those of the next.
-unsafe extern "C" fn cuDevicePrimaryCtxRetain(
-    context: *mut *const Context,
-    device: c_int,
-) -> Status {
-    let new: &'static Context = Box::leak(Box::new(Mutex::new(State::new(device as u32))));
-    // SAFETY: a valid pointer.
-    status(unsafe { put(context, new) })
-}
+    fn cuDeviceGetCount(count: *mut c_int) {
+        // SAFETY: a valid pointer.
+        status(unsafe { put(count, DEVICES as c_int) })
+    }
 
-extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> Status {
-    // The thread's context is the one that goes: it was set just before. Its shell stays, empty.
-    let device = state().map_or(0, |state| state.device);
-    with(|state| {
-        *state = State::new(device);
-        Ok(())
-    })
-}
+    fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
+        if !(0..DEVICES as c_int).contains(&ordinal) {
+            return status(Err(Error::new(101, "there is no such device")));
+        }
+        // SAFETY: a valid pointer.
+        status(unsafe { put(device, ordinal) })
+    }
 
-extern "C" fn cuCtxSetCurrent(context: *const Context) -> Status {
-    CURRENT.set(context);
-    0
-}
+    fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) {
+        let text = ["emulated, in order\0", "emulated, in reverse\0"][device as usize % 2];
+        let len = text.len().min(len.max(0) as usize);
+        // SAFETY: room for `len` bytes.
+        unsafe { name.copy_from_nonoverlapping(text.as_ptr().cast(), len) };
+        0
+    }
 
-unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> Status {
-    // SAFETY: valid pointers.
-    with(|state| unsafe {
-        state.alive()?;
-        put(total, TOTAL as usize)?;
-        put(free, state.memory.free() as usize)
-    })
-}
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) {
+        // SAFETY: a valid pointer.
+        status(unsafe { put(bytes, Faults::of_thread().memory as usize) })
+    }
 
-unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> Status {
-    with(|state| {
-        state.alive()?;
-        state.refuse_while_recording("memory is allocated")?;
-        let poison = state.poison();
-        match state.memory.allocate(bytes, poison) {
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+        let known = match attribute {
+            16 => MULTIPROCESSORS,
+            38 => 4 << 20,
+            39 => THREADS_PER_MULTIPROCESSOR as c_int,
+            75 => Faults::of_thread().capability / 10,
+            76 => Faults::of_thread().capability % 10,
+            97 => SHARED_PER_BLOCK as c_int,
+            _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices")))),
+        };
+        // SAFETY: a valid pointer.
+        status(unsafe { put(value, known) })
+    }
+
+    /// A context of its own for each caller, so that failures of one test are not those of the next.
+    fn cuDevicePrimaryCtxRetain(
+        context: *mut *const Context,
+        device: c_int,
+    ) {
+        let faults = Faults::of_thread();
+        let state = Mutex::new(State::new(device as u32, faults.memory));
+        let new: &'static Context = Box::leak(Box::new(Context { faults, state }));
+        // SAFETY: a valid pointer.
+        status(unsafe { put(context, new) })
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(_device: c_int) {
+        // The thread's context is the one that goes: it was set just before. Its shell stays, empty.
+        with(|state| {
+            *state = State::new(state.device, state.memory.total());
+            Ok(())
+        })
+    }
+
+    fn cuCtxSetCurrent(context: *const Context) {
+        CURRENT.set(context);
+        0
+    }
+
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        // SAFETY: valid pointers.
+        with(|state| unsafe {
+            state.alive()?;
+            put(total, state.memory.total() as usize)?;
+            put(free, state.memory.free() as usize)
+        })
+    }
+
+    fn cuMemAlloc_v2(address: *mut u64, bytes: usize) {
+        with(|state| {
+            state.alive()?;
+            state.refuse_while_recording("memory is allocated")?;
+            let poison = state.poison();
+            match state.memory.allocate(bytes, poison) {
+                // SAFETY: a valid pointer.
+                Some(new) => unsafe { put(address, new) },
+                None => Err(Error::new(2, format!("{bytes} bytes"))),
+            }
+        })
+    }
+
+    fn cuMemFree_v2(address: u64) {
+        with(|state| {
+            state.refuse_while_recording("memory is freed")?;
+            let done = state.synchronize_all();
+            let freed = state.memory.release(address);
+            done?;
+            freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at the address"))
+        })
+    }
+
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+        // SAFETY: asks for memory, and fills it if there is some.
+        unsafe {
+            let memory = libc::malloc(bytes);
+            if memory.is_null() {
+                return status(Err(Error::new(2, format!("{bytes} bytes"))));
+            }
+            memory.cast::<u8>().write_bytes(0xcb, bytes);
+            status(put(pointer, memory))
+        }
+    }
+
+    fn cuMemFreeHost(pointer: *mut c_void) {
+        // Copies may be under way, as with memory of the device.
+        let done = state().and_then(|mut state| state.synchronize_all());
+        // SAFETY: allocated above.
+        unsafe { libc::free(pointer) };
+        status(done)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
+        with(|state| state.enqueue(stream, Operation::CopyIn { to, from, bytes }))
+    }
+
+    fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
+        with(|state| state.enqueue(stream, Operation::CopyOut { to, from, bytes }))
+    }
+
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
+        with(|state| state.enqueue(stream, Operation::Copy { to, from, bytes }))
+    }
+
+    fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) {
+        with(|state| state.enqueue(stream, Operation::Fill { to, value, bytes }))
+    }
+
+    fn cuStreamCreate(stream: *mut usize, _flags: c_uint) {
+        // SAFETY: a valid pointer.
+        with(|state| unsafe { put(stream, state.new_stream()) })
+    }
+
+    fn cuStreamDestroy_v2(stream: usize) {
+        with(|state| state.drop_stream(stream))
+    }
+
+    fn cuStreamSynchronize(stream: usize) {
+        with(|state| state.synchronize(stream))
+    }
+
+    fn cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) {
+        with(|state| state.wait(stream, event))
+    }
+
+    fn cuStreamBeginCapture_v2(stream: usize, _mode: c_uint) {
+        with(|state| state.begin_recording(stream))
+    }
+
+    fn cuStreamEndCapture(stream: usize, graph: *mut *mut Recorded) {
+        with(|state| {
+            let operations = Arc::new(state.end_recording(stream)?);
             // SAFETY: a valid pointer.
-            Some(new) => unsafe { put(address, new) },
-            None => Err(Error::new(2, format!("{bytes} bytes"))),
-        }
-    })
-}
-
-extern "C" fn cuMemFree_v2(address: u64) -> Status {
-    with(|state| {
-        state.refuse_while_recording("memory is freed")?;
-        let done = state.synchronize_all();
-        let freed = state.memory.release(address);
-        done?;
-        freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at the address"))
-    })
-}
-
-unsafe extern "C" fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, _: c_uint) -> Status {
-    // SAFETY: asks for memory, and fills it if there is some.
-    unsafe {
-        let memory = libc::malloc(bytes);
-        if memory.is_null() {
-            return status(Err(Error::new(2, format!("{bytes} bytes"))));
-        }
-        memory.cast::<u8>().write_bytes(0xcb, bytes);
-        status(put(pointer, memory))
+            unsafe { put(graph, Box::into_raw(Box::new(operations))) }
+        })
     }
-}
 
-unsafe extern "C" fn cuMemFreeHost(pointer: *mut c_void) -> Status {
-    // SAFETY: allocated above.
-    unsafe { libc::free(pointer) };
-    0
-}
-
-extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) -> Status {
-    with(|state| state.enqueue(stream, Operation::CopyIn { to, from, bytes }))
-}
-
-extern "C" fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) -> Status {
-    with(|state| state.enqueue(stream, Operation::CopyOut { to, from, bytes }))
-}
-
-extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) -> Status {
-    with(|state| state.enqueue(stream, Operation::Copy { to, from, bytes }))
-}
-
-extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Status {
-    with(|state| state.enqueue(stream, Operation::Fill { to, value, bytes }))
-}
-
-unsafe extern "C" fn cuStreamCreate(stream: *mut usize, _flags: c_uint) -> Status {
-    // SAFETY: a valid pointer.
-    with(|state| unsafe { put(stream, state.new_stream()) })
-}
-
-extern "C" fn cuStreamDestroy_v2(stream: usize) -> Status {
-    with(|state| state.drop_stream(stream))
-}
-
-extern "C" fn cuStreamSynchronize(stream: usize) -> Status {
-    with(|state| state.synchronize(stream))
-}
-
-extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) -> Status {
-    with(|state| state.wait(stream, event))
-}
-
-extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_uint) -> Status {
-    with(|state| state.begin_recording(stream))
-}
-
-type Recorded = Arc<Vec<Operation>>;
-
-unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut *mut Recorded) -> Status {
-    with(|state| {
-        let operations = Arc::new(state.end_recording(stream)?);
-        // SAFETY: a valid pointer.
-        unsafe { put(graph, Box::into_raw(Box::new(operations))) }
-    })
-}
-
-unsafe extern "C" fn cuGraphInstantiateWithFlags(
-    exec: *mut *mut Recorded,
-    graph: *const Recorded,
-    _flags: u64,
-) -> Status {
-    // SAFETY: a valid pointer, and a graph given out above.
-    status(unsafe { put(exec, Box::into_raw(Box::new(Arc::clone(&*graph)))) })
-}
-
-unsafe extern "C" fn cuGraphLaunch(exec: *const Recorded, stream: usize) -> Status {
-    // SAFETY: a graph given out above.
-    let operations = Arc::clone(unsafe { &*exec });
-    with(|state| state.enqueue(stream, Operation::Graph(operations)))
-}
-
-unsafe extern "C" fn cuGraphDestroy(graph: *mut Recorded) -> Status {
-    // SAFETY: given out above, and now given back.
-    drop(unsafe { Box::from_raw(graph) });
-    0
-}
-
-unsafe extern "C" fn cuGraphExecDestroy(exec: *mut Recorded) -> Status {
-    // SAFETY: likewise.
-    drop(unsafe { Box::from_raw(exec) });
-    0
-}
-
-unsafe extern "C" fn cuEventCreate(event: *mut usize, _flags: c_uint) -> Status {
-    // SAFETY: a valid pointer.
-    with(|state| unsafe { put(event, state.new_event()) })
-}
-
-extern "C" fn cuEventDestroy_v2(event: usize) -> Status {
-    with(|state| {
-        state.drop_event(event);
-        Ok(())
-    })
-}
-
-extern "C" fn cuEventRecord(event: usize, stream: usize) -> Status {
-    with(|state| state.record(event, stream))
-}
-
-extern "C" fn cuEventSynchronize(event: usize) -> Status {
-    with(|state| state.event_synchronize(event))
-}
-
-unsafe extern "C" fn cuEventElapsedTime(
-    milliseconds: *mut f32,
-    start: usize,
-    end: usize,
-) -> Status {
-    // SAFETY: a valid pointer.
-    with(|state| unsafe { put(milliseconds, state.elapsed(start, end)?) })
-}
-
-/// An image is the name of a source.
-unsafe extern "C" fn cuModuleLoadData(module: *mut *const Source, image: *const c_char) -> Status {
-    with(|state| {
-        state.refuse_while_recording("a module is loaded")?;
-        // SAFETY: a string with its end.
-        let name = unsafe { CStr::from_ptr(image) };
-        let found = source(name).ok_or_else(|| {
-            let name = name.to_string_lossy();
-            Error::new(INVALID, format!("there is no kernels/{name}/kernel.cu among the sources compiled for the emulator"))
-        })?;
-        // SAFETY: a valid pointer.
-        unsafe { put(module, std::ptr::from_ref(found)) }
-    })
-}
-
-extern "C" fn cuModuleUnload(_module: *const Source) -> Status {
-    0
-}
-
-unsafe extern "C" fn cuModuleGetFunction(
-    function: *mut *const Kernel,
-    module: *const Source,
-    name: *const c_char,
-) -> Status {
-    const NOT_FOUND: u32 = 500;
-    // SAFETY: a module given out above, and a string with its end.
-    let found = unsafe { (*module).kernel(CStr::from_ptr(name)) };
-    // SAFETY: a valid pointer.
-    status(
-        found
-            .ok_or_else(|| Error::new(NOT_FOUND, "no such kernel"))
-            .and_then(|f| unsafe { put(function, std::ptr::from_ref(f)) }),
-    )
-}
-
-unsafe extern "C" fn cuFuncGetAttribute(
-    value: *mut c_int,
-    attribute: c_int,
-    function: *const Kernel,
-) -> Status {
-    // SAFETY: a kernel given out above.
-    let known = match attribute {
-        0 => unsafe { (*function).max_threads as c_int },
-        _ => 0,
-    };
-    // SAFETY: a valid pointer.
-    status(unsafe { put(value, known) })
-}
-
-extern "C" fn cuFuncSetAttribute(
-    function: *const Kernel,
-    attribute: c_int,
-    value: c_int,
-) -> Status {
-    const MAX_DYNAMIC_SHARED: c_int = 8;
-    with(|state| {
-        if attribute != MAX_DYNAMIC_SHARED || !(0..=SHARED_PER_BLOCK as c_int).contains(&value) {
-            return Err(Error::new(INVALID, format!("attribute {attribute} = {value}")));
-        }
-        state.shared.insert(function as usize, value as u32);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn cuFuncGetParamInfo(
-    function: *const Kernel,
-    index: usize,
-    offset: *mut usize,
-    size: *mut usize,
-) -> Status {
-    // SAFETY: a kernel given out above, and valid pointers.
-    unsafe {
-        let sizes = (*function).sizes();
-        if index >= sizes.len() {
-            return status(Err(Error::new(INVALID, "no such parameter")));
-        }
-        let _ = put(offset, 0);
-        status(put(size, sizes[index] as usize))
+    fn cuGraphInstantiateWithFlags(
+        exec: *mut *mut Recorded,
+        graph: *const Recorded,
+        _flags: u64,
+    ) {
+        // SAFETY: a valid pointer, and a graph given out above.
+        status(unsafe { put(exec, Box::into_raw(Box::new(Arc::clone(&*graph)))) })
     }
-}
 
-unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-    blocks: *mut c_int,
-    _function: *const Kernel,
-    threads: c_int,
-    shared_bytes: usize,
-) -> Status {
-    let by_threads = THREADS_PER_MULTIPROCESSOR / (threads.max(1) as u32).next_multiple_of(32);
-    let by_shared = (SHARED_PER_BLOCK as usize / shared_bytes.max(1)).min(32) as u32;
-    // SAFETY: a valid pointer.
-    status(unsafe { put(blocks, by_threads.min(by_shared) as c_int) })
-}
+    fn cuGraphLaunch(exec: *const Recorded, stream: usize) {
+        // SAFETY: a graph given out above.
+        let operations = Arc::clone(unsafe { &*exec });
+        with(|state| state.enqueue(stream, Operation::Graph(operations)))
+    }
 
-unsafe extern "C" fn cuLaunchKernel(
-    function: *const Kernel,
-    grid_x: c_uint,
-    grid_y: c_uint,
-    grid_z: c_uint,
-    block_x: c_uint,
-    block_y: c_uint,
-    block_z: c_uint,
-    shared_bytes: c_uint,
-    stream: usize,
-    arguments: *const *const u8,
-    _extra: *mut *mut c_void,
-) -> Status {
-    // SAFETY: a kernel given out above; all are static.
-    let kernel: &'static Kernel = unsafe { &*function };
-    let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
-    let blocks = u64::from(grid_x) * u64::from(grid_y) * u64::from(grid_z);
-    with(|state| {
-        if threads == 0 || threads > u64::from(kernel.max_threads) || blocks == 0 {
-            return Err(Error::new(INVALID, format!("{blocks} blocks of {threads} threads")));
-        }
-        let allowed = state.shared.get(&(function as usize)).copied().unwrap_or(SHARED_BY_DEFAULT);
-        if shared_bytes > allowed.max(SHARED_BY_DEFAULT) {
-            return Err(Error::new(
-                INVALID,
-                format!("{shared_bytes} bytes of shared memory were not allowed"),
-            ));
-        }
-        // SAFETY: as many pointers as the kernel has parameters, each to a value of its size.
-        let value = |(i, &size): (usize, &u32)| unsafe {
-            std::slice::from_raw_parts(*arguments.add(i), size as usize).to_vec()
+    fn cuGraphDestroy(graph: *mut Recorded) {
+        // SAFETY: given out above, and now given back.
+        drop(unsafe { Box::from_raw(graph) });
+        0
+    }
+
+    fn cuGraphExecDestroy(exec: *mut Recorded) {
+        // SAFETY: likewise.
+        drop(unsafe { Box::from_raw(exec) });
+        0
+    }
+
+    fn cuEventCreate(event: *mut usize, _flags: c_uint) {
+        // SAFETY: a valid pointer.
+        with(|state| unsafe { put(event, state.new_event()) })
+    }
+
+    fn cuEventDestroy_v2(event: usize) {
+        with(|state| {
+            state.drop_event(event);
+            Ok(())
+        })
+    }
+
+    fn cuEventRecord(event: usize, stream: usize) {
+        with(|state| state.record(event, stream))
+    }
+
+    fn cuEventSynchronize(event: usize) {
+        with(|state| state.event_synchronize(event))
+    }
+
+    fn cuEventElapsedTime(
+        milliseconds: *mut f32,
+        start: usize,
+        end: usize,
+    ) {
+        // SAFETY: a valid pointer.
+        with(|state| unsafe { put(milliseconds, state.elapsed(start, end)?) })
+    }
+
+    /// An image is the name of a source.
+    fn cuModuleLoadData(module: *mut *const Source, image: *const c_char) {
+        with(|state| {
+            state.refuse_while_recording("a module is loaded")?;
+            // SAFETY: a string with its end.
+            let name = unsafe { CStr::from_ptr(image) };
+            let found = source(name).ok_or_else(|| {
+                let name = name.to_string_lossy();
+                Error::new(INVALID, format!("there is no kernels/{name}/kernel.cu among the sources compiled for the emulator"))
+            })?;
+            // SAFETY: a valid pointer.
+            unsafe { put(module, std::ptr::from_ref(found)) }
+        })
+    }
+
+    fn cuModuleUnload(_module: *const Source) {
+        0
+    }
+
+    fn cuModuleGetFunction(
+        function: *mut *const Kernel,
+        module: *const Source,
+        name: *const c_char,
+    ) {
+        const NOT_FOUND: u32 = 500;
+        // SAFETY: a module given out above, and a string with its end.
+        let found = unsafe { (*module).kernel(CStr::from_ptr(name)) };
+        // SAFETY: a valid pointer.
+        status(
+            found
+                .ok_or_else(|| Error::new(NOT_FOUND, "no such kernel"))
+                .and_then(|f| unsafe { put(function, std::ptr::from_ref(f)) }),
+        )
+    }
+
+    fn cuFuncGetAttribute(
+        value: *mut c_int,
+        attribute: c_int,
+        function: *const Kernel,
+    ) {
+        // SAFETY: a kernel given out above.
+        let known = match attribute {
+            0 => unsafe { (*function).max_threads as c_int },
+            _ => 0,
         };
-        let launch = Launch {
-            kernel,
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared_bytes,
-            arguments: kernel.sizes().iter().enumerate().map(value).collect(),
-        };
-        state.enqueue(stream, Operation::Launch(launch))
-    })
+        // SAFETY: a valid pointer.
+        status(unsafe { put(value, known) })
+    }
+
+    fn cuFuncSetAttribute(
+        function: *const Kernel,
+        attribute: c_int,
+        value: c_int,
+    ) {
+        const MAX_DYNAMIC_SHARED: c_int = 8;
+        with(|state| {
+            if attribute != MAX_DYNAMIC_SHARED || !(0..=SHARED_PER_BLOCK as c_int).contains(&value) {
+                return Err(Error::new(INVALID, format!("attribute {attribute} = {value}")));
+            }
+            state.shared.insert(function as usize, value as u32);
+            Ok(())
+        })
+    }
+
+    fn cuFuncGetParamInfo(
+        function: *const Kernel,
+        index: usize,
+        offset: *mut usize,
+        size: *mut usize,
+    ) {
+        // SAFETY: a kernel given out above, and valid pointers.
+        unsafe {
+            let sizes = (*function).sizes();
+            if index >= sizes.len() {
+                return status(Err(Error::new(INVALID, "no such parameter")));
+            }
+            let _ = put(offset, 0);
+            status(put(size, sizes[index] as usize))
+        }
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        _function: *const Kernel,
+        threads: c_int,
+        shared_bytes: usize,
+    ) {
+        let by_threads = THREADS_PER_MULTIPROCESSOR / (threads.max(1) as u32).next_multiple_of(32);
+        let by_shared = (SHARED_PER_BLOCK as usize / shared_bytes.max(1)).min(32) as u32;
+        // SAFETY: a valid pointer.
+        status(unsafe { put(blocks, by_threads.min(by_shared) as c_int) })
+    }
+
+    fn cuLaunchKernel(
+        function: *const Kernel,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: usize,
+        arguments: *const *const u8,
+        _extra: *mut *mut c_void,
+    ) {
+        // SAFETY: a kernel given out above; all are static.
+        let kernel: &'static Kernel = unsafe { &*function };
+        let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
+        let blocks = u64::from(grid_x) * u64::from(grid_y) * u64::from(grid_z);
+        with(|state| {
+            if threads == 0 || threads > u64::from(kernel.max_threads) || blocks == 0 {
+                return Err(Error::new(INVALID, format!("{blocks} blocks of {threads} threads")));
+            }
+            let allowed = state.shared.get(&(function as usize)).copied().unwrap_or(SHARED_BY_DEFAULT);
+            if shared_bytes > allowed.max(SHARED_BY_DEFAULT) {
+                return Err(Error::new(
+                    INVALID,
+                    format!("{shared_bytes} bytes of shared memory were not allowed"),
+                ));
+            }
+            // SAFETY: as many pointers as the kernel has parameters, each to a value of its size.
+            let value = |(i, &size): (usize, &u32)| unsafe {
+                std::slice::from_raw_parts(*arguments.add(i), size as usize).to_vec()
+            };
+            let launch = Launch {
+                kernel,
+                grid: [grid_x, grid_y, grid_z],
+                block: [block_x, block_y, block_z],
+                shared_bytes,
+                arguments: kernel.sizes().iter().enumerate().map(value).collect(),
+            };
+            state.enqueue(stream, Operation::Launch(launch))
+        })
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 
-/// Bytes of a device's memory.
+/// Bytes of a device's memory, unless told otherwise.
 pub(crate) const TOTAL: u64 = 4 << 30;
 /// Vector loads need no more; devices align to 256, so this is the stricter test.
 const ALIGN: usize = 16;
@@ -12,8 +12,8 @@ const ALIGN: usize = 16;
 const BEFORE: usize = 64;
 
 /// The buffers of a device.
-#[derive(Default)]
 pub(crate) struct Memory {
+    total: u64,
     /// By address.
     buffers: BTreeMap<u64, Mapping>,
     used: u64,
@@ -26,9 +26,23 @@ struct Mapping {
     poison: u8,
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new(TOTAL)
+    }
+}
+
 impl Memory {
+    pub(crate) fn new(total: u64) -> Self {
+        Memory { total, buffers: BTreeMap::new(), used: 0 }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
     pub(crate) fn free(&self) -> u64 {
-        TOTAL - self.used
+        self.total - self.used
     }
 
     /// A new buffer, full of poison; none if memory is used up.

@@ -87,8 +87,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(device: u32) -> Self {
-        State { device, ..State::default() }
+    pub(crate) fn new(device: u32, memory: u64) -> Self {
+        State { device, memory: Memory::new(memory), ..State::default() }
     }
 
     /// The byte that fills what is not initialised.

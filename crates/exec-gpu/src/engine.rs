@@ -6,8 +6,9 @@ use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan, in_parallel}
 use warpseek_index::Snapshot;
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
-use crate::image::SegmentImage;
+use crate::image::{ImageError, SegmentImage, least_bytes};
 use crate::kernels::{and_tiles, merge, or_tiles, pruned_tiles};
+use crate::loading::Loading;
 use crate::round;
 use crate::workspace::Pool;
 
@@ -52,7 +53,7 @@ pub struct GpuEngine {
     workspaces: Pool,
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
-    loaded: AtomicU64,
+    loading: Arc<Loading>,
     timed: AtomicBool,
     /// Nanoseconds that kernels ran.
     pub(crate) device_time: AtomicU64,
@@ -81,7 +82,7 @@ impl GpuEngine {
         };
         let max_static = snapshot.statistics().max_static;
         let (image, workspaces) = (Mutex::new(None), Pool::new(device.clone()));
-        let (loaded, device_time, timed) = Default::default();
+        let (loading, device_time, timed) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -91,7 +92,7 @@ impl GpuEngine {
             threads,
             workspaces,
             image,
-            loaded,
+            loading,
             timed,
             device_time,
         })
@@ -102,9 +103,26 @@ impl GpuEngine {
         self.image(formula).map(|_| ())
     }
 
-    /// Postings copied so far, for those who show progress.
-    pub fn loaded(&self) -> &AtomicU64 {
-        &self.loaded
+    /// How far the copy is, for those who show it or end it.
+    pub fn loading(&self) -> &Arc<Loading> {
+        &self.loading
+    }
+
+    /// Refuses an index that cannot fit, and says how many postings the image will have.
+    fn fits(&self) -> Result<u64, ImageError> {
+        let (mut needed, mut postings) = (0, 0);
+        for segment in self.snapshot.segments() {
+            needed += least_bytes(segment, self.settings.tile_bits)?;
+            postings += segment.dictionary().postings();
+        }
+        let available = self.device.available()?;
+        if needed > available {
+            let memory = self.device.memory();
+            let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
+            let budget = needed > left;
+            return Err(DeviceError::TooLarge { needed, available, budget }.into());
+        }
+        Ok(postings)
     }
 
     /// Whether the time of kernels is taken from now on. Rounds are then as large as can be and run one after the other.
@@ -127,6 +145,29 @@ impl GpuEngine {
         Ok(Some(Timer { start, end: self.device.event()? }))
     }
 
+    /// Runs a round, or two of half as many queries each where there is no memory for it.
+    fn round(
+        &self,
+        image: &[SegmentImage],
+        mode: Mode,
+        pruned: bool,
+        plans: &[&Plan],
+    ) -> Result<Vec<Answer>, DeviceError> {
+        let done = self.workspaces.with(|w| round::run(self, image, mode, pruned, plans, w));
+        match done {
+            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
+                if plans.len() > 1 =>
+            {
+                self.workspaces.clear();
+                let (first, second) = plans.split_at(plans.len() / 2);
+                let mut answers = self.round(image, mode, pruned, first)?;
+                answers.extend(self.round(image, mode, pruned, second)?);
+                Ok(answers)
+            }
+            done => done,
+        }
+    }
+
     fn is_timed(&self) -> bool {
         self.timed.load(Ordering::Relaxed)
     }
@@ -147,9 +188,10 @@ impl GpuEngine {
         }
         // The old one goes first: there may be no room for two.
         *image = None;
+        self.loading.start(self.fits()?);
         let load = |segment: &Arc<_>| {
             let bits = self.settings.tile_bits;
-            SegmentImage::load(&self.device, segment, formula, bits, self.threads, &self.loaded)
+            SegmentImage::load(&self.device, segment, formula, bits, self.threads, &self.loading)
         };
         let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let made: Arc<[SegmentImage]> = made.into();
@@ -208,7 +250,7 @@ impl Engine for GpuEngine {
             let rounds: Vec<&[usize]> = chosen.chunks(most).collect();
             let run = |(): &mut (), round: &&[usize]| {
                 let plans: Vec<&Plan> = round.iter().map(|&i| &plans[i]).collect();
-                self.workspaces.with(|w| round::run(self, &image, of.0, of.2, &plans, w))
+                self.round(&image, of.0, of.2, &plans)
             };
             let done = in_parallel(&rounds, in_flight, || (), run)
                 .map_err(|error: DeviceError| ExecError::Device(Box::new(error)))?;

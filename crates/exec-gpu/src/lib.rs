@@ -7,7 +7,9 @@ pub mod device;
 mod engine;
 pub mod image;
 pub mod kernels;
+mod loading;
 mod round;
 mod workspace;
 
 pub use engine::{GpuEngine, Settings};
+pub use loading::Loading;

@@ -69,6 +69,11 @@ impl Pool {
         lock().push(workspace);
         Ok(done)
     }
+
+    /// Gives the memory of those that nobody uses back.
+    pub(crate) fn clear(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 impl Workspace {

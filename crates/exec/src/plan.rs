@@ -133,6 +133,11 @@ impl Planner {
         Ok(Planner { snapshot, statistics, ranking, formula })
     }
 
+    /// The formula of all its plans.
+    pub fn formula(&self) -> Formula {
+        self.formula
+    }
+
     /// The name of the ranking, which says so where it is approximate.
     pub fn ranking_name(&self) -> String {
         let name = self.ranking.function.name();

@@ -10,7 +10,7 @@ use super::index::summarise;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Reading;
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 
 /// Add documents to an index
 ///
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, options.reading.quiet);
+    let display = Display::build(&progress, options.reading.quiet);
     let config = options.reading.config();
     let result = warpseek_index::add(&options.index, &options.reading.inputs, &config, &progress);
     drop(display);

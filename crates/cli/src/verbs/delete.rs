@@ -10,7 +10,7 @@ use warpseek_index::Progress;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::Threads;
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 use crate::terminal::{count, counted, note, summary};
 
 /// Delete documents by id
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, options.quiet);
+    let display = Display::build(&progress, options.quiet);
     let result = warpseek_index::delete(&options.index, &ids, options.threads.get(), &progress);
     drop(display);
     let report = result?;

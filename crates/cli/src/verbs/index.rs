@@ -12,7 +12,7 @@ use warpseek_text::Analyzer;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Reading, named};
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 use crate::terminal::{count, counted, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     config.reader.vector_scale = options.vector_scale;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, options.reading.quiet);
+    let display = Display::build(&progress, options.reading.quiet);
     let result = warpseek_index::create(
         &options.output,
         &options.reading.inputs,

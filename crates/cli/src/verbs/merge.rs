@@ -9,7 +9,7 @@ use warpseek_index::{MergeConfig, Progress};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Threads, parse_bytes};
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 use crate::terminal::{count, counted, summary};
 
 /// Compact an index: one segment, no deleted documents
@@ -41,7 +41,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, options.quiet);
+    let display = Display::build(&progress, options.quiet);
     let mut config = MergeConfig { reorder: options.reorder, ..MergeConfig::default() };
     config.threads = options.threads.get();
     config.memory = options.memory.unwrap_or(config.memory);

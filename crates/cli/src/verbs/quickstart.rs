@@ -11,7 +11,7 @@ use warpseek_index::{BuildConfig, Progress, create};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 use crate::terminal::{Theme, bytes, count};
 use crate::verbs::{index, search};
 
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     )?;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, false);
+    let display = Display::build(&progress, false);
     let report = create(&idx, &[corpus], &BuildConfig::default(), true, &progress);
     drop(display);
     index::summarise_counts(&report?, start, false);

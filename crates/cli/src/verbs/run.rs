@@ -1,18 +1,20 @@
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use clap::Args;
 use warpseek_eval::RunWriter;
-use warpseek_exec::Work;
+use warpseek_exec::{Answer, Plan, Work, in_parallel};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Searching, Threads};
 use crate::progress;
-use crate::queries::Queries;
+use crate::queries::{Line, Queries};
 use crate::searcher::Searcher;
 use crate::terminal::{count, counted, summary};
 use crate::verbs::search::matching;
@@ -21,12 +23,13 @@ use crate::verbs::search::matching;
 ///
 /// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; an id that the first 900,000 queries
 /// have already is refused, and later ones are not compared with each other, so that memory does not grow with the file. They are read and
-/// answered in batches and come out in order; Ctrl-C leaves whole queries behind.
+/// answered in batches and come out in order; one batch is planned and one written while one is answered. Ctrl-C leaves whole queries behind.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
-  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec")]
+  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
+  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -56,63 +59,169 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let threads = options.threads.get();
     let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
     let interrupt = Interrupt::listen(None)?;
+    searcher.load(&interrupt, options.quiet)?;
     let queries = Queries::open(&options.queries, searcher.batch())?;
-    let mut writer: RunWriter<Box<dyn Write>> = RunWriter::new(match &options.output {
+    let out: Box<dyn Write> = match &options.output {
         Some(path) => Box::new(
             File::create(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
         ),
         None => Box::new(std::io::stdout().lock()),
-    });
-    let tag = options.tag.as_deref().unwrap_or(match searcher.snapshot.manifest().impacts {
-        Some(_) => "warpseek-approximate",
-        None => "warpseek",
-    });
+    };
     let bar = progress::queries(options.quiet || options.output.is_none());
-    let (start, mut answered, mut work) = (Instant::now(), 0u64, Work::default());
-    let mut matches = 0;
-    loop {
-        let batch = queries.next_batch(&interrupt)?;
-        if batch.is_empty() {
-            break;
+    let (start, mut done) = (Instant::now(), Done::default());
+    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt };
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    let ended = pipeline.run(queries, |batch| {
+        for text in render(&searcher, options, threads, &batch)? {
+            out.write_all(&text)?;
         }
-        let texts: Vec<&str> = batch.iter().map(|q| q.text.as_str()).collect();
-        let answers = searcher.answer(&texts).map_err(|(i, error)| match i {
-            Some(i) => Failure::user(format!("{}:{}: {error}", queries.name, batch[i].line)),
-            None => error.into(),
-        })?;
-        for (query, (plan, answer)) in batch.iter().zip(answers) {
-            for (rank, hit) in answer.hits.iter().enumerate() {
-                let id = searcher.snapshot.external_id(hit.doc)?;
-                writer.write(&query.id, &id, rank + 1, plan.real(hit.score), tag)?;
-            }
-            work += answer.work;
-            matches += answer.matches.unwrap_or(0);
-        }
-        answered += batch.len() as u64;
-        bar.set_position(answered);
-    }
+        done.add(&batch);
+        bar.set_position(done.queries);
+        Ok(())
+    });
     bar.finish_and_clear();
-    writer.finish()?;
+    // Also after a failure: what is answered is there.
+    let flushed = out.flush();
+    ended?;
+    flushed?;
     if interrupt.is_set() {
         let message =
-            format!("interrupted; the run holds the first {}", counted(answered, "query"));
+            format!("interrupted; the run holds the first {}", counted(done.queries, "query"));
         return Err(Failure::interrupted(message));
     }
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
         let matches = if options.searching.answering.count {
-            format!("{}, ", matching(matches))
+            format!("{}, ", matching(done.matches))
         } else {
             String::new()
         };
         let place = searcher.place().map_or(String::new(), |place| format!(" {place}"));
         summary(format!(
             "{}{place} in {seconds:.2} s ({}/s): {matches}{} scored{}",
-            counted(answered, "query"),
-            count((answered as f64 / seconds.max(1e-6)) as u64),
-            counted(work.postings_scored, "posting"),
+            counted(done.queries, "query"),
+            count((done.queries as f64 / seconds.max(1e-6)) as u64),
+            counted(done.work.postings_scored, "posting"),
             searcher.caution(),
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Queries with their plans and answers.
+struct Batch {
+    lines: Vec<Line>,
+    plans: Vec<Plan>,
+    answers: Vec<Answer>,
+}
+
+/// What was written.
+#[derive(Default)]
+struct Done {
+    queries: u64,
+    matches: u64,
+    work: Work,
+}
+
+impl Done {
+    fn add(&mut self, batch: &Batch) {
+        self.queries += batch.lines.len() as u64;
+        for answer in &batch.answers {
+            self.work += answer.work;
+            self.matches += answer.matches.unwrap_or(0);
+        }
+    }
+}
+
+/// The lines of a run, query by query.
+fn render(
+    searcher: &Searcher,
+    options: &Options,
+    threads: usize,
+    batch: &Batch,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    let tag = options.tag.as_deref().unwrap_or(match searcher.snapshot.manifest().impacts {
+        Some(_) => "warpseek-approximate",
+        None => "warpseek",
+    });
+    let queries: Vec<_> = batch.lines.iter().zip(&batch.plans).zip(&batch.answers).collect();
+    let one = |(): &mut (), ((line, plan), answer): &((&Line, &Plan), &Answer)| {
+        // A line has some fifty bytes.
+        let mut writer = RunWriter::new(Vec::with_capacity(answer.hits.len() * 64));
+        for (rank, hit) in answer.hits.iter().enumerate() {
+            let id = searcher.snapshot.external_id(hit.doc)?;
+            writer.write(&line.id, &id, rank + 1, plan.real(hit.score), tag)?;
+        }
+        Ok(writer.finish()?)
+    };
+    in_parallel(&queries, threads, || (), one)
+}
+
+/// Three batches are under way at a time: one is read and planned, one answered, one written, each in its thread. They stay in order, and none of the three
+/// gets further ahead than one batch, so memory does not grow with the number of queries.
+struct Pipeline<'a> {
+    searcher: &'a Searcher,
+    interrupt: &'a Interrupt,
+}
+
+impl Pipeline<'_> {
+    /// Gives every batch to `write`, in this thread. The first failure ends it, after the batches before it are written; an interrupt ends it after
+    /// those that are answered.
+    fn run(
+        &self,
+        queries: Queries,
+        mut write: impl FnMut(Batch) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        // Nobody takes batches any more.
+        let ended = AtomicBool::new(false);
+        let stop = || self.interrupt.is_set() || ended.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let (to_answer, planned) = sync_channel(1);
+            let (to_write, answered) = sync_channel(1);
+            scope.spawn(move || {
+                while let Some(batch) = self.planned(&queries, stop).transpose() {
+                    let last = batch.is_err();
+                    if to_answer.send(batch).is_err() || last {
+                        return;
+                    }
+                }
+            });
+            scope.spawn(move || {
+                for batch in planned {
+                    if stop() {
+                        return;
+                    }
+                    let batch = batch.and_then(|batch| self.answered(batch));
+                    let last = batch.is_err();
+                    if to_write.send(batch).is_err() || last {
+                        return;
+                    }
+                }
+            });
+            let written = answered.into_iter().try_for_each(|batch| write(batch?));
+            ended.store(true, Ordering::Relaxed);
+            written
+        })
+    }
+
+    fn planned(
+        &self,
+        queries: &Queries,
+        stop: impl Fn() -> bool,
+    ) -> Result<Option<Batch>, Failure> {
+        let lines = queries.next_batch(stop)?;
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        let texts: Vec<&str> = lines.iter().map(|q| q.text.as_str()).collect();
+        let plans = self.searcher.plans(&texts).map_err(|(i, error)| {
+            Failure::user(format!("{}:{}: {error}", queries.name, lines[i].line))
+        })?;
+        Ok(Some(Batch { lines, plans, answers: Vec::new() }))
+    }
+
+    fn answered(&self, batch: Batch) -> Result<Batch, Failure> {
+        let answers = self.searcher.search(&batch.plans)?;
+        Ok(Batch { answers, ..batch })
+    }
 }

@@ -9,6 +9,7 @@ use warpseek_exec::{Answer, Explanation, Plan, explain};
 use warpseek_text::snippet;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::options::{Searching, Threads};
 use crate::searcher::Searcher;
 use crate::terminal::{Theme, count, counted, note, table};
@@ -49,9 +50,11 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let threads = options.threads.get();
     let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
+    // Nobody listens: Ctrl-C ends the program, which writes nothing.
+    searcher.load(&Interrupt::default(), options.json)?;
     let start = Instant::now();
     let query = options.query.join(" ");
-    let mut answers = searcher.answer(&[&query]).map_err(|(_, e)| e)?;
+    let mut answers = searcher.answer(&[&query])?;
     let took = start.elapsed();
     let (plan, answer) = answers.remove(0);
     if plan.terms.is_empty() && plan.missing.is_empty() {
@@ -77,7 +80,7 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     let searcher = Searcher::open(index, &Searching::default(), k, 1)?;
     let start = Instant::now();
-    let mut answers = searcher.answer(&[query]).map_err(|(_, e)| e)?;
+    let mut answers = searcher.answer(&[query])?;
     let (took, (plan, answer)) = (start.elapsed(), answers.remove(0));
     Found { query, explain: false, searcher: &searcher, plan: &plan, answer: &answer, took }
         .print(out, &Theme::stdout())

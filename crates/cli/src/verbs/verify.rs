@@ -9,7 +9,7 @@ use warpseek_index::Progress;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 use crate::terminal::{Theme, bytes, counted};
 
 /// Check every checksum, order, bound and count of an index
@@ -35,7 +35,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, options.quiet || options.json);
+    let display = Display::build(&progress, options.quiet || options.json);
     let found = warpseek_index::verify(&options.index, &progress);
     drop(display);
     let found = found?;

@@ -7,6 +7,7 @@ mod support;
 mod bench;
 mod collections;
 mod errors;
+mod gpu;
 mod index;
 mod interrupt;
 mod looks;

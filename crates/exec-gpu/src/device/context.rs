@@ -76,6 +76,10 @@ impl Device {
             return Err(DeviceError::NoSuchDevice { ordinal, count });
         }
         let info = DeviceInfo::read(&driver, ordinal, emulated)?;
+        if info.capability < (7, 5) {
+            let DeviceInfo { name, capability, .. } = info;
+            return Err(DeviceError::OldDevice { name, capability });
+        }
         let device = handle(&driver, ordinal)?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: a valid pointer and a device the driver gave.
@@ -242,6 +246,10 @@ impl Context {
         let mut pointer = std::ptr::null_mut();
         // SAFETY: a valid pointer.
         let status = unsafe { (self.driver.cuMemHostAlloc)(&mut pointer, bytes.max(16), 0) };
+        if status == OUT_OF_MEMORY {
+            let problem = self.driver.words(status);
+            return Err(DeviceError::HostMemory { asked: bytes as u64, problem });
+        }
         self.driver.check("cuMemHostAlloc", status)?;
         Ok(pointer)
     }

@@ -33,6 +33,17 @@ pub enum DeviceError {
         /// How many there are.
         count: u32,
     },
+    /// The device lacks what kernels use.
+    #[error(
+        "{name} has compute capability {}.{}; 7.5 is needed (Turing, 2018, or later); `--device cpu` needs no GPU",
+        capability.0, capability.1
+    )]
+    OldDevice {
+        /// Its name.
+        name: String,
+        /// Its compute capability.
+        capability: (u32, u32),
+    },
     /// The run-time compiler is not on this machine.
     #[error(
         "no NVRTC, the compiler of kernels: found none of {}; install CUDA 12 or 13, or run `pip install nvidia-cuda-nvrtc-cu12` and set WARPSEEK_NVRTC to the path of the libnvrtc.so.12 it brings",
@@ -43,7 +54,9 @@ pub enum DeviceError {
         tried: Vec<String>,
     },
     /// NVRTC refused a kernel.
-    #[error("kernel `{source_name}` does not compile for {architecture}: {log}")]
+    #[error(
+        "kernel `{source_name}` does not compile for {architecture}; set WARPSEEK_NVRTC to another libnvrtc.so.12, or use `--device cpu`: {log}"
+    )]
     Compile {
         /// Name of the source.
         source_name: String,
@@ -60,6 +73,38 @@ pub enum DeviceError {
         /// The file.
         path: String,
         /// Why it cannot be read.
+        problem: String,
+    },
+    /// The driver does not take what NVRTC made.
+    #[error(
+        "the driver does not load a compiled kernel: {problem}; update the driver, or set WARPSEEK_NVRTC to an NVRTC no newer than CUDA {}.{}, which is what the driver speaks",
+        cuda.0, cuda.1
+    )]
+    Refused {
+        /// What the driver says.
+        problem: String,
+        /// The CUDA version it speaks.
+        cuda: (u32, u32),
+    },
+    /// The index does not fit the device's memory, which is known before anything is copied.
+    #[error("{}", too_large(*needed, *available, *budget))]
+    TooLarge {
+        /// Bytes it takes at least.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+        /// Whether it is the budget, not the device, that is too small.
+        budget: bool,
+    },
+    /// The host has no more memory to lock for copies.
+    #[error(
+        "the system does not lock {} of memory for copies: {problem}; end other programs, raise the limit of locked memory (ulimit -l, docker run --ulimit memlock=-1), or use `--device cpu`",
+        mib(*asked)
+    )]
+    HostMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// What the driver says.
         problem: String,
     },
     /// The memory budget or the device's memory is used up.
@@ -83,7 +128,10 @@ pub enum DeviceError {
         problem: String,
     },
     /// A kernel failed while it ran. The device handle is of no more use.
-    #[error("{} failed on the device: {problem}", kernels(ran))]
+    #[error(
+        "{} failed on the device: {problem}; `--device cpu` gives the same hits without it",
+        kernels(ran)
+    )]
     Kernel {
         /// The kernels that may be to blame, the last one last.
         ran: Vec<String>,
@@ -99,7 +147,9 @@ pub enum DeviceError {
         what: &'static str,
     },
     /// Any other failure of the driver.
-    #[error("{call} failed: {problem}")]
+    #[error(
+        "{call} failed: {problem}; nvidia-smi and dmesg may say more; `--device cpu` gives the same hits without a GPU"
+    )]
     Driver {
         /// The function of the driver.
         call: &'static str,
@@ -109,7 +159,6 @@ pub enum DeviceError {
 }
 
 fn out_of_memory(asked: u64, used: u64, available: u64, budget: bool) -> String {
-    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let mut text = String::from(if budget {
         "the budget of GPU memory is used up"
     } else {
@@ -120,9 +169,26 @@ fn out_of_memory(asked: u64, used: u64, available: u64, budget: bool) -> String 
     text += if budget {
         "raise --gpu-memory"
     } else {
-        "use smaller batches or a smaller index, or end other programs on the GPU"
+        "end other programs on the GPU, ask for fewer hits, or use `--device cpu`"
     };
     text
+}
+
+fn too_large(needed: u64, available: u64, budget: bool) -> String {
+    let (needed, available) = (mib(needed), mib(available));
+    if budget {
+        format!(
+            "the index takes {needed} of GPU memory at least, and --gpu-memory leaves {available}; raise it, or use `--device cpu`"
+        )
+    } else {
+        format!(
+            "the index takes {needed} of GPU memory at least, and {available} are free; end other programs on the GPU, use one with more memory, or `--device cpu`"
+        )
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 fn kernels(ran: &[String]) -> String {

@@ -25,6 +25,11 @@ impl Module {
         // SAFETY: a valid pointer and a whole image: a CUBIN knows its length, PTX and names of the emulator end with a zero.
         let status =
             unsafe { (context.driver.cuModuleLoadData)(&mut raw, image.as_ptr().cast::<c_void>()) };
+        // Not for this device, not an image, and PTX that is not known or wrong: from another NVRTC than the driver expects.
+        if [200, 209, 218, 222].contains(&status) {
+            let (problem, cuda) = (context.driver.words(status), context.info.cuda);
+            return Err(DeviceError::Refused { problem, cuda });
+        }
         context.driver.check("cuModuleLoadData", status)?;
         Ok(Module(raw))
     }

@@ -26,6 +26,7 @@ mod memory;
 mod nvrtc;
 mod source;
 mod stream;
+mod uploader;
 
 pub use context::{Device, MemoryUse};
 pub use error::DeviceError;
@@ -39,3 +40,4 @@ pub use memory::{Buffer, Pinned};
 pub use nvrtc::{Architecture, Compiler, Image};
 pub use source::Source;
 pub use stream::Stream;
+pub use uploader::Uploader;

@@ -1,8 +1,10 @@
 //! The device form of an index, made from it at load; never the truth on disk.
 
+mod estimate;
 mod layout;
 mod segment;
 
+pub use estimate::least_bytes;
 pub use layout::{Item, QueryView, SegmentView, TermView};
 pub(crate) use segment::largest_value;
 pub use segment::{ImageError, SegmentImage};

@@ -8,7 +8,8 @@ use warpseek_exec::{ExecError, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::layout::{FOUR, SegmentView, TermView};
-use crate::device::{Buffer, Device, DeviceError, Stream};
+use crate::device::{Buffer, Device, DeviceError, Uploader};
+use crate::loading::Loading;
 
 /// Postings that are made ready and sent at once.
 const PART: u64 = 1 << 22;
@@ -67,19 +68,20 @@ struct ListView {
 #[derive(Default)]
 struct Part {
     bytes: Vec<u8>,
+    postings: u64,
     /// Ordinal, and places in `bytes`.
     lists: Vec<(u32, ListView)>,
 }
 
 impl SegmentImage {
-    /// Makes the image; `loaded` counts postings as they arrive.
+    /// Makes the image; `loading` is told of postings as they go, and may end it.
     pub fn load(
         device: &Device,
         segment: &Segment,
         formula: Formula,
         bits: u32,
         threads: usize,
-        loaded: &AtomicU64,
+        loading: &Loading,
     ) -> Result<Self, ImageError> {
         let documents = segment.documents();
         let docs = documents.count();
@@ -95,18 +97,18 @@ impl SegmentImage {
         let ranges = maker.ranges()?;
         let next = AtomicU64::new(0);
         let work = || -> Result<(), ImageError> {
-            let stream = device.stream()?;
+            let mut uploader = Uploader::new(device)?;
             while let Some(&(from, to)) = ranges.get(next.fetch_add(1, Ordering::Relaxed) as usize)
             {
                 let part = maker.part(from, to)?;
-                let (buffer, address) = send(device, &stream, &part.bytes)?;
+                let (buffer, address) = send(&mut uploader, &part.bytes)?;
+                loading.advance(part.postings, part.bytes.len() as u64)?;
                 let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 shared.0.extend(buffer);
                 for (ordinal, list) in part.lists {
                     let at = |place: u64| address + place;
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
                     let (docs, values) = (at(list.docs), at(list.values));
-                    loaded.fetch_add(u64::from(list.count), Ordering::Relaxed);
                     let dense = |place| if starts == 0 { 0 } else { at(place) };
                     let (roughs, peaks, filter) =
                         (dense(list.roughs), dense(list.peaks), dense(list.filter));
@@ -114,8 +116,10 @@ impl SegmentImage {
                         ListView { docs, values, roughs, starts, peaks, filter, ..list };
                 }
             }
-            Ok(())
+            Ok(uploader.finish()?)
         };
+        // One failure ends all.
+        let work = || work().inspect_err(|_| next.store(ranges.len() as u64, Ordering::Relaxed));
         let threads = threads.clamp(1, ranges.len().max(1));
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
@@ -125,9 +129,9 @@ impl SegmentImage {
         })?;
         let (mut kept, lists) =
             shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let stream = device.stream()?;
+        let mut uploader = Uploader::new(device)?;
         let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
-            let (buffer, address) = send(device, &stream, bytes)?;
+            let (buffer, address) = send(&mut uploader, bytes)?;
             kept.extend(buffer);
             Ok(address)
         };
@@ -155,6 +159,7 @@ impl SegmentImage {
             }
             None => 0,
         };
+        uploader.finish()?;
         let view =
             SegmentView { statics, deleted, ordinals, docs, base: segment.base(), bits, unused: 0 };
         Ok(SegmentImage { view, tiles, lists, _kept: kept })
@@ -186,15 +191,11 @@ impl SegmentImage {
 }
 
 /// Copies bytes to the device; nothing has no address.
-fn send(
-    device: &Device,
-    stream: &Stream,
-    bytes: &[u8],
-) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
+fn send(uploader: &mut Uploader, bytes: &[u8]) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
     if bytes.is_empty() {
         return Ok((None, 0));
     }
-    let buffer = device.upload(stream, bytes)?;
+    let buffer = uploader.send(bytes)?;
     let address = buffer.address();
     Ok((Some(buffer), address))
 }
@@ -236,6 +237,7 @@ impl Maker<'_> {
         let mut terms = self.segment.dictionary().iter_blocks(from, to);
         while let Some(info) = terms.next_term()? {
             self.read(&info, &mut docs, &mut values)?;
+            part.postings += u64::from(info.df);
             let list = if docs.len() >= self.tiles as usize && self.tiles > 0 {
                 self.dense(&docs, &values, &mut part.bytes)
             } else {
@@ -332,8 +334,7 @@ impl Maker<'_> {
     /// A bit for every 2^shift documents, and the shift: as fine as FILTER_BITS bits a posting allow.
     fn filter(&self, docs: &[u32]) -> (Vec<u32>, u32) {
         let all = self.factors.len() as u64;
-        let room = docs.len() as u64 * FILTER_BITS;
-        let shift = (0..).find(|&shift| all >> shift <= room).unwrap_or(0);
+        let shift = filter_shift(all, docs.len() as u64);
         let mut words = vec![0u32; (all.div_ceil(1 << shift)).div_ceil(32) as usize];
         for &doc in docs {
             let bit = doc >> shift;
@@ -341,6 +342,11 @@ impl Maker<'_> {
         }
         (words, shift)
     }
+}
+
+/// How many documents, as a binary logarithm, a bit of the filter of a list with so many of all stands for.
+pub(super) fn filter_shift(docs: u64, df: u64) -> u32 {
+    (0..).find(|&shift| docs >> shift <= df * FILTER_BITS).unwrap_or(0)
 }
 
 /// No value of the formula is larger.

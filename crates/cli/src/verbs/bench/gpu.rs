@@ -15,7 +15,9 @@ use warpseek_index::Snapshot;
 
 use super::{hardware, read_queries};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::options::{RankingChoice, Threads, named};
+use crate::progress::Display;
 use crate::terminal::{count, table};
 
 /// Measure a GPU on your index
@@ -74,6 +76,14 @@ pub(super) struct Options {
 /// Queries that a thread plans and asks together.
 const CHUNK: usize = 1024;
 
+/// The copy of an index to the device.
+#[derive(Serialize)]
+struct ImageCell {
+    tile_bits: u32,
+    bytes: u64,
+    seconds: f64,
+}
+
 #[derive(Serialize)]
 struct Cell {
     tile_bits: u32,
@@ -105,7 +115,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
     }
     let threads = options.threads.get();
-    let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
+    let device = Device::open(options.gpu, None)?;
     let snapshot = Arc::new(Snapshot::open(&options.index)?);
     let manifest = snapshot.manifest();
     let planner = Planner::new(snapshot.clone(), options.ranking.get(manifest)?)?;
@@ -116,7 +126,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(in_parallel(queries, threads, || (), |(), text| plan(text, mode, k))?)
     };
     let cpu = CpuEngine::new(snapshot.clone(), None, threads);
-    let mut cells = Vec::new();
+    let (mut cells, mut images) = (Vec::new(), Vec::new());
     let default = Settings::default();
     let at_once = match &options.at_once[..] {
         [] => vec![None],
@@ -131,15 +141,18 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 pruned: !options.exhaustive,
                 ..default
             };
-            let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)
-                .map_err(|e| Failure::user(e.to_string()))?;
-            let formula = plans(&queries[..1], Mode::Or, 1)?[0].formula;
+            let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)?;
             let start = Instant::now();
-            engine.load(formula)?;
+            let display = Display::loading(engine.loading(), &Interrupt::default(), options.json);
+            let loaded = engine.load(planner.formula());
+            drop(display);
+            loaded?;
+            let (seconds, bytes) = (start.elapsed().as_secs_f64(), engine.loading().bytes());
+            images.push(ImageCell { tile_bits, bytes, seconds });
             eprintln!(
-                "image of 2^{tile_bits} documents a tile: {:.1} s, {:.2} GB",
-                start.elapsed().as_secs_f64(),
-                device.memory().current as f64 / 1e9
+                "image of 2^{tile_bits} documents a tile: {:.2} GB in {seconds:.1} s ({:.1} GB/s)",
+                bytes as f64 / 1e9,
+                bytes as f64 / 1e9 / seconds.max(1e-9)
             );
             for &mode in &options.modes {
                 for &k in &options.k {
@@ -232,7 +245,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let ranking = planner.ranking_name();
     if options.json {
         let report = json!({
-            "hardware": hardware, "ranking": ranking, "queries": queries.len(), "cells": cells,
+            "hardware": hardware, "ranking": ranking, "queries": queries.len(), "images": images,
+            "cells": cells,
         });
         writeln!(out, "{report:#}")?;
     } else {

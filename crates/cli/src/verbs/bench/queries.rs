@@ -186,7 +186,7 @@ impl Measuring {
         for ((best, least_cpu), query) in self.best.iter_mut().zip(&mut self.cpu).zip(queries) {
             let spent = thread_cpu_time();
             let start = Instant::now();
-            let answers = self.searcher.answer(&[query]).map_err(|(_, e)| e)?;
+            let answers = self.searcher.answer(&[query])?;
             let took = start.elapsed().as_secs_f64() * 1e6;
             let spent = thread_cpu_time().saturating_sub(spent).as_secs_f64() * 1e6;
             if !warm_up {
@@ -202,7 +202,7 @@ impl Measuring {
         for &n in threads {
             self.searcher.set_threads(n);
             let start = Instant::now();
-            self.searcher.answer(queries).map_err(|(_, e)| e)?;
+            self.searcher.answer(queries)?;
             let qps = queries.len() as f64 / start.elapsed().as_secs_f64();
             let best = self.qps.entry(n).or_insert(0.0);
             *best = best.max(qps);

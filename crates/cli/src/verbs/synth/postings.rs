@@ -11,7 +11,7 @@ use warpseek_synth::{PostingsConfig, PostingsGenerator, PostingsQueries, word};
 use super::Options;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::progress::BuildDisplay;
+use crate::progress::Display;
 use crate::terminal::{count, summary};
 use crate::verbs::index::{refuse_file, summarise_counts};
 
@@ -32,7 +32,7 @@ pub(super) fn run(
     config.validate()?;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = BuildDisplay::start(&progress, options.quiet);
+    let display = Display::build(&progress, options.quiet);
     let threads = options.threads.get();
     let lists = SyntheticLists::new(PostingsGenerator::new(config, threads)?);
     let settings = ListsConfig { codec: options.codec, threads };

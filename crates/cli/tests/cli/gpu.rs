@@ -1,0 +1,170 @@
+//! `--device cuda` and `--device auto`, with the emulator in the place of CUDA's libraries: what works, and everything that fails.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::support::{Done, Space};
+
+/// A space whose programs find the emulator where they look for a GPU, and queries for a small index.
+struct Machine(Space);
+
+const QUERIES: usize = 16;
+
+impl Machine {
+    fn new() -> Self {
+        let space = Space::new();
+        space.run("synth --docs 300 --vocabulary 500 --mu 2 -o docs.jsonl -q").ok();
+        let queries = "synth --docs 300 --vocabulary 500 --mu 2 -o q.tsv -q --queries";
+        space.run(&format!("{queries} {QUERIES}")).ok();
+        space.run("index docs.jsonl -o idx -q").ok();
+        let deps = std::env::current_exe().unwrap();
+        let library = deps.with_file_name("libwarpseek_cuda_emulator.so");
+        assert!(library.exists(), "{} was not built", library.display());
+        std::fs::create_dir(space.path("lib")).unwrap();
+        for name in ["libcuda.so.1", "libnvrtc.so.12"] {
+            symlink(&library, space.path("lib").join(name)).unwrap();
+        }
+        Machine(space)
+    }
+
+    fn command(&self, line: &str, faults: &str) -> Command {
+        let mut command = self.0.command();
+        command.args(line.split_whitespace());
+        command.env("LD_LIBRARY_PATH", self.0.path("lib")).env_remove("WARPSEEK_NVRTC");
+        command.env("WARPSEEK_CACHE", self.0.path("cache")).env("EMULATOR_FAULTS", faults);
+        command
+    }
+
+    fn run(&self, line: &str, faults: &str) -> Done {
+        done(line, &mut self.command(line, faults))
+    }
+}
+
+fn done(line: &str, command: &mut Command) -> Done {
+    Done::new(line.to_owned(), command.output().unwrap())
+}
+
+#[test]
+fn a_gpu_gives_the_same_bytes() {
+    let machine = Machine::new();
+    for options in ["-k 10", "-k 100 --mode and", "-k 5 --mode and-or --count", "--rank cosine"] {
+        let line = format!("run idx --queries q.tsv {options}");
+        let cpu = machine.run(&line, "").ok();
+        let gpu = machine.run(&format!("{line} --device cuda"), "");
+        assert_eq!(gpu.says("16 queries on emulated, in order in").ok(), cpu, "{options}");
+        let gpu = machine.run(&format!("{line} --device auto --gpu 1"), "");
+        assert_eq!(gpu.says("on emulated, in reverse").ok(), cpu, "{options}");
+    }
+    let report = machine.run("devices --json", "memory=400000").json();
+    assert_eq!(report["devices"][0]["usable"], true, "{report:#}");
+    assert_eq!(report["devices"][0]["nvrtc"], "12.8");
+    let bench = "bench gpu --index idx --queries q.tsv --rounds 1 --singles 1 --modes or --json";
+    let report = machine.run(bench, "").json();
+    assert_eq!(report["cells"][0]["compared"], QUERIES);
+    assert!(report["images"][0]["bytes"].as_u64().unwrap() > 0);
+}
+
+/// Failures, the exit code of `--device cuda`, and what is said.
+const FAILURES: [(&str, &str, i32, &str); 12] = [
+    ("", "cuInit@1=100", 2, "sees no GPU; check nvidia-smi"),
+    ("", "cuda=11080", 2, "the NVIDIA driver is too old: it speaks CUDA 11.8"),
+    ("", "capability=70", 2, "7.5 is needed"),
+    ("", "memory=1000", 2, "are free; end other programs on the GPU"),
+    ("--gpu-memory 1000", "", 2, "--gpu-memory leaves 0.0 MiB; raise it"),
+    ("--gpu 7", "", 2, "there is no GPU 7"),
+    ("", "nvrtcCompileProgram@2=6", 2, "does not compile for sm_90; set WARPSEEK_NVRTC"),
+    ("", "cuModuleLoadData@1=222", 2, "update the driver"),
+    ("", "cuMemHostAlloc@1+=2", 2, "docker run --ulimit memlock=-1"),
+    ("", "cuMemAlloc_v2@1+=2", 2, "the GPU is out of memory"),
+    ("", "cuLaunchKernel@1=999!", 1, "cuLaunchKernel failed"),
+    ("", "cuStreamSynchronize@4=719", 1, "failed on the device"),
+];
+
+#[test]
+fn failures_are_errors_with_cuda_and_the_processors_work_with_auto() {
+    let machine = Machine::new();
+    let expected = machine.run("run idx --queries q.tsv -k 20", "").ok();
+    for (option, faults, code, says) in FAILURES {
+        // Kernels are compiled each time.
+        let _ = std::fs::remove_dir_all(machine.0.path("cache"));
+        let line = format!("run idx --queries q.tsv -k 20 {option}");
+        machine.run(&format!("{line} --device cuda"), faults).fails(code, &[says]);
+        let _ = std::fs::remove_dir_all(machine.0.path("cache"));
+        let auto = machine.run(&format!("{line} --device auto"), faults).says(says);
+        assert!(auto.err.contains("on the processor"), "{}", auto.err);
+        assert_eq!(auto.err.matches(says).count(), 1, "said twice: {}", auto.err);
+        assert_eq!(auto.ok(), expected, "{option} {faults}");
+        let line = format!("search idx x {option} --device");
+        machine.run(&format!("{line} auto"), faults).ok();
+    }
+    for (variable, value, says) in [
+        ("WARPSEEK_NVRTC", "/nowhere/libnvrtc.so.12", "found none of /nowhere/libnvrtc.so.12"),
+        ("WARPSEEK_NVRTC", "docs.jsonl", "pip install nvidia-cuda-nvrtc-cu12"),
+        ("LD_LIBRARY_PATH", "/nowhere", "no NVIDIA driver"),
+    ] {
+        let line = "run idx --queries q.tsv -k 20 --device";
+        if variable == "LD_LIBRARY_PATH" && machine.0.run("devices").out.contains("GPU 0") {
+            println!("skipped: no driver, since this machine has one");
+            continue;
+        }
+        let run = |device: &str| {
+            let line = format!("{line} {device}");
+            done(&line, machine.command(&line, "").env(variable, value))
+        };
+        run("cuda").fails(2, &[says]);
+        assert_eq!(run("auto").says(says).ok(), expected);
+    }
+}
+
+/// So many hits a query that a batch has four.
+#[test]
+fn a_gpu_may_fail_in_the_middle_of_a_run() {
+    let machine = Machine::new();
+    let line = "run idx --queries q.tsv -k 1000000 -o run.trec --device";
+    machine.run(&format!("{line} cpu"), "").ok();
+    let expected = machine.0.read("run.trec");
+    let mut in_the_middle = 0;
+    for faults in
+        ["cuLaunchKernel@4=999!", "cuStreamSynchronize@6=719", "cuMemcpyDtoHAsync_v2@3=999!"]
+    {
+        let auto = machine.run(&format!("{line} auto"), faults);
+        assert_eq!(auto.err.matches("the GPU failed").count(), 1, "{faults}: {}", auto.err);
+        auto.says("in order, then on the processor in").says("16 queries").ok();
+        assert!(machine.0.read("run.trec") == expected, "{faults}: not the same");
+
+        machine.run(&format!("{line} cuda"), faults).says("--device cpu").code(1);
+        let part = machine.0.read("run.trec");
+        assert!(expected.starts_with(&part) && part.len() < expected.len(), "{faults}");
+        in_the_middle += usize::from(!part.is_empty());
+        let query = |line: Option<&str>| line.and_then(|l| l.split(' ').next()).map(str::to_owned);
+        let next = query(expected[part.len()..].lines().next());
+        assert!(query(part.lines().last()) != next, "{faults}: half a query");
+    }
+    assert!(in_the_middle > 0, "every failure was in the first batch");
+}
+
+#[test]
+fn compiled_kernels_may_be_damaged_or_have_no_place() {
+    let machine = Machine::new();
+    let line = "run idx --queries q.tsv -k 20 --device cuda";
+    let expected = machine.run(line, "").ok();
+    let kernels = machine.0.list("cache/kernels");
+    assert!(kernels.len() >= 3, "{kernels:?}");
+    // What is kept is used: nothing is compiled.
+    assert_eq!(machine.run(line, "nvrtcCompileProgram@1=6").ok(), expected);
+    for damage in ["", "wskernel", "something else that is no kernel at all"] {
+        for name in &kernels {
+            machine.0.write(&format!("cache/kernels/{name}"), damage);
+        }
+        assert_eq!(machine.run(line, "").ok(), expected);
+        assert_eq!(machine.run(line, "nvrtcCompileProgram@1=6").ok(), expected, "not mended");
+    }
+    for name in &kernels {
+        std::fs::remove_file(machine.0.path(&format!("cache/kernels/{name}"))).unwrap();
+        std::fs::create_dir(machine.0.path(&format!("cache/kernels/{name}"))).unwrap();
+    }
+    assert_eq!(machine.run(line, "").ok(), expected, "unreadable");
+    let mut command = machine.command(line, "");
+    let unwritable = done(line, command.env("WARPSEEK_CACHE", machine.0.path("docs.jsonl")));
+    assert_eq!(unwritable.ok(), expected);
+}

@@ -1,0 +1,25 @@
+/// Functions as CUDA's libraries have them: exported under their names, found by `find`, and each may be told to fail.
+macro_rules! exported {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block)*) => {
+        $(
+            $(#[$doc])*
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $kind),*) -> $crate::driver::Status {
+                if let Err(error) = $crate::driver::faults(stringify!($name)).strike(stringify!($name)) {
+                    return $crate::driver::status(Err(error));
+                }
+                $body
+            }
+        )*
+
+        /// The function of this name.
+        pub(crate) fn find(name: &str) -> Option<*const std::ffi::c_void> {
+            match name {
+                $(stringify!($name) => Some($name as *const std::ffi::c_void),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+pub(crate) use exported;

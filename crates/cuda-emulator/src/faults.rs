@@ -1,0 +1,175 @@
+//! Failures on purpose.
+//!
+//! Words with blanks between them: `memory=BYTES` of a device, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
+//! fails, the N-th from 1 on; with `+` behind N, it and all later ones of that function. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
+//! end, as with CUDA: what was waited for may still be running, and nobody could tell when it is safe to go on.
+//!
+//! `inject` is for what the thread does next: functions without a context, and contexts that it opens. Programs that load this crate as a library
+//! get their failures from the variable EMULATOR_FAULTS.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use crate::memory::TOTAL;
+use crate::state::Error;
+
+/// What goes wrong, and what has already.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    /// Bytes of a device.
+    pub(crate) memory: u64,
+    /// The CUDA version of the driver.
+    pub(crate) cuda: c_int,
+    /// Compute capability of a device.
+    pub(crate) capability: c_int,
+    calls: Mutex<Vec<Call>>,
+    /// What all calls return once the device is lost.
+    lost: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Call {
+    function: String,
+    /// Calls until it fails, that one included.
+    left: u64,
+    /// Whether it fails from then on.
+    always: bool,
+    status: u32,
+    lost: bool,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        let (calls, lost) = Default::default();
+        Faults { memory: TOTAL, cuda: 12_080, capability: 90, calls, lost }
+    }
+}
+
+thread_local! {
+    static OF_THREAD: RefCell<Option<Arc<Faults>>> = const { RefCell::new(None) };
+}
+
+/// Failures of a thread, until this goes.
+#[must_use]
+pub struct Injected {
+    /// It must go where it was made.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        OF_THREAD.set(None);
+    }
+}
+
+/// Failures for what this thread does until the result is dropped; contexts that are opened meanwhile keep them.
+///
+/// # Panics
+/// Panics if the text is not as described above.
+pub fn inject(text: &str) -> Injected {
+    let faults = Faults::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    OF_THREAD.set(Some(Arc::new(faults)));
+    Injected { not_send: PhantomData }
+}
+
+impl Faults {
+    /// Those of the thread, else those of the environment.
+    pub(crate) fn of_thread() -> Arc<Faults> {
+        static OF_PROCESS: LazyLock<Arc<Faults>> = LazyLock::new(|| {
+            let text = std::env::var("EMULATOR_FAULTS").unwrap_or_default();
+            Arc::new(Faults::parse(&text).unwrap_or_else(|error| panic!("{error}")))
+        });
+        OF_THREAD.with_borrow(Clone::clone).unwrap_or_else(|| OF_PROCESS.clone())
+    }
+
+    fn parse(text: &str) -> Result<Faults, String> {
+        let mut faults = Faults::default();
+        let mut calls = Vec::new();
+        for word in text.split_whitespace() {
+            let bad = || format!("`{word}` is no failure; see the head of faults.rs");
+            let (what, value) = word.split_once('=').ok_or_else(bad)?;
+            match what {
+                "memory" => faults.memory = value.parse().map_err(|_| bad())?,
+                "capability" => faults.capability = value.parse().map_err(|_| bad())?,
+                "cuda" => faults.cuda = value.parse().map_err(|_| bad())?,
+                call => {
+                    let (function, left) = call.split_once('@').ok_or_else(bad)?;
+                    if crate::symbol(function).is_none() {
+                        return Err(bad());
+                    }
+                    let status = value.trim_end_matches('!');
+                    let wait = ["cuStreamSynchronize", "cuEventSynchronize"].contains(&function);
+                    let (left, always) = match left.strip_suffix('+') {
+                        Some(left) => (left, true),
+                        None => (left, false),
+                    };
+                    calls.push(Call {
+                        always,
+                        function: function.to_owned(),
+                        left: left.parse().ok().filter(|&n| n > 0).ok_or_else(bad)?,
+                        status: status.parse().ok().filter(|&n| n > 0).ok_or_else(bad)?,
+                        lost: wait || status.len() < value.len(),
+                    });
+                }
+            }
+        }
+        faults.calls = Mutex::new(calls);
+        Ok(faults)
+    }
+
+    /// Counts a call; the error it ends with, if it is to fail.
+    pub(crate) fn strike(&self, function: &str) -> Result<(), Error> {
+        // Words for errors are always there.
+        if function.starts_with("cuGetError") {
+            return Ok(());
+        }
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost != 0 {
+            return Err(Error::new(lost, "the device is lost"));
+        }
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        for call in calls.iter_mut().filter(|call| call.function == function && call.left > 0) {
+            call.left -= 1;
+            if call.left == 0 {
+                call.left = u64::from(call.always);
+                if call.lost {
+                    self.lost.store(call.status, Ordering::Relaxed);
+                }
+                return Err(Error::new(call.status, "a failure on purpose"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted() {
+        let faults = Faults::parse("memory=5 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080").unwrap();
+        let status = |name| faults.strike(name).map_err(|error| error.status);
+        assert_eq!((faults.memory, faults.cuda), (5, 11_080));
+        assert_eq!([(); 3].map(|()| status("cuLaunchKernel")), [Ok(()), Err(719), Ok(())]);
+        assert_eq!(status("cuMemAlloc_v2"), Ok(()));
+        assert_eq!(status("cuInit"), Err(3));
+        assert_eq!([status("cuMemAlloc_v2"), status("cuGetErrorName")], [Err(3), Ok(())]);
+        let faults = Faults::parse("cuMemAlloc_v2@2+=2").unwrap();
+        let status = |name| faults.strike(name).map_err(|error| error.status);
+        assert_eq!([(); 3].map(|()| status("cuMemAlloc_v2")), [Ok(()), Err(2), Err(2)]);
+        assert_eq!(status("cuInit"), Ok(()));
+        let faults = Faults::parse("cuStreamSynchronize@1=999").unwrap();
+        assert!(faults.strike("cuStreamSynchronize").is_err() && faults.strike("cuInit").is_err());
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused() {
+        for bad in ["cuInit", "cuInit=1", "cuInit@0=1", "cuInit@1=0", "cuNothing@1=1", "memory=x"] {
+            assert!(Faults::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

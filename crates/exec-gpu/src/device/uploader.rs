@@ -1,0 +1,72 @@
+use super::{Buffer, Device, DeviceError, Event, Pinned, Stream};
+
+/// Bytes of a stage. Two a thread are what a few dozen threads can lock without asking.
+const STAGE: usize = 4 << 20;
+
+/// Less than this is not worth a stage.
+const SMALL: usize = 1 << 18;
+
+/// Copies much to the device: bytes go through page-locked memory, so that copies run while the next bytes are made ready, and beside those of other
+/// uploaders.
+pub struct Uploader {
+    device: Device,
+    stream: Stream,
+    /// None are there before they are needed, nor where the system locks no memory: copies wait then, and nothing else changes.
+    stages: Option<Vec<Stage>>,
+    next: usize,
+}
+
+struct Stage {
+    pinned: Pinned<u8>,
+    /// When its last copy has ended.
+    copied: Event,
+}
+
+impl Uploader {
+    /// With a stream of its own.
+    pub fn new(device: &Device) -> Result<Self, DeviceError> {
+        let stream = device.stream()?;
+        Ok(Uploader { device: device.clone(), stream, stages: None, next: 0 })
+    }
+
+    /// Memory on the device that has these bytes once [`Uploader::finish`] has returned.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, DeviceError> {
+        let buffer = self.device.buffer(bytes.len())?;
+        if bytes.len() < SMALL {
+            self.stream.upload(bytes, &buffer)?;
+            return Ok(buffer);
+        }
+        let stages = match &mut self.stages {
+            Some(stages) => stages,
+            none => none.insert(stages(&self.device)?),
+        };
+        if stages.is_empty() {
+            self.stream.upload(bytes, &buffer)?;
+            return Ok(buffer);
+        }
+        for (number, piece) in bytes.chunks(STAGE).enumerate() {
+            let stage = &mut stages[self.next];
+            self.next = (self.next + 1) % 2;
+            // The event, not the stream: the other stage's copy goes on.
+            stage.copied.synchronize()?;
+            stage.pinned.write()?[..piece.len()].copy_from_slice(piece);
+            let from = number * STAGE;
+            self.stream.copy_in(&stage.pinned, 0, &buffer.slice(from..from + piece.len()))?;
+            self.stream.record(&stage.copied)?;
+        }
+        Ok(buffer)
+    }
+
+    /// Waits until everything is there.
+    pub fn finish(&self) -> Result<(), DeviceError> {
+        self.stream.synchronize()
+    }
+}
+
+fn stages(device: &Device) -> Result<Vec<Stage>, DeviceError> {
+    let stage = |_| Ok(Stage { pinned: device.pinned(STAGE)?, copied: device.event()? });
+    match (0..2).map(stage).collect() {
+        Err(DeviceError::HostMemory { .. }) => Ok(Vec::new()),
+        stages => stages,
+    }
+}
