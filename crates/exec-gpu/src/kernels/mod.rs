@@ -1,16 +1,27 @@
 //! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
 
 pub mod and_tiles;
+pub mod compact;
 pub mod copy;
+pub mod max_tree;
 pub mod merge;
+pub mod merge_find;
 pub mod or_tiles;
 pub mod scan;
 
 use crate::device::Source;
 
 /// Every source, for those who compile all of them.
-pub const ALL: &[Source] =
-    &[and_tiles::SOURCE, copy::SOURCE, merge::SOURCE, or_tiles::SOURCE, scan::SOURCE];
+pub const ALL: &[Source] = &[
+    and_tiles::SOURCE,
+    compact::SOURCE,
+    copy::SOURCE,
+    max_tree::SOURCE,
+    merge::SOURCE,
+    merge_find::SOURCE,
+    or_tiles::SOURCE,
+    scan::SOURCE,
+];
 
 /// Headers that sources share, as (name, text).
 pub mod common {
@@ -20,6 +31,8 @@ pub mod common {
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.
     pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+    /// Searches in ascending numbers.
+    pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
     /// The best keys of a block of threads.
