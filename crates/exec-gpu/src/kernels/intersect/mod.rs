@@ -1,0 +1,299 @@
+//! AND on compressed lists, term at a time (Ding et al. §8.1).
+#![allow(unsafe_code)]
+
+use bytemuck::{Pod, Zeroable};
+use warpseek_codec::CodecId;
+
+use super::common::{
+    BITPACK, LISTS, PFOR, RICE, SCAN, SEARCH, TILES, TYPES, VALUES, WARP,
+};
+use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
+use crate::image::SegmentView;
+use crate::image::compressed::{CompressedList, Values};
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "intersect",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, WARP, LISTS, BITPACK, PFOR, RICE, SEARCH, TILES, VALUES],
+};
+
+/// Postings of a block, and candidates that a warp takes at a time.
+const BLOCK: usize = 128;
+/// Threads of blocks that decode, as in the kernel, and of the others.
+const DECODING: u32 = 128;
+const THREADS: u32 = 256;
+
+/// A list in a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TermList {
+    /// The list.
+    pub list: CompressedList,
+    /// Weight in units.
+    pub weight: f32,
+    /// Nothing.
+    pub unused: u32,
+}
+
+/// A query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Conjunction {
+    /// Its first term, which has the shortest list; the others follow by length.
+    pub first_term: u32,
+    /// Terms, at least one.
+    pub terms: u32,
+    /// Number of its shortest list's first block among those of the round.
+    pub first_block: u32,
+    /// Weight of static scores, in units.
+    pub static_weight: f32,
+}
+
+/// A round's queries on the device.
+pub struct Queries {
+    /// Each of them.
+    pub queries: Buffer<Conjunction>,
+    /// Their first blocks.
+    pub first_blocks: Buffer<u32>,
+    /// Their terms.
+    pub terms: Buffer<TermList>,
+    /// Two words each, which the beginning fills.
+    pub reaches: Buffer<u64>,
+    /// Blocks decoded for each.
+    pub decoded: Buffer<u32>,
+}
+
+/// Documents that all lists so far have; arrays are of the same length.
+#[derive(Clone)]
+pub struct Candidates {
+    /// Documents.
+    pub docs: Buffer<u32>,
+    /// Scores so far.
+    pub scores: Buffer<u32>,
+    /// Their queries.
+    pub owners: Buffer<u32>,
+    /// How many there are, where they are not as many as there is room.
+    pub count: Option<Buffer<u32>>,
+}
+
+/// Blocks to decode in one turn.
+pub struct Tasks {
+    /// As many as candidates at most.
+    pub tasks: Buffer<u64>,
+    /// How many: 0 at the beginning.
+    pub count: Buffer<u32>,
+    /// A bit a candidate: whether it is kept.
+    pub bits: Buffer<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+struct CandidatesView {
+    docs: u64,
+    scores: u64,
+    owners: u64,
+    count: u64,
+    len: u32,
+    unused: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+struct TasksView {
+    tasks: u64,
+    count: u64,
+    decoded: u64,
+}
+
+impl Candidates {
+    fn view(&self) -> CandidatesView {
+        let len = self.docs.len();
+        assert!(self.scores.len() == len && self.owners.len() == len, "lengths of candidates");
+        CandidatesView {
+            docs: self.docs.address(),
+            scores: self.scores.address(),
+            owners: self.owners.address(),
+            count: self.count.as_ref().map_or(0, Buffer::address),
+            len: len as u32,
+            unused: 0,
+        }
+    }
+}
+
+impl Tasks {
+    fn view(&self, queries: &Queries, candidates: &Candidates) -> TasksView {
+        let len = candidates.docs.len();
+        assert!(self.tasks.len() >= len && self.bits.len() >= len.div_ceil(BLOCK) * BLOCK / 32, "room for tasks");
+        TasksView {
+            tasks: self.tasks.address(),
+            count: self.count.address(),
+            decoded: queries.decoded.address(),
+        }
+    }
+}
+
+/// The kernels of one codec, ready to launch.
+///
+/// Kernels trust the addresses of lists and the numbers in [`Queries`]: whoever fills them keeps the image, and gives each query as many
+/// blocks of candidates as its shortest list has.
+#[derive(Debug, Clone)]
+pub struct Intersect {
+    begin: Kernel,
+    first: Kernel,
+    find: Kernel,
+    blocks: Kernel,
+    keys: Kernel,
+    runs: Kernel,
+    multiprocessors: u32,
+}
+
+impl Intersect {
+    /// Compiles them; the codec must have a form on the device.
+    pub fn new(device: &Device, codec: CodecId) -> Result<Self, DeviceError> {
+        let name = match codec {
+            CodecId::Rice => "rice",
+            CodecId::PFor0 => "pfor0",
+            CodecId::PFor => "pfor1",
+            CodecId::PFor2 => "pfor2",
+            CodecId::PFor3 => "pfor3",
+            CodecId::PFor4 => "pfor4",
+            _ => "bitpack",
+        };
+        let kernel = |name: &str| device.kernel(&SOURCE, name);
+        Ok(Intersect {
+            begin: kernel("intersect_begin")?,
+            first: kernel(&format!("intersect_first_{name}"))?,
+            find: kernel("intersect_find")?,
+            blocks: kernel(&format!("intersect_blocks_{name}"))?,
+            keys: kernel("intersect_keys")?,
+            runs: kernel("intersect_runs")?,
+            multiprocessors: device.info().multiprocessors,
+        })
+    }
+
+    /// Decodes the shortest lists to candidates, and finds the blocks of the second ones.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn first(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        values: Values,
+        candidates: &Candidates,
+        tasks: &Tasks,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(queries.first_blocks.len() == count && queries.reaches.len() == count, "queries");
+        assert!(candidates.docs.len().is_multiple_of(BLOCK), "candidates are whole blocks");
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .value(count as u32)
+            .buffer(&queries.terms)
+            .buffer(&queries.reaches)
+            .buffer(&queries.decoded);
+        // SAFETY: a warp a query.
+        unsafe { stream.launch(&self.begin, Grid::over(count * 32, THREADS), &args) }?;
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .buffer(&queries.first_blocks)
+            .value(count as u32)
+            .buffer(&queries.terms)
+            .buffer(&queries.reaches)
+            .value(values)
+            .value(candidates.view())
+            .value(tasks.view(queries, candidates))
+            .buffer(&tasks.bits);
+        let grid = Grid::over(candidates.docs.len() / BLOCK * 32, DECODING);
+        // SAFETY: a warp a block of candidates; the rest is the caller's promise.
+        unsafe { stream.launch(&self.first, grid, &args) }
+    }
+
+    /// Finds the blocks of the lists of a later turn.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn find(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        turn: u32,
+        candidates: &Candidates,
+        tasks: &Tasks,
+    ) -> Result<(), DeviceError> {
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .buffer(&queries.terms)
+            .value(turn)
+            .value(candidates.view())
+            .value(tasks.view(queries, candidates))
+            .buffer(&tasks.bits);
+        let grid = self.filling(&self.find, candidates.docs.len().div_ceil(4), THREADS)?;
+        // SAFETY: the caller's promise.
+        unsafe { stream.launch(&self.find, grid, &args) }
+    }
+
+    /// Decodes the blocks that were found, scores and keeps the candidates they have.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn blocks(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        turn: u32,
+        values: Values,
+        candidates: &Candidates,
+        tasks: &Tasks,
+    ) -> Result<(), DeviceError> {
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .buffer(&queries.terms)
+            .value(turn)
+            .value(values)
+            .value(candidates.view())
+            .value(tasks.view(queries, candidates))
+            .buffer(&tasks.bits);
+        let grid = self.filling(&self.blocks, candidates.docs.len() * 32, DECODING)?;
+        // SAFETY: the caller's promise.
+        unsafe { stream.launch(&self.blocks, grid, &args) }
+    }
+
+    /// The keys of what is left, where each query's begin, and how many there are.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn keys(
+        &self,
+        stream: &Stream,
+        segment: SegmentView,
+        queries: &Queries,
+        candidates: &Candidates,
+        keys: &Buffer<u64>,
+        starts: &Buffer<u32>,
+        matches: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(keys.len() >= candidates.docs.len(), "room for keys");
+        assert!(starts.len() > count && matches.len() >= count, "starts and matches of queries");
+        let args = Args::new().value(candidates.view()).value(count as u32).buffer(starts);
+        // SAFETY: a thread a query, and one more.
+        unsafe { stream.launch(&self.runs, Grid::over(count + 1, THREADS), &args) }?;
+        let args = Args::new()
+            .value(segment)
+            .buffer(&queries.queries)
+            .value(candidates.view())
+            .buffer(keys)
+            .buffer(matches);
+        let grid = self.filling(&self.keys, candidates.docs.len(), THREADS)?;
+        // SAFETY: the caller's promise.
+        unsafe { stream.launch(&self.keys, grid, &args) }
+    }
+
+    /// As many blocks as fill the device, or fewer where there is less to do.
+    fn filling(&self, kernel: &Kernel, threads: usize, each: u32) -> Result<Grid, DeviceError> {
+        let most = self.multiprocessors * kernel.blocks_per_multiprocessor(each, 0)?.max(1);
+        Ok(Grid::new(Grid::over(threads, each).blocks.min(most), each))
+    }
+}
