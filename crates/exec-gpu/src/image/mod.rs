@@ -1,5 +1,6 @@
 //! The device form of an index, made from it at load; never the truth on disk.
 
+pub mod compressed;
 mod layout;
 mod segment;
 

@@ -2,6 +2,7 @@
 
 pub mod and_tiles;
 pub mod copy;
+pub mod decode;
 pub mod merge;
 pub mod or_tiles;
 pub mod scan;
@@ -9,8 +10,14 @@ pub mod scan;
 use crate::device::Source;
 
 /// Every source, for those who compile all of them.
-pub const ALL: &[Source] =
-    &[and_tiles::SOURCE, copy::SOURCE, merge::SOURCE, or_tiles::SOURCE, scan::SOURCE];
+pub const ALL: &[Source] = &[
+    and_tiles::SOURCE,
+    copy::SOURCE,
+    decode::SOURCE,
+    merge::SOURCE,
+    or_tiles::SOURCE,
+    scan::SOURCE,
+];
 
 /// Headers that sources share, as (name, text).
 pub mod common {
@@ -24,4 +31,15 @@ pub mod common {
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
     /// The best keys of a block of threads.
     pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
+    /// Lists in compressed form.
+    pub const LISTS: (&str, &str) = ("lists.cuh", include_str!("common/lists.cuh"));
+    /// Their codecs: bit packing,
+    pub const CODEC_BITPACK: (&str, &str) =
+        ("codec_bitpack.cuh", include_str!("common/codec_bitpack.cuh"));
+    /// Rice,
+    pub const CODEC_RICE: (&str, &str) = ("codec_rice.cuh", include_str!("common/codec_rice.cuh"));
+    /// and PForDelta.
+    pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
+    /// What a posting is worth.
+    pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
 }
