@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{ExecError, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
@@ -22,6 +23,9 @@ pub enum ImageError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The codec has no form on the device.
+    #[error("codec {0} has no form on the device; take bitpack, rice or pfor")]
+    Codec(CodecId),
 }
 
 impl From<ImageError> for ExecError {
@@ -29,6 +33,7 @@ impl From<ImageError> for ExecError {
         match error {
             ImageError::Index(error) => error.into(),
             ImageError::Device(error) => ExecError::Device(Box::new(error)),
+            ImageError::Codec(_) => ExecError::Device(Box::new(error)),
         }
     }
 }
@@ -86,7 +91,7 @@ impl SegmentImage {
             Vec::new(),
             vec![ListView::default(); segment.dictionary().terms() as usize],
         ));
-        let ranges = maker.ranges()?;
+        let ranges = ranges(segment)?;
         let next = AtomicU64::new(0);
         let work = || -> Result<(), ImageError> {
             let stream = device.stream()?;
@@ -176,7 +181,7 @@ impl SegmentImage {
 }
 
 /// Copies bytes to the device; nothing has no address.
-fn send(
+pub(super) fn send(
     device: &Device,
     stream: &Stream,
     bytes: &[u8],
@@ -189,6 +194,28 @@ fn send(
     Ok((Some(buffer), address))
 }
 
+/// Ranges of dictionary blocks with about [`PART`] postings each.
+pub(super) fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
+    let dictionary = segment.dictionary();
+    let blocks = dictionary.blocks();
+    let (mut ranges, mut from) = (Vec::new(), 0);
+    let mut postings = 0;
+    for block in 0..blocks {
+        let mut terms = dictionary.iter_blocks(block, block + 1);
+        while let Some(info) = terms.next_term()? {
+            postings += u64::from(info.df);
+        }
+        if postings >= PART {
+            ranges.push((from, block + 1));
+            (from, postings) = (block + 1, 0);
+        }
+    }
+    if from < blocks {
+        ranges.push((from, blocks));
+    }
+    Ok(ranges)
+}
+
 struct Maker<'a> {
     segment: &'a Segment,
     formula: Formula,
@@ -198,28 +225,6 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Ranges of dictionary blocks with about [`PART`] postings each.
-    fn ranges(&self) -> Result<Vec<(u64, u64)>, ImageError> {
-        let dictionary = self.segment.dictionary();
-        let blocks = dictionary.blocks();
-        let (mut ranges, mut from) = (Vec::new(), 0);
-        let mut postings = 0;
-        for block in 0..blocks {
-            let mut terms = dictionary.iter_blocks(block, block + 1);
-            while let Some(info) = terms.next_term()? {
-                postings += u64::from(info.df);
-            }
-            if postings >= PART {
-                ranges.push((from, block + 1));
-                (from, postings) = (block + 1, 0);
-            }
-        }
-        if from < blocks {
-            ranges.push((from, blocks));
-        }
-        Ok(ranges)
-    }
-
     fn part(&self, from: u64, to: u64) -> Result<Part, ImageError> {
         let mut part = Part::default();
         let (mut docs, mut values) = (Vec::new(), Vec::new());

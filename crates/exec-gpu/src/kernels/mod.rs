@@ -3,6 +3,8 @@
 pub mod and_tiles;
 pub mod compact;
 pub mod copy;
+pub mod decode;
+pub mod intersect;
 pub mod max_tree;
 pub mod merge;
 pub mod merge_find;
@@ -16,6 +18,8 @@ pub const ALL: &[Source] = &[
     and_tiles::SOURCE,
     compact::SOURCE,
     copy::SOURCE,
+    decode::SOURCE,
+    intersect::SOURCE,
     max_tree::SOURCE,
     merge::SOURCE,
     merge_find::SOURCE,
@@ -37,4 +41,15 @@ pub mod common {
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
     /// The best keys of a block of threads.
     pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
+    /// Lists in compressed form.
+    pub const LISTS: (&str, &str) = ("lists.cuh", include_str!("common/lists.cuh"));
+    /// Their codecs: bit packing,
+    pub const CODEC_BITPACK: (&str, &str) =
+        ("codec_bitpack.cuh", include_str!("common/codec_bitpack.cuh"));
+    /// Rice,
+    pub const CODEC_RICE: (&str, &str) = ("codec_rice.cuh", include_str!("common/codec_rice.cuh"));
+    /// and PForDelta.
+    pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
+    /// What a posting is worth.
+    pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
 }

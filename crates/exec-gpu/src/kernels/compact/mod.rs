@@ -12,6 +12,8 @@ pub const SOURCE: Source =
 const THREADS: u32 = 256;
 /// Values that a warp takes, as in the kernel.
 const TILE: usize = 1024;
+/// Counts that one block of threads sums up at once faster than three launches do.
+const FEW: usize = 8192;
 
 /// The kernels, ready to launch.
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ impl Compact {
     /// How long `scratch` must be for so many values.
     pub fn scratch_len(values: usize) -> usize {
         let tiles = values.div_ceil(TILE);
-        tiles + Scan::scratch_len(tiles)
+        if tiles <= FEW { tiles + 1 } else { tiles + Scan::scratch_len(tiles) }
     }
 
     /// From each pair of arrays, one to three of the same lengths, copies the values whose bits are set, value i having bit i % 32 of word i / 32; with `count`, of the first so
@@ -70,7 +72,10 @@ impl Compact {
         let args = common();
         // SAFETY: tiles cover `len` values, for which there are bits; kernels look at no more of them, whatever `count` says.
         unsafe { stream.launch(&self.counts, grid, &args) }?;
-        self.scan.launch(stream, &counts, &counts, &sums)?;
+        match tiles <= FEW {
+            true => self.scan.in_place(stream, &scratch.slice(..=tiles))?,
+            false => self.scan.launch(stream, &counts, &counts, &sums)?,
+        }
         let mut args = common();
         for i in 0..3 {
             args = match arrays.get(i) {

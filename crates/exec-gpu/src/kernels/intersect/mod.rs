@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use warpseek_codec::CodecId;
 
 use super::common::{
-    BITPACK, LISTS, PFOR, RICE, SCAN, SEARCH, TILES, TYPES, VALUES, WARP,
+    CODEC_BITPACK, CODEC_PFOR, CODEC_RICE, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP,
 };
 use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 use crate::image::SegmentView;
@@ -15,7 +15,18 @@ use crate::image::compressed::{CompressedList, Values};
 pub const SOURCE: Source = Source {
     name: "intersect",
     text: include_str!("kernel.cu"),
-    headers: &[TYPES, SCAN, WARP, LISTS, BITPACK, PFOR, RICE, SEARCH, TILES, VALUES],
+    headers: &[
+        TYPES,
+        SCAN,
+        WARP,
+        LISTS,
+        CODEC_BITPACK,
+        CODEC_PFOR,
+        CODEC_RICE,
+        SEARCH,
+        TILES,
+        VALUES,
+    ],
 };
 
 /// Postings of a block, and candidates that a warp takes at a time.
@@ -124,7 +135,10 @@ impl Candidates {
 impl Tasks {
     fn view(&self, queries: &Queries, candidates: &Candidates) -> TasksView {
         let len = candidates.docs.len();
-        assert!(self.tasks.len() >= len && self.bits.len() >= len.div_ceil(BLOCK) * BLOCK / 32, "room for tasks");
+        assert!(
+            self.tasks.len() >= len && self.bits.len() >= len.div_ceil(BLOCK) * BLOCK / 32,
+            "room for tasks"
+        );
         TasksView {
             tasks: self.tasks.address(),
             count: self.count.address(),

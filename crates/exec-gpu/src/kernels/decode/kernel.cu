@@ -1,0 +1,123 @@
+// Whole lists, decoded for tests and benchmarks: queries decode what they need where they need it. A warp takes a run of blocks of one list.
+#include "codec_bitpack.cuh"
+#include "codec_pfor.cuh"
+#include "codec_rice.cuh"
+#include "values.cuh"
+
+// Blocks whose loads are on their way together.
+constexpr uint32_t AHEAD = 4;
+
+struct Run {
+    uint32_t list;
+    uint32_t begin;  // blocks
+    uint32_t end;
+    uint32_t out;  // where the block `begin` goes, in blocks
+};
+
+// What becomes of the numbers: a sum, so that nothing is left out as of no use,
+struct AddUp {
+    uint32_t sum;
+    __device__ __forceinline__ void docs(uint32_t, const uint32_t values[4]) { sum += values[0] + values[1] + values[2] + values[3]; }
+    __device__ __forceinline__ void freqs(uint32_t, const uint32_t values[4]) { docs(0, values); }
+};
+
+// or a copy in memory.
+struct Write {
+    uint4* to_docs;
+    uint4* to_freqs;
+    __device__ __forceinline__ void docs(uint32_t block, const uint32_t v[4]) { to_docs[block * WARP + lane_id()] = make_uint4(v[0], v[1], v[2], v[3]); }
+    __device__ __forceinline__ void freqs(uint32_t block, const uint32_t v[4]) { to_freqs[block * WARP + lane_id()] = make_uint4(v[0], v[1], v[2], v[3]); }
+};
+
+template <class Codec, bool FREQS, class Sink>
+__device__ __forceinline__ void decode(const CompressedList& list, const Run& run, Sink& sink) {
+    for (uint32_t block = run.begin; block < run.end; block += AHEAD) {
+        BlockHead heads[AHEAD];
+        typename Codec::Docs docs[AHEAD];
+        typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
+        // Blocks behind the end are the last one again.
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; i++) heads[i] = head_of(list, min(block + i, run.end - 1));
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            uint32_t at = min(block + i, run.end - 1), len = block_len(list, at);
+            docs[i] = Codec::load_docs(list, at, heads[i], len);
+            if (FREQS) freqs[i] = Codec::load_freqs(list, at, heads[i], len);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            if (block + i >= run.end) break;
+            uint32_t out[4], len = block_len(list, block + i), to = run.out + (block + i - run.begin);
+            Codec::docs(list, heads[i], docs[i], out);
+            fill_behind(len, NO_DOC, out);
+            sink.docs(to, out);
+            if (FREQS) {
+                Codec::freqs(list, heads[i], freqs[i], out);
+                fill_behind(len, 0, out);
+                sink.freqs(to, out);
+            }
+        }
+    }
+}
+
+template <class Codec, bool FREQS>
+__device__ __forceinline__ void decode_sums(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+    uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    if (number >= count) return;
+    Run run = runs[number];
+    CompressedList list = lists[run.list];
+    AddUp sink = {0};
+    decode<Codec, FREQS>(list, run, sink);
+    uint32_t sum = warp_sum(sink.sum);
+    if (lane_id() == 0) sums[number] = sum;
+}
+
+template <class Codec>
+__device__ __forceinline__ void decode_write(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) {
+    uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    if (number >= count) return;
+    Run run = runs[number];
+    CompressedList list = lists[run.list];
+    Write sink = {docs, freqs};
+    decode<Codec, true>(list, run, sink);
+}
+
+// Every frequency, fetched alone.
+template <class Codec>
+__device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {
+    uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    if (number >= count) return;
+    Run run = runs[number];
+    CompressedList list = lists[run.list];
+    uint32_t begin = run.begin * BLOCK_LEN;
+    for (uint32_t i = lane_id(); i < (run.end - run.begin) * BLOCK_LEN; i += WARP)
+        freqs[run.out * BLOCK_LEN + i] = begin + i < list.df ? freq_at<Codec>(list, begin + i) : 0;
+}
+
+#define OF_CODEC(name, Codec)                                                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
+        decode_sums<Codec, false>(lists, runs, count, sums);                                                                                               \
+    }                                                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(256) both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
+        decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                \
+    }                                                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(256) write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) { \
+        decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                              \
+    }                                                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(256) fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {        \
+        fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                     \
+    }
+
+OF_CODEC(bitpack, BitPack)
+OF_CODEC(rice, Rice)
+OF_CODEC(pfor0, PFor<0>)
+OF_CODEC(pfor, PFor<1>)
+OF_CODEC(pfor2, PFor<2>)
+OF_CODEC(pfor3, PFor<3>)
+OF_CODEC(pfor4, PFor<4>)
+
+// The bits of postings' values.
+extern "C" __global__ void posting_values(Values values, const uint32_t* docs, const uint32_t* freqs, uint32_t* bits, uint32_t count) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) bits[i] = __float_as_uint(value_of(values, freqs[i], factor_of(values, docs[i])));
+}
