@@ -15,7 +15,9 @@ use crate::device::{Buffer, Device, DeviceError, Event, Stream};
 use crate::image::compressed::{CODECS, CompressedSegment};
 use crate::image::{DocumentTables, ImageError};
 use crate::kernels::compact::Compact;
-use crate::kernels::intersect::{Candidates, Conjunction, Intersect, Queries, Tasks, TermList};
+use crate::kernels::intersect::{
+    Candidates, Conjunction, FEW, Intersect, Queries, Tasks, TermList,
+};
 use crate::kernels::max_tree::{Best, MaxTree};
 use crate::workspace::{Growing, Input, Output};
 
@@ -29,7 +31,7 @@ const ROUND: usize = 1 << 25;
 const ROUND_QUERIES: usize = 1 << 14;
 const ROUND_HITS: usize = 1 << 22;
 
-/// After so many turns the host looks whether anything is left.
+/// After so many turns the host looks whether little is left, so that one launch can do the rest.
 const LOOK: u32 = 16;
 
 /// What the time of a round is told apart by.
@@ -226,6 +228,7 @@ impl IntersectEngine {
         };
         let turns = workspace.turns.take(device, round.most_terms as usize + 1)?;
         stream.zero(&turns)?;
+        let starts = workspace.starts.take(device, count + 1)?;
         let tasks_room = workspace.tasks.take(device, len)?;
         let bits = workspace.bits.take(device, len / 32)?;
         let tasks = |turn: u32| Tasks {
@@ -253,11 +256,17 @@ impl IntersectEngine {
         };
         let values = segment.lists.values();
         let mut compacted = 0;
-        for turn in 1..round.most_terms.max(2) {
+        let (mut turn, mut few) = (1, false);
+        while turn < round.most_terms.max(2) {
             let tasks = tasks(turn);
             // SAFETY: `Round::add` gave every query its blocks and terms, and lists are the image's, which `segment` keeps.
             unsafe {
-                if turn == 1 {
+                if few {
+                    let last = &candidates;
+                    self.kernels.rest(stream, &queries, turn, values, last, &starts, &bits)?;
+                    turn = round.most_terms;
+                    clock.end(2)?;
+                } else if turn == 1 {
                     self.kernels.first(stream, &queries, values, &candidates, &tasks)?;
                     clock.end(0)?;
                 } else {
@@ -284,17 +293,19 @@ impl IntersectEngine {
                 owners: owners.clone(),
                 count: Some(scratch.slice(scratch.len() - 1..)),
             };
-            if turn.is_multiple_of(LOOK) && nothing_left(stream, &candidates)? {
-                break;
+            if turn.is_multiple_of(LOOK) && turn + 1 < round.most_terms {
+                self.kernels.runs(stream, &queries, &candidates, &starts)?;
+                let starts_now = stream.download(&starts)?;
+                few = starts_now.windows(2).all(|run| run[1] - run[0] <= FEW);
             }
+            turn += 1;
         }
         // Blocks have been decoded, so that there is room for keys where tasks were.
         let keys = tasks_room;
-        let starts = workspace.starts.take(device, count + 1)?;
         let (view, matches) = (segment.documents.view(), results.matches());
         // SAFETY: as above.
         unsafe {
-            self.kernels.keys(stream, view, &queries, &candidates, &keys, &starts, &matches)?;
+            self.kernels.keys(stream, view, &queries, &candidates, &keys, &matches)?;
         }
         let most = round.most;
         let out = Best { keys: results.keys(), count: results.counts() };
@@ -304,6 +315,7 @@ impl IntersectEngine {
             self.tree.best(stream, &keys, candidates.count.as_ref(), most, &out, &scratch)?;
         } else {
             let scratch = workspace.select.take(device, MaxTree::runs_scratch_len(count, most))?;
+            self.kernels.runs(stream, &queries, &candidates, &starts)?;
             let ks = input.slice(ks_at).cast();
             self.tree.best_of_runs(stream, &keys, &starts, &ks, most, &out, &scratch)?;
         }
@@ -311,13 +323,6 @@ impl IntersectEngine {
         let words = workspace.output.receive(device, stream, &results.buffer)?;
         clock.add_up()?;
         Ok(results.parts(words, round))
-    }
-}
-
-fn nothing_left(stream: &Stream, candidates: &Candidates) -> Result<bool, DeviceError> {
-    match &candidates.count {
-        Some(count) => Ok(stream.download(count)? == [0]),
-        None => Ok(false),
     }
 }
 

@@ -8,11 +8,15 @@ use std::sync::Arc;
 
 use support::devices;
 use warpseek_codec::CodecId;
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference};
+use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Reference};
 use warpseek_exec_gpu::IntersectEngine;
 use warpseek_exec_gpu::image::compressed::CODECS;
 use warpseek_index::Snapshot;
-use warpseek_testkit::conformance::{check_collections, check_fixed_cases, check_random_cases};
+use warpseek_testkit::blocks;
+use warpseek_testkit::conformance::{
+    check_collections, check_fixed_cases, check_random_cases, check_snapshot,
+};
+use warpseek_testkit::{Doc, Fixture, Search};
 
 /// The engine for AND; what it does not claim to answer goes to the reference.
 struct WithReference(IntersectEngine, Reference);
@@ -61,6 +65,35 @@ fn random_cases() {
 }
 
 #[test]
+fn blocks_of_random_lists() {
+    blocks::check_random_lists(|snapshot, threads| engine(snapshot, threads, None));
+}
+
+#[test]
+fn blocks_of_real_lists() {
+    blocks::check_real_lists(|snapshot, threads| engine(snapshot, threads, None));
+}
+
+#[test]
 fn shared_collections() {
     check_collections(|snapshot, threads| engine(snapshot, threads, None));
+}
+
+/// The device's codecs, whatever that of the index is.
+#[test]
+fn codecs() {
+    for codec in CODECS {
+        let fixture = Fixture::of(&(0..700).map(|i| Doc::text(i, text(i))).collect::<Vec<_>>());
+        let and = |terms: &[&str]| Search { mode: Mode::And, ..Search::of(terms) };
+        let searches = [and(&["a", "b"]), and(&["c", "a"]), and(&["b", "c", "a"]), and(&["c"])];
+        let make = |snapshot, threads| engine(snapshot, threads, Some(codec));
+        check_snapshot(&make, codec.name(), &fixture.snapshot(), &searches);
+    }
+}
+
+/// Words in every second, third and fifth document, sometimes many times over.
+fn text(i: usize) -> String {
+    let words = [("a ", 2), ("b ", 3), ("c ", 5)];
+    let times = |every: usize| if i % every > 0 { 0 } else { 1 + i * i % 7 * (i % 31) };
+    words.iter().map(|&(word, every)| word.repeat(times(every))).collect::<String>() + "d"
 }

@@ -217,6 +217,14 @@ extern "C" __global__ void intersect_find(const Conjunction* __restrict__ querie
     }
 }
 
+// The first of a decoded block's documents that is not before `doc`, or the last one.
+__device__ __forceinline__ uint32_t place_in_block(const uint32_t* docs, uint32_t doc) {
+    uint32_t place = 0;
+#pragma unroll
+    for (uint32_t step = BLOCK_LEN / 2; step > 0; step /= 2) place += docs[place + step - 1] < doc ? step : 0;
+    return place;
+}
+
 // Decodes the blocks asked for, and looks up in each the candidates that fall in it: a warp takes task after task.
 template <class Codec>
 __device__ __forceinline__ void blocks(const Conjunction* queries, const TermList* all_terms, uint32_t turn, const Values& values,
@@ -241,9 +249,7 @@ __device__ __forceinline__ void blocks(const Conjunction* queries, const TermLis
             if (at < count && *candidates.owners_at(at) == q) doc = *candidates.docs_at(at);
             inside = doc <= limit;
             if (!inside) continue;
-            uint32_t place = 0;
-#pragma unroll
-            for (uint32_t step = BLOCK_LEN / 2; step > 0; step /= 2) place += own[place + step - 1] < doc ? step : 0;
+            uint32_t place = place_in_block(own, doc);
             if (own[place] != doc) continue;
             uint32_t score = score_of(term, values, freq_at<Codec>(list, block * BLOCK_LEN + place), doc);
             if (turn == 1) {
@@ -260,6 +266,48 @@ __device__ __forceinline__ void blocks(const Conjunction* queries, const TermLis
     }
 }
 
+// All turns from `turn` on for queries that have 32 candidates at most: a warp a query, a candidate a lane. Bits must be 0 before.
+template <class Codec>
+__device__ __forceinline__ void rest(const Conjunction* queries, uint32_t count, const TermList* all_terms, uint32_t turn, const Values& values,
+                                     const Candidates& candidates, const uint32_t* starts, uint32_t* all_decoded, uint32_t* bits) {
+    __shared__ __align__(16) uint32_t decoded[WARPS][BLOCK_LEN];
+    uint32_t* own = decoded[warp_id()];
+    const uint32_t q = blockIdx.x * WARPS + warp_id();
+    if (q >= count) return;
+    const Conjunction query = queries[q];
+    const uint32_t at = starts[q] + lane_id();
+    bool alive = at < starts[q + 1];
+    uint32_t doc = alive ? *candidates.docs_at(at) : NO_DOC, score = alive ? *candidates.scores_at(at) : 0, blocks = 0;
+    for (; turn < query.terms && __any_sync(FULL_WARP, alive); turn++) {
+        const TermList& term = all_terms[query.first_term + turn];
+        const CompressedList list = term.list;
+        uint32_t from = 0, to = alive && list.blocks > 1 ? list.blocks : 0;
+        search<1>(lasts_of(list), &doc, &from, &to);
+        uint32_t waiting = __ballot_sync(FULL_WARP, alive);
+        while (waiting != 0) {
+            const uint32_t block = __shfl_sync(FULL_WARP, from, __ffs(waiting) - 1);
+            uint32_t docs[4];
+            decode_docs<Codec>(list, block, docs);
+            reinterpret_cast<uint4*>(own)[lane_id()] = make_uint4(docs[0], docs[1], docs[2], docs[3]);
+            __syncwarp();
+            const bool here = (waiting >> lane_id() & 1) != 0 && from == block;
+            if (here) {
+                uint32_t place = place_in_block(own, doc);
+                alive = own[place] == doc;
+                if (alive) score += score_of(term, values, freq_at<Codec>(list, block * BLOCK_LEN + place), doc);
+            }
+            waiting &= ~__ballot_sync(FULL_WARP, here);
+            __syncwarp();
+            blocks++;
+        }
+    }
+    if (alive) {
+        *candidates.scores_at(at) = score;
+        atomicOr(&bits[at / 32], 1u << (at % 32));
+    }
+    if (lane_id() == 0) all_decoded[q] += blocks;
+}
+
 #define INTERSECT(name, ...)                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(WARPS* WARP)                                                                                       \
         intersect_first_##name(const Conjunction* __restrict__ queries, const uint32_t* __restrict__ first_blocks, uint32_t count,                  \
@@ -271,6 +319,12 @@ __device__ __forceinline__ void blocks(const Conjunction* queries, const TermLis
         intersect_blocks_##name(const Conjunction* __restrict__ queries, const TermList* __restrict__ terms, uint32_t turn, Values values,          \
                                 Candidates candidates, Tasks tasks, uint32_t* __restrict__ bits) {                                                  \
         blocks<__VA_ARGS__>(queries, terms, turn, values, candidates, tasks, bits);                                                                 \
+    }                                                                                                                                               \
+    extern "C" __global__ void __launch_bounds__(WARPS* WARP)                                                                                       \
+        intersect_rest_##name(const Conjunction* __restrict__ queries, uint32_t count, const TermList* __restrict__ terms, uint32_t turn,           \
+                              Values values, Candidates candidates, const uint32_t* __restrict__ starts, uint32_t* __restrict__ decoded,            \
+                              uint32_t* __restrict__ bits) {                                                                                        \
+        rest<__VA_ARGS__>(queries, count, terms, turn, values, candidates, starts, decoded, bits);                                                  \
     }
 
 INTERSECT(bitpack, BitPack)

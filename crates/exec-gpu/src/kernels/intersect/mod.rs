@@ -31,6 +31,9 @@ pub const SOURCE: Source = Source {
 
 /// Postings of a block, and candidates that a warp takes at a time.
 const BLOCK: usize = 128;
+/// Candidates of a query that one warp can see to the end.
+pub const FEW: u32 = 32;
+
 /// Threads of blocks that decode, as in the kernel, and of the others.
 const DECODING: u32 = 128;
 const THREADS: u32 = 256;
@@ -157,6 +160,7 @@ pub struct Intersect {
     first: Kernel,
     find: Kernel,
     blocks: Kernel,
+    rest: Kernel,
     keys: Kernel,
     runs: Kernel,
     multiprocessors: u32,
@@ -180,6 +184,7 @@ impl Intersect {
             first: kernel(&format!("intersect_first_{name}"))?,
             find: kernel("intersect_find")?,
             blocks: kernel(&format!("intersect_blocks_{name}"))?,
+            rest: kernel(&format!("intersect_rest_{name}"))?,
             keys: kernel("intersect_keys")?,
             runs: kernel("intersect_runs")?,
             multiprocessors: device.info().multiprocessors,
@@ -274,7 +279,60 @@ impl Intersect {
         unsafe { stream.launch(&self.blocks, grid, &args) }
     }
 
-    /// The keys of what is left, where each query's begin, and how many there are.
+    /// Where the candidates of each query begin, and the end of all.
+    ///
+    /// # Panics
+    /// Panics if there is not room for one more than queries.
+    pub fn runs(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        candidates: &Candidates,
+        starts: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(starts.len() > count, "starts of queries");
+        let args = Args::new().value(candidates.view()).value(count as u32).buffer(starts);
+        // SAFETY: a thread a query, and one more; candidates are looked at up to their number.
+        unsafe { stream.launch(&self.runs, Grid::over(count + 1, THREADS), &args) }
+    }
+
+    /// All turns from one on at once, for queries of which none has more than [`FEW`] candidates.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`]; `starts` are those of the candidates.
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn rest(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        turn: u32,
+        values: Values,
+        candidates: &Candidates,
+        starts: &Buffer<u32>,
+        bits: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(
+            starts.len() > count && bits.len() >= candidates.docs.len() / 32,
+            "starts and bits"
+        );
+        stream.zero(bits)?;
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .value(count as u32)
+            .buffer(&queries.terms)
+            .value(turn)
+            .value(values)
+            .value(candidates.view())
+            .buffer(starts)
+            .buffer(&queries.decoded)
+            .buffer(bits);
+        // SAFETY: a warp a query; the rest is the caller's promise.
+        unsafe { stream.launch(&self.rest, Grid::over(count * 32, DECODING), &args) }
+    }
+
+    /// The keys of what is left, and how many each query has.
     ///
     /// # Safety
     /// As said of [`Intersect`].
@@ -285,15 +343,11 @@ impl Intersect {
         queries: &Queries,
         candidates: &Candidates,
         keys: &Buffer<u64>,
-        starts: &Buffer<u32>,
         matches: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
         let count = queries.queries.len();
         assert!(keys.len() >= candidates.docs.len(), "room for keys");
-        assert!(starts.len() > count && matches.len() >= count, "starts and matches of queries");
-        let args = Args::new().value(candidates.view()).value(count as u32).buffer(starts);
-        // SAFETY: a thread a query, and one more.
-        unsafe { stream.launch(&self.runs, Grid::over(count + 1, THREADS), &args) }?;
+        assert!(matches.len() >= count, "matches of queries");
         let args = Args::new()
             .value(segment)
             .buffer(&queries.queries)
