@@ -24,8 +24,10 @@ pub(super) fn encode(blocks: &[Block<'_>], levels: u32) -> Coded {
     }
     coded.heads.push(BlockHead::default());
     let starts = coded.exceptions(0, &gaps, b, levels);
+    coded.nodes[0].starts = starts.last().copied().unwrap_or(0);
     coded.heads.iter_mut().zip(starts).for_each(|(head, start)| head.shape = start);
     let starts = coded.exceptions(1, &freqs, c, levels);
+    coded.nodes[1].starts = starts.last().copied().unwrap_or(0);
     coded.heads.iter_mut().zip(starts).for_each(|(head, start)| head.more = start);
     coded
 }
