@@ -126,6 +126,17 @@ OF_CODEC(pfor2, PFor<2>)
 OF_CODEC(pfor3, PFor<3>)
 OF_CODEC(pfor4, PFor<4>)
 
+// Without the prefix sum, for Figure 4 of document D.
+struct PForGaps : PFor<1> {
+    __device__ __forceinline__ static void docs(const CompressedList& list, const BlockHead&, const Docs& loaded, State& state, uint32_t out[4]) {
+        get(list, loaded, state, out);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+    decode_sums<PForGaps, false>(lists, runs, count, sums);
+}
+
 // The bits of postings' values.
 extern "C" __global__ void posting_values(Values values, const uint32_t* docs, const uint32_t* freqs, uint32_t* bits, uint32_t count) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
