@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpseek_exec::{
-    Answer, Engine, ExecError, Plan, Planner, Query, Ranking, Reference, in_parallel,
+    Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_exec_gpu::{GpuEngine, IntersectEngine, Settings};
 use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
@@ -46,8 +46,16 @@ impl Searcher {
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let (gpu, why_not) = options.device.open()?;
         let device = gpu.as_ref().map(|gpu| gpu.info().name.clone());
-        if gpu.is_some() && options.algorithm != EngineChoice::Auto {
-            return Err(Failure::user("--algorithm is for --device cpu; a GPU has its own"));
+        match options.algorithm {
+            EngineChoice::Intersect if options.mode != Mode::And => {
+                return Err(Failure::user("`intersect` answers AND alone; add `--mode and`"));
+            }
+            EngineChoice::Auto | EngineChoice::Intersect => {}
+            _ if gpu.is_some() => {
+                let text = "this algorithm is the processor's; a GPU takes `intersect` or `auto`";
+                return Err(Failure::user(text));
+            }
+            _ => {}
         }
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
@@ -60,6 +68,16 @@ impl Searcher {
             EngineChoice::Auto if let Some(gpu) = gpu => {
                 let settings = Settings::default();
                 let engine = GpuEngine::new(snapshot.clone(), gpu, settings, threads);
+                Box::new(engine.map_err(Failure::user)?)
+            }
+            EngineChoice::Intersect => {
+                let gpu = gpu.ok_or_else(|| {
+                    Failure::user(match &why_not {
+                        Some(why) => format!("`intersect` needs a GPU: {why}"),
+                        None => "`intersect` runs on a GPU; add `--device cuda`".to_owned(),
+                    })
+                })?;
+                let engine = IntersectEngine::new(snapshot.clone(), gpu, None, threads);
                 Box::new(engine.map_err(Failure::user)?)
             }
             EngineChoice::Auto => cpu(None),
@@ -86,7 +104,7 @@ impl Searcher {
     /// What answered the plan, and why where that was our choice.
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
         if let Some(device) = &self.device {
-            return format!("gpu ({device})");
+            return format!("{} ({device})", self.engine.name());
         }
         let no_gpu = |why: &String| format!("; no GPU: {why}");
         let no_gpu = self.why_not.as_ref().map_or(String::new(), no_gpu);

@@ -35,11 +35,13 @@ const ROUND_HITS: usize = 1 << 22;
 const LOOK: u32 = 16;
 
 /// What the time of a round is told apart by.
-pub const PHASES: [&str; 4] =
-    ["shortest list: decode, find", "find blocks", "decode, look up, score", "compact"];
-
-/// The last of the phases has no name above: keys and the best k.
-const PHASE_COUNT: usize = PHASES.len() + 1;
+pub const PHASES: [&str; 5] = [
+    "decode the shortest list, find blocks of the second",
+    "find blocks of others",
+    "decode blocks, look up, score",
+    "compact",
+    "keys, best k",
+];
 
 /// Why plans are refused.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +69,7 @@ pub struct IntersectEngine {
     loaded: AtomicU64,
     timed: AtomicBool,
     /// Nanoseconds of each phase.
-    times: [AtomicU64; PHASE_COUNT],
+    times: [AtomicU64; PHASES.len()],
 }
 
 #[derive(Default)]
@@ -140,8 +142,8 @@ impl IntersectEngine {
         self.timed.store(timed, Ordering::Relaxed);
     }
 
-    /// The times of [`PHASES`], then that of keys and their best, since this was last asked.
-    pub fn take_phase_times(&self) -> [Duration; PHASE_COUNT] {
+    /// The times of [`PHASES`] since this was last asked.
+    pub fn take_phase_times(&self) -> [Duration; PHASES.len()] {
         std::array::from_fn(|i| Duration::from_nanos(self.times[i].swap(0, Ordering::Relaxed)))
     }
 

@@ -5,6 +5,9 @@ pub mod compact;
 pub mod copy;
 pub mod decode;
 pub mod intersect;
+pub mod intersect_bitpack;
+pub mod intersect_pfor;
+pub mod intersect_rice;
 pub mod max_tree;
 pub mod merge;
 pub mod merge_find;
@@ -20,6 +23,9 @@ pub const ALL: &[Source] = &[
     copy::SOURCE,
     decode::SOURCE,
     intersect::SOURCE,
+    intersect_bitpack::SOURCE,
+    intersect_pfor::SOURCE,
+    intersect_rice::SOURCE,
     max_tree::SOURCE,
     merge::SOURCE,
     merge_find::SOURCE,
@@ -50,6 +56,8 @@ pub mod common {
     pub const CODEC_RICE: (&str, &str) = ("codec_rice.cuh", include_str!("common/codec_rice.cuh"));
     /// and PForDelta.
     pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
+    /// Intersection on lists of any codec.
+    pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
 }

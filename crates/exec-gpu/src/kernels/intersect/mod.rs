@@ -4,9 +4,8 @@
 use bytemuck::{Pod, Zeroable};
 use warpseek_codec::CodecId;
 
-use super::common::{
-    CODEC_BITPACK, CODEC_PFOR, CODEC_RICE, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP,
-};
+use super::common::{INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
+use super::{intersect_bitpack, intersect_pfor, intersect_rice};
 use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 use crate::image::SegmentView;
 use crate::image::compressed::{CompressedList, Values};
@@ -15,18 +14,7 @@ use crate::image::compressed::{CompressedList, Values};
 pub const SOURCE: Source = Source {
     name: "intersect",
     text: include_str!("kernel.cu"),
-    headers: &[
-        TYPES,
-        SCAN,
-        WARP,
-        LISTS,
-        CODEC_BITPACK,
-        CODEC_PFOR,
-        CODEC_RICE,
-        SEARCH,
-        TILES,
-        VALUES,
-    ],
+    headers: &[TYPES, SCAN, WARP, LISTS, SEARCH, TILES, VALUES, INTERSECT],
 };
 
 /// Postings of a block, and candidates that a warp takes at a time.
@@ -169,22 +157,23 @@ pub struct Intersect {
 impl Intersect {
     /// Compiles them; the codec must have a form on the device.
     pub fn new(device: &Device, codec: CodecId) -> Result<Self, DeviceError> {
-        let name = match codec {
-            CodecId::Rice => "rice",
-            CodecId::PFor0 => "pfor0",
-            CodecId::PFor => "pfor1",
-            CodecId::PFor2 => "pfor2",
-            CodecId::PFor3 => "pfor3",
-            CodecId::PFor4 => "pfor4",
-            _ => "bitpack",
+        let (source, name) = match codec {
+            CodecId::Rice => (intersect_rice::SOURCE, "rice"),
+            CodecId::PFor0 => (intersect_pfor::SOURCE, "pfor0"),
+            CodecId::PFor => (intersect_pfor::SOURCE, "pfor1"),
+            CodecId::PFor2 => (intersect_pfor::SOURCE, "pfor2"),
+            CodecId::PFor3 => (intersect_pfor::SOURCE, "pfor3"),
+            CodecId::PFor4 => (intersect_pfor::SOURCE, "pfor4"),
+            _ => (intersect_bitpack::SOURCE, "bitpack"),
         };
+        let coded = |part: &str| device.kernel(&source, &format!("intersect_{part}_{name}"));
         let kernel = |name: &str| device.kernel(&SOURCE, name);
         Ok(Intersect {
             begin: kernel("intersect_begin")?,
-            first: kernel(&format!("intersect_first_{name}"))?,
+            first: coded("first")?,
             find: kernel("intersect_find")?,
-            blocks: kernel(&format!("intersect_blocks_{name}"))?,
-            rest: kernel(&format!("intersect_rest_{name}"))?,
+            blocks: coded("blocks")?,
+            rest: coded("rest")?,
             keys: kernel("intersect_keys")?,
             runs: kernel("intersect_runs")?,
             multiprocessors: device.info().multiprocessors,
