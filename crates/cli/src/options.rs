@@ -177,7 +177,12 @@ pub(crate) enum EngineChoice {
 
 impl EngineChoice {
     pub(crate) fn names() -> Vec<&'static str> {
-        ["auto", "reference", "intersect"].into_iter().chain(Algorithm::NAMES).collect()
+        Self::on_cpu().into_iter().chain(["intersect"]).collect()
+    }
+
+    /// Those that need no GPU.
+    pub(crate) fn on_cpu() -> Vec<&'static str> {
+        ["auto", "reference"].into_iter().chain(Algorithm::NAMES).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a GPU does on the user's machine: a file for each thing that is measured.
 
 mod codecs;
+mod intersect;
 mod queries;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::options::{RankingChoice, Threads, named};
 
 /// Measure a GPU on your index
 ///
-/// Queries, or with --codecs the decoding of lists, of the index and of synthetic ones.
+/// Queries; or with --codecs the decoding of lists, of the index and of synthetic ones; or with --intersect the intersection of lists and the best k.
 ///
 /// Queries: for every cell (tile size, documents at once, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
 /// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
@@ -23,23 +24,30 @@ use crate::options::{RankingChoice, Threads, named};
 /// Codecs: lists of 25.2 million documents by length, and those of the index if one is given, decoded by every codec: documents alone, with frequencies, to
 /// memory, and frequencies one by one. Times are medians by the device's clock, of inputs larger than its caches; what is decoded is compared with
 /// the lists before. The CPU decodes the same lists on one thread and on all.
+///
+/// Intersection: Parallel Merge Find on plain lists by length and levels of splitters; the best k of an array of keys, in two ways; and, if an index and queries are given, AND
+/// on compressed lists: queries a second, blocks decoded, shares of phases. Hits, and the number of blocks, are compared with the CPU's.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 10,11,12
   warpseek bench gpu --codecs
-  warpseek bench gpu --codecs --index idx --json")]
+  warpseek bench gpu --codecs --index idx --json
+  warpseek bench gpu --intersect --index idx --queries log.txt")]
 pub(super) struct Options {
     /// Directory of the index
-    #[arg(long, value_name = "DIR", required_unless_present = "codecs")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["codecs", "intersect"])]
     index: Option<PathBuf>,
     /// File of queries: `id<TAB>text` or text alone a line
-    #[arg(long, value_name = "FILE", required_unless_present = "codecs")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["codecs", "intersect"])]
     queries: Option<PathBuf>,
     /// Measure decoding of lists instead of queries
     #[arg(long, conflicts_with = "queries")]
     codecs: bool,
+    /// Measure intersection of lists and the best k instead of queries
+    #[arg(long, conflicts_with = "codecs")]
+    intersect: bool,
     /// With --codecs: postings of a class of lists that are coded; they are decoded in 16 copies
     #[arg(long, default_value_t = 1 << 24, value_name = "N")]
     postings: u64,
@@ -81,7 +89,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no rounds"));
     }
-    if options.codecs { codecs::run(options) } else { queries::run(options) }
+    match (options.codecs, options.intersect) {
+        (true, _) => codecs::run(options),
+        (_, true) => intersect::run(options),
+        _ => queries::run(options),
+    }
 }
 
 /// A path that clap lets nobody leave out here.

@@ -115,7 +115,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{hardware}; median of {} rounds; what is timed equals the CPU's", options.rounds)?;
+    writeln!(
+        out,
+        "{hardware}; median of {} rounds; what is timed equals the CPU's",
+        options.rounds
+    )?;
     print_lists(&lists, threads, &mut out)?;
     print_best(&best, &mut out)?;
     if let Some(queries) = &queries {
@@ -227,8 +231,9 @@ fn merge_find(
         let (mut ns, mut equal) = (Vec::new(), true);
         for levels in 0..=MAX_LEVELS {
             // One graph: a list of 5,000 is done before the next launch could be given.
-            let mut graph = stream
-                .capture(|stream| kernels.intersect(stream, &on_a, &on_b, levels, &out, &scratch))?;
+            let mut graph = stream.capture(|stream| {
+                kernels.intersect(stream, &on_a, &on_b, levels, &out, &scratch)
+            })?;
             stream.zero(&out)?;
             graph.launch(&stream)?;
             let found = stream.download(&scratch.slice(scratch.len() - 1..))?[0] as usize;
@@ -258,7 +263,9 @@ fn merge_find(
 
 /// Keys as hits have them; scores are of few sizes, so that documents decide much.
 fn keys(len: usize) -> Vec<u64> {
-    (0..len as u64).map(|doc| (mixed(doc) % 1_000_000 + 1) << 32 | u64::from(!(doc as u32))).collect()
+    (0..len as u64)
+        .map(|doc| (mixed(doc) % 1_000_000 + 1) << 32 | u64::from(!(doc as u32)))
+        .collect()
 }
 
 fn top_k(device: &Device, len: usize, rounds: usize, cells: &mut Vec<TopK>) -> Result<(), Failure> {
@@ -392,10 +399,17 @@ fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries
 }
 
 fn print_lists(lists: &[Lists], threads: usize, out: &mut impl Write) -> std::io::Result<()> {
-    writeln!(out, "\nParallel Merge Find, ns a number of the shorter list, by levels of splitters (Figure 6)")?;
+    writeln!(
+        out,
+        "\nParallel Merge Find, ns a number of the shorter list, by levels of splitters (Figure 6)"
+    )?;
     let mut head = ["shorter", "longer", "both"].map(String::from).to_vec();
     head.extend((0..=MAX_LEVELS).map(|levels| levels.to_string()));
-    head.extend(["CPU, 1 thread".to_owned(), format!("{threads} threads"), "paper's GPU".to_owned()]);
+    head.extend([
+        "CPU, 1 thread".to_owned(),
+        format!("{threads} threads"),
+        "paper's GPU".to_owned(),
+    ]);
     let mut rows = vec![head];
     for cell in lists {
         let mut row: Vec<String> =
@@ -441,7 +455,11 @@ fn print_queries(cell: &Queries, threads: usize, out: &mut impl Write) -> std::i
         100.0 * cell.blocks_decoded as f64 / cell.blocks.max(1) as f64
     )?;
     let mut rows = vec![vec!["phase".to_owned(), "share".to_owned()]];
-    rows.extend(cell.phases.iter().map(|(name, share)| vec![name.clone(), format!("{:.1}%", 100.0 * share)]));
+    rows.extend(
+        cell.phases
+            .iter()
+            .map(|(name, share)| vec![name.clone(), format!("{:.1}%", 100.0 * share)]),
+    );
     table(&rows, out)?;
     let [best, intersection, decompression] = TABLE_3.map(|share| 100.0 * share);
     writeln!(
