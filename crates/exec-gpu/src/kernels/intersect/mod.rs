@@ -151,7 +151,9 @@ pub struct Intersect {
     rest: Kernel,
     keys: Kernel,
     runs: Kernel,
-    multiprocessors: u32,
+    /// Blocks that fill the device: of those that decode, and of others.
+    decoding: u32,
+    others: u32,
 }
 
 impl Intersect {
@@ -168,15 +170,21 @@ impl Intersect {
         };
         let coded = |part: &str| device.kernel(&source, &format!("intersect_{part}_{name}"));
         let kernel = |name: &str| device.kernel(&SOURCE, name);
+        let (blocks, find) = (coded("blocks")?, kernel("intersect_find")?);
+        let filling = |kernel: &Kernel, threads: u32| -> Result<u32, DeviceError> {
+            let each = kernel.blocks_per_multiprocessor(threads, 0)?.max(1);
+            Ok(device.info().multiprocessors * each)
+        };
         Ok(Intersect {
             begin: kernel("intersect_begin")?,
             first: coded("first")?,
-            find: kernel("intersect_find")?,
-            blocks: coded("blocks")?,
             rest: coded("rest")?,
             keys: kernel("intersect_keys")?,
             runs: kernel("intersect_runs")?,
-            multiprocessors: device.info().multiprocessors,
+            decoding: filling(&blocks, DECODING)?,
+            others: filling(&find, THREADS)?,
+            blocks,
+            find,
         })
     }
 
@@ -237,7 +245,8 @@ impl Intersect {
             .value(candidates.view())
             .value(tasks.view(queries, candidates))
             .buffer(&tasks.bits);
-        let grid = self.filling(&self.find, candidates.docs.len().div_ceil(4), THREADS)?;
+        let blocks = Grid::over(candidates.docs.len().div_ceil(4), THREADS).blocks;
+        let grid = Grid::new(blocks.min(self.others), THREADS);
         // SAFETY: the caller's promise.
         unsafe { stream.launch(&self.find, grid, &args) }
     }
@@ -263,7 +272,9 @@ impl Intersect {
             .value(candidates.view())
             .value(tasks.view(queries, candidates))
             .buffer(&tasks.bits);
-        let grid = self.filling(&self.blocks, candidates.docs.len() * 32, DECODING)?;
+        // A task has four candidates, or so; fewer make warps take several.
+        let blocks = Grid::over(candidates.docs.len() * 8, DECODING).blocks;
+        let grid = Grid::new(blocks.min(self.decoding), DECODING);
         // SAFETY: the caller's promise.
         unsafe { stream.launch(&self.blocks, grid, &args) }
     }
@@ -343,14 +354,9 @@ impl Intersect {
             .value(candidates.view())
             .buffer(keys)
             .buffer(matches);
-        let grid = self.filling(&self.keys, candidates.docs.len(), THREADS)?;
+        let blocks = Grid::over(candidates.docs.len(), THREADS).blocks;
+        let grid = Grid::new(blocks.min(self.others), THREADS);
         // SAFETY: the caller's promise.
         unsafe { stream.launch(&self.keys, grid, &args) }
-    }
-
-    /// As many blocks as fill the device, or fewer where there is less to do.
-    fn filling(&self, kernel: &Kernel, threads: usize, each: u32) -> Result<Grid, DeviceError> {
-        let most = self.multiprocessors * kernel.blocks_per_multiprocessor(each, 0)?.max(1);
-        Ok(Grid::new(Grid::over(threads, each).blocks.min(most), each))
     }
 }
