@@ -5,9 +5,6 @@
 #include "codec_rice.cuh"
 #include "values.cuh"
 
-// Blocks whose loads are on their way together.
-constexpr uint32_t AHEAD = 4;
-
 struct Run {
     uint32_t list;
     uint32_t begin;  // blocks
@@ -32,6 +29,7 @@ struct Write {
 
 template <class Codec, bool FREQS, class Sink>
 __device__ __forceinline__ void decode(const CompressedList& list, const Run& run, Sink& sink) {
+    constexpr uint32_t AHEAD = FREQS ? 2 : 4;  // blocks whose loads are on their way together
     uint32_t block = run.begin, to = run.out;
     typename Codec::State doc_state{}, freq_state{};
     // Full blocks, several at once,
