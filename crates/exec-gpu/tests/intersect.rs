@@ -94,6 +94,6 @@ fn codecs() {
 /// Words in every second, third and fifth document, sometimes many times over.
 fn text(i: usize) -> String {
     let words = [("a ", 2), ("b ", 3), ("c ", 5)];
-    let times = |every: usize| if i % every > 0 { 0 } else { 1 + i * i % 7 * (i % 31) };
+    let times = |every: usize| if i.is_multiple_of(every) { 1 + i * i % 7 * (i % 31) } else { 0 };
     words.iter().map(|&(word, every)| word.repeat(times(every))).collect::<String>() + "d"
 }

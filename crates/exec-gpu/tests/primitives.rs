@@ -29,7 +29,7 @@ fn check_compact(device: &Device, values: &[u32], keep: impl Fn(usize) -> bool, 
         words[i / 32] |= 1 << (i % 32);
     }
     if let Some(last) = words.last_mut()
-        && values.len() % 32 > 0
+        && !values.len().is_multiple_of(32)
     {
         *last |= u32::MAX << (values.len() % 32);
     }
@@ -58,7 +58,7 @@ fn compact_at_every_edge() {
             for known in [false, true] {
                 check_compact(&device, &values, |_| true, known);
                 check_compact(&device, &values, |_| false, known);
-                check_compact(&device, &values, |i| mixed(i as u64) % 5 == 0, known);
+                check_compact(&device, &values, |i| mixed(i as u64).is_multiple_of(5), known);
                 check_compact(&device, &values, |i| i % 1000 > 900, known);
             }
         }

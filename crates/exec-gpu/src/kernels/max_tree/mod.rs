@@ -85,8 +85,8 @@ impl MaxTree {
             Some(count) => Args::new().buffer(level(i)).buffer(&count.slice(..1)),
             None => Args::new().buffer(level(i)).value(0u64),
         };
-        for i in 0..levels.len() {
-            let (from, to) = (level(i), &levels[i]);
+        for (i, to) in levels.iter().enumerate() {
+            let from = level(i);
             let args = args(i)
                 .value(from.len() as u32)
                 .buffer(to)
