@@ -171,10 +171,17 @@ pub(crate) enum EngineChoice {
     Cpu(Algorithm),
     /// The slow judge of all others.
     Reference,
+    /// AND on compressed lists, on a GPU.
+    Intersect,
 }
 
 impl EngineChoice {
     pub(crate) fn names() -> Vec<&'static str> {
+        Self::on_cpu().into_iter().chain(["intersect"]).collect()
+    }
+
+    /// Those that need no GPU.
+    pub(crate) fn on_cpu() -> Vec<&'static str> {
         ["auto", "reference"].into_iter().chain(Algorithm::NAMES).collect()
     }
 }
@@ -186,6 +193,7 @@ impl FromStr for EngineChoice {
         match name {
             "auto" => Ok(EngineChoice::Auto),
             "reference" => Ok(EngineChoice::Reference),
+            "intersect" => Ok(EngineChoice::Intersect),
             name => name.parse().map(EngineChoice::Cpu),
         }
     }
@@ -295,7 +303,7 @@ pub(crate) struct Searching {
     /// Which documents match: with any term, with all, or with all unless that gives fewer than k
     #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
-    /// How queries are answered; all give the same hits
+    /// How queries are answered; all give the same hits. A GPU has `intersect`, for AND, beside `auto`; the others are the processor's
     #[arg(long, value_name = "NAME", default_value = "auto",
         value_parser = named::<EngineChoice>(EngineChoice::names()))]
     pub(crate) algorithm: EngineChoice,

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_exec::{
-    Answer, Engine, ExecError, Plan, Planner, Query, Ranking, Reference, in_parallel,
+    Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_exec_gpu::{GpuEngine, IntersectEngine, Settings};
 use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
@@ -39,7 +39,9 @@ pub(crate) struct Searcher {
 #[derive(Default)]
 struct Gpu {
     /// What answers; none if it is not to, or not any more.
-    engine: Option<Arc<GpuEngine>>,
+    engine: Option<Arc<dyn Engine>>,
+    /// The same, if it loads the index as tiles.
+    tiles: Option<Arc<GpuEngine>>,
     /// Name of the GPU that answers, or did.
     name: Option<String>,
     /// Why none does, though it might.
@@ -58,8 +60,22 @@ impl Searcher {
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let (gpu, why_not) = options.device.open()?;
         let mut gpu_part = Gpu { why_not, ..Gpu::default() };
-        if gpu.is_some() && options.algorithm != EngineChoice::Auto {
-            return Err(Failure::user("--algorithm is for --device cpu; a GPU has its own"));
+        match options.algorithm {
+            EngineChoice::Intersect if options.mode != Mode::And => {
+                return Err(Failure::user("`intersect` answers AND alone; add `--mode and`"));
+            }
+            EngineChoice::Intersect if gpu.is_none() => {
+                return Err(Failure::user(match &gpu_part.why_not {
+                    Some(why) => format!("`intersect` needs a GPU: {why}"),
+                    None => "`intersect` runs on a GPU; add `--device cuda`".to_owned(),
+                }));
+            }
+            EngineChoice::Auto | EngineChoice::Intersect => {}
+            _ if gpu.is_some() => {
+                let text = "this algorithm is the processor's; a GPU takes `intersect` or `auto`";
+                return Err(Failure::user(text));
+            }
+            _ => {}
         }
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
@@ -69,16 +85,26 @@ impl Searcher {
             })
         };
         let engine: Box<dyn Engine> = match options.algorithm {
-            EngineChoice::Auto => cpu(None),
+            // Where a GPU fails.
+            EngineChoice::Auto | EngineChoice::Intersect => cpu(None),
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
         if let Some(gpu) = gpu {
             let name = gpu.info().name.clone();
-            match GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads) {
-                Ok(engine) => {
-                    (gpu_part.engine, gpu_part.name) = (Some(Arc::new(engine)), Some(name));
+            let made = match options.algorithm {
+                EngineChoice::Intersect => {
+                    IntersectEngine::new(snapshot.clone(), gpu, None, threads)
+                        .map(|engine| gpu_part.engine = Some(Arc::new(engine)))
                 }
+                _ => GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads).map(|e| {
+                    let engine = Arc::new(e);
+                    gpu_part.tiles = Some(engine.clone());
+                    gpu_part.engine = Some(engine);
+                }),
+            };
+            match made {
+                Ok(()) => gpu_part.name = Some(name),
                 Err(error) if options.device.device == Place::Auto => {
                     gpu_part.why_not = Some(error.to_string());
                 }
@@ -91,7 +117,7 @@ impl Searcher {
 
     /// Copies the index to the GPU, if one answers, and shows it.
     pub(crate) fn load(&self, interrupt: &Interrupt, quiet: bool) -> Result<(), Failure> {
-        let Some(engine) = self.gpu().engine.clone() else { return Ok(()) };
+        let Some(engine) = self.gpu().tiles.clone() else { return Ok(()) };
         let display = Display::loading(engine.loading(), interrupt, quiet);
         let loaded = engine.load(self.planner.formula());
         drop(display);
@@ -124,8 +150,8 @@ impl Searcher {
     /// What answered the plan, and why where that was our choice.
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
         let gpu = self.gpu();
-        if let (Some(_), Some(name)) = (&gpu.engine, &gpu.name) {
-            return format!("gpu ({name})");
+        if let (Some(engine), Some(device)) = (&gpu.engine, &gpu.name) {
+            return format!("{} ({device})", engine.name());
         }
         let no_gpu = |why: &String| format!("; no GPU: {why}");
         let no_gpu = gpu.why_not.as_ref().map_or(String::new(), no_gpu);

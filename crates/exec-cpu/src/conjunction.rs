@@ -24,6 +24,9 @@ pub(crate) fn and(
     work: &mut Work,
 ) -> Result<(), ListError> {
     cursors.sort_by_key(Cursor::df);
+    // Nothing matches behind the end of a list, as far as that is known without decoding. It is the same whoever goes first, so that a device, which does
+    // not go document by document, decodes the same blocks.
+    let behind = cursors.iter().map(|c| c.limit() + 1).fold(docs.end, u32::min);
     let Some((shortest, others)) = cursors.split_first_mut() else { return Ok(()) };
     let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
         + u64::from(shortest.most)
@@ -32,7 +35,7 @@ pub(crate) fn and(
     let mut doc = shortest.seek(docs.start)?;
     // Documents up to here can become hits, or cannot, as far as blocks tell.
     let (mut known, mut hopeful) = (None, true);
-    'documents: while doc < docs.end {
+    'documents: while doc < behind {
         if pruning >= Pruning::Lists && most <= u64::from(collector.threshold()) {
             if !counts {
                 return Ok(());

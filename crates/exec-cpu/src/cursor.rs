@@ -61,6 +61,11 @@ impl<'a> Cursor<'a> {
         self.list.blocks() as u64
     }
 
+    /// No document of the list lies behind this one; it exists in the segment.
+    pub(crate) fn limit(&self) -> u32 {
+        self.list.block_max_doc(self.list.blocks() - 1)
+    }
+
     /// The document it stands on.
     #[inline]
     pub(crate) fn doc(&self) -> u32 {

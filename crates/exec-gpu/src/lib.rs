@@ -1,15 +1,18 @@
 //! Engines on the GPU.
 //!
 //! `device` is the only part that talks to the driver. `image` is the device form of an index. `kernels` has one folder a kernel: its CUDA
-//! C++ and what launches it. [`GpuEngine`] puts them together: plans in, hits out.
+//! C++ and what launches it. [`GpuEngine`] puts them together: plans in, hits out;
+//! [`IntersectEngine`] does so for AND on compressed lists.
 
 pub mod device;
 mod engine;
 pub mod image;
+mod intersect;
 pub mod kernels;
 mod loading;
 mod round;
 mod workspace;
 
 pub use engine::{GpuEngine, Settings};
+pub use intersect::{IntersectEngine, PHASES};
 pub use loading::Loading;

@@ -41,7 +41,7 @@ pub struct Answer {
 /// same scores, whatever else is in the batch. Hits name documents by [`warpseek_index::Segment::base`] plus ordinal, never by place, and ties are
 /// broken by that number; so a reordered segment returns what it returned before. Deleted documents never are hits. A plan with k = 0 or without terms has no
 /// hits. Answers come in the order of the plans. An error concerns the whole batch, and no answer is returned.
-pub trait Engine: Sync {
+pub trait Engine: Send + Sync {
     /// Its name, as given to `--engine`.
     fn name(&self) -> &'static str;
 

@@ -4,6 +4,7 @@
 //! For tests only: everything here panics where a step fails.
 #![allow(clippy::unwrap_used)]
 
+pub mod blocks;
 mod cases;
 pub mod collections;
 pub mod conformance;

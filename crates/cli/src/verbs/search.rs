@@ -24,6 +24,7 @@ Examples:
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
+  warpseek search idx \"route flap damping\" --mode and --device cuda --algorithm intersect
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'")]
 pub(crate) struct Options {
     /// Directory of the index

@@ -218,3 +218,14 @@ fn a_gpu_that_is_not_there() {
     let run = "run idx --queries q.tsv -o r --device auto --gpu 4000000000";
     space.run(run).code(0).says("on the processor: ");
 }
+
+/// `intersect` is a GPU's, and AND's.
+#[test]
+fn intersect_says_what_it_needs() {
+    let space = Space::with_index(DOCS);
+    let search = "search idx route --algorithm intersect";
+    space.run(search).code(2).says("add `--mode and`");
+    space.run(&format!("{search} --mode and")).code(2).says("add `--device cuda`");
+    let auto = format!("{search} --mode and --device auto --gpu 4000000000");
+    space.run(&auto).code(2).says("`intersect` needs a GPU: ");
+}

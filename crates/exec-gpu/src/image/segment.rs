@@ -3,10 +3,12 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{ExecError, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
 
+use super::documents::DocumentTables;
 use super::layout::{FOUR, SegmentView, TermView};
 use crate::device::{Buffer, Device, DeviceError, Uploader};
 use crate::loading::Loading;
@@ -26,6 +28,9 @@ pub enum ImageError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The codec has no form on the device.
+    #[error("codec {0} has no form on the device; take bitpack, rice or pfor")]
+    Codec(CodecId),
 }
 
 impl From<ImageError> for ExecError {
@@ -33,6 +38,7 @@ impl From<ImageError> for ExecError {
         match error {
             ImageError::Index(error) => error.into(),
             ImageError::Device(error) => ExecError::Device(Box::new(error)),
+            ImageError::Codec(_) => ExecError::Device(Box::new(error)),
         }
     }
 }
@@ -43,6 +49,7 @@ pub struct SegmentImage {
     tiles: u32,
     /// By ordinal of the term.
     lists: Vec<ListView>,
+    _documents: DocumentTables,
     /// What the views' addresses lead to.
     _kept: Vec<Buffer<u8>>,
 }
@@ -94,7 +101,7 @@ impl SegmentImage {
             Vec::new(),
             vec![ListView::default(); segment.dictionary().terms() as usize],
         ));
-        let ranges = maker.ranges()?;
+        let ranges = ranges(segment)?;
         let next = AtomicU64::new(0);
         let work = || -> Result<(), ImageError> {
             let mut uploader = Uploader::new(device)?;
@@ -127,42 +134,10 @@ impl SegmentImage {
                 .into_iter()
                 .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
         })?;
-        let (mut kept, lists) =
-            shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut uploader = Uploader::new(device)?;
-        let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
-            let (buffer, address) = send(&mut uploader, bytes)?;
-            kept.extend(buffer);
-            Ok(address)
-        };
-        let statics = match documents.statics()? {
-            Some(statics) => {
-                let values: Vec<f32> = (0..docs).map(|doc| statics.get(doc)).collect();
-                address(bytemuck::cast_slice(&values))?
-            }
-            None => 0,
-        };
-        let deleted = match segment.deletes() {
-            Some(_) => {
-                let mut words = vec![0u32; docs.div_ceil(32) as usize];
-                for doc in (0..docs).filter(|&doc| segment.is_deleted(doc)) {
-                    words[doc as usize / 32] |= 1 << (doc % 32);
-                }
-                address(bytemuck::cast_slice(&words))?
-            }
-            None => 0,
-        };
-        let ordinals = match documents.ordinals()? {
-            Some(ordinals) => {
-                let values: Vec<u32> = (0..docs).map(|doc| ordinals.get(doc)).collect();
-                address(bytemuck::cast_slice(&values))?
-            }
-            None => 0,
-        };
-        uploader.finish()?;
-        let view =
-            SegmentView { statics, deleted, ordinals, docs, base: segment.base(), bits, unused: 0 };
-        Ok(SegmentImage { view, tiles, lists, _kept: kept })
+        let (kept, lists) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let documents = DocumentTables::load(device, segment)?;
+        let view = SegmentView { bits, ..documents.view() };
+        Ok(SegmentImage { view, tiles, lists, _documents: documents, _kept: kept })
     }
 
     /// What kernels know of it.
@@ -191,13 +166,38 @@ impl SegmentImage {
 }
 
 /// Copies bytes to the device; nothing has no address.
-fn send(uploader: &mut Uploader, bytes: &[u8]) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
+pub(super) fn send(
+    uploader: &mut Uploader,
+    bytes: &[u8],
+) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
     if bytes.is_empty() {
         return Ok((None, 0));
     }
     let buffer = uploader.send(bytes)?;
     let address = buffer.address();
     Ok((Some(buffer), address))
+}
+
+/// Ranges of dictionary blocks with about [`PART`] postings each.
+pub(super) fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
+    let dictionary = segment.dictionary();
+    let blocks = dictionary.blocks();
+    let (mut ranges, mut from) = (Vec::new(), 0);
+    let mut postings = 0;
+    for block in 0..blocks {
+        let mut terms = dictionary.iter_blocks(block, block + 1);
+        while let Some(info) = terms.next_term()? {
+            postings += u64::from(info.df);
+        }
+        if postings >= PART {
+            ranges.push((from, block + 1));
+            (from, postings) = (block + 1, 0);
+        }
+    }
+    if from < blocks {
+        ranges.push((from, blocks));
+    }
+    Ok(ranges)
 }
 
 struct Maker<'a> {
@@ -209,28 +209,6 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Ranges of dictionary blocks with about [`PART`] postings each.
-    fn ranges(&self) -> Result<Vec<(u64, u64)>, ImageError> {
-        let dictionary = self.segment.dictionary();
-        let blocks = dictionary.blocks();
-        let (mut ranges, mut from) = (Vec::new(), 0);
-        let mut postings = 0;
-        for block in 0..blocks {
-            let mut terms = dictionary.iter_blocks(block, block + 1);
-            while let Some(info) = terms.next_term()? {
-                postings += u64::from(info.df);
-            }
-            if postings >= PART {
-                ranges.push((from, block + 1));
-                (from, postings) = (block + 1, 0);
-            }
-        }
-        if from < blocks {
-            ranges.push((from, blocks));
-        }
-        Ok(ranges)
-    }
-
     fn part(&self, from: u64, to: u64) -> Result<Part, ImageError> {
         let mut part = Part::default();
         let (mut docs, mut values) = (Vec::new(), Vec::new());

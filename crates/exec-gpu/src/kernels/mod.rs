@@ -1,8 +1,16 @@
 //! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
 
 pub mod and_tiles;
+pub mod compact;
 pub mod copy;
+pub mod decode;
+pub mod intersect;
+pub mod intersect_bitpack;
+pub mod intersect_pfor;
+pub mod intersect_rice;
+pub mod max_tree;
 pub mod merge;
+pub mod merge_find;
 pub mod or_tiles;
 pub mod pruned_tiles;
 pub mod scan;
@@ -12,8 +20,16 @@ use crate::device::Source;
 /// Every source, for those who compile all of them.
 pub const ALL: &[Source] = &[
     and_tiles::SOURCE,
+    compact::SOURCE,
     copy::SOURCE,
+    decode::SOURCE,
+    intersect::SOURCE,
+    intersect_bitpack::SOURCE,
+    intersect_pfor::SOURCE,
+    intersect_rice::SOURCE,
+    max_tree::SOURCE,
     merge::SOURCE,
+    merge_find::SOURCE,
     or_tiles::SOURCE,
     pruned_tiles::SOURCE,
     scan::SOURCE,
@@ -27,8 +43,23 @@ pub mod common {
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.
     pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+    /// Searches in ascending numbers.
+    pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
     /// The best keys of a block of threads.
     pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
+    /// Lists in compressed form.
+    pub const LISTS: (&str, &str) = ("lists.cuh", include_str!("common/lists.cuh"));
+    /// Their codecs: bit packing,
+    pub const CODEC_BITPACK: (&str, &str) =
+        ("codec_bitpack.cuh", include_str!("common/codec_bitpack.cuh"));
+    /// Rice,
+    pub const CODEC_RICE: (&str, &str) = ("codec_rice.cuh", include_str!("common/codec_rice.cuh"));
+    /// and PForDelta.
+    pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
+    /// Intersection on lists of any codec.
+    pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
+    /// What a posting is worth.
+    pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
 }

@@ -44,7 +44,7 @@ pub(super) struct Options {
     queries: PathBuf,
     /// Algorithms
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "auto",
-        value_parser = named::<EngineChoice>(EngineChoice::names()))]
+        value_parser = named::<EngineChoice>(EngineChoice::on_cpu()))]
     algorithms: Vec<EngineChoice>,
     /// Modes
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
@@ -219,6 +219,7 @@ impl Measuring {
             algorithm: match self.choice {
                 EngineChoice::Auto => "auto".to_owned(),
                 EngineChoice::Reference => "reference".to_owned(),
+                EngineChoice::Intersect => "intersect".to_owned(),
                 EngineChoice::Cpu(algorithm) => Algorithm::name(algorithm).to_owned(),
             },
             mode: self.mode.to_string(),

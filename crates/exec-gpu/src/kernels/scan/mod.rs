@@ -9,6 +9,8 @@ pub const SOURCE: Source =
     Source { name: "scan", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN] };
 
 const THREADS: u32 = 256;
+/// Threads of a block that works alone.
+const ALONE: u32 = 1024;
 /// As in the kernel.
 const PER_THREAD: u32 = 8;
 const TILE: usize = (THREADS * PER_THREAD) as usize;
@@ -29,6 +31,17 @@ impl Scan {
             sums: device.kernel(&SOURCE, "scan_sums")?,
             tiles: device.kernel(&SOURCE, "scan_tiles")?,
         })
+    }
+
+    /// The same in place and in one launch, by one block of threads: for some thousand values, behind which stands one more that becomes the sum of all.
+    ///
+    /// # Panics
+    /// Panics if there is no value at all.
+    pub fn in_place(&self, stream: &Stream, values: &Buffer<u32>) -> Result<(), DeviceError> {
+        assert!(!values.is_empty(), "a scan in place needs room for the sum");
+        let args = Args::new().buffer(values).value((values.len() - 1) as u32);
+        // SAFETY: the kernel touches one value more than it is told.
+        unsafe { stream.launch(&self.sums, Grid::new(1, ALONE), &args) }
     }
 
     /// How long `scratch` must be for so many values.

@@ -1,0 +1,76 @@
+//! Structures as `kernels/common/lists.cuh` and `values.cuh` have them.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Sixteen bytes, what a lane loads at once.
+pub(crate) type Unit = [u32; 4];
+
+/// A list on the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct CompressedList {
+    /// Address of the coded postings; heads and nodes count units of 16 bytes from here.
+    pub units: u64,
+    /// Address of a [`BlockHead`] for each block; PForDelta has one more.
+    pub heads: u64,
+    /// Address of the skip array: the last document of each block.
+    pub lasts: u64,
+    /// Address of the largest value of each block, as the formula gives it (`f32`); 0 where the values are not known.
+    pub maxima: u64,
+    /// Address of the [`Node`]s; 0 for codecs that have none.
+    pub nodes: u64,
+    /// Postings.
+    pub df: u32,
+    /// Blocks.
+    pub blocks: u32,
+    /// The largest of the maxima.
+    pub most: f32,
+    /// Nothing.
+    pub unused: u32,
+}
+
+/// Where a block is, and what its codec must know to decode it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockHead {
+    /// Its first document.
+    pub first: u32,
+    /// Its first unit.
+    pub at: u32,
+    /// The codec's.
+    pub shape: u32,
+    /// The codec's.
+    pub more: u32,
+}
+
+/// An array of numbers of one width with exceptions, in the tree of a list of PForDelta.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Node {
+    /// Unit where its slots begin.
+    pub slots: u32,
+    /// Unit where the numbers of exceptions before each run of 128 begin; of the list itself, which has them in heads, how many there are.
+    pub starts: u32,
+    /// Bits of a slot.
+    pub width: u32,
+    /// The node of the exceptions' offsets, that of their overflows being the next; 0 where there are no exceptions.
+    pub children: u32,
+}
+
+/// What the formula needs beside a frequency.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Values {
+    /// Address of the documents' factors (`f32`).
+    pub factors: u64,
+    /// Address of 1 + ln f for small frequencies (`f32`); 0 for formulas without logarithms.
+    pub logs: u64,
+    /// Address of the larger frequencies there are, ascending.
+    pub large: u64,
+    /// Address of their logarithms.
+    pub large_logs: u64,
+    /// Number of those.
+    pub large_count: u32,
+    /// Which formula.
+    pub formula: u32,
+}

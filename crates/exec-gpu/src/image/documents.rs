@@ -1,0 +1,51 @@
+//! What the device knows of a segment's documents beside their postings.
+
+use warpseek_index::Segment;
+
+use super::layout::SegmentView;
+use super::segment::{ImageError, send};
+use crate::device::{Buffer, Device, Uploader};
+
+/// Static scores, deletions and ordinals on the device.
+pub struct DocumentTables {
+    view: SegmentView,
+    /// What the view's addresses lead to.
+    _kept: Vec<Buffer<u8>>,
+}
+
+impl DocumentTables {
+    /// Copies them; what a segment does not have takes no memory.
+    pub fn load(device: &Device, segment: &Segment) -> Result<Self, ImageError> {
+        let (mut uploader, mut kept) = (Uploader::new(device)?, Vec::new());
+        let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
+            let (buffer, address) = send(&mut uploader, bytes)?;
+            kept.extend(buffer);
+            Ok(address)
+        };
+        let documents = segment.documents();
+        let docs = documents.count();
+        let mut view = SegmentView { docs, base: segment.base(), ..SegmentView::default() };
+        if let Some(statics) = documents.statics()? {
+            let values: Vec<f32> = (0..docs).map(|doc| statics.get(doc)).collect();
+            view.statics = address(bytemuck::cast_slice(&values))?;
+        }
+        if segment.deletes().is_some() {
+            let mut words = vec![0u32; docs.div_ceil(32) as usize];
+            for doc in (0..docs).filter(|&doc| segment.is_deleted(doc)) {
+                words[doc as usize / 32] |= 1 << (doc % 32);
+            }
+            view.deleted = address(bytemuck::cast_slice(&words))?;
+        }
+        if let Some(ordinals) = documents.ordinals()? {
+            let values: Vec<u32> = (0..docs).map(|doc| ordinals.get(doc)).collect();
+            view.ordinals = address(bytemuck::cast_slice(&values))?;
+        }
+        uploader.finish()?;
+        Ok(DocumentTables { view, _kept: kept })
+    }
+
+    /// As kernels see them; tiles are none of its business.
+    pub fn view(&self) -> SegmentView {
+        self.view
+    }
+}

@@ -1,0 +1,138 @@
+// Lists in compressed form (`image/compressed.rs`): blocks of 128 postings, each decoded by a warp alone, lane l having postings 4 l to 4 l + 3.
+//
+// A codec is a structure with
+//     Docs, Freqs                                       what it loads of a block,
+//     State                                             what it may carry from a block to the next one of the list,
+//     load_docs(list, block, head, len), load_freqs likewise,
+//     docs(list, head, loaded, state, docs[4]), freqs   what becomes of that; behind the block's end anything,
+//     freq(list, block, head, len, i)                   one frequency, by one lane alone.
+// Loading is apart, so that a warp may have several blocks on their way. All lanes must take part in all but the last. `State{}` serves for any block;
+// one state may go through blocks that follow each other, documents and frequencies having one each.
+//
+// Lanes behind the end of the last block read what follows it; a part of the image ends with enough for them to read.
+#pragma once
+
+#include "scan.cuh"
+#include "warp.cuh"
+
+// Warps of a block of threads at most. Codecs have shared memory for as many; who has fewer may say so before including this.
+#ifndef CODEC_WARPS
+#define CODEC_WARPS 32
+#endif
+
+constexpr uint32_t BLOCK_LEN = 128;
+constexpr uint32_t NO_DOC = 0xffffffffu;
+
+struct CompressedList {
+    uint64_t units;   // what heads and nodes count from, 16 bytes each
+    uint64_t heads;   // BlockHead a block
+    uint64_t lasts;   // uint32_t a block: its last document
+    uint64_t maxima;  // float a block: the largest value of the formula
+    uint64_t nodes;   // Node, of PForDelta
+    uint32_t df;
+    uint32_t blocks;
+    float most;  // the largest of the maxima
+    uint32_t unused;
+};
+
+struct BlockHead {
+    uint32_t first;  // document
+    uint32_t at;     // unit
+    uint32_t shape;  // these two as the codec wants
+    uint32_t more;
+};
+
+__device__ __forceinline__ const uint4* units_of(const CompressedList& list) { return reinterpret_cast<const uint4*>(list.units); }
+
+__device__ __forceinline__ const uint32_t* lasts_of(const CompressedList& list) { return reinterpret_cast<const uint32_t*>(list.lasts); }
+
+__device__ __forceinline__ const float* maxima_of(const CompressedList& list) { return reinterpret_cast<const float*>(list.maxima); }
+
+__device__ __forceinline__ BlockHead head_of(const CompressedList& list, uint32_t block) {
+    uint4 head = __ldg(reinterpret_cast<const uint4*>(list.heads) + block);
+    return {head.x, head.y, head.z, head.w};
+}
+
+__device__ __forceinline__ uint32_t block_len(const CompressedList& list, uint32_t block) {
+    return min(list.df - block * BLOCK_LEN, BLOCK_LEN);
+}
+
+// The low `width` bits, 0 to 32.
+__device__ __forceinline__ uint32_t low_bits(uint32_t width) { return __funnelshift_lc(NO_DOC, 0, width); }
+
+// Units of `len` slots.
+__device__ __forceinline__ uint32_t slot_units(uint32_t len, uint32_t width) { return ((len + 3) / 4 * width + 31) / 32; }
+
+// Four slots of a lane: the streams are interleaved by words, so that all four are at one shift of the same two units.
+struct Slots {
+    uint4 low;
+    uint4 high;
+
+    __device__ __forceinline__ static Slots load(const uint4* at, uint32_t width) {
+        const uint4* unit = at + lane_id() * width / 32;
+        return {__ldg(unit), __ldg(unit + 1)};
+    }
+
+    __device__ __forceinline__ void get(uint32_t width, uint32_t out[4]) const {
+        uint32_t shift = lane_id() * width, mask = low_bits(width);
+        out[0] = __funnelshift_r(low.x, high.x, shift) & mask;
+        out[1] = __funnelshift_r(low.y, high.y, shift) & mask;
+        out[2] = __funnelshift_r(low.z, high.z, shift) & mask;
+        out[3] = __funnelshift_r(low.w, high.w, shift) & mask;
+    }
+};
+
+// Slot `i`, by one lane.
+__device__ __forceinline__ uint32_t slot_at(const uint4* at, uint32_t width, uint32_t i) {
+    uint32_t bit = i / 4 * width;
+    const uint32_t* word = reinterpret_cast<const uint32_t*>(at + bit / 32) + i % 4;
+    return __funnelshift_r(__ldg(word), __ldg(word + 4), bit) & low_bits(width);
+}
+
+// From gaps less one to documents; the localized prefix sum.
+__device__ __forceinline__ void add_up(uint32_t first, uint32_t slots[4]) {
+    slots[1] += slots[0];
+    slots[2] += slots[1];
+    slots[3] += slots[2];
+    uint32_t base = first + 4 * lane_id() + warp_inclusive_sum(slots[3]) - slots[3];
+    slots[0] += base;
+    slots[1] += base + 1;
+    slots[2] += base + 2;
+    slots[3] += base + 3;
+}
+
+// Puts `fill` behind the end of a block.
+__device__ __forceinline__ void fill_behind(uint32_t len, uint32_t fill, uint32_t values[4]) {
+    if (len == BLOCK_LEN) return;
+    for (uint32_t i = 0; i < 4; i++)
+        if (4 * lane_id() + i >= len) values[i] = fill;
+}
+
+// The documents of a block; NO_DOC behind its end.
+template <class Codec>
+__device__ __forceinline__ void decode_docs(const CompressedList& list, uint32_t block, uint32_t docs[4]) {
+    BlockHead head = head_of(list, block);
+    uint32_t len = block_len(list, block);
+    typename Codec::Docs loaded = Codec::load_docs(list, block, head, len);
+    typename Codec::State state{};
+    Codec::docs(list, head, loaded, state, docs);
+    fill_behind(len, NO_DOC, docs);
+}
+
+// The frequencies of a block; 0 behind its end.
+template <class Codec>
+__device__ __forceinline__ void decode_freqs(const CompressedList& list, uint32_t block, uint32_t freqs[4]) {
+    BlockHead head = head_of(list, block);
+    uint32_t len = block_len(list, block);
+    typename Codec::Freqs loaded = Codec::load_freqs(list, block, head, len);
+    typename Codec::State state{};
+    Codec::freqs(list, head, loaded, state, freqs);
+    fill_behind(len, 0, freqs);
+}
+
+// One frequency, without decoding its block; each lane may ask for another one.
+template <class Codec>
+__device__ __forceinline__ uint32_t freq_at(const CompressedList& list, uint32_t posting) {
+    uint32_t block = posting / BLOCK_LEN;
+    return Codec::freq(list, block, head_of(list, block), block_len(list, block), posting % BLOCK_LEN);
+}

@@ -1,0 +1,44 @@
+// What a posting is worth before the term's weight, with the bits of `Formula::value`: the same IEEE operations in the same order.
+#pragma once
+
+#include "types.cuh"
+
+enum : uint32_t { SATURATION, COSINE, LINEAR, QUANTIZED };
+
+struct Values {
+    uint64_t factors;     // float a document
+    uint64_t logs;        // float a frequency below SMALL_FREQ: 1 + ln f
+    uint64_t large;       // uint32_t, the larger frequencies that there are, ascending
+    uint64_t large_logs;  // float each
+    uint32_t large_count;
+    uint32_t formula;
+};
+
+constexpr uint32_t SMALL_FREQ = 4096;
+
+__device__ __forceinline__ float factor_of(const Values& values, uint32_t doc) {
+    return __ldg(reinterpret_cast<const float*>(values.factors) + doc);
+}
+
+// 1 + ln f, from the host: no two libraries agree on a logarithm's last bit. `freq` must be one of the segment's.
+__device__ __forceinline__ float log_tf(const Values& values, uint32_t freq) {
+    if (freq < SMALL_FREQ) return __ldg(reinterpret_cast<const float*>(values.logs) + freq);
+    const uint32_t* large = reinterpret_cast<const uint32_t*>(values.large);
+    uint32_t from = 0;
+    for (uint32_t end = values.large_count; from + 1 < end;) {
+        uint32_t middle = from + (end - from) / 2;
+        if (__ldg(large + middle) <= freq) from = middle;
+        else end = middle;
+    }
+    return __ldg(reinterpret_cast<const float*>(values.large_logs) + from);
+}
+
+__device__ __forceinline__ float value_of(const Values& values, uint32_t freq, float factor) {
+    if (values.formula == SATURATION) return __frcp_rn(__fadd_rn(1.0f, __fmul_rn(factor, __frcp_rn(__uint2float_rn(freq)))));
+    if (values.formula == COSINE) {
+        float weight = __fdiv_rn(log_tf(values, freq), factor);
+        return weight < 1.0f ? weight : 1.0f;
+    }
+    if (values.formula == LINEAR) return __uint2float_rn(min(freq, 65535u));
+    return __fdiv_rn(__uint2float_rn(min(freq, 255u)), 255.0f);
+}

@@ -1,0 +1,152 @@
+// Whole lists, decoded for tests and benchmarks: queries decode what they need where they need it. A warp takes a run of blocks of one list.
+#define CODEC_WARPS 8
+#include "codec_bitpack.cuh"
+#include "codec_pfor.cuh"
+#include "codec_rice.cuh"
+#include "values.cuh"
+
+struct Run {
+    uint32_t list;
+    uint32_t begin;  // blocks
+    uint32_t end;
+    uint32_t out;  // where the block `begin` goes, in blocks
+};
+
+// What becomes of the numbers: a sum, so that nothing is left out as of no use,
+struct AddUp {
+    uint32_t sum;
+    __device__ __forceinline__ void docs(uint32_t, const uint32_t values[4]) { sum += values[0] + values[1] + values[2] + values[3]; }
+    __device__ __forceinline__ void freqs(uint32_t, const uint32_t values[4]) { docs(0, values); }
+};
+
+// or a copy in memory.
+struct Write {
+    uint4* to_docs;
+    uint4* to_freqs;
+    __device__ __forceinline__ void docs(uint32_t block, const uint32_t v[4]) { to_docs[block * WARP + lane_id()] = make_uint4(v[0], v[1], v[2], v[3]); }
+    __device__ __forceinline__ void freqs(uint32_t block, const uint32_t v[4]) { to_freqs[block * WARP + lane_id()] = make_uint4(v[0], v[1], v[2], v[3]); }
+};
+
+template <uint32_t COUNT>
+__device__ __forceinline__ void load_heads(const CompressedList& list, uint32_t block, BlockHead heads[COUNT]) {
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++) heads[i] = head_of(list, block + i);
+}
+
+template <class Codec, bool FREQS, class Sink>
+__device__ __forceinline__ void decode(const CompressedList& list, const Run& run, Sink& sink) {
+    constexpr uint32_t AHEAD = FREQS ? 2 : 4;  // blocks whose loads are on their way together
+    uint32_t block = run.begin, to = run.out;
+    typename Codec::State doc_state{}, freq_state{};
+    // Full blocks, several at once, the heads of the next ones loaded before these are decoded,
+    uint32_t full = min(run.end, list.df / BLOCK_LEN);
+    if (block + AHEAD <= full) {
+        BlockHead heads[AHEAD], next[AHEAD];
+        load_heads<AHEAD>(list, block, next);
+        for (; block + AHEAD <= full; block += AHEAD, to += AHEAD) {
+            typename Codec::Docs docs[AHEAD];
+            typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; i++) {
+                heads[i] = next[i];
+                docs[i] = Codec::load_docs(list, block + i, heads[i], BLOCK_LEN);
+                if (FREQS) freqs[i] = Codec::load_freqs(list, block + i, heads[i], BLOCK_LEN);
+            }
+            load_heads<AHEAD>(list, min(block + AHEAD, full - AHEAD), next);
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; i++) {
+                uint32_t out[4];
+                Codec::docs(list, heads[i], docs[i], doc_state, out);
+                sink.docs(to + i, out);
+                if (FREQS) {
+                    Codec::freqs(list, heads[i], freqs[i], freq_state, out);
+                    sink.freqs(to + i, out);
+                }
+            }
+        }
+    }
+    // and the others one by one.
+#pragma unroll 1
+    for (; block < run.end; block++, to++) {
+        uint32_t out[4];
+        decode_docs<Codec>(list, block, out);
+        sink.docs(to, out);
+        if (FREQS) {
+            decode_freqs<Codec>(list, block, out);
+            sink.freqs(to, out);
+        }
+    }
+}
+
+template <class Codec, bool FREQS>
+__device__ __forceinline__ void decode_sums(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+    uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    if (number >= count) return;
+    Run run = runs[number];
+    CompressedList list = lists[run.list];
+    AddUp sink = {0};
+    decode<Codec, FREQS>(list, run, sink);
+    uint32_t sum = warp_sum(sink.sum);
+    if (lane_id() == 0) sums[number] = sum;
+}
+
+template <class Codec>
+__device__ __forceinline__ void decode_write(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) {
+    uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    if (number >= count) return;
+    Run run = runs[number];
+    CompressedList list = lists[run.list];
+    Write sink = {docs, freqs};
+    decode<Codec, true>(list, run, sink);
+}
+
+// Every frequency, fetched alone.
+template <class Codec>
+__device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {
+    uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    if (number >= count) return;
+    Run run = runs[number];
+    CompressedList list = lists[run.list];
+    uint32_t begin = run.begin * BLOCK_LEN;
+    for (uint32_t i = lane_id(); i < (run.end - run.begin) * BLOCK_LEN; i += WARP)
+        freqs[run.out * BLOCK_LEN + i] = begin + i < list.df ? freq_at<Codec>(list, begin + i) : 0;
+}
+
+#define OF_CODEC(name, Codec)                                                                                                                              \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
+        decode_sums<Codec, false>(lists, runs, count, sums);                                                                                               \
+    }                                                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
+        decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                \
+    }                                                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) { \
+        decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                              \
+    }                                                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {        \
+        fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                     \
+    }
+
+OF_CODEC(bitpack, BitPack)
+OF_CODEC(rice, Rice)
+OF_CODEC(pfor0, PFor<0>)
+OF_CODEC(pfor, PFor<1>)
+OF_CODEC(pfor2, PFor<2>)
+OF_CODEC(pfor3, PFor<3>)
+OF_CODEC(pfor4, PFor<4>)
+
+// Without the prefix sum, for Figure 4 of document D.
+struct PForGaps : PFor<1> {
+    __device__ __forceinline__ static void docs(const CompressedList& list, const BlockHead&, const Docs& loaded, State& state, uint32_t out[4]) {
+        get(list, loaded, state, out);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+    decode_sums<PForGaps, false>(lists, runs, count, sums);
+}
+
+// The bits of postings' values.
+extern "C" __global__ void posting_values(Values values, const uint32_t* docs, const uint32_t* freqs, uint32_t* bits, uint32_t count) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) bits[i] = __float_as_uint(value_of(values, freqs[i], factor_of(values, docs[i])));
+}

@@ -1,0 +1,5 @@
+// Intersection on lists of one codec (see intersect.cuh), apart from others because they take long to compile.
+#include "codec_bitpack.cuh"
+#include "intersect.cuh"
+
+INTERSECT(bitpack, BitPack)

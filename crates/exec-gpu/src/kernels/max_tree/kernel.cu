@@ -1,0 +1,109 @@
+// The best keys of an array by a tree of group maxima (Ding et al. §8.2). The paper takes the best key out of the tree k times; here all k go down together: the k best
+// of a level name the only groups below that can have one of the k best there, and the worst of them is a threshold that most keys of those groups do not
+// reach. Keys are distinct, and 0 is no key.
+#include "topk.cuh"
+
+// Keys that a thread of a selection loads at a time.
+constexpr uint32_t AT_ONCE = 4;
+
+// How many keys there are may stand in device memory.
+__device__ __forceinline__ uint32_t keys_of(const uint32_t* count, uint32_t len) { return count != nullptr && *count < len ? *count : len; }
+
+__device__ __forceinline__ uint64_t warp_max_key(uint64_t key) {
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        uint64_t other = __shfl_xor_sync(FULL_WARP, key, distance);
+        if (other > key) key = other;
+    }
+    return key;
+}
+
+// The largest key of each group; a warp takes group after group. Of a whole group a lane loads all of its keys before it looks at one.
+template <uint32_t EACH>
+__device__ void group_maxima(const uint64_t* keys, uint32_t len, uint64_t* maxima, uint32_t groups) {
+    uint32_t warps = gridDim.x * (blockDim.x / WARP);
+    for (uint32_t group = blockIdx.x * (blockDim.x / WARP) + warp_id(); group < groups; group += warps) {
+        uint64_t key[EACH], most = 0;
+#pragma unroll
+        for (uint32_t j = 0; j < EACH; j++) {
+            uint32_t at = group * EACH * WARP + j * WARP + lane_id();
+            key[j] = at < len ? keys[at] : 0;
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < EACH; j++) most = key[j] > most ? key[j] : most;
+        most = warp_max_key(most);
+        if (lane_id() == 0) maxima[group] = most;
+    }
+}
+
+extern "C" __global__ void max_tree_maxima(const uint64_t* __restrict__ keys, const uint32_t* __restrict__ count, uint32_t len,
+                                           uint64_t* __restrict__ maxima, uint32_t groups, uint32_t group) {
+    len = keys_of(count, len);
+    if (group == 32) group_maxima<1>(keys, len, maxima, groups);
+    else group_maxima<8>(keys, len, maxima, groups);
+}
+
+// Keys that reach the threshold, from groups whose maximum does, in any order. `room` is enough for all of k groups, and distinct keys name no more.
+extern "C" __global__ void max_tree_filter(const uint64_t* __restrict__ keys, const uint32_t* __restrict__ count, uint32_t len,
+                                           const uint64_t* __restrict__ maxima, uint32_t groups, uint32_t group, const uint64_t* __restrict__ threshold,
+                                           uint64_t* __restrict__ out, uint32_t room, uint32_t* out_count) {
+    len = keys_of(count, len);
+    const uint64_t least = *threshold > 0 ? *threshold : 1;
+    uint32_t warps = gridDim.x * (blockDim.x / WARP);
+    for (uint32_t first = (blockIdx.x * (blockDim.x / WARP) + warp_id()) * WARP; first < groups; first += warps * WARP) {
+        uint32_t mine = first + lane_id();
+        uint32_t named = __ballot_sync(FULL_WARP, mine < groups && maxima[mine] >= least);
+        for (; named != 0; named &= named - 1) {
+            uint32_t from = (first + __ffs(named) - 1) * group;
+            for (uint32_t at = from + lane_id(); at < from + group; at += WARP) {
+                uint64_t key = at < len ? keys[at] : 0;
+                uint32_t takers = __ballot_sync(FULL_WARP, key >= least);
+                if (takers == 0) continue;
+                uint32_t place = 0;
+                if (lane_id() == 0) place = atomicAdd(out_count, uint32_t(__popc(takers)));
+                place = __shfl_sync(FULL_WARP, place, 0) + __popc(takers & ((1u << lane_id()) - 1));
+                if (key >= least && place < room) out[place] = key;
+            }
+        }
+    }
+}
+
+// The best k keys of each run of keys, best first, one block a run: from `starts[i]` to `starts[i + 1]`, or all keys if there are no starts. The k-th is the threshold of a run;
+// 0 if there are fewer.
+extern "C" __global__ void __launch_bounds__(1024)
+    max_tree_select(const uint64_t* __restrict__ keys, const uint32_t* __restrict__ count, uint32_t len, const uint32_t* __restrict__ starts,
+                    const uint32_t* __restrict__ ks, uint32_t k, uint64_t* __restrict__ out, uint32_t stride, uint32_t* __restrict__ out_counts,
+                    uint64_t* __restrict__ thresholds, uint64_t* __restrict__ global_keys, uint32_t capacity) {
+    DYNAMIC_SHARED(uint64_t, shared_keys);
+    __shared__ TopKState state;
+    const uint32_t run = blockIdx.x;
+    if (ks != nullptr) k = ks[run];
+    uint64_t* buffer = global_keys != nullptr ? global_keys + uint64_t(run) * capacity : shared_keys;
+    TopK top{buffer, capacity, k, &state};
+    len = keys_of(count, len);
+    uint32_t from = 0, to = len;
+    if (starts != nullptr) from = starts[run], to = starts[run + 1] < len ? starts[run + 1] : len;
+    if (threadIdx.x == 0) state.threshold = 0, state.count = 0;
+    __syncthreads();
+    for (uint32_t first = from + threadIdx.x; first - threadIdx.x < to; first += AT_ONCE * blockDim.x) {
+        uint64_t key[AT_ONCE];
+#pragma unroll
+        for (uint32_t j = 0; j < AT_ONCE; j++) key[j] = first + j * blockDim.x < to ? keys[first + j * blockDim.x] : 0;
+        while (true) {
+            bool pending = false;
+#pragma unroll
+            for (uint32_t j = 0; j < AT_ONCE; j++) {
+                if (key[j] != 0 && top.offer(key[j])) key[j] = 0;
+                pending |= key[j] != 0;
+            }
+            if (!__syncthreads_or(pending)) break;
+            top.compact();
+        }
+    }
+    __syncthreads();
+    top.compact();
+    for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out[uint64_t(run) * stride + i] = buffer[i];
+    if (threadIdx.x == 0) {
+        if (out_counts != nullptr) out_counts[run] = state.count;
+        if (thresholds != nullptr) thresholds[run] = state.count >= k ? buffer[k - 1] : 0;
+    }
+}
