@@ -48,9 +48,9 @@ pub(super) struct Options {
     /// Measure intersection of lists and the best k instead of queries
     #[arg(long, conflicts_with = "codecs")]
     intersect: bool,
-    /// With --codecs: postings of a class of lists that are coded; they are decoded in 16 copies
-    #[arg(long, default_value_t = 1 << 24, value_name = "N")]
-    postings: u64,
+    /// With --codecs: postings of a class of lists that are decoded at once, at least; four million are coded, and copied on the device
+    #[arg(long, default_value_t = 1 << 28, value_name = "N")]
+    postings: usize,
     /// Modes
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
         value_parser = named::<Mode>(Mode::NAMES))]

@@ -25,11 +25,9 @@ const DOCS: u32 = 25_200_000;
 /// Lengths of the synthetic lists.
 const LENGTHS: [u32; 6] = [1_000, 8_000, 64_000, 512_000, 4_000_000, 12_000_000];
 
-/// Copies of a class on the device, so that no decoder finds in a cache what the one before left there.
-const COPIES: usize = 16;
-
-/// Postings of a class that the CPU decodes at most.
-const CPU_POSTINGS: u64 = 1 << 22;
+/// Postings of a class that are coded, and decoded by the CPU. The device has them in copies, so that no decoder finds in a cache what the one before
+/// left there.
+const CODED: u64 = 1 << 22;
 
 /// Lists that are measured together.
 struct Class {
@@ -66,14 +64,16 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let device = Device::open(options.gpu, None).map_err(failed)?;
     let threads = options.threads.get();
     let copy = bandwidth(&device).map_err(failed)?;
-    let mut classes = synthetic(options.postings, threads)?;
+    let mut classes = synthetic(threads)?;
     if let Some(index) = &options.index {
-        classes.extend(of_index(&Snapshot::open(index)?, options.postings)?);
+        classes.extend(of_index(&Snapshot::open(index)?)?);
     }
     let mut cells = Vec::new();
     for class in &classes {
         for codec in CODECS {
-            let cell = measure(&device, codec, class, copy, options.rounds, threads)?;
+            let postings: usize = class.lists.iter().map(|list| list.docs.len()).sum();
+            let copies = options.postings.div_ceil(postings.max(1));
+            let cell = measure(&device, codec, class, copies, copy, options.rounds, threads)?;
             eprintln!("{}", json!(cell));
             cells.push(cell);
         }
@@ -107,9 +107,9 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 }
 
 /// Lists of random documents, by length: gaps are those of drawing lots for each document.
-fn synthetic(postings: u64, threads: usize) -> Result<Vec<Class>, Failure> {
+fn synthetic(threads: usize) -> Result<Vec<Class>, Failure> {
     let class = |&length: &u32| {
-        let number = (postings / u64::from(length)).max(1);
+        let number = (CODED / u64::from(length)).max(1);
         let numbers: Vec<u64> = (0..number).collect();
         let draw = |(): &mut (), &seed: &u64| Ok::<_, Failure>(draw(length, seed));
         let lists = in_parallel(&numbers, threads, || (), draw)?;
@@ -138,24 +138,25 @@ fn draw(length: u32, seed: u64) -> Postings {
     Postings { docs, freqs, values: Vec::new() }
 }
 
-fn of_index(snapshot: &Snapshot, postings: u64) -> Result<Vec<Class>, Failure> {
+fn of_index(snapshot: &Snapshot) -> Result<Vec<Class>, Failure> {
     let class = |(name, lists): (String, Vec<Sample>)| {
         let list = |Sample { docs, freqs }| Postings { docs, freqs, values: Vec::new() };
         Class { name: format!("index, {name}"), lists: lists.into_iter().map(list).collect() }
     };
-    Ok(sample(snapshot, postings)?.into_iter().map(class).collect())
+    Ok(sample(snapshot, CODED)?.into_iter().map(class).collect())
 }
 
 fn measure(
     device: &Device,
     codec: CodecId,
     class: &Class,
+    copies: usize,
     copy: f64,
     rounds: usize,
     threads: usize,
 ) -> Result<Cell, Failure> {
     let lists = &class.lists;
-    let coded = CompressedLists::new(device, codec, lists, COPIES, threads).map_err(failed)?;
+    let coded = CompressedLists::new(device, codec, lists, copies, threads).map_err(failed)?;
     let decode = Decode::new(device, codec).map_err(failed)?;
     let stream = device.stream().map_err(failed)?;
     check(device, &stream, &decode, &coded, lists, codec)?;
@@ -205,7 +206,7 @@ fn check(
 ) -> Result<(), Failure> {
     let wrong = |what: &str| Failure::broken(format!("{codec}: {what} differ from the CPU's"));
     let mut first_sums = Vec::new();
-    for copy in 0..COPIES {
+    for copy in 0..coded.lists().len() / lists.len().max(1) {
         let which = copy * lists.len()..(copy + 1) * lists.len();
         let work = Work::new(device, stream, coded, which).map_err(failed)?;
         let sums = device.buffer::<u32>(work.runs()).map_err(failed)?;
@@ -276,7 +277,7 @@ fn cpu(
 ) -> Result<(f64, f64), CodecError> {
     let (mut samples, mut postings) = (Vec::new(), 0u64);
     for list in lists {
-        if postings < CPU_POSTINGS {
+        if postings < CODED {
             // A part of a long list is as good, and leaves work for other threads.
             for (docs, freqs) in list.docs.chunks(1 << 18).zip(list.freqs.chunks(1 << 18)) {
                 samples.push(Sample { docs: docs.to_vec(), freqs: freqs.to_vec() });
@@ -399,9 +400,9 @@ mod tests {
             .expect("it is there");
         let cells: Vec<Cell> = CODECS
             .iter()
-            .map(|&codec| measure(&device, codec, &class, 1e9, 1, 2).expect("equal lists"))
+            .map(|&codec| measure(&device, codec, &class, 3, 1e9, 1, 2).expect("equal lists"))
             .collect();
-        assert!(cells.iter().all(|cell| cell.postings == 143 * COPIES as u64));
+        assert!(cells.iter().all(|cell| cell.postings == 143 * 3));
         assert!(cells.iter().all(|cell| cell.docs_per_s > 0.0 && cell.bits_per_doc > 1.0));
         let mut out = Vec::new();
         print(&cells, 2, &mut out).expect("memory");
