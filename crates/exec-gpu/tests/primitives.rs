@@ -217,3 +217,33 @@ proptest! {
         }
     }
 }
+
+/// Benchmarks launch them as graphs: nothing in them may allocate or wait.
+#[test]
+fn primitives_can_be_recorded() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (a, b): (Vec<u32>, Vec<u32>) =
+            ((0..3000).map(|i| i * 3).collect(), (0..9000).map(|i| i * 2).collect());
+        let (on_a, on_b) =
+            (device.upload(&stream, &a).unwrap(), device.upload(&stream, &b).unwrap());
+        let (merge_find, tree) = (MergeFind::new(&device).unwrap(), MaxTree::new(&device).unwrap());
+        let out = device.buffer(a.len()).unwrap();
+        let scratch = device.buffer(MergeFind::scratch_len(a.len())).unwrap();
+        let record = |stream: &_| merge_find.intersect(stream, &on_a, &on_b, 3, &out, &scratch);
+        stream.capture(record).unwrap().launch(&stream).unwrap();
+        let expected = plain_merge(&a, &b);
+        assert_eq!(stream.download(&out.slice(..expected.len())).unwrap(), expected);
+
+        let keys: Vec<u64> = (0..50_000).map(|i| hit(i, mixed(i as u64) % 90)).collect();
+        let all = device.upload(&stream, &keys).unwrap();
+        let best = Best { keys: device.buffer(20).unwrap(), count: device.buffer(1).unwrap() };
+        let scratch = device.buffer(MaxTree::scratch_len(keys.len(), 20)).unwrap();
+        let record = |stream: &_| tree.best(stream, &all, None, 20, &best, &scratch);
+        let mut graph = stream.capture(record).unwrap();
+        for _ in 0..2 {
+            graph.launch(&stream).unwrap();
+            assert_eq!(stream.download(&best.keys).unwrap(), plain_best(&keys, 20));
+        }
+    }
+}
