@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use crate::device::{Args, Buffer, DeviceError, Grid, Kernel};
+use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel};
 use crate::engine::GpuEngine;
 use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::workspace::Workspace;
@@ -32,6 +32,9 @@ const PRUNED_HOPEFULS: u32 = 64;
 
 /// Warps that a multiprocessor is to have when it prunes.
 const PRUNED_FILL: u64 = 32;
+
+/// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
+const DIRECT_WORDS: usize = 1 << 12;
 
 /// Threads that work on an item.
 const WARP: u32 = 32;
@@ -88,11 +91,42 @@ enum Pass {
     Or,
 }
 
-/// Parts of the results' buffer, in words of eight bytes: thresholds (a word a query), histograms (half a word a lane), keys found (half a word); then what goes to
-/// the host: matches of OR, matches of AND (a word each), counts of hits (half a word), keys.
+/// What a pass begins with at 0: parts of the input, in words of eight bytes. Thresholds (a word a query), histograms (half a word a lane), keys found (half a
+/// word).
+struct State {
+    queries: usize,
+    words: Buffer<u64>,
+}
+
+impl State {
+    fn words(queries: usize) -> usize {
+        Self::found_at(queries) + queries.div_ceil(2)
+    }
+
+    fn found_at(queries: usize) -> usize {
+        queries + queries * WARP as usize / 2
+    }
+
+    fn thresholds(&self) -> Buffer<u64> {
+        self.words.slice(..self.queries)
+    }
+
+    fn histograms(&self) -> Buffer<u32> {
+        self.words.slice(self.queries..Self::found_at(self.queries)).cast()
+    }
+
+    fn found(&self) -> Buffer<u32> {
+        self.words.slice(Self::found_at(self.queries)..).cast()
+    }
+}
+
+/// What goes to the host, in words of eight bytes: matches of OR, matches of AND (a word a query each), counts of hits (half a word), keys.
 struct Results {
     queries: usize,
-    buffer: Buffer<u64>,
+    stride: u32,
+    /// None if hits are few: the device then writes them to the host's memory itself.
+    buffer: Option<Buffer<u64>>,
+    address: u64,
 }
 
 impl Results {
@@ -100,48 +134,55 @@ impl Results {
         Self::keys_at(queries) + queries * stride as usize
     }
 
-    fn found_at(queries: usize) -> usize {
-        queries + queries * WARP as usize / 2
-    }
-
-    fn matches_at(queries: usize) -> usize {
-        Self::found_at(queries) + queries.div_ceil(2)
-    }
-
     fn keys_at(queries: usize) -> usize {
-        Self::matches_at(queries) + 2 * queries + queries.div_ceil(2)
+        2 * queries + queries.div_ceil(2)
     }
 
-    /// What a pass begins with at 0.
-    fn state(&self) -> Buffer<u64> {
-        self.buffer.slice(..Self::matches_at(self.queries))
+    /// For matches to be counted in; on the device, if they are.
+    fn new(
+        engine: &GpuEngine,
+        workspace: &mut Workspace,
+        queries: usize,
+        stride: u32,
+        counts_matches: bool,
+    ) -> Result<Self, DeviceError> {
+        let words = Self::words(queries, stride);
+        if !counts_matches && words <= DIRECT_WORDS {
+            let address = workspace.output.room(&engine.device, words)?;
+            return Ok(Results { queries, stride, buffer: None, address });
+        }
+        let buffer = workspace.results.take(&engine.device, words)?;
+        workspace.stream.zero(&buffer.slice(..2 * queries))?;
+        let address = buffer.address();
+        Ok(Results { queries, stride, buffer: Some(buffer), address })
     }
 
-    fn thresholds(&self) -> Buffer<u64> {
-        self.buffer.slice(..self.queries)
-    }
-
-    fn histograms(&self) -> Buffer<u32> {
-        self.buffer.slice(self.queries..Self::found_at(self.queries)).cast()
-    }
-
-    fn found(&self) -> Buffer<u32> {
-        self.buffer.slice(Self::found_at(self.queries)..Self::matches_at(self.queries)).cast()
-    }
-
-    fn matches(&self, pass: Pass) -> Buffer<u64> {
+    fn matches(&self, pass: Pass) -> u64 {
         let part = if pass == Pass::Or { 0 } else { 1 };
-        let from = Self::matches_at(self.queries) + part * self.queries;
-        self.buffer.slice(from..from + self.queries)
+        self.address + 8 * (part * self.queries) as u64
     }
 
-    fn counts(&self) -> Buffer<u32> {
-        let from = Self::matches_at(self.queries) + 2 * self.queries;
-        self.buffer.slice(from..Self::keys_at(self.queries)).cast()
+    fn counts(&self) -> u64 {
+        self.address + 8 * (2 * self.queries) as u64
     }
 
-    fn keys(&self) -> Buffer<u64> {
-        self.buffer.slice(Self::keys_at(self.queries)..)
+    fn keys(&self) -> u64 {
+        self.address + 8 * Self::keys_at(self.queries) as u64
+    }
+
+    /// Waits for them.
+    fn receive<'a>(
+        &self,
+        device: &Device,
+        workspace: &'a mut Workspace,
+    ) -> Result<&'a [u64], DeviceError> {
+        match &self.buffer {
+            Some(buffer) => workspace.output.receive(device, &workspace.stream, buffer),
+            None => {
+                workspace.stream.synchronize()?;
+                workspace.output.read(Self::words(self.queries, self.stride))
+            }
+        }
     }
 }
 
@@ -169,10 +210,9 @@ impl<'a> Round<'a> {
         pruned: bool,
         workspace: &'a mut Workspace,
     ) -> Result<Self, DeviceError> {
-        let queries = plans.len();
-        let buffer = workspace.results.take(&engine.device, Results::words(queries, stride))?;
-        workspace.stream.zero(&buffer.slice(..Results::keys_at(queries)))?;
-        let results = Results { queries, buffer };
+        // AND-then-OR reads counts of hits on the device.
+        let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
+        let results = Results::new(engine, workspace, plans.len(), stride, counts)?;
         Ok(Round { engine, workspace, plans, ks, stride, capacity, pruned, results })
     }
 
@@ -194,21 +234,21 @@ impl<'a> Round<'a> {
         let group = self.group(image, pass);
         let launches = self.launches(image, pass, kernel, group)?;
         let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
-        if enough {
-            stream.zero(&self.results.state())?;
-        }
         // One copy takes everything that kernels read.
         let input = self.workspace.input.start();
         let parts: Vec<_> = launches
             .iter()
             .map(|l| (input.add(&l.queries), input.add(&l.terms), input.add(&l.items)))
             .collect();
+        let queries = self.plans.len();
+        let state_at = input.zeros(8 * State::words(queries));
         let input = input.send(device, stream)?;
+        let state = State { queries, words: input.slice(state_at).cast() };
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let timer = self.engine.timer(stream)?;
-        let all = self.results.thresholds();
-        let enough = if enough { self.results.counts().address() } else { 0 };
+        let all = state.thresholds();
+        let enough = if enough { self.results.counts() } else { 0 };
         // Segments differ in terms; that of hits is the same.
         let queries_at = parts.first().map_or(0..0, |part| part.0.clone());
         for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
@@ -222,18 +262,18 @@ impl<'a> Round<'a> {
                 .buffer(&input.slice(queries))
                 .buffer(&input.slice(terms))
                 .value(if items.is_empty() { 0 } else { input.slice(items).address() })
-                .buffer(&self.results.matches(pass))
+                .value(self.results.matches(pass))
                 .buffer(&all)
                 .value(enough)
                 .buffer(&slot_keys)
-                .buffer(&self.results.found())
+                .buffer(&state.found())
                 .value(self.stride)
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
                 .value(launch.sparse)
                 .value(group);
             let args = match self.pruned {
-                true => args.value(launch.dense).buffer(&self.results.histograms()),
+                true => args.value(launch.dense).buffer(&state.histograms()),
                 false => args,
             };
             let shared = self.shared_bytes(segment, pass, launch, group);
@@ -250,10 +290,10 @@ impl<'a> Round<'a> {
             .buffer(&all)
             .value(enough)
             .buffer(&slot_keys)
-            .buffer(&self.results.found())
+            .buffer(&state.found())
             .value(self.stride)
-            .buffer(&self.results.keys())
-            .buffer(&self.results.counts())
+            .value(self.results.keys())
+            .value(self.results.counts())
             .value(keys.as_ref().map_or(0, Buffer::address))
             .value(capacity);
         let shared = if keys.is_none() { 8 * capacity } else { 0 };
@@ -342,10 +382,13 @@ impl<'a> Round<'a> {
         let share = (total / (resident * waves)).max(1);
         let mut slots = vec![0; self.plans.len()];
         for &(query, number, tiles, cost) in &costs {
+            // Of a query alone every window is one, for those that begin late know a better threshold.
+            let alone = self.pruned && self.plans.len() == 1;
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
+            let parts = if alone { tiles } else { parts };
             slots[query as usize] += parts;
             launches[number].blocks += parts;
-            if self.pruned && self.plans.len() == 1 {
+            if alone {
                 continue;
             }
             for part in 0..parts {
@@ -404,7 +447,8 @@ impl<'a> Round<'a> {
             // As many as have places of their own, but few queries are to fill the device.
             let most = WARP.ilog2().min(15 - settings.tile_bits);
             let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
-            let fill = u64::from(self.engine.device.info().multiprocessors) * PRUNED_FILL;
+            let fill = u64::from(self.engine.device.info().multiprocessors)
+                * std::env::var("WS_FILL").ok().and_then(|v| v.parse().ok()).unwrap_or(PRUNED_FILL);
             let windows = |group: u32| (tiles >> group) * self.plans.len() as u64;
             return (0..=most).rev().find(|&group| windows(group) >= fill).unwrap_or(0);
         }
@@ -423,9 +467,7 @@ impl<'a> Round<'a> {
 
     fn answers(self) -> Result<Vec<Answer>, DeviceError> {
         let n = self.plans.len();
-        let from = self.results.buffer.slice(Results::matches_at(n)..);
-        let words =
-            self.workspace.output.receive(&self.engine.device, &self.workspace.stream, &from)?;
+        let words = self.results.receive(&self.engine.device, self.workspace)?;
         let (or, words) = words.split_at(n);
         let (and, words) = words.split_at(n);
         let (counts, keys) = words.split_at(n.div_ceil(2));

@@ -112,6 +112,13 @@ impl Input {
         from..self.bytes.len()
     }
 
+    /// Adds so many bytes of 0, likewise.
+    pub(crate) fn zeros(&mut self, bytes: usize) -> Range<usize> {
+        let from = self.bytes.len().next_multiple_of(16);
+        self.bytes.resize(from + bytes, 0);
+        from..self.bytes.len()
+    }
+
     /// Copies everything, without waiting.
     pub(crate) fn send(
         &mut self,
@@ -138,6 +145,28 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Memory of the host for so many words.
+    fn grown(&mut self, device: &Device, len: usize) -> Result<&mut Pinned<u64>, DeviceError> {
+        let pinned = match self.pinned.take() {
+            Some(pinned) if pinned.len() >= len => pinned,
+            _ => device.pinned(len.next_power_of_two())?,
+        };
+        Ok(self.pinned.insert(pinned))
+    }
+
+    /// Where kernels may write so many words of the host's memory; they are read when the stream is known to have ended.
+    pub(crate) fn room(&mut self, device: &Device, len: usize) -> Result<u64, DeviceError> {
+        Ok(self.grown(device, len)?.address())
+    }
+
+    /// The words that kernels wrote.
+    pub(crate) fn read(&self, len: usize) -> Result<&[u64], DeviceError> {
+        match &self.pinned {
+            Some(pinned) => Ok(&pinned.read()?[..len]),
+            None => Ok(&[]),
+        }
+    }
+
     /// Waits for the words of a buffer.
     pub(crate) fn receive(
         &mut self,
@@ -145,16 +174,8 @@ impl Output {
         stream: &Stream,
         from: &Buffer<u64>,
     ) -> Result<&[u64], DeviceError> {
-        let len = from.len();
-        if self.pinned.as_ref().is_none_or(|pinned| pinned.len() < len) {
-            self.pinned = Some(device.pinned(len.next_power_of_two())?);
-        }
-        match &mut self.pinned {
-            Some(pinned) => {
-                stream.copy_out(from, pinned, 0)?;
-                Ok(&pinned.read()?[..len])
-            }
-            None => Ok(&[]),
-        }
+        let pinned = self.grown(device, from.len())?;
+        stream.copy_out(from, pinned, 0)?;
+        Ok(&pinned.read()?[..from.len()])
     }
 }

@@ -169,6 +169,11 @@ impl<T> Pinned<T> {
         self.len == 0
     }
 
+    /// Where kernels find it: the driver maps such memory at the same address on the device. What they write is there once their stream was waited for.
+    pub fn address(&self) -> u64 {
+        self.pointer as u64
+    }
+
     /// Notes that a stream uses it until then.
     pub(super) fn mark(&self, ticket: Ticket) {
         let mut busy = lock(&self.busy);
