@@ -30,6 +30,9 @@ const AND_SCORED: u32 = 512;
 const PRUNED_QUEUE: u32 = 160;
 const PRUNED_HOPEFULS: u32 = 64;
 
+/// Warps of a block there.
+const PRUNED_WARPS: u32 = 4;
+
 /// Warps that a multiprocessor is to have when it prunes.
 const PRUNED_FILL: u64 = 32;
 
@@ -48,9 +51,9 @@ const MERGE_KEYS: u32 = 1024;
 struct Launch {
     queries: Vec<QueryView>,
     terms: Vec<TermView>,
-    /// One a block of threads, or none: then blocks share the one query out evenly.
+    /// One a warp, or none: then warps share the one query out evenly.
     items: Vec<Item>,
-    blocks: u32,
+    warps: u32,
     /// Most sparse terms of a query.
     sparse: u32,
     /// Most dense terms.
@@ -233,7 +236,7 @@ impl<'a> Round<'a> {
         };
         let group = self.group(image, pass);
         let launches = self.launches(image, pass, kernel, group)?;
-        let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
+        let slots: usize = launches.iter().map(|launch| launch.warps as usize).sum();
         // One copy takes everything that kernels read.
         let input = self.workspace.input.start();
         let parts: Vec<_> = launches
@@ -252,11 +255,11 @@ impl<'a> Round<'a> {
         // Segments differ in terms; that of hits is the same.
         let queries_at = parts.first().map_or(0..0, |part| part.0.clone());
         for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
-            if launch.blocks == 0 {
+            if launch.warps == 0 {
                 continue;
             }
-            let blocks = launch.blocks;
-            let keys = self.key_room(blocks, self.capacity)?;
+            let keys = self.key_room(launch.warps, self.capacity)?;
+            let shared = self.shared_bytes(segment, pass, launch, group);
             let args = Args::new()
                 .value(segment.view())
                 .buffer(&input.slice(queries))
@@ -273,11 +276,15 @@ impl<'a> Round<'a> {
                 .value(launch.sparse)
                 .value(group);
             let args = match self.pruned {
-                true => args.value(launch.dense).buffer(&state.histograms()),
+                true => args
+                    .value(launch.dense)
+                    .buffer(&state.histograms())
+                    .value(launch.warps)
+                    .value(shared / 4),
                 false => args,
             };
-            let shared = self.shared_bytes(segment, pass, launch, group);
-            let grid = Grid::new(blocks, WARP).shared(shared);
+            let warps = self.warps();
+            let grid = Grid::new(launch.warps.div_ceil(warps), warps * WARP).shared(warps * shared);
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
             // to; there is room for the hits of all items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
@@ -375,20 +382,19 @@ impl<'a> Round<'a> {
         if let Some(segment) = image.first() {
             let shared = launches.iter().map(|l| self.shared_bytes(segment, pass, l, group)).max();
             let shared = shared.unwrap_or(0);
-            resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
+            let warps = self.warps();
+            let blocks = kernel.blocks_per_multiprocessor(warps * WARP, warps * shared)?;
+            resident *= u64::from((blocks * warps).max(1));
         }
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
         let mut slots = vec![0; self.plans.len()];
         for &(query, number, tiles, cost) in &costs {
-            // Of a query alone every window is one, for those that begin late know a better threshold.
-            let alone = self.pruned && self.plans.len() == 1;
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
-            let parts = if alone { tiles } else { parts };
             slots[query as usize] += parts;
-            launches[number].blocks += parts;
-            if alone {
+            launches[number].warps += parts;
+            if self.pruned && self.plans.len() == 1 {
                 continue;
             }
             for part in 0..parts {
@@ -440,6 +446,11 @@ impl<'a> Round<'a> {
         bytes + 4 * launch.sparse.next_multiple_of(4) + keys
     }
 
+    /// Warps in a block of threads.
+    fn warps(&self) -> u32 {
+        if self.pruned { PRUNED_WARPS } else { 1 }
+    }
+
     /// Binary logarithm of tiles taken at once.
     fn group(&self, image: &[SegmentImage], pass: Pass) -> u32 {
         let settings = &self.engine.settings;
@@ -447,8 +458,7 @@ impl<'a> Round<'a> {
             // As many as have places of their own, but few queries are to fill the device.
             let most = WARP.ilog2().min(15 - settings.tile_bits);
             let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
-            let fill = u64::from(self.engine.device.info().multiprocessors)
-                * std::env::var("WS_FILL").ok().and_then(|v| v.parse().ok()).unwrap_or(PRUNED_FILL);
+            let fill = u64::from(self.engine.device.info().multiprocessors) * PRUNED_FILL;
             let windows = |group: u32| (tiles >> group) * self.plans.len() as u64;
             return (0..=most).rev().find(|&group| windows(group) >= fill).unwrap_or(0);
         }

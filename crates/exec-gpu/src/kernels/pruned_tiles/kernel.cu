@@ -10,6 +10,9 @@
 #include "topk.cuh"
 #include "warp.cuh"
 
+// Warps of a block; they have nothing to do with each other.
+constexpr uint32_t WARPS = 4;
+
 // Dense lists whose peaks are loaded a window ahead.
 constexpr uint32_t AHEAD = 4;
 
@@ -84,6 +87,12 @@ struct Search {
     uint4* hopefuls;         // a document, its first list, the posting there, and a bit for every other list that may have it
     uint32_t waiting;        // so many of them; the same in every lane
 
+    // What all items of the query know.
+    __device__ void learn() {
+        const uint64_t known = histogram.threshold(query.k);
+        if (known > top.threshold) top.threshold = known;
+    }
+
     // Scores below have no chance, before static scores.
     __device__ uint32_t needed() const {
         const uint32_t threshold = uint32_t(top.threshold >> 32);
@@ -149,6 +158,7 @@ struct Search {
         if (alive && !is_deleted(segment, doc)) key = hit_key(segment, doc, score + static_score(segment, query.static_weight, doc));
         if (key > top.threshold) histogram.add(key);
         top.offer(key);
+        learn();
         __syncwarp();
     }
 };
@@ -236,22 +246,24 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
     cursor = at;
 }
 
-// The block's share of all windows, for a query alone.
-__device__ Item even_share(uint32_t tiles, uint32_t group) {
+// The warp's share of all windows, for a query alone.
+__device__ Item even_share(uint32_t tiles, uint32_t group, uint32_t warp, uint32_t warps) {
     const uint64_t windows = (tiles + (1u << group) - 1) >> group;
-    return Item{0, uint32_t(windows * blockIdx.x / gridDim.x), uint32_t(windows * (blockIdx.x + 1) / gridDim.x), 0};
+    return Item{0, uint32_t(windows * warp / warps), uint32_t(windows * (warp + 1) / warps), 0};
 }
 
-// As `or_tiles`; without items, the one query's windows are shared out evenly. Items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: documents that wait, bounds of
-// `dense_most` lists, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
-extern "C" __global__ void __launch_bounds__(WARP, 32)
+// As `or_tiles`, but a block has WARPS warps with an item each, `warps` in all; without items, the one query's windows are shared out evenly. Items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory, `shared_words` a warp: documents that
+// wait, bounds of `dense_most` lists, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
+extern "C" __global__ void __launch_bounds__(WARP* WARPS, 32 / WARPS)
     pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
                  const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-                 uint32_t group, uint32_t dense_most, uint32_t* histograms) {
-    DYNAMIC_SHARED(uint32_t, shared);
-    const uint32_t lane = lane_id();
+                 uint32_t group, uint32_t dense_most, uint32_t* histograms, uint32_t warps, uint32_t shared_words) {
+    DYNAMIC_SHARED(uint32_t, all_shared);
+    uint32_t* shared = all_shared + warp_id() * shared_words;
+    const uint32_t lane = lane_id(), warp = blockIdx.x * WARPS + warp_id();
+    if (warp >= warps) return;
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
-    const Item item = items != nullptr ? items[blockIdx.x] : even_share(tiles, group);
+    const Item item = items != nullptr ? items[warp] : even_share(tiles, group, warp, warps);
     const Query query = queries[item.query];
     if (enough != nullptr && enough[item.query] >= query.k) return;
     uint4* hopefuls = reinterpret_cast<uint4*>(shared);
@@ -261,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
     uint32_t* cursors = postings + 2 * QUEUE;
     uint32_t* nexts = cursors + (sparse + FOUR - 1) / FOUR * FOUR;
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + FOUR - 1) / FOUR * FOUR);
-    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
+    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(warp) * capacity : shared_keys;
     const Term* terms = all_terms + query.first_term;
     Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least),
                   Histogram{histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, 0};
@@ -286,8 +298,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
     uint64_t published = query.least;
     for (uint32_t number = item.begin; number < item.end; number++) {
         Window window{number << group, 1u << group, 0, 1};
-        const uint64_t known = search.histogram.threshold(query.k);
-        if (known > search.top.threshold) search.top.threshold = known;
+        search.learn();
         search.top.share(&thresholds[item.query], published);
         // What a list gives at most in the lane's tile is added behind it; before, the lists behind are what is added.
         const auto visit = [&](uint32_t j, uint32_t peak) {
