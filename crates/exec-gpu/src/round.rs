@@ -30,9 +30,6 @@ const AND_SCORED: u32 = 512;
 const PRUNED_QUEUE: u32 = 160;
 const PRUNED_HOPEFULS: u32 = 64;
 
-/// Warps of a block there.
-const PRUNED_WARPS: u32 = 4;
-
 /// Warps that a multiprocessor is to have when it prunes.
 const PRUNED_FILL: u64 = 32;
 
@@ -51,9 +48,9 @@ const MERGE_KEYS: u32 = 1024;
 struct Launch {
     queries: Vec<QueryView>,
     terms: Vec<TermView>,
-    /// One a warp, or none: then warps share the one query out evenly.
+    /// One a block of threads, or none: then blocks share the one query out evenly.
     items: Vec<Item>,
-    warps: u32,
+    blocks: u32,
     /// Most sparse terms of a query.
     sparse: u32,
     /// Most dense terms.
@@ -236,7 +233,7 @@ impl<'a> Round<'a> {
         };
         let group = self.group(image, pass);
         let launches = self.launches(image, pass, kernel, group)?;
-        let slots: usize = launches.iter().map(|launch| launch.warps as usize).sum();
+        let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
         // One copy takes everything that kernels read.
         let input = self.workspace.input.start();
         let parts: Vec<_> = launches
@@ -255,10 +252,10 @@ impl<'a> Round<'a> {
         // Segments differ in terms; that of hits is the same.
         let queries_at = parts.first().map_or(0..0, |part| part.0.clone());
         for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
-            if launch.warps == 0 {
+            if launch.blocks == 0 {
                 continue;
             }
-            let keys = self.key_room(launch.warps, self.capacity)?;
+            let keys = self.key_room(launch.blocks, self.capacity)?;
             let shared = self.shared_bytes(segment, pass, launch, group);
             let args = Args::new()
                 .value(segment.view())
@@ -276,15 +273,10 @@ impl<'a> Round<'a> {
                 .value(launch.sparse)
                 .value(group);
             let args = match self.pruned {
-                true => args
-                    .value(launch.dense)
-                    .buffer(&state.histograms())
-                    .value(launch.warps)
-                    .value(shared / 4),
+                true => args.value(launch.dense).buffer(&state.histograms()),
                 false => args,
             };
-            let warps = self.warps();
-            let grid = Grid::new(launch.warps.div_ceil(warps), warps * WARP).shared(warps * shared);
+            let grid = Grid::new(launch.blocks, WARP).shared(shared);
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
             // to; there is room for the hits of all items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
@@ -382,18 +374,20 @@ impl<'a> Round<'a> {
         if let Some(segment) = image.first() {
             let shared = launches.iter().map(|l| self.shared_bytes(segment, pass, l, group)).max();
             let shared = shared.unwrap_or(0);
-            let warps = self.warps();
-            let blocks = kernel.blocks_per_multiprocessor(warps * WARP, warps * shared)?;
-            resident *= u64::from((blocks * warps).max(1));
+            resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
         }
-        let waves = if self.plans.len() == 1 { 1 } else { WAVES };
+        let waves = if self.plans.len() == 1 {
+            1
+        } else {
+            std::env::var("WS_WAVES").ok().and_then(|v| v.parse().ok()).unwrap_or(WAVES)
+        };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
         let mut slots = vec![0; self.plans.len()];
         for &(query, number, tiles, cost) in &costs {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
             slots[query as usize] += parts;
-            launches[number].warps += parts;
+            launches[number].blocks += parts;
             if self.pruned && self.plans.len() == 1 {
                 continue;
             }
@@ -444,11 +438,6 @@ impl<'a> Round<'a> {
         };
         let keys = if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 };
         bytes + 4 * launch.sparse.next_multiple_of(4) + keys
-    }
-
-    /// Warps in a block of threads.
-    fn warps(&self) -> u32 {
-        if self.pruned { PRUNED_WARPS } else { 1 }
     }
 
     /// Binary logarithm of tiles taken at once.

@@ -10,10 +10,7 @@
 #include "topk.cuh"
 #include "warp.cuh"
 
-// Warps of a block; they have nothing to do with each other.
-constexpr uint32_t WARPS = 4;
-
-// Dense lists whose peaks are loaded a window ahead.
+// Filters that are looked at at once.
 constexpr uint32_t AHEAD = 4;
 
 // Candidates that wait: up to a warp's of before, and a four a lane.
@@ -246,24 +243,22 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
     cursor = at;
 }
 
-// The warp's share of all windows, for a query alone.
-__device__ Item even_share(uint32_t tiles, uint32_t group, uint32_t warp, uint32_t warps) {
+// The block's share of all windows, for a query alone.
+__device__ Item even_share(uint32_t tiles, uint32_t group) {
     const uint64_t windows = (tiles + (1u << group) - 1) >> group;
-    return Item{0, uint32_t(windows * warp / warps), uint32_t(windows * (warp + 1) / warps), 0};
+    return Item{0, uint32_t(windows * blockIdx.x / gridDim.x), uint32_t(windows * (blockIdx.x + 1) / gridDim.x), 0};
 }
 
-// As `or_tiles`, but a block has WARPS warps with an item each, `warps` in all; without items, the one query's windows are shared out evenly. Items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory, `shared_words` a warp: documents that
+// As `or_tiles`; without items, the one query's windows are shared out evenly. Items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: documents that
 // wait, bounds of `dense_most` lists, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
-extern "C" __global__ void __launch_bounds__(WARP* WARPS, 32 / WARPS)
+extern "C" __global__ void __launch_bounds__(WARP, 32)
     pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
                  const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-                 uint32_t group, uint32_t dense_most, uint32_t* histograms, uint32_t warps, uint32_t shared_words) {
-    DYNAMIC_SHARED(uint32_t, all_shared);
-    uint32_t* shared = all_shared + warp_id() * shared_words;
-    const uint32_t lane = lane_id(), warp = blockIdx.x * WARPS + warp_id();
-    if (warp >= warps) return;
+                 uint32_t group, uint32_t dense_most, uint32_t* histograms) {
+    DYNAMIC_SHARED(uint32_t, shared);
+    const uint32_t lane = lane_id();
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
-    const Item item = items != nullptr ? items[warp] : even_share(tiles, group, warp, warps);
+    const Item item = items != nullptr ? items[blockIdx.x] : even_share(tiles, group);
     const Query query = queries[item.query];
     if (enough != nullptr && enough[item.query] >= query.k) return;
     uint4* hopefuls = reinterpret_cast<uint4*>(shared);
@@ -273,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(WARP* WARPS, 32 / WARPS)
     uint32_t* cursors = postings + 2 * QUEUE;
     uint32_t* nexts = cursors + (sparse + FOUR - 1) / FOUR * FOUR;
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + FOUR - 1) / FOUR * FOUR);
-    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(warp) * capacity : shared_keys;
+    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     const Term* terms = all_terms + query.first_term;
     Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least),
                   Histogram{histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, 0};
@@ -291,41 +286,31 @@ extern "C" __global__ void __launch_bounds__(WARP* WARPS, 32 / WARPS)
         const uint16_t* peaks = reinterpret_cast<const uint16_t*>(dense[list].peaks);
         return lane < (1u << group) && tile < tiles ? peaks[tile] : 0;
     };
-    uint32_t ahead[AHEAD];
-#pragma unroll
-    for (uint32_t j = 0; j < AHEAD; j++) ahead[j] = j < dense_count ? peak_of(j, (item.begin << group) + lane) : 0;
+    // The next list's are loaded while one is looked at.
+    uint32_t ahead = dense_count > 0 ? peak_of(dense_count - 1, (item.begin << group) + lane) : 0;
 
     uint64_t published = query.least;
     for (uint32_t number = item.begin; number < item.end; number++) {
         Window window{number << group, 1u << group, 0, 1};
         search.learn();
         search.top.share(&thresholds[item.query], published);
-        // What a list gives at most in the lane's tile is added behind it; before, the lists behind are what is added.
-        const auto visit = [&](uint32_t j, uint32_t peak) {
-            const Term& term = dense[j];
+        for (uint32_t j = dense_count; j > 0; j--) {
+            const Term& term = dense[j - 1];
+            const uint32_t peak = ahead;
+            if (j > 1) ahead = peak_of(j - 2, window.first + lane);
+            else if (number + 1 < item.end) ahead = peak_of(dense_count - 1, window.first + window.tiles + lane);
             if (peak == 0) window.whole = 0;
-            const bool drives = query.all == 0 || query.sparse + j == 0;
-            if (drives) {
+            if (query.all == 0 || query.sparse + j == 1) {
                 const uint32_t needed = search.needed();
                 uint32_t limit = window.suffix >= needed ? 1 : rough_limit(term, needed - window.suffix);
                 if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
-                drive_dense(search, queue, window, query.sparse + j, limit);
+                drive_dense(search, queue, window, query.sparse + j - 1, limit);
             }
+            // Lists before this one count on what it gives at most in the lane's tile.
             const uint32_t most = bound(term, peak);
             window.suffix += most;
-            bounds[j * WARP + lane] = most;
+            bounds[(j - 1) * WARP + lane] = most;
             __syncwarp();
-        };
-        uint32_t now[AHEAD];
-#pragma unroll
-        for (uint32_t j = 0; j < AHEAD; j++) {
-            now[j] = ahead[j];
-            ahead[j] = j < dense_count && number + 1 < item.end ? peak_of(j, ((number + 1) << group) + lane) : 0;
-        }
-        for (uint32_t j = dense_count; j > AHEAD; j--) visit(j - 1, peak_of(j - 1, window.first + lane));
-#pragma unroll
-        for (uint32_t j = AHEAD; j > 0; j--) {
-            if (j <= dense_count) visit(j - 1, now[j - 1]);
         }
         const uint32_t end = window.first + window.tiles < tiles ? (window.first + window.tiles) << segment.bits : segment.docs;
         uint32_t rest = 0;
