@@ -7,6 +7,7 @@ pub mod device;
 mod engine;
 pub mod image;
 pub mod kernels;
+pub mod pruned;
 mod round;
 mod workspace;
 

@@ -3,9 +3,12 @@
 pub mod and_tiles;
 pub mod copy;
 pub mod decode;
+pub mod maxscore;
 pub mod merge;
+pub mod merge_lists;
 pub mod or_tiles;
 pub mod scan;
+pub mod wand;
 
 use crate::device::Source;
 
@@ -14,9 +17,12 @@ pub const ALL: &[Source] = &[
     and_tiles::SOURCE,
     copy::SOURCE,
     decode::SOURCE,
+    maxscore::SOURCE,
     merge::SOURCE,
+    merge_lists::SOURCE,
     or_tiles::SOURCE,
     scan::SOURCE,
+    wand::SOURCE,
 ];
 
 /// Headers that sources share, as (name, text).
@@ -42,4 +48,18 @@ pub mod common {
     pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
+    /// WAND and MaxScore but for what they differ in, with all that it includes.
+    pub const PRUNED_HEADERS: &[(&str, &str)] = &[
+        TYPES,
+        SCAN,
+        WARP,
+        TILES,
+        TOPK,
+        LISTS,
+        CODEC_BITPACK,
+        CODEC_RICE,
+        CODEC_PFOR,
+        VALUES,
+        ("pruned.cuh", include_str!("common/pruned.cuh")),
+    ];
 }
