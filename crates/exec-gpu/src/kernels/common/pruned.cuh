@@ -70,7 +70,7 @@ struct PrunedWork {
 
 // Where the lists of a query stand: one word a list each.
 struct Cursors {
-    uint32_t* doc;        // the next posting's document, or one before it if the block is not decoded; NO_DOC at the end
+    uint32_t* doc;        // the next posting's document, or one before it where the list has just come to the partition; NO_DOC at the end
     uint32_t* block;      // its block
     uint32_t* held;       // the block that is decoded
     uint32_t* len;        // postings of that block that count
@@ -143,16 +143,16 @@ struct Search {
     WarpTopK& top;
     uint32_t* waiting_docs;
     uint32_t* waiting_sums;
-    uint32_t waiting;
-    uint32_t until;       // the partition's documents are before this one
-    uint32_t begin;       // those of the window are not before this one
-    uint32_t all;         // most that all lists add
-    uint32_t rest;        // most that those which are not essential and the static score add
-    uint32_t floor;       // what scores no more cannot become a hit
-    uint32_t scored;      // by this lane
-    uint32_t matches;     // by this lane
-    uint32_t decoded;
-    bool sorted, full;    // whether the keys of a k over 32 have been sorted, and were k then
+    uint32_t waiting = 0;
+    uint32_t until = 0;   // the partition's documents are before this one
+    uint32_t begin = 0;   // those of the window are not before this one
+    uint32_t all = 0;     // most that all lists add
+    uint32_t rest = 0;    // most that those which are not essential and the static score add
+    uint32_t floor = 0;   // what scores no more cannot become a hit
+    uint32_t scored = 0;  // by this lane
+    uint32_t matches = 0;  // by this lane
+    uint32_t decoded = 0;
+    bool sorted = false, full = false;  // whether the keys of a k over 32 have been sorted, and were k then
 
     __device__ bool all_terms() const { return (query.flags & ALL_TERMS) != 0; }
 
@@ -310,8 +310,10 @@ struct Search {
             uint32_t place = place_of(at.slot(list), end);
             bool here = place < at.len[list];
             bool ended = at.block[list] * BLOCK_LEN + at.len[list] >= at.end[list];
-            at.doc[list] = here ? at.slot(list)[place] : ended ? NO_DOC : end;
-            if (!here) at.block[list]++;
+            uint32_t next = NO_DOC;
+            if (here) next = at.slot(list)[place];
+            else if (!ended) next = head_of(terms[list].list, ++at.block[list]).first;
+            at.doc[list] = next;
         }
         begin = end;
         __syncwarp();
@@ -453,7 +455,10 @@ struct Search {
         begin = boundary(from);
         until = boundary(to);
         rest = query.static_most;
-        for (uint32_t list = lane_id(); list < query.terms; list += WARP) put(list, 0, terms[list].list.df, begin);
+        for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+            uint32_t first = head_of(terms[list].list, 0).first;
+            put(list, 0, terms[list].list.df, first > begin ? first : begin);
+        }
         __syncwarp();
     }
 
