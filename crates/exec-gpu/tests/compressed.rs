@@ -3,14 +3,19 @@
 
 mod support;
 
+use std::sync::atomic::AtomicU64;
+
 use proptest::prelude::*;
 use support::devices;
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::Formula;
 use warpseek_exec_gpu::device::Device;
-use warpseek_exec_gpu::image::compressed::{CODECS, CompressedLists, Postings, ValueTables};
-use warpseek_exec_gpu::kernels::decode::{Decode, Work, posting_values};
+use warpseek_exec_gpu::image::compressed::{
+    CODECS, CompressedLists, CompressedSegment, Postings, ValueTables,
+};
+use warpseek_exec_gpu::kernels::decode::{Decode, What, Work, posting_values};
+use warpseek_testkit::{Doc, Fixture};
 
 /// Numbers of all widths, a few of them much wider than the others.
 fn postings(len: usize, gap_bits: u32, freq_bits: u32, outliers: u32, mut state: u64) -> Postings {
@@ -38,7 +43,7 @@ fn postings(len: usize, gap_bits: u32, freq_bits: u32, outliers: u32, mut state:
 /// Codes lists, decodes them in every way, and compares.
 fn check(device: &Device, codec: CodecId, lists: &[Postings]) -> Result<(), TestCaseError> {
     let stream = device.stream().unwrap();
-    let coded = CompressedLists::new(device, &stream, codec, lists).unwrap();
+    let coded = CompressedLists::new(device, codec, lists, 1, 2).unwrap();
     let work = Work::new(device, &stream, &coded, 0..lists.len()).unwrap();
     let decode = Decode::new(device, codec).unwrap();
     let (mut docs, mut freqs) = (Vec::new(), Vec::new());
@@ -56,12 +61,25 @@ fn check(device: &Device, codec: CodecId, lists: &[Postings]) -> Result<(), Test
     prop_assert_eq!(stream.download(&to_freqs).unwrap(), &freqs[..], "frequencies, {}", codec);
     prop_assert_eq!(stream.download(&fetched).unwrap(), &freqs[..], "each alone, {}", codec);
     let sums = device.buffer::<u32>(work.runs()).unwrap();
-    for with_freqs in [false, true] {
-        decode.sums(&stream, &work, with_freqs, &sums).unwrap();
-        let sum = stream.download(&sums).unwrap().into_iter().fold(0, u32::wrapping_add);
-        let counted = if with_freqs { &freqs[..] } else { &[] };
-        let expected = docs.iter().chain(counted).copied().fold(0, u32::wrapping_add);
-        prop_assert_eq!(sum, expected, "{}", codec);
+    let gap = |i: usize| match (i % BLOCK, docs[i]) {
+        (_, u32::MAX) => u32::MAX,
+        (0, _) => 0,
+        _ => docs[i] - docs[i - 1] - 1,
+    };
+    let gaps: Vec<u32> = (0..docs.len()).map(gap).collect();
+    let both = [&docs[..], &freqs].concat();
+    let mut cases = vec![(What::Docs, &docs), (What::Both, &both)];
+    cases.extend((codec == CodecId::PFor).then_some((What::Gaps, &gaps)));
+    for (what, expected) in cases {
+        decode.sums(&stream, &work, what, &sums).unwrap();
+        let add = |numbers: &[u32]| numbers.iter().copied().fold(0, u32::wrapping_add);
+        prop_assert_eq!(
+            add(&stream.download(&sums).unwrap()),
+            add(expected),
+            "{:?}, {}",
+            what,
+            codec
+        );
     }
     Ok(())
 }
@@ -120,11 +138,62 @@ proptest! {
     }
 }
 
+/// Every list of an index, in its place, with its largest value.
+#[test]
+fn segments_come_whole() {
+    let text =
+        |i: usize| (0..i % 9 + 1).map(|j| format!("w{} ", i * (j + 1) % 50)).collect::<String>();
+    let docs: Vec<Doc> = (0..400).map(|i| Doc::text(i, text(i))).collect();
+    let fixture = Fixture::of(&docs);
+    let snapshot = fixture.snapshot();
+    let formula = Formula::Saturation { fixed: 0.3, by_length: 0.1 };
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for (segment, codec) in
+            snapshot.segments().iter().flat_map(|s| [(s, CodecId::PFor), (s, CodecId::BitPack)])
+        {
+            let loaded = AtomicU64::new(0);
+            let image =
+                CompressedSegment::load(&device, segment, formula, codec, 3, &loaded).unwrap();
+            let lists = image.lists();
+            let work = Work::new(&device, &stream, lists, 0..lists.lists().len()).unwrap();
+            let numbers = || device.buffer::<u32>(work.numbers()).unwrap();
+            let (to_docs, to_freqs) = (numbers(), numbers());
+            Decode::new(&device, codec)
+                .unwrap()
+                .write(&stream, &work, &to_docs, &to_freqs)
+                .unwrap();
+            let (docs, freqs) =
+                (stream.download(&to_docs).unwrap(), stream.download(&to_freqs).unwrap());
+            let (mut terms, mut at, mut postings) = (segment.dictionary().iter(), 0, 0);
+            while let Some(info) = terms.next_term().unwrap() {
+                let (list, coded) = (segment.list(&info).unwrap(), image.list(&info));
+                assert_eq!((coded.df, coded.blocks as usize), (info.df, list.blocks()));
+                let (mut block_docs, mut block_freqs, mut most) = ([0; BLOCK], [0; BLOCK], 0f32);
+                for block in 0..list.blocks() {
+                    let n = list.decode_docs(block, &mut block_docs).unwrap();
+                    list.decode_freqs(block, &mut block_freqs).unwrap();
+                    assert_eq!(docs[at..at + n], block_docs[..n]);
+                    assert_eq!(freqs[at..at + n], block_freqs[..n]);
+                    let lengths = segment.documents().lengths().unwrap();
+                    for (&doc, &freq) in block_docs[..n].iter().zip(&block_freqs) {
+                        most = most.max(formula.value(freq, formula.factor(lengths.get(doc), 0.0)));
+                    }
+                    at += BLOCK;
+                }
+                assert_eq!(coded.most, most);
+                postings += u64::from(info.df);
+            }
+            assert_eq!(loaded.into_inner(), postings);
+            assert_eq!(at, docs.len());
+        }
+    }
+}
+
 #[test]
 fn a_codec_without_a_form_is_named() {
     let device = devices().remove(0);
-    let stream = device.stream().unwrap();
-    let Err(error) = CompressedLists::new(&device, &stream, CodecId::EliasFano, &[]) else {
+    let Err(error) = CompressedLists::new(&device, CodecId::EliasFano, &[], 1, 1) else {
         panic!("there is none");
     };
     assert_eq!(error.to_string(), "codec ef has no form on the device; take bitpack, rice or pfor");

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::Formula;
+use warpseek_exec::{Formula, in_parallel};
 use warpseek_index::{Segment, TermInfo};
 
 use self::form::Unit;
@@ -23,7 +23,7 @@ pub use self::form::{BlockHead, CompressedList, Node, Values};
 use self::values::Frequencies;
 pub use self::values::ValueTables;
 use super::ImageError;
-use super::segment::{ranges, send};
+use super::segment::ranges;
 use crate::device::{Buffer, Device, Stream};
 
 /// The codecs that have a form on the device.
@@ -57,6 +57,7 @@ pub struct CompressedLists {
     lists: Vec<CompressedList>,
     /// What the lists' addresses lead to.
     kept: Vec<Buffer<u8>>,
+    doc_bytes: u64,
 }
 
 /// Every list of a segment, and what a posting's value follows from.
@@ -80,6 +81,8 @@ struct Coded {
     units: Vec<Unit>,
     heads: Vec<BlockHead>,
     nodes: Vec<Node>,
+    /// Units that are not the frequencies'.
+    doc_units: usize,
 }
 
 /// Lists made ready on the host, with places in `bytes` for addresses.
@@ -87,40 +90,59 @@ struct Coded {
 struct Part {
     bytes: Vec<u8>,
     lists: Vec<(u32, CompressedList)>,
+    doc_bytes: u64,
+}
+
+/// A part on the device, its lists with addresses.
+struct Sent {
+    buffer: Buffer<u8>,
+    lists: Vec<(u32, CompressedList)>,
+    doc_bytes: u64,
 }
 
 impl CompressedLists {
-    /// Codes lists and sends them to the device, in order.
+    /// Codes lists by all threads and sends them to the device `copies` times, one copy after the other.
     pub fn new(
         device: &Device,
-        stream: &Stream,
         codec: CodecId,
         lists: &[Postings],
+        copies: usize,
+        threads: usize,
     ) -> Result<Self, ImageError> {
         check(codec)?;
-        let mut all = Self::empty(codec, lists.len());
-        let mut part = Part::default();
-        for (ordinal, list) in (0..).zip(lists) {
-            part.push(codec, ordinal, list);
+        let numbered: Vec<(u32, &Postings)> = (0..).zip(lists).collect();
+        let share = numbered.len().div_ceil(4 * threads.max(1)).max(1);
+        let shares: Vec<_> = numbered.chunks(share).collect();
+        let make = |(): &mut (), share: &&[(u32, &Postings)]| -> Result<Part, ImageError> {
+            let mut part = Part::default();
+            share.iter().for_each(|&(ordinal, list)| part.push(codec, ordinal, list));
+            Ok(part)
+        };
+        let parts = in_parallel(&shares, threads, || (), make)?;
+        let (mut all, stream) = (Self::empty(codec, lists.len() * copies), device.stream()?);
+        for copy in 0..copies {
+            for part in &parts {
+                all.keep(part.send(device, &stream)?, copy * lists.len());
+            }
         }
-        all.add(device, stream, part)?;
         Ok(all)
     }
 
     fn empty(codec: CodecId, lists: usize) -> Self {
         let lists = vec![CompressedList::default(); lists];
-        CompressedLists { codec, lists, kept: Vec::new() }
+        CompressedLists { codec, lists, kept: Vec::new(), doc_bytes: 0 }
     }
 
-    fn add(&mut self, device: &Device, stream: &Stream, part: Part) -> Result<(), ImageError> {
-        let sent = send_part(device, stream, part)?;
-        self.keep(sent);
-        Ok(())
+    fn keep(&mut self, sent: Sent, first: usize) {
+        self.kept.push(sent.buffer);
+        self.doc_bytes += sent.doc_bytes;
+        let lists = sent.lists.into_iter();
+        lists.for_each(|(ordinal, list)| self.lists[first + ordinal as usize] = list);
     }
 
-    fn keep(&mut self, (buffer, lists): (Option<Buffer<u8>>, Vec<(u32, CompressedList)>)) {
-        self.kept.extend(buffer);
-        lists.into_iter().for_each(|(ordinal, list)| self.lists[ordinal as usize] = list);
+    /// Bytes that one reads who decodes all documents, without skip array and frequencies.
+    pub fn doc_bytes(&self) -> u64 {
+        self.doc_bytes
     }
 
     /// Their codec.
@@ -175,8 +197,8 @@ impl CompressedSegment {
                     part.push(codec, info.ordinal, &list);
                     loaded.fetch_add(u64::from(info.df), Ordering::Relaxed);
                 }
-                let sent = send_part(device, &stream, part)?;
-                shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0.keep(sent);
+                let sent = part.send(device, &stream)?;
+                shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0.keep(sent, 0);
             }
             shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1.join(frequencies);
             Ok(())
@@ -219,25 +241,6 @@ fn check(codec: CodecId) -> Result<(), ImageError> {
     if CODECS.contains(&codec) { Ok(()) } else { Err(ImageError::Codec(codec)) }
 }
 
-/// A part on the device, its lists with addresses.
-fn send_part(
-    device: &Device,
-    stream: &Stream,
-    mut part: Part,
-) -> Result<(Option<Buffer<u8>>, Vec<(u32, CompressedList)>), ImageError> {
-    part.bytes.resize(part.bytes.len() + SLACK, 0);
-    let (buffer, address) = send(device, stream, &part.bytes)?;
-    for (_, list) in &mut part.lists {
-        for place in [&mut list.units, &mut list.heads, &mut list.lasts] {
-            *place += address;
-        }
-        for place in [&mut list.maxima, &mut list.nodes] {
-            *place = if *place == NOWHERE { 0 } else { *place + address };
-        }
-    }
-    Ok((buffer, part.lists))
-}
-
 /// In a part, the place of what a list does not have.
 const NOWHERE: u64 = u64::MAX;
 
@@ -263,6 +266,24 @@ impl Part {
             unused: 0,
         };
         self.lists.push((ordinal, form));
+        self.doc_bytes += ((coded.doc_units + coded.heads.len()) * size_of::<Unit>()) as u64;
+    }
+
+    fn send(&self, device: &Device, stream: &Stream) -> Result<Sent, ImageError> {
+        let buffer = device.buffer::<u8>(self.bytes.len() + SLACK)?;
+        stream.upload(&self.bytes, &buffer.slice(..self.bytes.len()))?;
+        stream.zero(&buffer.slice(self.bytes.len()..))?;
+        stream.synchronize()?;
+        let (mut lists, address) = (self.lists.clone(), buffer.address());
+        for (_, list) in &mut lists {
+            for place in [&mut list.units, &mut list.heads, &mut list.lasts] {
+                *place += address;
+            }
+            for place in [&mut list.maxima, &mut list.nodes] {
+                *place = if *place == NOWHERE { 0 } else { *place + address };
+            }
+        }
+        Ok(Sent { buffer, lists, doc_bytes: self.doc_bytes })
     }
 }
 
@@ -285,9 +306,9 @@ fn encode(codec: CodecId, docs: &[u32], freqs: &[u32]) -> Coded {
     let freqs: Vec<u32> = freqs.iter().map(|freq| freq - 1).collect();
     let parts = docs.chunks(BLOCK).zip(gaps.chunks(BLOCK)).zip(freqs.chunks(BLOCK));
     let blocks = parts.map(|((docs, gaps), freqs)| Block { first: docs[0], gaps, freqs });
-    let one_by_one = |encode: fn(&Block<'_>, &mut Vec<Unit>) -> BlockHead| {
+    let one_by_one = |encode: fn(&Block<'_>, &mut Coded)| {
         let mut coded = Coded::default();
-        coded.heads = blocks.clone().map(|block| encode(&block, &mut coded.units)).collect();
+        blocks.clone().for_each(|block| encode(&block, &mut coded));
         coded
     };
     let pfor = |levels| pfor::encode(&blocks.clone().collect::<Vec<_>>(), levels);
@@ -325,4 +346,32 @@ fn read(
     let value = |(&doc, &freq): (&u32, &u32)| formula.value(freq, factors[doc as usize]);
     values.extend(docs.iter().zip(&*freqs).map(value));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arrays that decoding does not touch.
+    #[test]
+    fn blocks_have_lasts_and_maxima() {
+        let docs: Vec<u32> = (0..300).map(|i| 7 * i).collect();
+        let values: Vec<f32> = (0..300u16).map(|i| f32::from(i % 250)).collect();
+        let list = Postings { freqs: vec![1; docs.len()], docs, values };
+        for codec in CODECS {
+            let mut part = Part::default();
+            part.push(codec, 5, &Postings { docs: vec![3], freqs: vec![9], values: Vec::new() });
+            part.push(codec, 6, &list);
+            let at = |place: u64| -> [u8; 12] {
+                std::array::from_fn(|i| part.bytes[place as usize + i])
+            };
+            let (first, second) = (&part.lists[0].1, &part.lists[1].1);
+            assert_eq!((first.maxima, first.most, first.blocks), (NOWHERE, 0.0, 1));
+            let lasts: [u32; 3] = bytemuck::cast(at(second.lasts));
+            assert_eq!(lasts, [7 * 127, 7 * 255, 7 * 299]);
+            let maxima: [f32; 3] = bytemuck::cast(at(second.maxima));
+            assert_eq!(maxima, [127.0, 249.0, 49.0]);
+            assert_eq!((second.df, second.blocks, second.most), (300, 3, 249.0));
+        }
+    }
 }

@@ -4,19 +4,21 @@
 //!
 //! `shape`: width of gaps, of frequencies << 8, 1 << 16 if there are patches.
 
-use super::Block;
 use super::form::{BlockHead, Unit};
 use super::units::{low, pack, packed, width};
+use super::{Block, Coded};
 
 const PATCHED: u32 = 1 << 16;
 
 /// Patches a unit holds.
 const BYTES: usize = size_of::<Unit>();
 
-pub(super) fn encode(block: &Block<'_>, units: &mut Vec<Unit>) -> BlockHead {
-    let at = units.len() as u32;
+pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
+    let units = &mut coded.units;
+    let at = units.len();
     let w = width(block.gaps);
     pack(block.gaps, w, units);
+    coded.doc_units += units.len() - at;
     let (v, patches) = freq_width(block.freqs);
     let lows: Vec<u32> = block.freqs.iter().map(|&freq| low(freq, v)).collect();
     pack(&lows, v, units);
@@ -35,7 +37,8 @@ pub(super) fn encode(block: &Block<'_>, units: &mut Vec<Unit>) -> BlockHead {
         units.extend(highs.as_chunks().0.iter().map(unit));
     }
     let patched = if patches > 0 { PATCHED } else { 0 };
-    BlockHead { first: block.first, at, shape: w | v << 8 | patched, more: 0 }
+    let (at, shape) = (at as u32, w | v << 8 | patched);
+    coded.heads.push(BlockHead { first: block.first, at, shape, more: 0 });
 }
 
 /// The width of frequencies with the fewest units, the widest of them, and how many patches it takes.

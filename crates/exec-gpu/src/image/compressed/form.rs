@@ -49,7 +49,7 @@ pub struct BlockHead {
 pub struct Node {
     /// Unit where its slots begin.
     pub slots: u32,
-    /// Unit where the numbers of exceptions before each run of 128 begin.
+    /// Unit where the numbers of exceptions before each run of 128 begin; of the list itself, which has them in heads, how many there are.
     pub starts: u32,
     /// Bits of a slot.
     pub width: u32,

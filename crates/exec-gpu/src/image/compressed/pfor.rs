@@ -17,15 +17,20 @@ pub(super) fn encode(blocks: &[Block<'_>], levels: u32) -> Coded {
     let (b, c) = (best(&gaps, levels), best(&freqs, levels));
     let lows = |values: &[u32], b: u32| -> Vec<u32> { values.iter().map(|&v| low(v, b)).collect() };
     for block in blocks {
-        let at = coded.units.len() as u32;
+        let at = coded.units.len();
         pack(&lows(block.gaps, b), b, &mut coded.units);
+        coded.doc_units += coded.units.len() - at;
         pack(&lows(block.freqs, c), c, &mut coded.units);
-        coded.heads.push(BlockHead { first: block.first, at, shape: 0, more: 0 });
+        coded.heads.push(BlockHead { first: block.first, at: at as u32, shape: 0, more: 0 });
     }
     coded.heads.push(BlockHead::default());
+    let at = coded.units.len();
     let starts = coded.exceptions(0, &gaps, b, levels);
+    coded.doc_units += coded.units.len() - at;
+    coded.nodes[0].starts = starts.last().copied().unwrap_or(0);
     coded.heads.iter_mut().zip(starts).for_each(|(head, start)| head.shape = start);
     let starts = coded.exceptions(1, &freqs, c, levels);
+    coded.nodes[1].starts = starts.last().copied().unwrap_or(0);
     coded.heads.iter_mut().zip(starts).for_each(|(head, start)| head.more = start);
     coded
 }

@@ -3,16 +3,18 @@
 //!
 //! `shape`: b of gaps, of frequencies << 8, bits in a window of the gaps' unary part << 16, of the frequencies' << 24.
 
-use super::Block;
 use super::form::{BlockHead, Unit};
 use super::units::{low, pack};
+use super::{Block, Coded};
 
-pub(super) fn encode(block: &Block<'_>, units: &mut Vec<Unit>) -> BlockHead {
-    let at = units.len() as u32;
+pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
+    let units = &mut coded.units;
+    let at = units.len();
     let (b, window) = write(block.gaps, units);
+    coded.doc_units += units.len() - at;
     let (c, freq_window) = write(block.freqs, units);
     let shape = b | c << 8 | window << 16 | freq_window << 24;
-    BlockHead { first: block.first, at, shape, more: 0 }
+    coded.heads.push(BlockHead { first: block.first, at: at as u32, shape, more: 0 });
 }
 
 /// Appends slots and the unary part, and returns b and the bits in a window.

@@ -5,6 +5,7 @@
 
 struct BitPack {
     typedef Slots Docs;
+    struct State {};
 
     struct Freqs {
         Slots slots;
@@ -24,7 +25,7 @@ struct BitPack {
         return Slots::load(units_of(list) + head.at, doc_width(head));
     }
 
-    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, uint32_t out[4]) {
+    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, State&, uint32_t out[4]) {
         loaded.get(doc_width(head), out);
         add_up(head.first, out);
     }
@@ -34,7 +35,7 @@ struct BitPack {
         return {Slots::load(at, freq_width(head)), at + slot_units(len, freq_width(head))};
     }
 
-    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, uint32_t out[4]) {
+    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, State&, uint32_t out[4]) {
         loaded.slots.get(freq_width(head), out);
         if (head.shape & PATCHED) {
             uint4 bits = __ldg(loaded.patches);

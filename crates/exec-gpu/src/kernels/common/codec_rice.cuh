@@ -11,6 +11,7 @@ struct Rice {
     };
     typedef Part Docs;
     typedef Part Freqs;
+    struct State {};
 
     __device__ __forceinline__ static uint32_t doc_width(const BlockHead& head) { return head.shape & 0xff; }
     __device__ __forceinline__ static uint32_t freq_width(const BlockHead& head) { return head.shape >> 8 & 0xff; }
@@ -30,7 +31,7 @@ struct Rice {
 
     // The sums of quotients up to each of the lane's numbers.
     __device__ __forceinline__ static void quotient_sums(uint32_t bits, uint32_t window, uint32_t sums[4]) {
-        __shared__ __align__(16) uint16_t compact[1024 / WARP][BLOCK_LEN];
+        __shared__ __align__(16) uint16_t compact[CODEC_WARPS][BLOCK_LEN];
         uint16_t* own = compact[warp_id()];
         uint32_t ones = __popc(bits);
         uint32_t rank = warp_inclusive_sum(ones) - ones;
@@ -48,7 +49,7 @@ struct Rice {
         return load(units_of(list) + head.at, len, doc_width(head), doc_window(head));
     }
 
-    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, uint32_t out[4]) {
+    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, State&, uint32_t out[4]) {
         uint32_t sums[4];
         quotient_sums(loaded.window, doc_window(head), sums);
         loaded.slots.get(doc_width(head), out);
@@ -60,7 +61,7 @@ struct Rice {
         return load(freq_units(list, head, len), len, freq_width(head), freq_window(head));
     }
 
-    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, uint32_t out[4]) {
+    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, State&, uint32_t out[4]) {
         uint32_t sums[4];
         quotient_sums(loaded.window, freq_window(head), sums);
         loaded.slots.get(freq_width(head), out);

@@ -1,17 +1,24 @@
 // Lists in compressed form (`image/compressed.rs`): blocks of 128 postings, each decoded by a warp alone, lane l having postings 4 l to 4 l + 3.
 //
 // A codec is a structure with
-//     Docs, Freqs                                what it loads of a block,
+//     Docs, Freqs                                       what it loads of a block,
+//     State                                             what it may carry from a block to the next one of the list,
 //     load_docs(list, block, head, len), load_freqs likewise,
-//     docs(list, head, loaded, docs[4]), freqs   what becomes of that; behind the block's end anything,
-//     freq(list, block, head, len, i)            one frequency, by one lane alone.
-// Loading is apart, so that a warp may have several blocks on their way. All lanes must take part in all but the last.
+//     docs(list, head, loaded, state, docs[4]), freqs   what becomes of that; behind the block's end anything,
+//     freq(list, block, head, len, i)                   one frequency, by one lane alone.
+// Loading is apart, so that a warp may have several blocks on their way. All lanes must take part in all but the last. `State{}` serves for any block;
+// one state may go through blocks that follow each other, documents and frequencies having one each.
 //
 // Lanes behind the end of the last block read what follows it; a part of the image ends with enough for them to read.
 #pragma once
 
 #include "scan.cuh"
 #include "warp.cuh"
+
+// Warps of a block of threads at most. Codecs have shared memory for as many; who has fewer may say so before including this.
+#ifndef CODEC_WARPS
+#define CODEC_WARPS 32
+#endif
 
 constexpr uint32_t BLOCK_LEN = 128;
 constexpr uint32_t NO_DOC = 0xffffffffu;
@@ -107,7 +114,8 @@ __device__ __forceinline__ void decode_docs(const CompressedList& list, uint32_t
     BlockHead head = head_of(list, block);
     uint32_t len = block_len(list, block);
     typename Codec::Docs loaded = Codec::load_docs(list, block, head, len);
-    Codec::docs(list, head, loaded, docs);
+    typename Codec::State state{};
+    Codec::docs(list, head, loaded, state, docs);
     fill_behind(len, NO_DOC, docs);
 }
 
@@ -117,7 +125,8 @@ __device__ __forceinline__ void decode_freqs(const CompressedList& list, uint32_
     BlockHead head = head_of(list, block);
     uint32_t len = block_len(list, block);
     typename Codec::Freqs loaded = Codec::load_freqs(list, block, head, len);
-    Codec::freqs(list, head, loaded, freqs);
+    typename Codec::State state{};
+    Codec::freqs(list, head, loaded, state, freqs);
     fill_behind(len, 0, freqs);
 }
 

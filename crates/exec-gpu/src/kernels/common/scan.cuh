@@ -13,6 +13,18 @@ __device__ __forceinline__ T warp_inclusive_sum(T value) {
     return value;
 }
 
+#ifndef EMULATED
+// The same: a shuffle says itself whether it had a lane to read from, which saves a selection each.
+__device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t value) {
+#pragma unroll
+    for (uint32_t distance = 1; distance < WARP; distance *= 2)
+        asm volatile("{ .reg .u32 before; .reg .pred has; shfl.sync.up.b32 before|has, %0, %1, 0, 0xffffffff; @has add.u32 %0, %0, before; }"
+                     : "+r"(value)
+                     : "r"(distance));
+    return value;
+}
+#endif
+
 // The sum of `value` over the threads before this one; `total` becomes that of the block. All threads must take part, a whole
 // number of warps. `scratch` is shared memory for 32 values, free again after the next barrier.
 template <class T>

@@ -1,4 +1,5 @@
 // Whole lists, decoded for tests and benchmarks: queries decode what they need where they need it. A warp takes a run of blocks of one list.
+#define CODEC_WARPS 8
 #include "codec_bitpack.cuh"
 #include "codec_pfor.cuh"
 #include "codec_rice.cuh"
@@ -31,31 +32,40 @@ struct Write {
 
 template <class Codec, bool FREQS, class Sink>
 __device__ __forceinline__ void decode(const CompressedList& list, const Run& run, Sink& sink) {
-    for (uint32_t block = run.begin; block < run.end; block += AHEAD) {
+    uint32_t block = run.begin, to = run.out;
+    typename Codec::State doc_state{}, freq_state{};
+    // Full blocks, several at once,
+    for (uint32_t full = min(run.end, list.df / BLOCK_LEN); block + AHEAD <= full; block += AHEAD, to += AHEAD) {
         BlockHead heads[AHEAD];
         typename Codec::Docs docs[AHEAD];
         typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
-        // Blocks behind the end are the last one again.
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) heads[i] = head_of(list, min(block + i, run.end - 1));
+        for (uint32_t i = 0; i < AHEAD; i++) heads[i] = head_of(list, block + i);
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) {
-            uint32_t at = min(block + i, run.end - 1), len = block_len(list, at);
-            docs[i] = Codec::load_docs(list, at, heads[i], len);
-            if (FREQS) freqs[i] = Codec::load_freqs(list, at, heads[i], len);
+            docs[i] = Codec::load_docs(list, block + i, heads[i], BLOCK_LEN);
+            if (FREQS) freqs[i] = Codec::load_freqs(list, block + i, heads[i], BLOCK_LEN);
         }
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) {
-            if (block + i >= run.end) break;
-            uint32_t out[4], len = block_len(list, block + i), to = run.out + (block + i - run.begin);
-            Codec::docs(list, heads[i], docs[i], out);
-            fill_behind(len, NO_DOC, out);
-            sink.docs(to, out);
+            uint32_t out[4];
+            Codec::docs(list, heads[i], docs[i], doc_state, out);
+            sink.docs(to + i, out);
             if (FREQS) {
-                Codec::freqs(list, heads[i], freqs[i], out);
-                fill_behind(len, 0, out);
-                sink.freqs(to, out);
+                Codec::freqs(list, heads[i], freqs[i], freq_state, out);
+                sink.freqs(to + i, out);
             }
+        }
+    }
+    // and the others one by one.
+#pragma unroll 1
+    for (; block < run.end; block++, to++) {
+        uint32_t out[4];
+        decode_docs<Codec>(list, block, out);
+        sink.docs(to, out);
+        if (FREQS) {
+            decode_freqs<Codec>(list, block, out);
+            sink.freqs(to, out);
         }
     }
 }
@@ -95,16 +105,16 @@ __device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const R
 }
 
 #define OF_CODEC(name, Codec)                                                                                                                              \
-    extern "C" __global__ void __launch_bounds__(256) docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
         decode_sums<Codec, false>(lists, runs, count, sums);                                                                                               \
     }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(256) both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
         decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                \
     }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(256) write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) { \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) { \
         decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                              \
     }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(256) fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {        \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {        \
         fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                     \
     }
 
@@ -115,6 +125,17 @@ OF_CODEC(pfor, PFor<1>)
 OF_CODEC(pfor2, PFor<2>)
 OF_CODEC(pfor3, PFor<3>)
 OF_CODEC(pfor4, PFor<4>)
+
+// Without the prefix sum, for Figure 4 of document D.
+struct PForGaps : PFor<1> {
+    __device__ __forceinline__ static void docs(const CompressedList& list, const BlockHead&, const Docs& loaded, State& state, uint32_t out[4]) {
+        get(list, loaded, state, out);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+    decode_sums<PForGaps, false>(lists, runs, count, sums);
+}
 
 // The bits of postings' values.
 extern "C" __global__ void posting_values(Values values, const uint32_t* docs, const uint32_t* freqs, uint32_t* bits, uint32_t count) {

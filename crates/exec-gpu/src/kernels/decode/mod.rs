@@ -21,6 +21,17 @@ const WARPS: u32 = THREADS / 32;
 /// Postings of a block.
 const BLOCK: usize = warpseek_core::limits::BLOCK;
 
+/// What a run decodes of its postings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Gaps less one, without the prefix sum; there for `pfor` alone.
+    Gaps,
+    /// Documents.
+    Docs,
+    /// Documents and frequencies.
+    Both,
+}
+
 /// Blocks that a warp decodes, one after the other.
 const RUN: u32 = 32;
 
@@ -90,6 +101,7 @@ impl Work {
 #[derive(Debug, Clone)]
 pub struct Decode {
     codec: CodecId,
+    gaps: Option<Kernel>,
     docs: Kernel,
     both: Kernel,
     write: Kernel,
@@ -102,6 +114,7 @@ impl Decode {
         let kernel = |what: &str| device.kernel(&SOURCE, &format!("{what}_{codec}"));
         Ok(Decode {
             codec,
+            gaps: if codec == CodecId::PFor { Some(kernel("gaps")?) } else { None },
             docs: kernel("docs")?,
             both: kernel("both")?,
             write: kernel("write")?,
@@ -109,20 +122,24 @@ impl Decode {
         })
     }
 
-    /// Documents, and frequencies if `freqs`, of which only the sum of each run is kept, modulo 2^32. Behind the end of a list documents are `u32::MAX` and
-    /// frequencies 0.
+    /// Only the sum of each run is kept, modulo 2^32. Behind the end of a list documents and gaps are `u32::MAX` and frequencies 0.
     ///
     /// # Panics
-    /// Panics if the lists are another codec's, or there is no place for a sum of each run, as do the other launches.
+    /// Panics if the lists are another codec's, or there is no place for a sum of each run, as do the other launches; or if there is no such kernel.
     pub fn sums(
         &self,
         stream: &Stream,
         work: &Work,
-        freqs: bool,
+        what: What,
         sums: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
         assert!(sums.len() >= work.runs(), "{} sums for {} runs", sums.len(), work.runs());
-        let kernel = if freqs { &self.both } else { &self.docs };
+        let kernel = match (what, &self.gaps) {
+            (What::Gaps, Some(gaps)) => gaps,
+            (What::Gaps, None) => panic!("there are no gaps of {}", self.codec),
+            (What::Docs, _) => &self.docs,
+            (What::Both, _) => &self.both,
+        };
         let args = self.args(work).buffer(sums);
         // SAFETY: addresses in lists lead to memory that `work` keeps; a run writes its own sum, for which there is room.
         unsafe { stream.launch(kernel, grid(work), &args) }
