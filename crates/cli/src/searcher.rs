@@ -7,6 +7,7 @@ use warpseek_exec::{
     Answer, Engine, ExecError, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
+use warpseek_exec_gpu::pruned::{PrunedEngine, Pruning};
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
@@ -32,6 +33,8 @@ pub(crate) struct Searcher {
     device: Option<String>,
     /// Why no GPU does, though it might.
     why_not: Option<String>,
+    /// Whether hits may differ from those of other engines.
+    approximate: bool,
 }
 
 impl Searcher {
@@ -46,9 +49,23 @@ impl Searcher {
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let (gpu, why_not) = options.device.open()?;
         let device = gpu.as_ref().map(|gpu| gpu.info().name.clone());
-        if gpu.is_some() && options.algorithm != EngineChoice::Auto {
-            return Err(Failure::user("--algorithm is for --device cpu; a GPU has its own"));
+        let pruning = match options.algorithm {
+            EngineChoice::Cpu(Algorithm::Wand) => Some(Pruning::Wand),
+            EngineChoice::Cpu(Algorithm::MaxScore) => Some(Pruning::MaxScore),
+            _ => None,
+        };
+        if gpu.is_some() && pruning.is_none() && options.algorithm != EngineChoice::Auto {
+            let problem = "a GPU has the algorithms auto, wand and maxscore; the others need --device cpu";
+            return Err(Failure::user(problem));
         }
+        if !options.pruning.is_empty() && (gpu.is_none() || pruning.is_none()) {
+            let problem = "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec \
+                           need --device cuda and --algorithm wand or maxscore";
+            return Err(Failure::user(problem));
+        }
+        let settings = pruning.map(|pruning| options.pruning.settings(pruning));
+        let approximate =
+            gpu.is_some() && settings.is_some_and(|settings| settings.is_approximate());
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
             Box::new(match options.answering.tile {
@@ -57,9 +74,13 @@ impl Searcher {
             })
         };
         let engine: Box<dyn Engine> = match options.algorithm {
-            EngineChoice::Auto if let Some(gpu) = gpu => {
+            EngineChoice::Auto if let Some(gpu) = gpu.clone() => {
                 let settings = Settings::default();
                 let engine = GpuEngine::new(snapshot.clone(), gpu, settings, threads);
+                Box::new(engine.map_err(Failure::user)?)
+            }
+            EngineChoice::Cpu(_) if let (Some(gpu), Some(settings)) = (&gpu, settings) => {
+                let engine = PrunedEngine::new(snapshot.clone(), gpu.clone(), settings, threads);
                 Box::new(engine.map_err(Failure::user)?)
             }
             EngineChoice::Auto => cpu(None),
@@ -67,7 +88,18 @@ impl Searcher {
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
         let options = options.clone();
-        Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, device, why_not })
+        Ok(Searcher {
+            snapshot,
+            ranking,
+            planner,
+            engine,
+            options,
+            k,
+            threads,
+            device,
+            why_not,
+            approximate,
+        })
     }
 
     /// The name of the ranking, which says so where it is approximate.
@@ -75,18 +107,24 @@ impl Searcher {
         self.planner.ranking_name()
     }
 
-    /// What a line for people adds where the ranking is approximate.
+    /// What a line for people adds where the ranking or the engine is approximate.
     pub(crate) fn caution(&self) -> String {
+        let engine = if self.approximate { "; homogeneous partitions: approximate" } else { "" };
         match self.snapshot.manifest().impacts {
-            Some(_) => format!("; ranked by {}", self.ranking_name()),
-            None => String::new(),
+            Some(_) => format!("; ranked by {}{engine}", self.ranking_name()),
+            None => engine.to_owned(),
         }
+    }
+
+    /// Whether hits are not quite those that the text has.
+    pub(crate) fn is_approximate(&self) -> bool {
+        self.approximate || self.snapshot.manifest().impacts.is_some()
     }
 
     /// What answered the plan, and why where that was our choice.
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
         if let Some(device) = &self.device {
-            return format!("gpu ({device})");
+            return format!("{} ({device})", self.engine.name());
         }
         let no_gpu = |why: &String| format!("; no GPU: {why}");
         let no_gpu = self.why_not.as_ref().map_or(String::new(), no_gpu);

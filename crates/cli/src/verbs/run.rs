@@ -26,7 +26,8 @@ use crate::verbs::search::matching;
 #[command(after_help = "\
 Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
-  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec")]
+  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
+  warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -40,7 +41,7 @@ pub(crate) struct Options {
     /// File for the run [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized]
+    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or partitions are homogeneous]
     #[arg(long)]
     tag: Option<String>,
     #[command(flatten)]
@@ -63,10 +64,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ),
         None => Box::new(std::io::stdout().lock()),
     });
-    let tag = options.tag.as_deref().unwrap_or(match searcher.snapshot.manifest().impacts {
-        Some(_) => "warpseek-approximate",
-        None => "warpseek",
-    });
+    let usual = if searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
+    let tag = options.tag.as_deref().unwrap_or(usual);
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut answered, mut work) = (Instant::now(), 0u64, Work::default());
     let mut matches = 0;

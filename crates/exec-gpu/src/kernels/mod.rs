@@ -27,6 +27,8 @@ pub const ALL: &[Source] = &[
 
 /// Headers that sources share, as (name, text).
 pub mod common {
+    use warpseek_codec::CodecId;
+
     /// Integer types, and the few words that differ between NVRTC and the emulator.
     pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
     /// Sums, minima and maxima over a warp.
@@ -48,18 +50,54 @@ pub mod common {
     pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
-    /// WAND and MaxScore but for what they differ in, with all that it includes.
-    pub const PRUNED_HEADERS: &[(&str, &str)] = &[
-        TYPES,
-        SCAN,
-        WARP,
-        TILES,
-        TOPK,
-        LISTS,
-        CODEC_BITPACK,
-        CODEC_RICE,
-        CODEC_PFOR,
-        VALUES,
-        ("pruned.cuh", include_str!("common/pruned.cuh")),
-    ];
+    /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
+    pub const fn pruned_headers(
+        codecs: &'static str,
+    ) -> [(&'static str, &'static str); 12] {
+        [
+            TYPES,
+            SCAN,
+            WARP,
+            TILES,
+            TOPK,
+            LISTS,
+            CODEC_BITPACK,
+            CODEC_RICE,
+            CODEC_PFOR,
+            VALUES,
+            ("pruned.cuh", include_str!("common/pruned.cuh")),
+            ("pruned_codecs.cuh", codecs),
+        ]
+    }
+
+    /// With all codecs.
+    pub const PRUNED: &[(&str, &str)] =
+        &pruned_headers(include_str!("common/pruned_codecs.cuh"));
+
+    /// With one, if the device has it.
+    pub fn pruned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
+        macro_rules! only {
+            ($name:literal, $type:literal) => {{
+                const TEXT: &str = concat!(
+                    "#define PRUNED_KERNELS(name, Choice) PRUNED_KERNEL(name##_",
+                    $name,
+                    ", ",
+                    $type,
+                    ", Choice)\n"
+                );
+                const HEADERS: &[(&str, &str)] = &pruned_headers(TEXT);
+                HEADERS
+            }};
+        }
+        match codec {
+            CodecId::BitPack => only!("bitpack", "BitPack"),
+            CodecId::Rice => only!("rice", "Rice"),
+            CodecId::PFor0 => only!("pfor0", "PFor<0>"),
+            CodecId::PFor => only!("pfor", "PFor<1>"),
+            CodecId::PFor2 => only!("pfor2", "PFor<2>"),
+            CodecId::PFor3 => only!("pfor3", "PFor<3>"),
+            CodecId::PFor4 => only!("pfor4", "PFor<4>"),
+            _ => PRUNED,
+        }
+    }
 }

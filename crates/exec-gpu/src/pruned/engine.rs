@@ -171,10 +171,10 @@ impl PrunedEngine {
 
 fn kernel(device: &Device, settings: &PrunedSettings) -> Result<Kernel, DeviceError> {
     let source = match settings.pruning {
-        Pruning::Wand => &wand::SOURCE,
-        Pruning::MaxScore => &maxscore::SOURCE,
+        Pruning::Wand => wand::source(settings.codec),
+        Pruning::MaxScore => maxscore::source(settings.codec),
     };
-    device.kernel(source, &format!("{}_{}", settings.pruning, settings.codec))
+    device.kernel(&source, &format!("{}_{}", settings.pruning, settings.codec))
 }
 
 impl Engine for PrunedEngine {

@@ -31,7 +31,7 @@ const SHARED_TERMS: usize = 32;
 const GLOBAL_WORDS: usize = 1 << 26;
 
 /// Keys that the blocks of a launch may keep, unless it is one block.
-const SLOT_KEYS: usize = 1 << 24;
+const SLOT_KEYS: usize = 1 << 26;
 
 /// What rounds use again and again.
 #[derive(Default)]

@@ -12,6 +12,8 @@
 // AND is the same with all but one list inessential, and a document that one of them lacks being dropped.
 #pragma once
 
+#define CODEC_WARPS 1
+
 #include "codec_bitpack.cuh"
 #include "codec_pfor.cuh"
 #include "codec_rice.cuh"
@@ -546,12 +548,4 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
 // A kernel for a codec.
 #define PRUNED_KERNEL(name, Codec, Choice)                                                                                                              extern "C" __global__ void __launch_bounds__(WARP, 20)                                                                                                  name(Segment segment, Values values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole, const PrunedTerm* terms,                          uint64_t* words, PrunedWork* work, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              uint32_t* global_cursors, uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {                                                        prune<Codec, Choice>(segment, values, queries, first_query, whole, terms, words, work, out_keys, out_counts, stride, global_keys, capacity,                               global_cursors, most_terms, homogeneous, policy);                                                                          }
 
-// One for each codec.
-#define PRUNED_KERNELS(name, Choice)                  \
-    PRUNED_KERNEL(name##_bitpack, BitPack, Choice)    \
-    PRUNED_KERNEL(name##_rice, Rice, Choice)          \
-    PRUNED_KERNEL(name##_pfor0, PFor<0>, Choice)      \
-    PRUNED_KERNEL(name##_pfor, PFor<1>, Choice)       \
-    PRUNED_KERNEL(name##_pfor2, PFor<2>, Choice)      \
-    PRUNED_KERNEL(name##_pfor3, PFor<3>, Choice)      \
-    PRUNED_KERNEL(name##_pfor4, PFor<4>, Choice)
+#include "pruned_codecs.cuh"
