@@ -21,7 +21,8 @@ Examples:
   warpseek bench queries --index idx --queries log.txt
   warpseek bench queries --index idx --queries log.txt --html queries.html
   warpseek bench codecs --index idx
-  warpseek bench gpu --index idx --queries log.txt")]
+  warpseek bench gpu --index idx --queries log.txt
+  warpseek bench gpu --codecs")]
 pub(crate) struct Options {
     #[command(subcommand)]
     what: What,

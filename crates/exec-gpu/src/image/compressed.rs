@@ -301,7 +301,7 @@ fn some<T>(numbers: &[T], place: u64) -> u64 {
 
 /// A list in the form of a codec that [`check`] let through.
 fn encode(codec: CodecId, docs: &[u32], freqs: &[u32]) -> Coded {
-    let gap = |i: usize| if i % BLOCK == 0 { 0 } else { docs[i] - docs[i - 1] - 1 };
+    let gap = |i: usize| if i.is_multiple_of(BLOCK) { 0 } else { docs[i] - docs[i - 1] - 1 };
     let gaps: Vec<u32> = (0..docs.len()).map(gap).collect();
     let freqs: Vec<u32> = freqs.iter().map(|freq| freq - 1).collect();
     let parts = docs.chunks(BLOCK).zip(gaps.chunks(BLOCK)).zip(freqs.chunks(BLOCK));

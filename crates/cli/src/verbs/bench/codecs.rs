@@ -58,9 +58,9 @@ pub(super) struct Options {
     quiet: bool,
 }
 
-struct Sample {
-    docs: Vec<u32>,
-    freqs: Vec<u32>,
+pub(super) struct Sample {
+    pub(super) docs: Vec<u32>,
+    pub(super) freqs: Vec<u32>,
 }
 
 /// Figures of one codec on one class of lists.
@@ -181,7 +181,10 @@ fn page(
 }
 
 /// Lists of each class, spread over the dictionary, up to a number of postings.
-fn sample(snapshot: &Snapshot, most: u64) -> Result<Vec<(String, Vec<Sample>)>, Failure> {
+pub(super) fn sample(
+    snapshot: &Snapshot,
+    most: u64,
+) -> Result<Vec<(String, Vec<Sample>)>, Failure> {
     let mut classes = Vec::new();
     for bounds in CLASSES.windows(2) {
         let (from, to) = (bounds[0], bounds[1]);
@@ -229,13 +232,13 @@ fn sample(snapshot: &Snapshot, most: u64) -> Result<Vec<(String, Vec<Sample>)>, 
 }
 
 /// A list coded by one codec.
-struct Coded {
+pub(super) struct Coded {
     state: ListState,
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-fn encode(codec: CodecId, list: &Sample) -> Result<Coded, CodecError> {
+pub(super) fn encode(codec: CodecId, list: &Sample) -> Result<Coded, CodecError> {
     let (codec, mut header, mut bytes, mut ends) =
         (codec.codec(), Vec::new(), Vec::new(), Vec::new());
     let n = list.docs.len();
@@ -252,6 +255,17 @@ fn encode(codec: CodecId, list: &Sample) -> Result<Coded, CodecError> {
 }
 
 impl Coded {
+    /// Decodes all documents.
+    pub(super) fn decode_docs(&self, codec: CodecId, list: &Sample) -> Result<(), CodecError> {
+        let (codec, mut prev, mut out) = (codec.codec(), u32::MAX, [0; BLOCK]);
+        for index in 0..self.ends.len() {
+            let block = self.block(list, index);
+            codec.decode_docs(block, prev, &mut out)?;
+            prev = std::hint::black_box(&out)[block.docs - 1];
+        }
+        Ok(())
+    }
+
     fn block(&self, list: &Sample, index: usize) -> Block<'_> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         let n = (list.docs.len() - index * BLOCK).min(BLOCK);
@@ -301,15 +315,7 @@ fn measure(id: CodecId, name: &str, lists: &[Sample], rounds: usize) -> Result<C
     }
     let mut out = [0; BLOCK];
     let docs_s = best(rounds, || {
-        for (list, coded) in lists.iter().zip(&coded) {
-            let mut prev = u32::MAX;
-            for index in 0..coded.ends.len() {
-                let block = coded.block(list, index);
-                codec.decode_docs(block, prev, &mut out)?;
-                prev = std::hint::black_box(&out)[block.docs - 1];
-            }
-        }
-        Ok(())
+        lists.iter().zip(&coded).try_for_each(|(list, coded)| coded.decode_docs(id, list))
     })?;
     let freqs_s = best(rounds, || {
         for (list, coded) in lists.iter().zip(&coded) {

@@ -78,22 +78,25 @@ impl Coded {
     }
 }
 
-/// The width with the fewest bits, nearly: from how many numbers have how many bits. With levels to come an exception is taken to cost its own bits
-/// and those of a mean gap, without them those of the largest.
+/// The width with the fewest bits, nearly, from how many numbers have how many bits; at most half of the numbers are exceptions. With levels to come an
+/// exception is taken to cost its own bits, those of a mean gap, and five for what widths leave unused; without them those of the largest.
 fn best(values: &[u32], levels: u32) -> u32 {
-    let mut of_width = [0u64; 33];
+    let mut of_width = [0usize; 33];
     values.iter().for_each(|value| of_width[(32 - value.leading_zeros()) as usize] += 1);
     let (n, widest) = (values.len() as f64, width(values));
     let (mut best, mut fewest) = (widest, n * f64::from(widest));
-    let (mut count, mut bits) = (0u64, 0u64);
+    let (mut count, mut bits) = (0, 0);
     for b in (0..widest).rev() {
         count += of_width[b as usize + 1];
+        if 2 * count > values.len() {
+            break;
+        }
         // One bit more for each exception so far.
         bits += count;
         let exceptions = count as f64;
         let each = match levels {
             0 => exceptions * (7.0 + f64::from(widest - b)),
-            _ => bits as f64 + exceptions * (2.0 + (n / exceptions.max(1.0)).log2()),
+            _ => bits as f64 + exceptions * (5.0 + (n / exceptions.max(1.0)).log2()),
         };
         let all = n * f64::from(b) + each;
         if all < fewest {
@@ -101,4 +104,23 @@ fn best(values: &[u32], levels: u32) -> u32 {
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_leave_few_out() {
+        let mixed: Vec<u32> = (0..1000).map(|i| if i % 20 == 0 { 900 } else { 31 }).collect();
+        assert_eq!([0, 1, 4].map(|levels| best(&mixed, levels)), [5; 3]);
+        let (same, none) = (vec![31; 1000], vec![0; 1000]);
+        assert_eq!((best(&same, 1), best(&none, 1), best(&[], 1)), (5, 0, 0));
+        // Numbers as far apart as gaps of a random list: one in thirteen is an exception, as one bit less costs more than one bit a number.
+        let gap = |i: u32| (-50.0 * (1.0 - f64::from(i) / 1000.0).ln()) as u32;
+        let gaps: Vec<u32> = (0..1000).map(gap).collect();
+        assert_eq!((best(&gaps, 0), best(&gaps, 1)), (7, 7));
+        let half: Vec<u32> = (0..1000).map(|i| if i % 2 == 0 { u32::MAX } else { 0 }).collect();
+        assert!([0, 32].contains(&best(&half, 4)));
+    }
 }

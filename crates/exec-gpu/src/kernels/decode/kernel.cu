@@ -5,9 +5,6 @@
 #include "codec_rice.cuh"
 #include "values.cuh"
 
-// Blocks whose loads are on their way together.
-constexpr uint32_t AHEAD = 4;
-
 struct Run {
     uint32_t list;
     uint32_t begin;  // blocks
@@ -30,30 +27,41 @@ struct Write {
     __device__ __forceinline__ void freqs(uint32_t block, const uint32_t v[4]) { to_freqs[block * WARP + lane_id()] = make_uint4(v[0], v[1], v[2], v[3]); }
 };
 
+template <uint32_t COUNT>
+__device__ __forceinline__ void load_heads(const CompressedList& list, uint32_t block, BlockHead heads[COUNT]) {
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++) heads[i] = head_of(list, block + i);
+}
+
 template <class Codec, bool FREQS, class Sink>
 __device__ __forceinline__ void decode(const CompressedList& list, const Run& run, Sink& sink) {
+    constexpr uint32_t AHEAD = FREQS ? 2 : 4;  // blocks whose loads are on their way together
     uint32_t block = run.begin, to = run.out;
     typename Codec::State doc_state{}, freq_state{};
-    // Full blocks, several at once,
-    for (uint32_t full = min(run.end, list.df / BLOCK_LEN); block + AHEAD <= full; block += AHEAD, to += AHEAD) {
-        BlockHead heads[AHEAD];
-        typename Codec::Docs docs[AHEAD];
-        typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
+    // Full blocks, several at once, the heads of the next ones loaded before these are decoded,
+    uint32_t full = min(run.end, list.df / BLOCK_LEN);
+    if (block + AHEAD <= full) {
+        BlockHead heads[AHEAD], next[AHEAD];
+        load_heads<AHEAD>(list, block, next);
+        for (; block + AHEAD <= full; block += AHEAD, to += AHEAD) {
+            typename Codec::Docs docs[AHEAD];
+            typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) heads[i] = head_of(list, block + i);
+            for (uint32_t i = 0; i < AHEAD; i++) {
+                heads[i] = next[i];
+                docs[i] = Codec::load_docs(list, block + i, heads[i], BLOCK_LEN);
+                if (FREQS) freqs[i] = Codec::load_freqs(list, block + i, heads[i], BLOCK_LEN);
+            }
+            load_heads<AHEAD>(list, min(block + AHEAD, full - AHEAD), next);
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) {
-            docs[i] = Codec::load_docs(list, block + i, heads[i], BLOCK_LEN);
-            if (FREQS) freqs[i] = Codec::load_freqs(list, block + i, heads[i], BLOCK_LEN);
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) {
-            uint32_t out[4];
-            Codec::docs(list, heads[i], docs[i], doc_state, out);
-            sink.docs(to + i, out);
-            if (FREQS) {
-                Codec::freqs(list, heads[i], freqs[i], freq_state, out);
-                sink.freqs(to + i, out);
+            for (uint32_t i = 0; i < AHEAD; i++) {
+                uint32_t out[4];
+                Codec::docs(list, heads[i], docs[i], doc_state, out);
+                sink.docs(to + i, out);
+                if (FREQS) {
+                    Codec::freqs(list, heads[i], freqs[i], freq_state, out);
+                    sink.freqs(to + i, out);
+                }
             }
         }
     }
