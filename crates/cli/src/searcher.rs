@@ -55,7 +55,8 @@ impl Searcher {
             _ => None,
         };
         if gpu.is_some() && pruning.is_none() && options.algorithm != EngineChoice::Auto {
-            let problem = "a GPU has the algorithms auto, wand and maxscore; the others need --device cpu";
+            let problem =
+                "a GPU has the algorithms auto, wand and maxscore; the others need --device cpu";
             return Err(Failure::user(problem));
         }
         if !options.pruning.is_empty() && (gpu.is_none() || pruning.is_none()) {

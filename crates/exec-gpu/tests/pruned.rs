@@ -57,7 +57,7 @@ fn documents(count: usize, random: &mut Random) -> Vec<Doc> {
         let mut words = vec!["w0".to_owned()];
         for word in 1..12 {
             // Ever fewer of the documents; of odd words in every other run of 200 documents alone.
-            let clump = word % 2 == 0 || i / 200 % 2 == 0;
+            let clump = word % 2 == 0 || (i / 200).is_multiple_of(2);
             if clump && random.below(1 << (word * 2 / 3)) == 0 {
                 (0..=random.below(4)).for_each(|_| words.push(format!("w{word}")));
             }
@@ -132,9 +132,8 @@ fn soak() {
 /// Lists that cannot give hits are neither scored nor decoded; what is counted is.
 #[test]
 fn blocks_are_skipped() {
-    let docs: Vec<_> = (0..3000)
-        .map(|i| Doc::text(i, if i < 10 { "rare common" } else { "common" }))
-        .collect();
+    let docs: Vec<_> =
+        (0..3000).map(|i| Doc::text(i, if i < 10 { "rare common" } else { "common" })).collect();
     let fixture = Fixture::of(&docs);
     let snapshot = fixture.snapshot();
     let mut plans = plans(&snapshot, &[Search { k: 5, ..Search::of(&["rare", "common"]) }]);
@@ -142,8 +141,7 @@ fn blocks_are_skipped() {
         for &pruning in Pruning::ALL {
             let batch = Batch::Synchronous;
             let settings = PrunedSettings { pruning, batch, ..PrunedSettings::default() };
-            let engine =
-                PrunedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+            let engine = PrunedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
             plans[0].count = false;
             let pruned = engine.search(&plans).unwrap().remove(0);
             plans[0].count = true;
@@ -242,10 +240,7 @@ fn sorted_lists_become_one() {
                 counts: device.upload(&stream, counts).unwrap(),
                 stride,
             };
-            let to = upload(
-                &vec![7; expected.len() * stride as usize],
-                &vec![7; expected.len()],
-            );
+            let to = upload(&vec![7; expected.len() * stride as usize], &vec![7; expected.len()]);
             let kept = device.upload(&stream, &kept).unwrap();
             merge.launch(&stream, &kept, lists, &upload(&keys, &counts), &to).unwrap();
             let (keys, counts) =

@@ -51,9 +51,7 @@ pub mod common {
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
     /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
-    pub const fn pruned_headers(
-        codecs: &'static str,
-    ) -> [(&'static str, &'static str); 12] {
+    pub const fn pruned_headers(codecs: &'static str) -> [(&'static str, &'static str); 12] {
         [
             TYPES,
             SCAN,
@@ -71,8 +69,7 @@ pub mod common {
     }
 
     /// With all codecs.
-    pub const PRUNED: &[(&str, &str)] =
-        &pruned_headers(include_str!("common/pruned_codecs.cuh"));
+    pub const PRUNED: &[(&str, &str)] = &pruned_headers(include_str!("common/pruned_codecs.cuh"));
 
     /// With one, if the device has it.
     pub fn pruned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {

@@ -81,6 +81,9 @@ impl PrunedEngine {
     }
 
     fn set_streams(&mut self) -> Result<(), DeviceError> {
+        if self.streams.len() == self.settings.streams.max(1) {
+            return Ok(());
+        }
         let device = &self.device;
         let streams = (0..self.settings.streams.max(1)).map(|_| device.stream());
         self.streams = streams.collect::<Result<_, _>>()?;

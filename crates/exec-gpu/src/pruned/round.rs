@@ -148,7 +148,8 @@ pub(super) fn run(
         parts.iter().map(|part| (input.add(&part.queries), input.add(&part.terms))).collect();
     let kept_at = input.add(&kept);
     let input = input.send(device, stream)?;
-    let places = places.into_iter().map(|(queries, terms)| (input.slice(queries), input.slice(terms)));
+    let places =
+        places.into_iter().map(|(queries, terms)| (input.slice(queries), input.slice(terms)));
     let sent = Sent { parts: places.collect(), kept: input.slice(kept_at).cast(), input };
     let words = Results::keys_at(plans.len()) + plans.len() * stride as usize;
     let buffer = workspace.results.take(device, words)?;
@@ -275,7 +276,16 @@ impl Round<'_> {
         for number in 0..self.parts.len() {
             let query = of(&self.parts[number]);
             let blocks = query.blocks();
-            self.launch(stream, number, q, blocks, false, (query.k, query.terms), &lists, (&mut *keys, &mut *cursors))?;
+            self.launch(
+                stream,
+                number,
+                q,
+                blocks,
+                false,
+                (query.k, query.terms),
+                &lists,
+                (&mut *keys, &mut *cursors),
+            )?;
         }
         let kept = self.sent.kept.slice(q..q + 1);
         let (mut left, mut to_second) = (slots, true);
@@ -310,7 +320,16 @@ impl Round<'_> {
             let at_once = (GLOBAL_WORDS / words).max(1);
             for from in (0..queries).step_by(at_once) {
                 let blocks = at_once.min(queries - from) as u32;
-                self.launch(stream, number, from, blocks, true, (k, terms), &lists, (&mut *keys, &mut *cursors))?;
+                self.launch(
+                    stream,
+                    number,
+                    from,
+                    blocks,
+                    true,
+                    (k, terms),
+                    &lists,
+                    (&mut *keys, &mut *cursors),
+                )?;
             }
         }
         let (mut left, mut to_second) = (segments as u32, true);
@@ -318,7 +337,9 @@ impl Round<'_> {
             let merged = MergeLists::left(left);
             let to = match merged {
                 1 => self.results.lists(0, queries),
-                _ if to_second => second.take(device, queries * merged as usize, self.results.stride)?,
+                _ if to_second => {
+                    second.take(device, queries * merged as usize, self.results.stride)?
+                }
                 _ => first.take(device, queries * merged as usize, self.results.stride)?,
             };
             self.engine.merge.launch(stream, &self.sent.kept, left, &lists, &to)?;

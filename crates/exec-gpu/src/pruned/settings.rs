@@ -142,7 +142,13 @@ impl PrunedSettings {
 
     /// Partitions of a query whose longest list has so many postings, and how many of them a block of threads takes. `resident` blocks run at a time, for so many
     /// queries; more than `most` are not possible.
-    pub(super) fn cut(&self, longest: u32, resident: u32, queries: usize, most: usize) -> (u32, u32) {
+    pub(super) fn cut(
+        &self,
+        longest: u32,
+        resident: u32,
+        queries: usize,
+        most: usize,
+    ) -> (u32, u32) {
         if self.batch == Batch::Synchronous {
             return (1, 1);
         }

@@ -1,7 +1,9 @@
 //! What a GPU does on the user's machine: a file for each thing that is measured.
 
 mod codecs;
+mod pruning;
 mod queries;
+mod thesis;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ use crate::options::{RankingChoice, Threads, named};
 
 /// Measure a GPU on your index
 ///
-/// Queries, or with --codecs the decoding of lists, of the index and of synthetic ones.
+/// Queries; or with --codecs the decoding of lists, of the index and of synthetic ones; or with --pruning WAND and MaxScore.
 ///
 /// Queries: for every cell (tile size, documents at once, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
 /// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
@@ -23,13 +25,17 @@ use crate::options::{RankingChoice, Threads, named};
 /// Codecs: lists of 25.2 million documents by length, and those of the index if one is given, decoded by every codec: documents alone, with frequencies, to
 /// memory, and frequencies one by one. Times are medians by the device's clock, of inputs larger than its caches; what is decoded is compared with
 /// the lists before. The CPU decodes the same lists on one thread and on all.
+///
+/// Pruning: queries of two terms with lists of four lengths, one by one, and a batch of the first 500 queries, in the settings of the thesis of Gaioso (2019, tables 5.3 to 5.14 and 7.1 to
+/// 7.4) and in our own, beside the same algorithm on one core and the thesis' figures. Hits of exact settings are compared with the CPU's first, others have their recall.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 10,11,12
   warpseek bench gpu --codecs
-  warpseek bench gpu --codecs --index idx --json")]
+  warpseek bench gpu --codecs --index idx --json
+  warpseek bench gpu --pruning --index idx --queries log.txt --rounds 1")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR", required_unless_present = "codecs")]
@@ -40,6 +46,9 @@ pub(super) struct Options {
     /// Measure decoding of lists instead of queries
     #[arg(long, conflicts_with = "queries")]
     codecs: bool,
+    /// Measure WAND and MaxScore instead, with 128 hits a query
+    #[arg(long, conflicts_with = "codecs")]
+    pruning: bool,
     /// With --codecs: postings of a class of lists that are coded; they are decoded in 16 copies
     #[arg(long, default_value_t = 1 << 24, value_name = "N")]
     postings: u64,
@@ -81,7 +90,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no rounds"));
     }
-    if options.codecs { codecs::run(options) } else { queries::run(options) }
+    match (options.codecs, options.pruning) {
+        (true, _) => codecs::run(options),
+        (_, true) => pruning::run(options),
+        _ => queries::run(options),
+    }
 }
 
 /// A path that clap lets nobody leave out here.

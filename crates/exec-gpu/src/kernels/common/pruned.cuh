@@ -483,8 +483,10 @@ struct Search {
             if (count == 0) continue;
             open(list, begin);
             if (lane_id() == 0 && at.doc[list] != NO_DOC) {
-                uint32_t start = at.block[list] * BLOCK_LEN + place_of(at.slot(list), at.doc[list]);
-                put(list, start, start + count < df ? start + count : df, at.doc[list]);
+                uint32_t block = at.block[list] * BLOCK_LEN, start = block + place_of(at.slot(list), at.doc[list]);
+                at.first[list] = start;
+                at.end[list] = start + count < df ? start + count : df;
+                if (at.end[list] - block < at.len[list]) at.len[list] = at.end[list] - block;
             }
             __syncwarp();
         }

@@ -5,11 +5,8 @@ use super::common::{TOPK, TYPES, WARP};
 use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
 /// Its source.
-pub const SOURCE: Source = Source {
-    name: "merge_lists",
-    text: include_str!("kernel.cu"),
-    headers: &[TYPES, TOPK, WARP],
-};
+pub const SOURCE: Source =
+    Source { name: "merge_lists", text: include_str!("kernel.cu"), headers: &[TYPES, TOPK, WARP] };
 
 /// Lists that one warp merges.
 pub const FAN: u32 = 32;

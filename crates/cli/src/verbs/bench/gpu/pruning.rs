@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,28 +17,17 @@ use warpseek_exec_gpu::pruned::{
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};
-use super::thesis;
+use super::{Options, given, median, thesis};
 use crate::failure::Failure;
-use crate::options::RankingChoice;
 use crate::terminal::table;
-
-/// What is measured.
-pub(super) struct Request<'a> {
-    pub(super) index: &'a Path,
-    /// For batches; without it those are left out.
-    pub(super) queries: Option<&'a Path>,
-    pub(super) ranking: &'a RankingChoice,
-    pub(super) gpu: u32,
-    pub(super) rounds: usize,
-    pub(super) threads: usize,
-    pub(super) json: bool,
-}
 
 /// Hits a query, as in the thesis.
 const K: usize = 128;
 /// Queries of a class, and of a batch, as in the thesis.
 const A_CLASS: usize = 20;
 const A_BATCH: usize = 500;
+/// Queries that one core answers before its time is taken.
+const WARM: usize = 2;
 /// Fewer postings are no list worth measuring.
 const LEAST_DF: u32 = 128;
 
@@ -83,14 +72,17 @@ struct Sample {
     cpu: Duration,
 }
 
-pub(super) fn run(request: &Request<'_>) -> Result<(), Failure> {
-    let device = Device::open(request.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
-    let snapshot = Arc::new(Snapshot::open(request.index)?);
-    let planner = Planner::new(snapshot.clone(), request.ranking.get(snapshot.manifest())?)?;
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let index = given(options.index.as_deref(), "--index")?;
+    let queries = given(options.queries.as_deref(), "--queries")?;
+    let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
+    let snapshot = Arc::new(Snapshot::open(index)?);
+    let planner = Planner::new(snapshot.clone(), options.ranking.get(snapshot.manifest())?)?;
     let classes = classes(&snapshot)?;
     let (mut cells, mut sequential) = (Vec::new(), Vec::new());
     let first = PrunedSettings::default();
-    let mut engine = PrunedEngine::new(snapshot.clone(), device.clone(), first, request.threads)
+    let threads = options.threads.get();
+    let mut engine = PrunedEngine::new(snapshot.clone(), device.clone(), first, threads)
         .map_err(Failure::user)?;
     let start = Instant::now();
     engine.load(formula(&planner)?)?;
@@ -100,10 +92,9 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), Failure> {
         let cpu = CpuEngine::new(snapshot.clone(), Some(algorithm), 1);
         for (half, mode) in [Mode::Or, Mode::And].into_iter().enumerate() {
             let tables = [["5.4", "5.7"], ["5.10", "5.13"]];
-            let own = [
-                [thesis::WAND_OR, thesis::WAND_AND],
-                [thesis::MAXSCORE_OR, thesis::MAXSCORE_AND],
-            ][number][half];
+            let own =
+                [[thesis::WAND_OR, thesis::WAND_AND], [thesis::MAXSCORE_OR, thesis::MAXSCORE_AND]]
+                    [number][half];
             for (class, (name, terms, df)) in classes.iter().enumerate() {
                 let pairs = terms.chunks_exact(2).map(|pair| {
                     let terms = pair.iter().map(|term| (term.clone(), 1.0)).collect();
@@ -120,7 +111,7 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), Failure> {
                 let recalls = thesis::RECALL[2 * number + half];
                 for (row, settings) in single_settings(pruning).into_iter().enumerate() {
                     engine.set(settings).map_err(Failure::user)?;
-                    let mut cell = measure(&engine, &sample, request.rounds, false)?;
+                    let mut cell = measure(&engine, &sample, options.rounds, false)?;
                     cell.thesis = own.get(row).map(|row| row[class]);
                     let homogeneous = settings.partitioning == Partitioning::Homogeneous;
                     cell.thesis_recall =
@@ -130,9 +121,8 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), Failure> {
                 eprintln!("{algorithm} {mode} {name}: done");
             }
         }
-        let Some(path) = request.queries else { continue };
         let manifest = snapshot.manifest();
-        let plans = read_queries(path)?.into_iter().take(A_BATCH).map(|text| {
+        let plans = read_queries(queries)?.into_iter().take(A_BATCH).map(|text| {
             let query = Query::parse(&text, manifest.analyzer, manifest.content)?;
             planner.plan(&query, Mode::Or, K)
         });
@@ -146,7 +136,7 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), Failure> {
         let own = [thesis::WAND_BATCH, thesis::MAXSCORE_BATCH][number];
         for (settings, place) in batch_settings(pruning) {
             engine.set(settings).map_err(Failure::user)?;
-            let mut cell = measure(&engine, &sample, request.rounds, true)?;
+            let mut cell = measure(&engine, &sample, options.rounds, true)?;
             cell.thesis = match settings.batch {
                 Batch::Synchronous => Some(thesis::SYNCHRONOUS[number]),
                 Batch::Asynchronous => place.map(|(row, column)| own[row][column]),
@@ -160,18 +150,23 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), Failure> {
     }
     let mut out = std::io::stdout().lock();
     let hardware = format!("{}; {}", device.info().name, hardware());
-    if request.json {
+    if options.json {
         let report = json!({
             "hardware": hardware, "ranking": planner.ranking_name(), "k": K, "sequential": sequential, "cells": cells,
             "goals": goals(&cells),
         });
         writeln!(out, "{report:#}")?;
     } else {
-        writeln!(out, "{hardware}; {}; k {K}; medians of {}", planner.ranking_name(), request.rounds)?;
+        writeln!(
+            out,
+            "{hardware}; {}; k {K}; medians of {}",
+            planner.ranking_name(),
+            options.rounds
+        )?;
         writeln!(out, "exact cells have the hits of the CPU, all of them\n")?;
         print(&sequential, &cells, &mut out)?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn formula(planner: &Planner) -> Result<Formula, Failure> {
@@ -284,9 +279,11 @@ fn measure_cpu(
     plans: Vec<Plan>,
 ) -> Result<Sample, Failure> {
     if plans.is_empty() {
-        return Err(Failure::user("there is nothing to measure: no lists long enough, or no queries"));
+        return Err(Failure::user(
+            "there is nothing to measure: no lists long enough, or no queries",
+        ));
     }
-    cpu.search(&plans[..plans.len().min(20)])?;
+    cpu.search(&plans[..plans.len().min(WARM)])?;
     let start = Instant::now();
     let expected = cpu.search(&plans)?;
     let cpu = start.elapsed();
@@ -337,8 +334,8 @@ fn measure(
             recalls.push(same as f64 / expected.hits.len() as f64);
         }
     }
-    let (mut whole, mut on_device) = (Vec::new(), Vec::new());
-    for _ in 0..rounds.max(1) {
+    let mut whole = Vec::new();
+    for _ in 0..rounds {
         let start = Instant::now();
         search()?;
         whole.push(start.elapsed());
@@ -346,16 +343,15 @@ fn measure(
     engine.time_kernels(true);
     engine.take_device_time();
     search()?;
-    on_device.push(engine.take_device_time());
+    let on_device = engine.take_device_time();
     engine.time_kernels(false);
     let mut work = Work::default();
     answers.iter().for_each(|answer| work += answer.work);
     let blocks = work.blocks_decoded + work.blocks_skipped;
     let mean = recalls.iter().sum::<f64>() / recalls.len().max(1) as f64;
     let variance = recalls.iter().map(|recall| (recall - mean).powi(2)).sum::<f64>();
-    whole.sort_unstable();
     let n = sample.plans.len() as f64;
-    let ms = milliseconds(whole[whole.len() / 2]) / n;
+    let ms = milliseconds(median(&mut whole)) / n;
     Ok(Cell {
         table: sample.table,
         algorithm: sample.pruning.name(),
@@ -367,7 +363,7 @@ fn measure(
         partition_size: settings.partition_size,
         per_block: settings.per_block,
         ms,
-        device_ms: milliseconds(on_device[0]) / n,
+        device_ms: milliseconds(on_device) / n,
         cpu_ms: per_query(sample),
         speedup: per_query(sample) / ms.max(1e-9),
         thesis: None,
@@ -378,26 +374,34 @@ fn measure(
     })
 }
 
-/// What must show: how much sharing thresholds gives on extra-long lists, and the best exact batch.
+/// What must show: how much sharing thresholds gives on extra-long lists in the same setting, at most and in our own choice, and the best exact batch.
 fn goals(cells: &[Cell]) -> serde_json::Value {
-    let extra = cells.iter().filter(|cell| {
-        cell.class == "extra-long" && cell.mode == "or" && cell.partitioning == "heterogeneous"
-    });
-    let best = |threshold: &str, algorithm: &str| {
-        let times = extra.clone().filter(|c| c.threshold == threshold && c.algorithm == algorithm);
-        times.map(|cell| cell.device_ms).fold(f64::INFINITY, f64::min)
+    let extra = |algorithm: &'static str, threshold: &'static str| {
+        cells.iter().filter(move |cell| {
+            (cell.class, &*cell.mode, cell.partitioning) == ("extra-long", "or", "heterogeneous")
+                && (cell.algorithm, cell.threshold) == (algorithm, threshold)
+        })
     };
-    let gain = |algorithm| best("local", algorithm) / best("safe-read", algorithm);
+    let gains = |algorithm| {
+        extra(algorithm, "local").zip(extra(algorithm, "safe-read")).map(|(local, shared)| {
+            (local.partition_size, local.device_ms / shared.device_ms.max(1e-9))
+        })
+    };
+    let most = |algorithm| gains(algorithm).map(|(_, gain)| gain).fold(0.0, f64::max);
+    let own = |algorithm| gains(algorithm).find(|(size, _)| size.is_none()).map(|(_, gain)| gain);
     let batch = |algorithm: &str| {
         let exact = cells.iter().filter(|cell| {
-            cell.class == "batch" && cell.algorithm == algorithm && cell.recall >= 1.0
+            (cell.class, cell.algorithm, cell.partitioning) == ("batch", algorithm, "heterogeneous")
         });
         exact.map(|cell| cell.speedup).fold(0.0, f64::max)
     };
-    json!({
-        "safe_read_over_local_wand": gain("wand"), "safe_read_over_local_maxscore": gain("maxscore"),
-        "batch_speedup_wand": batch("wand"), "batch_speedup_maxscore": batch("maxscore"),
-    })
+    let of = |algorithm| {
+        json!({
+            "safe_read_over_local": most(algorithm), "in_our_own_setting": own(algorithm),
+            "batch_speedup_over_one_core": batch(algorithm),
+        })
+    };
+    json!({ "wand": of("wand"), "maxscore": of("maxscore") })
 }
 
 fn print(
@@ -419,8 +423,19 @@ fn print(
     rows.extend(sequential.iter().map(|row| keys.iter().map(|&key| text(&row[key])).collect()));
     table(&rows, out)?;
     let head = [
-        "class", "partitions", "threshold", "batch", "size", "a block", "ms", "device ms", "speedup",
-        "thesis", "skipped", "recall", "thesis",
+        "class",
+        "partitions",
+        "threshold",
+        "batch",
+        "size",
+        "a block",
+        "ms",
+        "device ms",
+        "speedup",
+        "thesis",
+        "skipped",
+        "recall",
+        "thesis",
     ];
     let mut printed = "";
     let names = ["5.4", "5.7", "5.10", "5.13", "7.2", "7.3", "7.4"];
