@@ -88,7 +88,8 @@ fn searches(count: usize, random: &mut Random) -> Vec<Search> {
 fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
-    let expected = Reference::new(snapshot.clone(), 2).search(&plans).unwrap();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let expected = Reference::new(snapshot.clone(), threads).search(&plans).unwrap();
     for device in devices() {
         for &pruning in Pruning::ALL {
             for turn in turns.clone() {
