@@ -135,6 +135,28 @@ __device__ __forceinline__ uint32_t find_blocks(const CompressedList& list, uint
     return n;
 }
 
+// A codec's functions as they are called here.
+template <class Codec>
+struct Called {
+    __device__ __forceinline__ static uint4 docs(const CompressedList& list, uint32_t block) {
+        uint32_t docs[FOUR];
+        decode_docs<Codec>(list, block, docs);
+        return make_uint4(docs[0], docs[1], docs[2], docs[3]);
+    }
+    __device__ __forceinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<Codec>(list, posting); }
+};
+
+// PForDelta's are large: one copy of each.
+template <uint32_t LEVELS>
+struct Called<PFor<LEVELS>> {
+    __device__ __noinline__ static uint4 docs(const CompressedList& list, uint32_t block) {
+        uint32_t docs[FOUR];
+        decode_docs<PFor<LEVELS>>(list, block, docs);
+        return make_uint4(docs[0], docs[1], docs[2], docs[3]);
+    }
+    __device__ __noinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<PFor<LEVELS>>(list, posting); }
+};
+
 template <class Codec>
 struct Search {
     const Segment& segment;
@@ -167,7 +189,7 @@ struct Search {
     __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, uint32_t doc) {
         const PrunedTerm& term = terms[list];
         scored++;
-        return contribution(term.weight, value_of(values, freq_at<Codec>(term.list, posting), factor_of(values, doc)));
+        return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor_of(values, doc)));
     }
 
     __device__ void raise_floor() {
@@ -177,10 +199,9 @@ struct Search {
     }
 
     __device__ void decode(uint32_t list, uint32_t block) {
-        uint32_t docs[FOUR];
-        decode_docs<Codec>(terms[list].list, block, docs);
+        uint4 docs = Called<Codec>::docs(terms[list].list, block);
         __syncwarp();
-        reinterpret_cast<uint4*>(at.slot(list))[lane_id()] = make_uint4(docs[0], docs[1], docs[2], docs[3]);
+        reinterpret_cast<uint4*>(at.slot(list))[lane_id()] = docs;
         if (lane_id() == 0) {
             uint32_t left = at.end[list] > block * BLOCK_LEN ? at.end[list] - block * BLOCK_LEN : 0;
             at.held[list] = block;
@@ -195,11 +216,10 @@ struct Search {
         const CompressedList& of = terms[list].list;
         uint32_t block = posting / BLOCK_LEN, place = posting % BLOCK_LEN;
         if (place == BLOCK_LEN - 1) return lasts_of(of)[block];
-        uint32_t docs[FOUR];
-        decode_docs<Codec>(of, block, docs);
+        uint4 docs = Called<Codec>::docs(of, block);
         decoded++;
         uint32_t j = place % FOUR;
-        uint32_t doc = j < 2 ? (j == 0 ? docs[0] : docs[1]) : (j == 2 ? docs[2] : docs[3]);
+        uint32_t doc = j < 2 ? (j == 0 ? docs.x : docs.y) : (j == 2 ? docs.z : docs.w);
         return __shfl_sync(FULL_WARP, doc, place / FOUR);
     }
 
@@ -213,8 +233,7 @@ struct Search {
         if (block * BLOCK_LEN < at.end[list] && block < terms[list].list.blocks) {
             if (at.held[list] != block) decode(list, block);
             uint4 four = reinterpret_cast<const uint4*>(slot)[lane_id()];
-            uint32_t before = __popc(__ballot_sync(FULL_WARP, four.x < doc)) + __popc(__ballot_sync(FULL_WARP, four.y < doc)) +
-                              __popc(__ballot_sync(FULL_WARP, four.z < doc)) + __popc(__ballot_sync(FULL_WARP, four.w < doc));
+            uint32_t before = warp_sum((four.x < doc) + (four.y < doc) + (four.z < doc) + (four.w < doc));
             uint32_t first = at.first[list];
             if (first > block * BLOCK_LEN + before) before = first - block * BLOCK_LEN;
             if (before < at.len[list]) next = slot[before];
