@@ -218,3 +218,15 @@ fn a_gpu_that_is_not_there() {
     let run = "run idx --queries q.tsv -o r --device auto --gpu 4000000000";
     space.run(run).code(0).says("on the processor: ");
 }
+
+#[test]
+fn what_only_wand_and_maxscore_on_a_gpu_know() {
+    let space = Space::with_index(DOCS);
+    space.run("search idx route --threshold none").code(2).says("safe-write-read");
+    space.run("search idx route --partition-size 0").code(2);
+    for flag in ["--threshold local", "--partition homogeneous", "--batch sync", "--gpu-codec rice"]
+    {
+        let asked = format!("search idx route --algorithm wand {flag}");
+        space.run(&asked).code(2).says("need --device cuda");
+    }
+}
