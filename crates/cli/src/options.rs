@@ -6,9 +6,12 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use warpseek_codec::CodecId;
 use warpseek_exec::{Mode, Ranking, RankingFunction};
 use warpseek_exec_cpu::Algorithm;
 use warpseek_exec_gpu::device::Device;
+use warpseek_exec_gpu::image::compressed::CODECS;
+use warpseek_exec_gpu::pruned::{Batch, Partitioning, PrunedSettings, Pruning, Threshold};
 use warpseek_index::{BuildConfig, Manifest, OnError};
 use warpseek_text::{Format, ReaderConfig};
 
@@ -297,18 +300,78 @@ impl DeviceChoice {
     }
 }
 
+/// How `wand` and `maxscore` go about it on a GPU.
+#[derive(Args, Clone, Default)]
+pub(crate) struct PruningChoice {
+    /// On a GPU, how `wand` and `maxscore` cut a query: by ranges of documents, or in equal shares of every list, which is approximate
+    #[arg(long, value_name = "KIND", value_parser = named::<Partitioning>(Partitioning::NAMES.to_vec()))]
+    partition: Option<Partitioning>,
+    /// Postings of the longest list in a partition [default: 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    partition_size: Option<u32>,
+    /// Partitions that a block of threads takes [default: as many as leave the GPU filled]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    partitions_per_block: Option<u32>,
+    /// How blocks of threads tell each other what score a hit must exceed [default: safe-read]
+    #[arg(long, value_name = "POLICY", value_parser = named::<Threshold>(Threshold::NAMES.to_vec()))]
+    threshold: Option<Threshold>,
+    /// Queries of a batch each over many blocks of threads and several in flight, or one block each in one launch [default: async]
+    #[arg(long, value_name = "KIND", value_parser = named::<Batch>(Batch::NAMES.to_vec()))]
+    batch: Option<Batch>,
+    /// How lists are compressed on the GPU for `wand` and `maxscore` [default: bitpack]
+    #[arg(long, value_name = "NAME", value_parser = named::<CodecId>(CODECS.map(CodecId::name).to_vec()))]
+    gpu_codec: Option<CodecId>,
+}
+
+impl PruningChoice {
+    /// Whether nothing was asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        let PruningChoice {
+            partition,
+            partition_size,
+            partitions_per_block,
+            threshold,
+            batch,
+            gpu_codec,
+        } = self;
+        partition.is_none()
+            && partition_size.is_none()
+            && partitions_per_block.is_none()
+            && threshold.is_none()
+            && batch.is_none()
+            && gpu_codec.is_none()
+    }
+
+    /// What was asked for, for an algorithm.
+    pub(crate) fn settings(&self, pruning: Pruning) -> PrunedSettings {
+        let usual = PrunedSettings::default();
+        PrunedSettings {
+            pruning,
+            partitioning: self.partition.unwrap_or(usual.partitioning),
+            partition_size: self.partition_size,
+            per_block: self.partitions_per_block,
+            threshold: self.threshold.unwrap_or(usual.threshold),
+            batch: self.batch.unwrap_or(usual.batch),
+            codec: self.gpu_codec.unwrap_or(usual.codec),
+            ..usual
+        }
+    }
+}
+
 /// How queries are answered; for `search` and `run`.
 #[derive(Args, Clone)]
 pub(crate) struct Searching {
     /// Which documents match: with any term, with all, or with all unless that gives fewer than k
     #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
-    /// How queries are answered; all give the same hits. A GPU has `intersect`, for AND, beside `auto`; the others are the processor's
+    /// How queries are answered; all give the same hits. A GPU has `auto`, `wand`, `maxscore` and, for AND, `intersect`; the others are the processor's
     #[arg(long, value_name = "NAME", default_value = "auto",
         value_parser = named::<EngineChoice>(EngineChoice::names()))]
     pub(crate) algorithm: EngineChoice,
     #[command(flatten)]
     pub(crate) device: DeviceChoice,
+    #[command(flatten)]
+    pub(crate) pruning: PruningChoice,
     #[command(flatten)]
     pub(crate) answering: Answering,
 }
@@ -317,7 +380,8 @@ impl Default for Searching {
     fn default() -> Self {
         let answering = Answering::default();
         let device = DeviceChoice::default();
-        Searching { mode: Mode::Or, algorithm: EngineChoice::Auto, device, answering }
+        let pruning = PruningChoice::default();
+        Searching { mode: Mode::Or, algorithm: EngineChoice::Auto, device, pruning, answering }
     }
 }
 

@@ -7,6 +7,7 @@ use warpseek_exec::{
     Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
+use warpseek_exec_gpu::pruned::{PrunedEngine, Pruning};
 use warpseek_exec_gpu::{GpuEngine, IntersectEngine, Settings};
 use warpseek_index::Snapshot;
 
@@ -46,6 +47,8 @@ struct Gpu {
     name: Option<String>,
     /// Why none does, though it might.
     why_not: Option<String>,
+    /// Whether hits may differ from those of other engines.
+    approximate: bool,
 }
 
 impl Searcher {
@@ -60,6 +63,11 @@ impl Searcher {
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let (gpu, why_not) = options.device.open()?;
         let mut gpu_part = Gpu { why_not, ..Gpu::default() };
+        let pruning = match options.algorithm {
+            EngineChoice::Cpu(Algorithm::Wand) => Some(Pruning::Wand),
+            EngineChoice::Cpu(Algorithm::MaxScore) => Some(Pruning::MaxScore),
+            _ => None,
+        };
         match options.algorithm {
             EngineChoice::Intersect if options.mode != Mode::And => {
                 return Err(Failure::user("`intersect` answers AND alone; add `--mode and`"));
@@ -71,12 +79,18 @@ impl Searcher {
                 }));
             }
             EngineChoice::Auto | EngineChoice::Intersect => {}
-            _ if gpu.is_some() => {
-                let text = "this algorithm is the processor's; a GPU takes `intersect` or `auto`";
-                return Err(Failure::user(text));
+            _ if gpu.is_some() && pruning.is_none() => {
+                let problem = "a GPU has the algorithms auto, wand, maxscore and intersect; the others need --device cpu";
+                return Err(Failure::user(problem));
             }
             _ => {}
         }
+        if !options.pruning.is_empty() && (gpu.is_none() || pruning.is_none()) {
+            let problem = "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec \
+                           need --device cuda and --algorithm wand or maxscore";
+            return Err(Failure::user(problem));
+        }
+        let settings = pruning.map(|pruning| options.pruning.settings(pruning));
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
             Box::new(match options.answering.tile {
@@ -95,6 +109,11 @@ impl Searcher {
             let made = match options.algorithm {
                 EngineChoice::Intersect => {
                     IntersectEngine::new(snapshot.clone(), gpu, None, threads)
+                        .map(|engine| gpu_part.engine = Some(Arc::new(engine)))
+                }
+                EngineChoice::Cpu(_) if let Some(settings) = settings => {
+                    gpu_part.approximate = settings.is_approximate();
+                    PrunedEngine::new(snapshot.clone(), gpu, settings, threads)
                         .map(|engine| gpu_part.engine = Some(Arc::new(engine)))
                 }
                 _ => GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads).map(|e| {
@@ -139,12 +158,19 @@ impl Searcher {
         self.planner.ranking_name()
     }
 
-    /// What a line for people adds where the ranking is approximate.
+    /// What a line for people adds where the ranking or the engine is approximate.
     pub(crate) fn caution(&self) -> String {
+        let engine =
+            if self.gpu().approximate { "; homogeneous partitions: approximate" } else { "" };
         match self.snapshot.manifest().impacts {
-            Some(_) => format!("; ranked by {}", self.ranking_name()),
-            None => String::new(),
+            Some(_) => format!("; ranked by {}{engine}", self.ranking_name()),
+            None => engine.to_owned(),
         }
+    }
+
+    /// Whether hits are not quite those that the text has.
+    pub(crate) fn is_approximate(&self) -> bool {
+        self.gpu().approximate || self.snapshot.manifest().impacts.is_some()
     }
 
     /// What answered the plan, and why where that was our choice.

@@ -10,6 +10,7 @@ pub mod image;
 mod intersect;
 pub mod kernels;
 mod loading;
+pub mod pruned;
 mod round;
 mod workspace;
 

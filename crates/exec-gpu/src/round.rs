@@ -376,11 +376,7 @@ impl<'a> Round<'a> {
             let shared = shared.unwrap_or(0);
             resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
         }
-        let waves = if self.plans.len() == 1 {
-            1
-        } else {
-            std::env::var("WS_WAVES").ok().and_then(|v| v.parse().ok()).unwrap_or(WAVES)
-        };
+        let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
         let mut slots = vec![0; self.plans.len()];

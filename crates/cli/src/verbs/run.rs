@@ -29,7 +29,8 @@ use crate::verbs::search::matching;
 Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
   warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
-  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails")]
+  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails
+  warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -43,7 +44,7 @@ pub(crate) struct Options {
     /// File for the run [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized]
+    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or partitions are homogeneous]
     #[arg(long)]
     tag: Option<String>,
     #[command(flatten)]
@@ -140,10 +141,8 @@ fn render(
     threads: usize,
     batch: &Batch,
 ) -> Result<Vec<Vec<u8>>, Failure> {
-    let tag = options.tag.as_deref().unwrap_or(match searcher.snapshot.manifest().impacts {
-        Some(_) => "warpseek-approximate",
-        None => "warpseek",
-    });
+    let usual = if searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
+    let tag = options.tag.as_deref().unwrap_or(usual);
     let queries: Vec<_> = batch.lines.iter().zip(&batch.plans).zip(&batch.answers).collect();
     let one = |(): &mut (), ((line, plan), answer): &((&Line, &Plan), &Answer)| {
         // A line has some fifty bytes.

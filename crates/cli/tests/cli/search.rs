@@ -229,3 +229,15 @@ fn intersect_says_what_it_needs() {
     let auto = format!("{search} --mode and --device auto --gpu 4000000000");
     space.run(&auto).code(2).says("`intersect` needs a GPU: ");
 }
+
+#[test]
+fn what_only_wand_and_maxscore_on_a_gpu_know() {
+    let space = Space::with_index(DOCS);
+    space.run("search idx route --threshold none").code(2).says("safe-write-read");
+    space.run("search idx route --partition-size 0").code(2);
+    for flag in ["--threshold local", "--partition homogeneous", "--batch sync", "--gpu-codec rice"]
+    {
+        let asked = format!("search idx route --algorithm wand {flag}");
+        space.run(&asked).code(2).says("need --device cuda");
+    }
+}

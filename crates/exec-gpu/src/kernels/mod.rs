@@ -9,11 +9,14 @@ pub mod intersect_bitpack;
 pub mod intersect_pfor;
 pub mod intersect_rice;
 pub mod max_tree;
+pub mod maxscore;
 pub mod merge;
 pub mod merge_find;
+pub mod merge_lists;
 pub mod or_tiles;
 pub mod pruned_tiles;
 pub mod scan;
+pub mod wand;
 
 use crate::device::Source;
 
@@ -28,15 +31,20 @@ pub const ALL: &[Source] = &[
     intersect_pfor::SOURCE,
     intersect_rice::SOURCE,
     max_tree::SOURCE,
+    maxscore::SOURCE,
     merge::SOURCE,
     merge_find::SOURCE,
+    merge_lists::SOURCE,
     or_tiles::SOURCE,
     pruned_tiles::SOURCE,
     scan::SOURCE,
+    wand::SOURCE,
 ];
 
 /// Headers that sources share, as (name, text).
 pub mod common {
+    use warpseek_codec::CodecId;
+
     /// Integer types, and the few words that differ between NVRTC and the emulator.
     pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
     /// Sums, minima and maxima over a warp.
@@ -62,4 +70,51 @@ pub mod common {
     pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
+    /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
+    pub const fn pruned_headers(codecs: &'static str) -> [(&'static str, &'static str); 12] {
+        [
+            TYPES,
+            SCAN,
+            WARP,
+            TILES,
+            TOPK,
+            LISTS,
+            CODEC_BITPACK,
+            CODEC_RICE,
+            CODEC_PFOR,
+            VALUES,
+            ("pruned.cuh", include_str!("common/pruned.cuh")),
+            ("pruned_codecs.cuh", codecs),
+        ]
+    }
+
+    /// With all codecs.
+    pub const PRUNED: &[(&str, &str)] = &pruned_headers(include_str!("common/pruned_codecs.cuh"));
+
+    /// With one, if the device has it.
+    pub fn pruned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
+        macro_rules! only {
+            ($name:literal, $type:literal) => {{
+                const TEXT: &str = concat!(
+                    "#define PRUNED_KERNELS(name, Choice) PRUNED_KERNEL(name##_",
+                    $name,
+                    ", ",
+                    $type,
+                    ", Choice)\n"
+                );
+                const HEADERS: &[(&str, &str)] = &pruned_headers(TEXT);
+                HEADERS
+            }};
+        }
+        match codec {
+            CodecId::BitPack => only!("bitpack", "BitPack"),
+            CodecId::Rice => only!("rice", "Rice"),
+            CodecId::PFor0 => only!("pfor0", "PFor<0>"),
+            CodecId::PFor => only!("pfor", "PFor<1>"),
+            CodecId::PFor2 => only!("pfor2", "PFor<2>"),
+            CodecId::PFor3 => only!("pfor3", "PFor<3>"),
+            CodecId::PFor4 => only!("pfor4", "PFor<4>"),
+            _ => PRUNED,
+        }
+    }
 }

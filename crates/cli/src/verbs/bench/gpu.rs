@@ -2,7 +2,9 @@
 
 mod codecs;
 mod intersect;
+mod pruning;
 mod queries;
+mod thesis;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +18,8 @@ use crate::options::{RankingChoice, Threads, named};
 
 /// Measure a GPU on your index
 ///
-/// Queries; or with --codecs the decoding of lists, of the index and of synthetic ones; or with --intersect the intersection of lists and the best k.
+/// Queries; or with --codecs the decoding of lists, of the index and of synthetic ones; or with --intersect the intersection of lists and the best k; or with
+/// --pruning WAND and MaxScore.
 ///
 /// Queries: for every cell (tile size, documents at once, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
 /// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
@@ -27,6 +30,9 @@ use crate::options::{RankingChoice, Threads, named};
 ///
 /// Intersection: Parallel Merge Find on plain lists by length and levels of splitters; the best k of an array of keys, in two ways; and, if an index and queries are given, AND
 /// on compressed lists: queries a second, blocks decoded, shares of phases. Hits, and the number of blocks, are compared with the CPU's.
+///
+/// Pruning: queries of two terms with lists of four lengths, one by one, and a batch of the first 500 queries, in the settings of the thesis of Gaioso (2019, tables 5.3 to 5.14 and 7.1 to
+/// 7.4) and in our own, beside the same algorithm on one core and the thesis' figures. Hits of exact settings are compared with the CPU's first, others have their recall.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +40,8 @@ Examples:
   warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 10,11,12
   warpseek bench gpu --codecs
   warpseek bench gpu --codecs --index idx --json
-  warpseek bench gpu --intersect --index idx --queries log.txt")]
+  warpseek bench gpu --intersect --index idx --queries log.txt
+  warpseek bench gpu --pruning --index idx --queries log.txt --rounds 1")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR", required_unless_present_any = ["codecs", "intersect"])]
@@ -48,6 +55,9 @@ pub(super) struct Options {
     /// Measure intersection of lists and the best k instead of queries
     #[arg(long, conflicts_with = "codecs")]
     intersect: bool,
+    /// Measure WAND and MaxScore instead, with 128 hits a query
+    #[arg(long, conflicts_with_all = ["codecs", "intersect"])]
+    pruning: bool,
     /// With --codecs: postings of a class of lists that are decoded at once, at least; four million are coded, and copied on the device
     #[arg(long, default_value_t = 1 << 28, value_name = "N")]
     postings: usize,
@@ -92,9 +102,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no rounds"));
     }
-    match (options.codecs, options.intersect) {
-        (true, _) => codecs::run(options),
-        (_, true) => intersect::run(options),
+    match (options.codecs, options.intersect, options.pruning) {
+        (true, ..) => codecs::run(options),
+        (_, true, _) => intersect::run(options),
+        (.., true) => pruning::run(options),
         _ => queries::run(options),
     }
 }

@@ -1,0 +1,572 @@
+// WAND and MaxScore on compressed lists (thesis of Gaioso, algorithms 3 to 5), a warp a partition: what both share.
+//
+// At any time the lists of a query are cut in two. The maxima of those that are not essential do not exceed the threshold together, so every hit is in an
+// essential list. The algorithms differ in how they cut: `Choice` (see the kernels). Then both take a window of documents at once, as far as the decoded
+// blocks of the essential lists reach:
+//
+// 1. Lanes take 32 postings of an essential list at a time, score them, and look them up in the other essential lists, whose blocks are in shared
+//    memory. Many essential lists are taken document by document instead, a lane a list.
+// 2. What can still become a hit waits until there are 32, which are looked up in the other lists, largest maximum first; a block is decoded only if
+//    one of them needs it.
+//
+// AND is the same with all but one list inessential, and a document that one of them lacks being dropped.
+#pragma once
+
+#define CODEC_WARPS 1
+
+#include "codec_bitpack.cuh"
+#include "codec_pfor.cuh"
+#include "codec_rice.cuh"
+#include "tiles.cuh"
+#include "topk.cuh"
+#include "values.cuh"
+#include "warp.cuh"
+
+constexpr uint32_t NONE = 0xffffffffu;
+
+// Windows between looks at what other blocks of threads know.
+constexpr uint32_t TURNS = 4;
+
+// With more essential lists in a window, lanes are lists.
+constexpr uint32_t FEW_ESSENTIAL = 8;
+
+// Documents that wait for being looked up: 32, and what one step adds.
+constexpr uint32_t WAITING = 2 * WARP;
+
+struct PrunedTerm {
+    CompressedList list;
+    float weight;
+    uint32_t most;  // no posting of the list contributes more
+    uint32_t unused[2];
+};
+
+constexpr uint32_t ALL_TERMS = 1;   // AND
+constexpr uint32_t EXHAUSTIVE = 2;  // matches are counted, so nothing may be skipped
+
+// A query in one segment. Its terms stand in ascending order of `most`.
+struct PrunedQuery {
+    uint32_t first_term;
+    uint32_t terms;
+    uint32_t k;
+    uint32_t flags;
+    uint32_t partitions;
+    uint32_t per_block;   // partitions that a block of threads takes
+    uint32_t first_slot;  // of its blocks' hits
+    uint32_t number;      // of its thresholds and counters
+    float static_weight;
+    uint32_t static_most;  // no static score adds more
+    uint32_t unused[2];
+};
+
+// How blocks of threads tell each other what they know of the k-th best key. Words of a query: the largest k-th best key of a block, and the largest
+// middle key (the one that half of k keys reach) of blocks of even and of odd number. All only ever rise, and are a lower bound of the query's k-th best key at every
+// moment: so it does not matter when they are read, nor that they are read one by one. For the first that is plain; if a block of even and one of odd number
+// have half of k keys each, which are of different documents, k documents reach the lesser of the two middle keys.
+enum Policy : uint32_t { LOCAL = 0, SAFE_READ = 1, SAFE_WRITE_READ = 2 };
+constexpr uint32_t POLICY_WORDS = 3;
+
+// Counters of a query.
+struct PrunedWork {
+    uint64_t scored, decoded, matches;
+};
+
+// Where the lists of a query stand: one word a list each.
+struct Cursors {
+    uint32_t* doc;        // the next posting's document, or one before it where the list has just come to the partition; NO_DOC at the end
+    uint32_t* block;      // its block
+    uint32_t* held;       // the block that is decoded
+    uint32_t* len;        // postings of that block that count
+    uint32_t* first;      // the partition's first posting,
+    uint32_t* end;        // and the one behind its last
+    uint32_t* essential;  // whether it is
+    uint32_t* slots;      // decoded blocks
+
+    static constexpr uint32_t WORDS = 7;
+
+    // `words` has room for WORDS + BLOCK_LEN words a list.
+    __device__ Cursors(uint32_t* words, uint32_t lists)
+        : doc(words + lists * BLOCK_LEN), block(doc + lists), held(block + lists), len(held + lists), first(len + lists), end(first + lists),
+          essential(end + lists), slots(words) {}
+
+    __device__ uint32_t* slot(uint32_t list) const { return slots + list * BLOCK_LEN; }
+};
+
+// The first of 128 ascending documents that is not before `doc`; 128 if all are.
+__device__ __forceinline__ uint32_t place_of(const uint32_t* docs, uint32_t doc) {
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t step = BLOCK_LEN / 2; step > 0; step /= 2) {
+        if (docs[n + step - 1] < doc) n += step;
+    }
+    return n + (docs[n] < doc ? 1 : 0);
+}
+
+// The first block from `from` on whose last document is not before `doc`; the number of blocks if there is none. For the whole warp, one document: the
+// near blocks first, then a 32nd of what is left at each step.
+__device__ __forceinline__ uint32_t find_block(const CompressedList& list, uint32_t from, uint32_t doc) {
+    const uint32_t* lasts = lasts_of(list);
+    uint32_t end = list.blocks, stride = 1;
+    while (true) {
+        uint32_t at = from + (lane_id() + 1) * stride - 1;
+        uint32_t reached = __ballot_sync(FULL_WARP, at >= end || lasts[at] >= doc);
+        uint32_t steps = reached != 0 ? __ffs(reached) - 1 : WARP;
+        from += steps * stride;
+        if (reached != 0 && stride == 1) return from;
+        if (reached != 0 && from + stride - 1 < end) end = from + stride - 1;
+        stride = (end - from) / WARP + 1;
+    }
+}
+
+// The same, each lane for a document of its own; those that are not `active` get anything.
+__device__ __forceinline__ uint32_t find_blocks(const CompressedList& list, uint32_t from, uint32_t doc, bool active) {
+    const uint32_t* lasts = lasts_of(list);
+    uint32_t near = from + lane_id() < list.blocks ? lasts[from + lane_id()] : NO_DOC;
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t step = WARP / 2; step > 0; step /= 2) {
+        uint32_t last = __shfl_sync(FULL_WARP, near, n + step - 1);
+        if (last < doc) n += step;
+    }
+    uint32_t last = __shfl_sync(FULL_WARP, near, n);
+    if (last < doc) n++;
+    n += from;
+    if (active && n == from + WARP) n = lower_bound(lasts, n, list.blocks, doc);
+    __syncwarp();
+    return n;
+}
+
+// A codec's functions as they are called here.
+template <class Codec>
+struct Called {
+    __device__ __forceinline__ static uint4 docs(const CompressedList& list, uint32_t block) {
+        uint32_t docs[FOUR];
+        decode_docs<Codec>(list, block, docs);
+        return make_uint4(docs[0], docs[1], docs[2], docs[3]);
+    }
+    __device__ __forceinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<Codec>(list, posting); }
+};
+
+// PForDelta's are large: one copy of each.
+template <uint32_t LEVELS>
+struct Called<PFor<LEVELS>> {
+    __device__ __noinline__ static uint4 docs(const CompressedList& list, uint32_t block) {
+        uint32_t docs[FOUR];
+        decode_docs<PFor<LEVELS>>(list, block, docs);
+        return make_uint4(docs[0], docs[1], docs[2], docs[3]);
+    }
+    __device__ __noinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<PFor<LEVELS>>(list, posting); }
+};
+
+template <class Codec>
+struct Search {
+    const Segment& segment;
+    const Values& values;
+    const PrunedQuery& query;
+    const PrunedTerm* terms;
+    Cursors at;
+    WarpTopK& top;
+    uint32_t* waiting_docs;
+    uint32_t* waiting_sums;
+    uint32_t waiting = 0;
+    uint32_t until = 0;   // the partition's documents are before this one
+    uint32_t begin = 0;   // those of the window are not before this one
+    uint32_t all = 0;     // most that all lists add
+    uint32_t rest = 0;    // most that those which are not essential and the static score add
+    uint32_t floor = 0;   // what scores no more cannot become a hit
+    uint32_t scored = 0;  // by this lane
+    uint32_t matches = 0;  // by this lane
+    uint32_t decoded = 0;
+    bool sorted = false, full = false;  // whether the keys of a k over 32 have been sorted, and were k then
+
+    __device__ bool all_terms() const { return (query.flags & ALL_TERMS) != 0; }
+
+    // Most that lists may add up to and be left out together.
+    __device__ uint32_t allowance() const {
+        if (all_terms()) return all - 1;
+        return floor > query.static_most ? floor - query.static_most : 0;
+    }
+
+    __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, uint32_t doc) {
+        const PrunedTerm& term = terms[list];
+        scored++;
+        return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor_of(values, doc)));
+    }
+
+    __device__ void raise_floor() {
+        uint32_t score = uint32_t(top.threshold >> 32);
+        // A document of the same score may still rank before: what is below is dropped.
+        if ((query.flags & EXHAUSTIVE) == 0) floor = score > 0 ? score - 1 : 0;
+    }
+
+    __device__ void decode(uint32_t list, uint32_t block) {
+        uint4 docs = Called<Codec>::docs(terms[list].list, block);
+        __syncwarp();
+        reinterpret_cast<uint4*>(at.slot(list))[lane_id()] = docs;
+        if (lane_id() == 0) {
+            uint32_t left = at.end[list] > block * BLOCK_LEN ? at.end[list] - block * BLOCK_LEN : 0;
+            at.held[list] = block;
+            at.len[list] = left < BLOCK_LEN ? left : BLOCK_LEN;
+        }
+        decoded++;
+        __syncwarp();
+    }
+
+    // The document of a posting.
+    __device__ uint32_t doc_at(uint32_t list, uint32_t posting) {
+        const CompressedList& of = terms[list].list;
+        uint32_t block = posting / BLOCK_LEN, place = posting % BLOCK_LEN;
+        if (place == BLOCK_LEN - 1) return lasts_of(of)[block];
+        uint4 docs = Called<Codec>::docs(of, block);
+        decoded++;
+        uint32_t j = place % FOUR;
+        uint32_t doc = j < 2 ? (j == 0 ? docs.x : docs.y) : (j == 2 ? docs.z : docs.w);
+        return __shfl_sync(FULL_WARP, doc, place / FOUR);
+    }
+
+    // Moves a list to its first posting at or after `doc`, never backwards, and decodes the block.
+    __device__ void open(uint32_t list, uint32_t doc) {
+        uint32_t block = at.block[list];
+        const uint32_t* slot = at.slot(list);
+        bool here = at.held[list] == block && slot[BLOCK_LEN - 1] >= doc;
+        if (!here) block = find_block(terms[list].list, block, doc);
+        uint32_t next = NO_DOC;
+        if (block * BLOCK_LEN < at.end[list] && block < terms[list].list.blocks) {
+            if (at.held[list] != block) decode(list, block);
+            uint4 four = reinterpret_cast<const uint4*>(slot)[lane_id()];
+            uint32_t before = warp_sum((four.x < doc) + (four.y < doc) + (four.z < doc) + (four.w < doc));
+            uint32_t first = at.first[list];
+            if (first > block * BLOCK_LEN + before) before = first - block * BLOCK_LEN;
+            if (before < at.len[list]) next = slot[before];
+        }
+        __syncwarp();
+        if (lane_id() == 0) {
+            at.block[list] = block;
+            at.doc[list] = next;
+        }
+        __syncwarp();
+    }
+
+    // The posting of a list that has this lane's document, or NONE. `last`: no document before these will be asked for again.
+    __device__ uint32_t look_up(uint32_t list, uint32_t doc, bool active, bool last) {
+        const CompressedList& of = terms[list].list;
+        uint32_t block = find_blocks(of, at.block[list], doc, active);
+        active = active && block < of.blocks && block * BLOCK_LEN < at.end[list];
+        if (last) {
+            uint32_t furthest = warp_max(active ? block : 0);
+            if (lane_id() == 0 && furthest > at.block[list]) at.block[list] = furthest;
+        }
+        uint32_t posting = NONE;
+        for (uint32_t left = __ballot_sync(FULL_WARP, active); left != 0; left = __ballot_sync(FULL_WARP, active)) {
+            uint32_t next = __shfl_sync(FULL_WARP, block, __ffs(left) - 1);
+            if (at.held[list] != next) decode(list, next);
+            if (active && block == next) {
+                active = false;
+                const uint32_t* slot = at.slot(list);
+                uint32_t place = place_of(slot, doc);
+                // A document of the block is not behind its last.
+                if (slot[place] == doc && place < at.len[list] && next * BLOCK_LEN + place >= at.first[list]) posting = next * BLOCK_LEN + place;
+            }
+        }
+        __syncwarp();
+        return posting;
+    }
+
+    // Lets this lane's document wait, if it has one.
+    __device__ void wait(uint32_t doc, uint32_t sum, bool alive) {
+        uint32_t those = __ballot_sync(FULL_WARP, alive);
+        if (alive) {
+            uint32_t place = waiting + __popc(those & ((1u << lane_id()) - 1));
+            waiting_docs[place] = doc;
+            waiting_sums[place] = sum;
+        }
+        waiting += __popc(those);
+        __syncwarp();
+        if (waiting >= WARP) finish(WARP, false);
+    }
+
+    // Scores all that wait. The lists that are essential must still be those of when they came.
+    __device__ void flush() {
+        if (waiting > 0) finish(waiting, true);
+    }
+
+    // Scores the last `count` of those that wait, and offers them.
+    __device__ void finish(uint32_t count, bool last) {
+        waiting -= count;
+        bool alive = lane_id() < count;
+        uint32_t doc = alive ? waiting_docs[waiting + lane_id()] : 0;
+        uint32_t sum = alive ? waiting_sums[waiting + lane_id()] : 0;
+        uint32_t left = rest;
+        for (uint32_t list = query.terms; list-- > 0;) {
+            if (at.essential[list] != 0) continue;
+            alive = alive && sum + left > floor;
+            if (!__any_sync(FULL_WARP, alive)) break;
+            uint32_t posting = look_up(list, doc, alive, last);
+            left -= terms[list].most;
+            if (posting != NONE) sum += contribution_of(list, posting, doc);
+            else if (all_terms()) alive = false;
+        }
+        alive = alive && !is_deleted(segment, doc);
+        if (alive) matches++;
+        top.offer(alive ? hit_key(segment, doc, sum + static_score(segment, query.static_weight, doc)) : 0);
+        raise_floor();
+    }
+
+    // Takes the documents from `begin` on, as far as the blocks of essential lists reach.
+    __device__ void window() {
+        uint32_t end = until, in_window = 0;
+        for (uint32_t list = 0; list < query.terms; list++) {
+            if (at.essential[list] == 0 || at.doc[list] >= end) continue;
+            uint32_t doc = at.doc[list];
+            if (doc < begin || at.held[list] != at.block[list]) open(list, doc < begin ? begin : doc);
+            if (at.doc[list] >= end) continue;
+            in_window++;
+            uint32_t last = at.slot(list)[BLOCK_LEN - 1];
+            if (last < end) end = last + 1;
+        }
+        if (in_window <= FEW_ESSENTIAL) by_postings(end);
+        else by_documents(end);
+        __syncwarp();
+        for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+            if (at.essential[list] == 0 || at.held[list] != at.block[list] || at.doc[list] == NO_DOC) continue;
+            uint32_t place = place_of(at.slot(list), end);
+            bool here = place < at.len[list];
+            bool ended = at.block[list] * BLOCK_LEN + at.len[list] >= at.end[list];
+            uint32_t next = NO_DOC;
+            if (here) next = at.slot(list)[place];
+            else if (!ended) next = head_of(terms[list].list, ++at.block[list]).first;
+            at.doc[list] = next;
+        }
+        begin = end;
+        __syncwarp();
+    }
+
+    // Lanes are postings of one list.
+    __device__ void by_postings(uint32_t end) {
+        uint32_t others = 0;  // what essential lists to come add at most
+        for (uint32_t list = 0; list < query.terms; list++) {
+            if (at.essential[list] != 0 && at.doc[list] < end) others += terms[list].most;
+        }
+        for (uint32_t list = 0; list < query.terms; list++) {
+            if (at.essential[list] == 0 || at.doc[list] >= end) continue;
+            others -= terms[list].most;
+            const uint32_t* slot = at.slot(list);
+            const uint32_t first = at.block[list] * BLOCK_LEN, len = at.len[list];
+            uint32_t place = place_of(slot, at.doc[list]);
+            while (true) {
+                uint32_t doc = place + lane_id() < len ? slot[place + lane_id()] : NO_DOC;
+                uint32_t taken = __popc(__ballot_sync(FULL_WARP, doc < end));
+                if (taken == 0) break;
+                bool alive = doc < end;
+                uint32_t furthest = __shfl_sync(FULL_WARP, doc, taken - 1);
+                // What a list before has was taken there.
+                for (uint32_t other = 0; other < list; other++) {
+                    if (at.essential[other] == 0 || at.doc[other] > furthest) continue;
+                    if (alive && find(other, doc) != NONE) alive = false;
+                }
+                uint32_t sum = 0, left = rest + others;
+                if (alive && terms[list].most + left > floor) sum = contribution_of(list, first + place + lane_id(), doc);
+                else alive = false;
+                for (uint32_t other = list + 1; other < query.terms; other++) {
+                    if (at.essential[other] == 0 || at.doc[other] >= end) continue;
+                    alive = alive && sum + left > floor;
+                    left -= terms[other].most;
+                    if (!alive || at.doc[other] > furthest) continue;
+                    uint32_t found = find(other, doc);
+                    if (found != NONE) sum += contribution_of(other, at.block[other] * BLOCK_LEN + found, doc);
+                }
+                wait(doc, sum, alive && sum + left > floor);
+                place += taken;
+                if (taken < WARP) break;
+            }
+        }
+    }
+
+    // The place in a list's block that has a document, or NONE.
+    __device__ uint32_t find(uint32_t list, uint32_t doc) const {
+        const uint32_t* slot = at.slot(list);
+        if (doc < at.doc[list] || doc > slot[BLOCK_LEN - 1]) return NONE;
+        uint32_t place = place_of(slot, doc);
+        return slot[place] == doc && place < at.len[list] ? place : NONE;
+    }
+
+    // Lanes are lists, documents come one by one (as algorithms 4 and 5 do it).
+    __device__ void by_documents(uint32_t end) {
+        while (true) {
+            uint32_t doc = NO_DOC;
+            for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+                if (at.essential[list] != 0 && at.doc[list] < doc) doc = at.doc[list];
+            }
+            doc = warp_min(doc);
+            if (doc >= end) break;
+            uint32_t sum = 0;
+            for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+                if (at.essential[list] == 0 || at.doc[list] != doc) continue;
+                const uint32_t* slot = at.slot(list);
+                uint32_t place = place_of(slot, doc);
+                sum += contribution_of(list, at.block[list] * BLOCK_LEN + place, doc);
+                // At the end of a block it stands behind the window, and `window` goes on from there.
+                at.doc[list] = place + 1 < at.len[list] ? slot[place + 1] : end;
+            }
+            sum = warp_sum(sum);
+            wait(doc, sum, lane_id() == 0 && sum + rest > floor);
+        }
+    }
+
+    // Tells other blocks of threads what this one knows, and the other way round.
+    __device__ void share(uint32_t policy, uint64_t* words, uint32_t parity, uint64_t& published, uint64_t& middle_published) {
+        const uint32_t half = (top.k + 1) / 2;
+        // The keys of a larger k say nothing before they are sorted.
+        uint32_t enough = policy == SAFE_WRITE_READ && !sorted ? half : top.k;
+        if (top.k > WARP && !full && top.count >= enough) {
+            full = top.count >= top.k;
+            top.compact();
+            sorted = true;
+        }
+        if (policy == SAFE_READ) {
+            top.share(words, published);
+        } else if (policy == SAFE_WRITE_READ) {
+            // Neither written nor read before half of the keys are there.
+            uint64_t middle = 0;
+            if (top.k <= WARP) middle = __shfl_sync(FULL_WARP, top.mine, half - 1);
+            else if (sorted) middle = top.keys[half - 1];
+            if (middle == 0) return raise_floor();
+            if (middle > middle_published && lane_id() == 0) atomicMax(words + 1 + parity, middle);
+            middle_published = middle;
+            top.share(words, published);
+            const volatile uint64_t* seen = words;
+            uint64_t even = __shfl_sync(FULL_WARP, seen[1], 0), odd = __shfl_sync(FULL_WARP, seen[2], 0);
+            uint64_t known = even < odd ? even : odd;
+            if (known > top.threshold) top.threshold = known;
+        }
+        raise_floor();
+    }
+
+    // Where a partition begins in a list of so many postings.
+    __device__ uint32_t cut(uint32_t postings, uint32_t partition) const { return uint64_t(postings) * partition / query.partitions; }
+
+    // The first document of a partition by documents: behind the last one that any list has before the cut (thesis, 4.2.2).
+    __device__ uint32_t boundary(uint32_t partition) {
+        if (partition == 0) return 0;
+        if (partition >= query.partitions) return segment.docs;
+        uint32_t last = 0;
+        bool any = false;
+        for (uint32_t list = 0; list < query.terms; list++) {
+            uint32_t before = cut(terms[list].list.df, partition);
+            if (before == 0) continue;
+            uint32_t doc = doc_at(list, before - 1);
+            last = doc > last ? doc : last;
+            any = true;
+        }
+        return any ? last + 1 : 0;
+    }
+
+    // Puts a list before a posting, with an end.
+    __device__ void put(uint32_t list, uint32_t first, uint32_t end, uint32_t doc) {
+        at.doc[list] = doc;
+        at.block[list] = first / BLOCK_LEN;
+        at.held[list] = NONE;
+        at.len[list] = 0;
+        at.first[list] = first;
+        at.end[list] = end;
+        at.essential[list] = 1;
+    }
+
+    // Heterogeneous partitions `from` to `to`: a range of documents.
+    __device__ void take_range(uint32_t from, uint32_t to) {
+        begin = boundary(from);
+        until = boundary(to);
+        rest = query.static_most;
+        for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
+            uint32_t first = head_of(terms[list].list, 0).first;
+            put(list, 0, terms[list].list.df, first > begin ? first : begin);
+        }
+        __syncwarp();
+    }
+
+    // A homogeneous partition: an equal share of every list's postings, from the largest of the shares' first documents on (thesis, 4.5.4).
+    __device__ void take_share(uint32_t partition) {
+        begin = 0;
+        until = segment.docs;
+        rest = query.static_most;
+        for (uint32_t list = 0; list < query.terms && partition > 0; list++) {
+            uint32_t first = cut(terms[list].list.df, partition);
+            if (first == cut(terms[list].list.df, partition + 1)) continue;
+            uint32_t doc = doc_at(list, first);
+            begin = doc > begin ? doc : begin;
+        }
+        __syncwarp();
+        for (uint32_t list = 0; list < query.terms; list++) {
+            uint32_t df = terms[list].list.df, first = cut(df, partition), count = cut(df, partition + 1) - first;
+            if (lane_id() == 0) put(list, first, count > 0 ? df : 0, count > 0 ? begin : NO_DOC);
+            __syncwarp();
+            if (count == 0) continue;
+            open(list, begin);
+            if (lane_id() == 0 && at.doc[list] != NO_DOC) {
+                uint32_t block = at.block[list] * BLOCK_LEN, start = block + place_of(at.slot(list), at.doc[list]);
+                at.first[list] = start;
+                at.end[list] = start + count < df ? start + count : df;
+                if (at.end[list] - block < at.len[list]) at.len[list] = at.end[list] - block;
+            }
+            __syncwarp();
+        }
+    }
+};
+
+// A block of threads: one warp, some partitions of a query. With `whole` a query each, else all blocks are of the query `first_query`. Dynamic shared
+// memory: keys and cursors, unless these are in global memory, and what waits.
+template <class Codec, class Choice>
+__device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole,
+                                      const PrunedTerm* all_terms, uint64_t* all_words, PrunedWork* all_work, uint64_t* out_keys,
+                                      uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t* global_cursors,
+                                      uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {
+    DYNAMIC_SHARED(uint32_t, shared);
+    const PrunedQuery query = queries[first_query + (whole != 0 ? blockIdx.x : 0)];
+    const uint32_t number = whole != 0 ? 0 : blockIdx.x;
+    const uint32_t slot = query.first_slot + number;
+    if (query.terms == 0) {
+        if (lane_id() == 0) out_counts[slot] = 0;
+        return;
+    }
+    uint32_t* left = shared + 2 * WAITING;
+    uint64_t* keys = reinterpret_cast<uint64_t*>(left);
+    if (global_keys != nullptr) keys = global_keys + uint64_t(blockIdx.x) * capacity;
+    else left += 2 * capacity;
+    uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(blockIdx.x) * most_terms * (Cursors::WORDS + BLOCK_LEN) : left;
+    WarpTopK top(keys, capacity, query.k, 0);
+    Search<Codec> search{segment, values, query, all_terms + query.first_term, Cursors(words, query.terms), top, shared, shared + WAITING};
+    uint32_t all = 0;
+    for (uint32_t list = lane_id(); list < query.terms; list += WARP) all += search.terms[list].most;
+    search.all = warp_sum(all);
+
+    uint64_t* known = all_words + query.number * POLICY_WORDS;
+    uint64_t published = 0, middle_published = 0;
+    const uint32_t from = number * query.per_block;
+    const uint32_t to = from + query.per_block < query.partitions ? from + query.per_block : query.partitions;
+    // Documents of neighbouring partitions are one range; shares are taken one by one.
+    for (uint32_t partition = from; partition < to; partition++) {
+        if (homogeneous != 0) search.take_share(partition);
+        else search.take_range(from, to);
+        search.share(policy, known, slot % 2, published, middle_published);
+        Choice choice;
+        for (uint32_t turn = 1; choice.choose(search); turn++) {
+            search.window();
+            if (turn % TURNS == 0) search.share(policy, known, slot % 2, published, middle_published);
+        }
+        search.flush();
+        search.share(policy, known, slot % 2, published, middle_published);
+        if (homogeneous == 0) break;
+    }
+    top.finish(out_keys + uint64_t(slot) * stride, out_counts + slot);
+    uint32_t scored = warp_sum(search.scored), matches = warp_sum(search.matches);
+    if (lane_id() == 0) {
+        PrunedWork* work = all_work + query.number;
+        atomicAdd(&work->scored, uint64_t(scored));
+        atomicAdd(&work->decoded, uint64_t(search.decoded));
+        atomicAdd(&work->matches, uint64_t(matches));
+    }
+}
+
+// A kernel for a codec.
+#define PRUNED_KERNEL(name, Codec, Choice)                                                                                                              extern "C" __global__ void __launch_bounds__(WARP, 20)                                                                                                  name(Segment segment, Values values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole, const PrunedTerm* terms,                          uint64_t* words, PrunedWork* work, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              uint32_t* global_cursors, uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {                                                        prune<Codec, Choice>(segment, values, queries, first_query, whole, terms, words, work, out_keys, out_counts, stride, global_keys, capacity,                               global_cursors, most_terms, homogeneous, policy);                                                                          }
+
+#include "pruned_codecs.cuh"

@@ -1,0 +1,67 @@
+// WAND (Broder et al. 2003; thesis of Gaioso, algorithm 4): lists in the order of their next documents; as many of the first as the threshold allows are not
+// essential, and no document before that of the next one, the pivot, can become a hit. See `pruned.cuh`.
+#include "pruned.cuh"
+
+struct ByDocument {
+    // The first document at which the maxima of the lists that have come to it exceed what is allowed; not before `until` if there is none.
+    template <class Search>
+    __device__ uint32_t pivot(const Search& search, uint32_t allowance) {
+        const uint32_t lists = search.query.terms;
+        if (lists <= WARP) {
+            uint32_t doc = lane_id() < lists ? search.at.doc[lane_id()] : NO_DOC;
+            uint32_t most = lane_id() < lists ? search.terms[lane_id()].most : 0;
+            uint32_t sum = 0;
+            for (uint32_t list = 0; list < lists; list++) {
+                uint32_t other = __shfl_sync(FULL_WARP, doc, list), more = __shfl_sync(FULL_WARP, most, list);
+                if (other <= doc) sum += more;
+            }
+            return warp_min(sum > allowance ? doc : NO_DOC);
+        }
+        uint32_t from = search.begin, to = search.until;
+        while (from < to) {
+            uint32_t middle = from + (to - from) / 2, sum = 0;
+            for (uint32_t list = lane_id(); list < lists; list += WARP) {
+                if (search.at.doc[list] <= middle) sum += search.terms[list].most;
+            }
+            if (warp_sum(sum) > allowance) to = middle;
+            else from = middle + 1;
+        }
+        return from;
+    }
+
+    template <class Search>
+    __device__ bool choose(Search& search) {
+        const uint32_t lists = search.query.terms;
+        search.flush();
+        if (search.all + search.query.static_most <= search.floor) return false;
+        const uint32_t allowance = search.allowance();
+        uint32_t at = pivot(search, allowance);
+        if (at >= search.until) return false;
+        // Lists before the pivot move to it; that may move the pivot, after which all documents up to the end of a block are taken from there.
+        for (uint32_t list = 0; list < lists; list++) {
+            if (search.at.doc[list] < at) search.open(list, at);
+        }
+        at = pivot(search, allowance);
+        if (at >= search.until) return false;
+        uint32_t sum = 0;
+        for (uint32_t list = lane_id(); list < lists; list += WARP) {
+            uint32_t doc = search.at.doc[list];
+            if (doc < at) sum += search.terms[list].most;
+            search.at.essential[list] = doc < at ? 0 : 1;
+        }
+        sum = warp_sum(sum);
+        __syncwarp();
+        // Of those on the pivot, too, as many as are allowed.
+        for (uint32_t list = 0; list < lists; list++) {
+            if (search.at.doc[list] != at || sum + search.terms[list].most > allowance) continue;
+            sum += search.terms[list].most;
+            if (lane_id() == 0) search.at.essential[list] = 0;
+        }
+        search.rest = sum + search.query.static_most;
+        search.begin = at;
+        __syncwarp();
+        return true;
+    }
+};
+
+PRUNED_KERNELS(wand, ByDocument)

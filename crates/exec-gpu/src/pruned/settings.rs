@@ -1,0 +1,194 @@
+//! What can be chosen of the pruned engine.
+
+use std::fmt;
+use std::str::FromStr;
+
+use warpseek_codec::CodecId;
+
+/// Stamps out an enumeration with names.
+macro_rules! named {
+    ($(#[$doc:meta])* $type:ident, $what:literal: $($(#[$variant_doc:meta])* $variant:ident $name:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum $type {
+            $($(#[$variant_doc])* $variant),+
+        }
+
+        impl $type {
+            /// Names that `FromStr` takes.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+            /// All of them, in the order of the names.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(name: &str) -> Result<Self, String> {
+                let at = Self::NAMES.iter().position(|&known| known == name);
+                at.map(|i| Self::ALL[i])
+                    .ok_or_else(|| format!(concat!("no ", $what, " `{}`; there are: {}"), name, Self::NAMES.join(", ")))
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+named!(
+    /// How lists are left out.
+    Pruning, "algorithm":
+    /// Those that come first in the order of their next documents.
+    #[default]
+    Wand "wand",
+    /// Those with the smallest maxima.
+    MaxScore "maxscore",
+);
+
+named!(
+    /// How a query is cut.
+    Partitioning, "partitioning":
+    /// By ranges of documents: exact.
+    #[default]
+    Heterogeneous "heterogeneous",
+    /// In equal shares of every list's postings, from a common document on: approximate, since a document's postings may be in different shares, or in none.
+    Homogeneous "homogeneous",
+);
+
+named!(
+    /// How blocks of threads learn what score a hit must exceed.
+    Threshold, "threshold policy":
+    /// From their own hits.
+    Local "local",
+    /// A block with k hits tells its worst; all read that at any time.
+    #[default]
+    SafeRead "safe-read",
+    /// A block with half of k hits tells its worst, and reads from then on. Two such blocks make k hits, so what they both exceed is safe.
+    SafeWriteRead "safe-write-read",
+);
+
+named!(
+    /// How the queries of a batch share the device.
+    Batch, "kind of batch":
+    /// Each over many blocks of threads, many in flight over streams.
+    #[default]
+    Asynchronous "async",
+    /// One block of threads each, in one launch.
+    Synchronous "sync",
+);
+
+/// What can be chosen. Hits do not depend on it, unless partitions are homogeneous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrunedSettings {
+    /// How lists are left out.
+    pub pruning: Pruning,
+    /// How a query is cut.
+    pub partitioning: Partitioning,
+    /// Postings of the longest list in a partition; of other lists proportionally. Without it [`PARTITION`].
+    pub partition_size: Option<u32>,
+    /// Partitions that a block of threads takes, one after the other, with one list of hits; without it as many as leave the device filled.
+    pub per_block: Option<u32>,
+    /// How thresholds travel.
+    pub threshold: Threshold,
+    /// How batches are run.
+    pub batch: Batch,
+    /// How lists are compressed on the device.
+    pub codec: CodecId,
+    /// Streams of asynchronous batches.
+    pub streams: usize,
+    /// Queries in one round at most.
+    pub round: usize,
+}
+
+impl Default for PrunedSettings {
+    fn default() -> Self {
+        PrunedSettings {
+            pruning: Pruning::default(),
+            partitioning: Partitioning::default(),
+            partition_size: None,
+            per_block: None,
+            threshold: Threshold::default(),
+            batch: Batch::default(),
+            codec: CodecId::BitPack,
+            streams: 16,
+            round: 1 << 14,
+        }
+    }
+}
+
+/// Postings of the longest list in a partition, unless told: a block of a list.
+pub const PARTITION: u32 = 128;
+
+/// Fewer partitions are not worth a block of threads of their own, as far as we choose.
+const LEAST: u32 = 16;
+
+/// How often the queries in flight fill the device, as far as we choose: later blocks begin with what earlier ones have found.
+const WAVES: u32 = 2;
+
+impl PrunedSettings {
+    /// Whether hits may differ from the reference's.
+    pub fn is_approximate(&self) -> bool {
+        self.partitioning == Partitioning::Homogeneous && self.batch == Batch::Asynchronous
+    }
+
+    /// Partitions of a query whose longest list has so many postings, and how many of them a block of threads takes. `resident` blocks run at a time, for so many
+    /// queries; more than `most` are not possible.
+    pub(super) fn cut(
+        &self,
+        longest: u32,
+        resident: u32,
+        queries: usize,
+        most: usize,
+    ) -> (u32, u32) {
+        if self.batch == Batch::Synchronous {
+            return (1, 1);
+        }
+        let partitions = longest.div_ceil(self.partition_size.unwrap_or(PARTITION).max(1)).max(1);
+        let in_flight = queries.clamp(1, self.streams.max(1)) as u32;
+        let blocks = (resident.saturating_mul(WAVES) / in_flight).max(1);
+        let chosen = partitions.div_ceil(blocks).max(LEAST);
+        let least = partitions.div_ceil(u32::try_from(most).unwrap_or(u32::MAX).max(1));
+        (partitions, self.per_block.unwrap_or(chosen).max(least).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        assert!(Pruning::ALL.iter().all(|&it| it.name().parse() == Ok(it)));
+        assert!(Partitioning::ALL.iter().all(|&it| it.name().parse() == Ok(it)));
+        assert!(Threshold::ALL.iter().all(|&it| it.name().parse() == Ok(it)));
+        assert!(Batch::ALL.iter().all(|&it| it.name().parse() == Ok(it)));
+        assert!("none".parse::<Threshold>().unwrap_err().contains("safe-write-read"));
+    }
+
+    #[test]
+    fn partitions_fill_the_device_and_no_more() {
+        let auto = PrunedSettings::default();
+        // 1,000 blocks at a time, twice over: 8,000 partitions among 2,000 blocks would be 4 each, which is too little work.
+        assert_eq!(auto.cut(8000 * 128, 1000, 1, usize::MAX), (8000, 16));
+        assert_eq!(auto.cut(100_000 * 128, 1000, 1, usize::MAX), (100_000, 50));
+        // Of several queries at a time each gets its share.
+        assert_eq!(auto.cut(100_000 * 128, 1000, 4, usize::MAX), (100_000, 200));
+        assert_eq!(auto.cut(100_000 * 128, 1000, 1 << 20, usize::MAX), (100_000, 800));
+        // As asked for, within what there is room for.
+        let asked = PrunedSettings { partition_size: Some(32), per_block: Some(10), ..auto };
+        assert_eq!(asked.cut(1000, 1000, 1, usize::MAX), (32, 10));
+        assert_eq!(asked.cut(1000, 1000, 1, 2), (32, 16));
+        assert_eq!(asked.cut(0, 1000, 1, 2), (1, 10));
+        let whole = PrunedSettings { batch: Batch::Synchronous, ..asked };
+        assert_eq!(whole.cut(1000, 1000, 1, 2), (1, 1));
+    }
+}
