@@ -167,7 +167,7 @@ impl IntersectEngine {
                     threads,
                     &self.loaded,
                 )?,
-                documents: DocumentTables::load(device, segment)?,
+                documents: DocumentTables::load(device, segment, 0..segment.documents().count())?,
             })
         };
         let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
