@@ -111,7 +111,9 @@ impl CpuEngine {
         };
         match algorithm {
             Algorithm::Ranges | Algorithm::Cohort => (algorithm, why),
-            _ if self.within.is_some() => (Algorithm::Ranges, "it can take a part of the documents"),
+            _ if self.within.is_some() => {
+                (Algorithm::Ranges, "it can take a part of the documents")
+            }
             _ => (algorithm, why),
         }
     }
