@@ -1,7 +1,9 @@
 //! The command line of warpseek: one file a verb under `verbs`.
 
+mod decision;
 mod failure;
 mod interrupt;
+mod machines;
 mod options;
 mod progress;
 mod queries;

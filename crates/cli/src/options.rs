@@ -165,6 +165,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads a part of 1.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share: Option<f64> = text.parse().ok();
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
+}
+
 /// Which engine answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineChoice {
@@ -268,8 +276,21 @@ pub(crate) enum Place {
     Cpu,
     /// On a GPU; it is an error if there is none
     Cuda,
-    /// On a GPU if there is one that the index fits, else on the processor, also when the GPU fails on the way; says which
+    /// On a GPU if there is one that the index fits, else on the processor, also when the GPU fails on the way; few short queries too, which take
+    /// longer on a GPU. Says which
     Auto,
+    /// On the processor and the GPU together, each its share (see `--split`); it is an error if there is no GPU
+    Both,
+}
+
+/// What machines that answer together share out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Split {
+    /// The documents: each answers every query for its own part of the index, and only that is copied to it
+    #[default]
+    Documents,
+    /// The queries of a batch: each has all of the index
+    Queries,
 }
 
 /// Where queries are answered, and with what.
@@ -281,20 +302,35 @@ pub(crate) struct DeviceChoice {
     /// Number of the GPU (see `warpseek devices`)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) gpu: u32,
+    /// Numbers of several GPUs that answer together, e.g. 0,1; one may be named twice
+    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "gpu")]
+    pub(crate) gpus: Vec<u32>,
+    /// What several GPUs, or the processor and GPUs, share out
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) split: Split,
+    /// The processor's part of the documents with `--device both`, 0 to 1 [default: as fast as it is, which is measured]
+    #[arg(long, value_name = "X", value_parser = parse_share)]
+    pub(crate) host_share: Option<f64>,
+    /// Postings from which on a batch is a GPU's with `--device auto`; 0 is all batches [default: those estimated to take longer on
+    /// the processor]
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu_from: Option<u64>,
     /// Memory to use of the GPU at most, e.g. 8G [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) gpu_memory: Option<usize>,
 }
 
 impl DeviceChoice {
-    /// The GPU, if it is to be used and, where we may choose, why it is not.
-    pub(crate) fn open(&self) -> Result<(Option<Device>, Option<String>), Failure> {
+    /// The GPUs, if any are to be used, and, where we may choose, why there are none.
+    pub(crate) fn open(&self) -> Result<(Vec<Device>, Option<String>), Failure> {
         if self.device == Place::Cpu {
-            return Ok((None, None));
+            return Ok((Vec::new(), None));
         }
-        match Device::open(self.gpu, self.gpu_memory.map(|bytes| bytes as u64)) {
-            Ok(device) => Ok((Some(device), None)),
-            Err(error) if self.device == Place::Auto => Ok((None, Some(error.to_string()))),
+        let open = |&number: &u32| Device::open(number, self.gpu_memory.map(|bytes| bytes as u64));
+        let numbers = if self.gpus.is_empty() { &[self.gpu][..] } else { &self.gpus };
+        match numbers.iter().map(open).collect::<Result<Vec<_>, _>>() {
+            Ok(devices) => Ok((devices, None)),
+            Err(error) if self.device == Place::Auto => Ok((Vec::new(), Some(error.to_string()))),
             Err(error) => Err(error.into()),
         }
     }
@@ -376,6 +412,19 @@ pub(crate) struct Searching {
     pub(crate) answering: Answering,
 }
 
+impl Searching {
+    /// How a GPU prunes, where the algorithm is one of those that do on partitions.
+    pub(crate) fn gpu_pruning(&self) -> Option<PrunedSettings> {
+        match self.algorithm {
+            EngineChoice::Cpu(Algorithm::Wand) => Some(self.pruning.settings(Pruning::Wand)),
+            EngineChoice::Cpu(Algorithm::MaxScore) => {
+                Some(self.pruning.settings(Pruning::MaxScore))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Default for Searching {
     fn default() -> Self {
         let answering = Answering::default();
@@ -393,6 +442,14 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(parse_share("0.25"), Ok(0.25));
+        for bad in ["", "-0.1", "1.1", "nan", "half"] {
+            assert!(parse_share(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -31,10 +31,10 @@ impl Display {
         Self::start(!quiet, move |stop| watch(&progress, stop))
     }
 
-    /// Of the copy of an index to a GPU, which an interrupt ends.
-    pub(crate) fn loading(loading: &Arc<Loading>, interrupt: &Interrupt, quiet: bool) -> Self {
-        let (loading, interrupt) = (loading.clone(), interrupt.clone());
-        Self::start(true, move |stop| watch_loading(&loading, &interrupt, quiet, stop))
+    /// Of the copies of an index to GPUs, which an interrupt ends.
+    pub(crate) fn loading(parts: &[Arc<Loading>], interrupt: &Interrupt, quiet: bool) -> Self {
+        let (parts, interrupt) = (parts.to_vec(), interrupt.clone());
+        Self::start(true, move |stop| watch_loading(&parts, &interrupt, quiet, stop))
     }
 
     fn start(wanted: bool, show: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
@@ -94,18 +94,20 @@ fn watch(progress: &Progress, stop: &AtomicBool) {
     bar.finish_and_clear();
 }
 
-fn watch_loading(loading: &Loading, interrupt: &Interrupt, quiet: bool, stop: &AtomicBool) {
+fn watch_loading(parts: &[Arc<Loading>], interrupt: &Interrupt, quiet: bool, stop: &AtomicBool) {
     let bar = bar(None, "loading {bar:24} {percent:>3}%  {msg}  {eta} left", quiet);
     let start = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         if interrupt.is_set() {
-            loading.cancel();
+            parts.iter().for_each(|part| part.cancel());
         }
-        let (done, total) = loading.postings();
+        let counts = parts.iter().map(|part| part.postings());
+        let (done, total) = counts.fold((0, 0), |(a, b), (done, total)| (a + done, b + total));
         if total > 0 {
             bar.set_length(total);
             bar.set_position(done);
-            let rate = loading.bytes() as f64 / start.elapsed().as_secs_f64().max(0.001);
+            let bytes: u64 = parts.iter().map(|part| part.bytes()).sum();
+            let rate = bytes as f64 / start.elapsed().as_secs_f64().max(0.001);
             bar.set_message(format!(
                 "{} of {} million postings  {:.1} GB/s",
                 crate::terminal::count(done / 1_000_000),
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn an_interrupt_ends_the_copy_of_an_index() {
         let (loading, interrupt) = (Arc::new(Loading::default()), Interrupt::default());
-        let display = Display::loading(&loading, &interrupt, true);
+        let display = Display::loading(std::slice::from_ref(&loading), &interrupt, true);
         std::thread::sleep(2 * TICK);
         assert!(!loading.is_cancelled());
         interrupt.set();

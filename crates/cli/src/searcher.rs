@@ -1,21 +1,24 @@
 //! An index opened for searching with the ranking and engine asked for.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_exec::{
     Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::pruned::{PrunedEngine, Pruning};
-use warpseek_exec_gpu::{GpuEngine, IntersectEngine, Settings};
+use warpseek_exec_gpu::Loading;
 use warpseek_index::Snapshot;
+use warpseek_sched::{Costs, Estimate};
 
+use crate::decision::Decision;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{EngineChoice, Place, Searching};
+use crate::machines::{Machines, Maker};
+use crate::options::{EngineChoice, Place, Searching, Split};
 use crate::progress::Display;
-use crate::terminal::note;
+use crate::terminal::{count, note};
 
 /// Queries in a batch for each thread, and for a GPU.
 const BATCH_A_THREAD: usize = 64;
@@ -34,6 +37,8 @@ pub(crate) struct Searcher {
     k: usize,
     threads: usize,
     gpu: Mutex<Gpu>,
+    /// Queries that the processor answered because it is faster.
+    stayed: AtomicU64,
 }
 
 /// The GPU's part.
@@ -41,9 +46,9 @@ pub(crate) struct Searcher {
 struct Gpu {
     /// What answers; none if it is not to, or not any more.
     engine: Option<Arc<dyn Engine>>,
-    /// The same, if it loads the index as tiles.
-    tiles: Option<Arc<GpuEngine>>,
-    /// Name of the GPU that answers, or did.
+    /// Copies of the index to GPUs.
+    loadings: Vec<Arc<Loading>>,
+    /// Name of the GPU that answers, or did, or of all that do so together.
     name: Option<String>,
     /// Why none does, though it might.
     why_not: Option<String>,
@@ -61,36 +66,39 @@ impl Searcher {
         let snapshot = Arc::new(Snapshot::open(dir)?);
         let ranking = options.answering.ranking.get(snapshot.manifest())?;
         let planner = Planner::new(snapshot.clone(), ranking)?;
-        let (gpu, why_not) = options.device.open()?;
+        let (gpus, why_not) = options.device.open()?;
         let mut gpu_part = Gpu { why_not, ..Gpu::default() };
-        let pruning = match options.algorithm {
-            EngineChoice::Cpu(Algorithm::Wand) => Some(Pruning::Wand),
-            EngineChoice::Cpu(Algorithm::MaxScore) => Some(Pruning::MaxScore),
-            _ => None,
-        };
+        let pruning = options.gpu_pruning();
         match options.algorithm {
             EngineChoice::Intersect if options.mode != Mode::And => {
                 return Err(Failure::user("`intersect` answers AND alone; add `--mode and`"));
             }
-            EngineChoice::Intersect if gpu.is_none() => {
+            EngineChoice::Intersect if gpus.is_empty() => {
                 return Err(Failure::user(match &gpu_part.why_not {
                     Some(why) => format!("`intersect` needs a GPU: {why}"),
                     None => "`intersect` runs on a GPU; add `--device cuda`".to_owned(),
                 }));
             }
+            _ if (options.algorithm == EngineChoice::Intersect || pruning.is_some())
+                && options.device.split == Split::Documents
+                && (gpus.len() > 1 || options.device.device == Place::Both) =>
+            {
+                return Err(Failure::user(
+                    "this algorithm takes all documents; add `--split queries`, or name one GPU",
+                ));
+            }
             EngineChoice::Auto | EngineChoice::Intersect => {}
-            _ if gpu.is_some() && pruning.is_none() => {
+            _ if !gpus.is_empty() && pruning.is_none() => {
                 let problem = "a GPU has the algorithms auto, wand, maxscore and intersect; the others need --device cpu";
                 return Err(Failure::user(problem));
             }
             _ => {}
         }
-        if !options.pruning.is_empty() && (gpu.is_none() || pruning.is_none()) {
+        if !options.pruning.is_empty() && (gpus.is_empty() || pruning.is_none()) {
             let problem = "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec \
                            need --device cuda and --algorithm wand or maxscore";
             return Err(Failure::user(problem));
         }
-        let settings = pruning.map(|pruning| options.pruning.settings(pruning));
         let cpu = |algorithm| {
             let engine = CpuEngine::new(snapshot.clone(), algorithm, threads);
             Box::new(match options.answering.tile {
@@ -104,41 +112,33 @@ impl Searcher {
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };
-        if let Some(gpu) = gpu {
-            let name = gpu.info().name.clone();
-            let made = match options.algorithm {
-                EngineChoice::Intersect => {
-                    IntersectEngine::new(snapshot.clone(), gpu, None, threads)
-                        .map(|engine| gpu_part.engine = Some(Arc::new(engine)))
-                }
-                EngineChoice::Cpu(_) if let Some(settings) = settings => {
-                    gpu_part.approximate = settings.is_approximate();
-                    PrunedEngine::new(snapshot.clone(), gpu, settings, threads)
-                        .map(|engine| gpu_part.engine = Some(Arc::new(engine)))
-                }
-                _ => GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads).map(|e| {
-                    let engine = Arc::new(e);
-                    gpu_part.tiles = Some(engine.clone());
+        if !gpus.is_empty() {
+            let maker = Maker { snapshot: &snapshot, planner: &planner, options, k, threads };
+            match maker.make(&gpus) {
+                Ok(Machines { engine, loadings, name }) => {
                     gpu_part.engine = Some(engine);
-                }),
-            };
-            match made {
-                Ok(()) => gpu_part.name = Some(name),
-                Err(error) if options.device.device == Place::Auto => {
+                    gpu_part.loadings = loadings;
+                    gpu_part.name = Some(name);
+                    gpu_part.approximate = pruning.is_some_and(|p| p.is_approximate());
+                }
+                Err(ExecError::Device(error)) if options.device.device == Place::Auto => {
                     gpu_part.why_not = Some(error.to_string());
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        let (options, gpu) = (options.clone(), Mutex::new(gpu_part));
-        Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, gpu })
+        let (options, gpu, stayed) = (options.clone(), Mutex::new(gpu_part), AtomicU64::new(0));
+        Ok(Searcher { snapshot, ranking, planner, engine, options, k, threads, gpu, stayed })
     }
 
     /// Copies the index to the GPU, if one answers, and shows it.
     pub(crate) fn load(&self, interrupt: &Interrupt, quiet: bool) -> Result<(), Failure> {
-        let Some(engine) = self.gpu().tiles.clone() else { return Ok(()) };
-        let display = Display::loading(engine.loading(), interrupt, quiet);
-        let loaded = engine.load(self.planner.formula());
+        let gpu = self.gpu();
+        let (engine, loadings) = (gpu.engine.clone(), gpu.loadings.clone());
+        drop(gpu);
+        let Some(engine) = engine.filter(|_| !loadings.is_empty()) else { return Ok(()) };
+        let display = Display::loading(&loadings, interrupt, quiet);
+        let loaded = engine.prepare(self.planner.formula());
         drop(display);
         match loaded {
             Err(ExecError::Device(error)) if self.options.device.device == Place::Auto => {
@@ -175,12 +175,14 @@ impl Searcher {
 
     /// What answered the plan, and why where that was our choice.
     pub(crate) fn engine_name(&self, plan: &Plan) -> String {
+        let stays = self.stays(std::slice::from_ref(plan));
         let gpu = self.gpu();
-        if let (Some(engine), Some(device)) = (&gpu.engine, &gpu.name) {
-            return format!("{} ({device})", engine.name());
-        }
-        let no_gpu = |why: &String| format!("; no GPU: {why}");
-        let no_gpu = gpu.why_not.as_ref().map_or(String::new(), no_gpu);
+        let no_gpu = match (&gpu.engine, &gpu.name, &gpu.why_not) {
+            (Some(_), Some(device), _) if stays => format!("; sooner than on {device}"),
+            (Some(engine), Some(device), _) => return format!("{} ({device})", engine.name()),
+            (_, _, Some(why)) => format!("; no GPU: {why}"),
+            _ => String::new(),
+        };
         match self.options.algorithm {
             EngineChoice::Auto => {
                 let documents = self.snapshot.statistics().documents;
@@ -203,7 +205,13 @@ impl Searcher {
     pub(crate) fn place(&self) -> Option<String> {
         let gpu = self.gpu();
         match (&gpu.name, &gpu.why_not) {
-            (Some(name), None) => Some(format!("on {name}")),
+            (Some(name), None) => Some(match self.stayed.load(Ordering::Relaxed) {
+                0 => format!("on {name}"),
+                stayed => format!(
+                    "on {name}, {} of them on the processor, which is sooner done,",
+                    count(stayed)
+                ),
+            }),
             (Some(name), Some(_)) => Some(format!("on {name}, then on the processor")),
             (None, Some(why)) => Some(format!("on the processor: {why}")),
             (None, None) => None,
@@ -231,7 +239,11 @@ impl Searcher {
 
     /// Answers a batch. If the GPU fails and we may choose, it is the processor that answers, from this batch on.
     pub(crate) fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let gpu = self.gpu().engine.clone();
+        let stays = self.stays(plans);
+        if stays {
+            self.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);
+        }
+        let gpu = self.gpu().engine.clone().filter(|_| !stays);
         match gpu.map(|engine| engine.search(plans)) {
             Some(Err(ExecError::Device(error))) if self.options.device.device == Place::Auto => {
                 let mut gpu = self.gpu();
@@ -248,6 +260,45 @@ impl Searcher {
             None => {}
         }
         self.engine.search(plans)
+    }
+
+    /// What a batch takes here and there, if there is a GPU and we may choose.
+    fn estimate(&self, plans: &[Plan]) -> Option<Estimate> {
+        let chooses = self.options.device.device == Place::Auto
+            && self.options.algorithm == EngineChoice::Auto
+            && self.gpu().engine.is_some();
+        chooses.then(|| Costs::default().estimate(plans, self.threads))
+    }
+
+    /// Whether a batch is the processor's though a GPU is there.
+    pub(crate) fn stays(&self, plans: &[Plan]) -> bool {
+        self.estimate(plans).is_some_and(|estimate| match self.options.device.gpu_from {
+            Some(least) => estimate.postings < least,
+            None => estimate.processor <= estimate.gpu,
+        })
+    }
+
+    /// How a batch is answered, and why.
+    pub(crate) fn decide(&self, plans: &[Plan]) -> Decision {
+        let estimate = self.estimate(plans);
+        let stays = self.stays(plans);
+        let gpu = self.gpu().engine.clone().filter(|_| !stays);
+        let mut choices = match gpu {
+            Some(engine) => engine.explain(plans),
+            None => self.engine.explain(plans),
+        };
+        if estimate.is_some() {
+            let asked = self.options.device.gpu_from.is_some();
+            let reason = match (stays, asked) {
+                (true, true) => "fewer postings than --gpu-from",
+                (false, true) => "as many postings as --gpu-from, or more",
+                (true, false) => "sooner done than on a GPU",
+                (false, false) => "sooner done than on the processor",
+            };
+            choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
+        }
+        let documents = self.snapshot.statistics().documents;
+        Decision { choices, estimate, documents, threads: self.threads }
     }
 
     /// Plans and answers a batch.

@@ -4,6 +4,8 @@
 //! or when its sum so far and the maxima of what is left cannot exceed the threshold. So work is done in tight loops over whole
 //! blocks, and a block of a longer list is decoded only if a candidate with a chance falls in it.
 
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::Work;
@@ -45,10 +47,11 @@ impl Default for Scratch {
     }
 }
 
-/// Offers all documents that every list has and that can become hits; where matches are to be counted, all of them.
+/// Offers all documents of a range that every list has and that can become hits; where matches are to be counted, all of them.
 pub(crate) fn and<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
+    docs: Range<u32>,
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
@@ -56,8 +59,11 @@ pub(crate) fn and<'a>(
     streams.sort_by_key(Stream::df);
     let Some((shortest, others)) = streams.split_first_mut() else { return Ok(()) };
     let factors = &query.scorer.factors;
-    for block in 0..shortest.blocks() as usize {
+    for block in shortest.find(docs.start)..shortest.blocks() as usize {
         let (from, last) = shortest.span(block);
+        if from >= docs.end {
+            break;
+        }
         let Some(others_most) = scratch.bounds(query, others, from, last) else { return Ok(()) };
         // Where matches are counted, every one of them is offered.
         let threshold = if query.plan.count { 0 } else { u64::from(collector.threshold()) };
@@ -65,15 +71,16 @@ pub(crate) fn and<'a>(
             continue;
         }
         shortest.load(block)?;
-        let mut n = shortest.docs().len();
+        let run = shortest.within(&docs);
+        let mut n = run.len();
         // While everything is a hit, only what all lists have is worth scoring.
         let early = threshold > 0;
         if early {
             shortest.score(factors)?;
             work.postings_scored += n as u64;
-            n = scratch.start(shortest, threshold.saturating_sub(others_most));
+            n = scratch.start(shortest, run, threshold.saturating_sub(others_most));
         } else {
-            scratch.docs[..n].copy_from_slice(shortest.docs());
+            scratch.docs[..n].copy_from_slice(&shortest.docs()[run]);
             scratch.sums[..n].fill(0);
         }
         for (i, stream) in others.iter_mut().enumerate() {
@@ -112,10 +119,10 @@ impl Scratch {
         most_from.first().copied()
     }
 
-    /// The postings of the block that contribute more than `least` become the candidates.
-    fn start(&mut self, shortest: &Stream<'_>, least: u64) -> usize {
+    /// Those postings of a run in the block that contribute more than `least` become the candidates.
+    fn start(&mut self, shortest: &Stream<'_>, run: Range<usize>, least: u64) -> usize {
         let least = least.min(u64::from(Score::MAX)) as Score;
-        let (docs, scores) = shortest.postings(0..shortest.docs().len());
+        let (docs, scores) = shortest.postings(run);
         let mut n = 0;
         for (&doc, &score) in docs.iter().zip(scores) {
             (self.docs[n], self.sums[n]) = (doc, score);

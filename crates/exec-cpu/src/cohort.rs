@@ -96,18 +96,18 @@ fn by_modes(
 
 /// Documents in a tile such that each thread gets several: they differ in what they take.
 fn part(engine: &CpuEngine, threads: usize) -> u32 {
-    let docs: u64 = engine.segments().iter().map(|s| u64::from(s.documents().count())).sum();
+    let docs: u64 = (0..engine.segments().len()).map(|s| engine.docs(s).len() as u64).sum();
     let part = docs / (8 * threads.max(1) as u64);
     u32::try_from(part).map_or(TILE, |part| part.clamp(LEAST, TILE))
 }
 
 fn tiles(engine: &CpuEngine, size: u32) -> Vec<Tile> {
     let mut tiles = Vec::new();
-    for (segment, of) in engine.segments().iter().enumerate() {
-        let docs = of.documents().count();
-        let starts = (0..docs).step_by(size.max(1) as usize);
+    for segment in 0..engine.segments().len() {
+        let docs = engine.docs(segment);
+        let starts = docs.clone().step_by(size.max(1) as usize);
         tiles.extend(starts.map(|from| {
-            let docs = from..docs.min(from.saturating_add(size.max(1)));
+            let docs = from..docs.end.min(from.saturating_add(size.max(1)));
             Tile { segment, docs }
         }));
     }
@@ -298,7 +298,8 @@ impl<'a> Open<'a> {
         } else {
             Lists::Any(query.streams(maxima)?)
         };
-        let counter = (plan.count && !all).then(|| Counter::new(&query)).transpose()?;
+        let docs = engine.docs(number);
+        let counter = (plan.count && !all).then(|| Counter::new(&query, docs)).transpose()?;
         Ok(Open { query, lists, counter })
     }
 }

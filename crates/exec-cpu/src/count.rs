@@ -30,32 +30,43 @@ pub(crate) struct Counter<'a> {
     segment: &'a Segment,
     longest: Option<Forward<'a>>,
     others: Vec<Forward<'a>>,
-    /// Live documents of the longest list.
-    known: u64,
+    /// Where counting begins.
+    start: u32,
+    known: Known<'a>,
 }
 
 impl<'a> Counter<'a> {
-    pub(crate) fn new(query: &SegmentQuery<'a>) -> Result<Self, ExecError> {
+    /// For documents of a range, of which the first are asked for once.
+    pub(crate) fn new(query: &SegmentQuery<'a>, docs: Range<u32>) -> Result<Self, ExecError> {
         let segment = query.segment;
         let mut terms: Vec<_> = query.terms().collect();
         terms.sort_by_key(|info| info.df);
         let longest = terms.pop();
-        let known = longest.map_or(0, |info| u64::from(segment.live_df(info)));
+        let whole = docs == (0..segment.documents().count());
+        let known = match longest {
+            None => Known::All(0),
+            Some(info) if whole => Known::All(u64::from(segment.live_df(info))),
+            Some(info) => Known::Of(Box::new(Forward::new(segment.list(info)?)), docs.end),
+        };
         // Nothing is looked up in the longest list if there are no others.
         let longest = longest.filter(|_| !terms.is_empty());
         let forward = |info| segment.list(info).map(Forward::new);
         let longest = longest.map(forward).transpose()?;
         let others = terms.into_iter().map(forward).collect::<Result<_, _>>()?;
-        Ok(Counter { segment, longest, others, known })
+        Ok(Counter { segment, longest, others, start: docs.start, known })
     }
 
-    /// Matches among `docs`; those of the longest list all count where the segment begins.
+    /// Matches among `docs`; those of the longest list all count where the range begins.
     pub(crate) fn count(
         &mut self,
         docs: Range<u32>,
         scratch: &mut Scratch,
     ) -> Result<u64, ListError> {
-        let mut count = if docs.start == 0 { self.known } else { 0 };
+        let mut count = match &mut self.known {
+            _ if docs.start != self.start => 0,
+            Known::All(live) => *live,
+            Known::Of(list, end) => list.live(self.segment, self.start..*end)?,
+        };
         let Some(mut longest) = self.longest.take() else { return Ok(count) };
         let mut from = docs.start;
         while from < docs.end {
@@ -132,6 +143,14 @@ impl<'a> Counter<'a> {
     }
 }
 
+/// Live documents of the longest list.
+enum Known<'a> {
+    /// So many, if all of the segment is counted.
+    All(u64),
+    /// Those of the list up to a document, still to be counted.
+    Of(Box<Forward<'a>>, u32),
+}
+
 /// A list whose documents are read forward.
 struct Forward<'a> {
     list: List<'a>,
@@ -156,6 +175,19 @@ impl<'a> Forward<'a> {
         // The one that reaches over the end may begin before it.
         let reaches_in = end < self.list.blocks() && (end == 0 || self.last(end - 1) + 1 < to);
         self.next..end + usize::from(reaches_in)
+    }
+
+    /// How many documents of a range are live.
+    fn live(&mut self, segment: &Segment, docs: Range<u32>) -> Result<u64, ListError> {
+        let mut live = 0;
+        if docs.is_empty() {
+            return Ok(live);
+        }
+        for block in self.blocks(docs.start, docs.end) {
+            let of = self.docs(block, docs.start, docs.end)?;
+            live += of.iter().filter(|&&doc| !segment.is_deleted(doc)).count() as u64;
+        }
+        Ok(live)
     }
 
     fn last(&self, block: usize) -> u32 {

@@ -1,7 +1,8 @@
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_core::Score;
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Work, in_parallel};
+use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Work, in_parallel};
 use warpseek_index::{Segment, Snapshot, Statistics};
 
 use crate::algorithm::{Algorithm, Pruning};
@@ -21,6 +22,8 @@ pub struct CpuEngine {
     algorithm: Option<Algorithm>,
     threads: usize,
     tile: Option<u32>,
+    /// Places that it answers for, if not for all.
+    within: Option<Range<u32>>,
     documents: u64,
     max_static: f32,
     maxima: Vec<MaximaCache>,
@@ -74,12 +77,13 @@ impl CpuEngine {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let Statistics { max_static, documents, .. } = snapshot.statistics();
-        let tile = None;
+        let (tile, within) = (None, None);
         CpuEngine {
             snapshot,
             algorithm,
             threads,
             tile,
+            within,
             documents,
             max_static,
             maxima,
@@ -93,9 +97,36 @@ impl CpuEngine {
         CpuEngine { tile: Some(docs), ..self }
     }
 
-    /// The algorithm that answers a plan with so many threads for itself.
+    /// For a range of documents alone, by place, counted through all segments: its hits are the best of these, its matches theirs. Others answer for the rest. What
+    /// goes by windows of documents can do that: `ranges`, in whose place other algorithms are not taken, and `cohort`.
+    pub fn within(self, docs: Range<u32>) -> Self {
+        CpuEngine { within: Some(docs), ..self }
+    }
+
+    /// The algorithm that answers a plan with so many threads for itself, and why.
+    fn choose(&self, plan: &Plan, threads: usize) -> (Algorithm, &'static str) {
+        let (algorithm, why) = match self.algorithm {
+            Some(algorithm) => (algorithm, "asked for"),
+            None => Algorithm::choose(plan, self.documents, threads),
+        };
+        match algorithm {
+            Algorithm::Ranges | Algorithm::Cohort => (algorithm, why),
+            _ if self.within.is_some() => {
+                (Algorithm::Ranges, "it can take a part of the documents")
+            }
+            _ => (algorithm, why),
+        }
+    }
+
+    /// The same without the reason.
     fn algorithm(&self, plan: &Plan, threads: usize) -> Algorithm {
-        self.algorithm.unwrap_or_else(|| Algorithm::choose(plan, self.documents, threads).0)
+        self.choose(plan, threads).0
+    }
+
+    /// The documents of a segment that it answers for.
+    pub(crate) fn docs(&self, number: usize) -> Range<u32> {
+        let segment = &self.segments()[number];
+        self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
     pub(crate) fn segments(&self) -> &[Arc<Segment>] {
@@ -150,12 +181,13 @@ impl CpuEngine {
             if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
                 let mut streams = query.streams(&self.maxima[number])?;
                 let scratch = &mut scratch.and;
-                block_conjunction::and(&query, &mut streams, scratch, &mut collector, &mut work)
+                let (streams, docs) = (&mut streams, self.docs(number));
+                block_conjunction::and(&query, streams, docs, scratch, &mut collector, &mut work)
                     .map_err(|what| query.broken(what))?;
                 account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
                 continue;
             }
-            let docs = 0..query.segment.documents().count();
+            let docs = self.docs(number);
             let mut cursors = query.cursors(pruning, &self.maxima[number])?;
             conjunction::and(&query, &mut cursors, docs, pruning, &mut collector, &mut work)
                 .map_err(|what| query.broken(what))?;
@@ -179,14 +211,14 @@ impl CpuEngine {
         for number in 0..self.segments().len() {
             let query = self.query(plan, number)?;
             query.enter(&mut collector);
-            let docs = 0..query.segment.documents().count();
+            let docs = self.docs(number);
             let mut streams = match algorithm {
                 Algorithm::Ranges | Algorithm::Cohort => query.streams(&self.maxima[number])?,
                 _ => Vec::new(),
             };
             let on_the_way = plan.count && !streams.is_empty() && ranges::counts(&streams);
             if plan.count && !exhaustive && !on_the_way {
-                let mut counter = Counter::new(&query)?;
+                let mut counter = Counter::new(&query, docs.clone())?;
                 let count = counter.count(docs.clone(), &mut scratch.count);
                 counted += count.map_err(|what| query.broken(what))?;
                 work.blocks_decoded += counter.decoded();
@@ -231,6 +263,15 @@ impl Engine for CpuEngine {
 
     fn set_threads(&mut self, threads: usize) {
         self.threads = threads;
+    }
+
+    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
+        let threads = if plans.len() == 1 { self.threads } else { 1 };
+        let choice = |plan| {
+            let (algorithm, why) = self.choose(plan, threads);
+            Choice::on_processor(algorithm.name(), why)
+        };
+        plans.iter().map(choice).collect()
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {

@@ -114,6 +114,12 @@ impl<'a> Stream<'a> {
         &self.docs[..self.len]
     }
 
+    /// Where the documents of a range lie in the decoded block.
+    pub(crate) fn within(&self, docs: &Range<u32>) -> Range<usize> {
+        let place = |limit: u32| self.docs().partition_point(|&doc| doc < limit);
+        place(docs.start)..place(docs.end)
+    }
+
     /// Contributions of some documents of the decoded block, from their places in it.
     pub(crate) fn contributions(
         &mut self,

@@ -1,9 +1,10 @@
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan, in_parallel};
-use warpseek_index::Snapshot;
+use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, in_parallel};
+use warpseek_index::{Segment, Snapshot};
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::{ImageError, SegmentImage, least_bytes};
@@ -33,6 +34,10 @@ impl Default for Settings {
     }
 }
 
+/// Names of what it chooses from.
+const PRUNED: &str = "pruned tiles";
+const EXHAUSTIVE: &str = "tiles";
+
 /// Terms of a query that is pruned, at most.
 const PRUNED_TERMS: usize = 32;
 
@@ -50,6 +55,8 @@ pub struct GpuEngine {
     pub(crate) kernels: Kernels,
     pub(crate) max_static: f32,
     threads: usize,
+    /// Places that it answers for, if not for all.
+    within: Option<Range<u32>>,
     workspaces: Pool,
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
@@ -90,12 +97,24 @@ impl GpuEngine {
             kernels,
             max_static,
             threads,
+            within: None,
             workspaces,
             image,
             loading,
             timed,
             device_time,
         })
+    }
+
+    /// For a range of documents alone, by place, counted through all segments: its hits are the best of these, its matches theirs. Only they are copied to the
+    /// device; others answer for the rest.
+    pub fn within(self, docs: Range<u32>) -> Self {
+        GpuEngine { within: Some(docs), ..self }
+    }
+
+    /// The documents of a segment that it answers for.
+    fn docs(&self, segment: &Segment) -> Range<u32> {
+        self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
     /// Copies the index to the device, with the values of a formula.
@@ -112,7 +131,7 @@ impl GpuEngine {
     fn fits(&self) -> Result<u64, ImageError> {
         let (mut needed, mut postings) = (0, 0);
         for segment in self.snapshot.segments() {
-            needed += least_bytes(segment, self.settings.tile_bits)?;
+            needed += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
             postings += segment.dictionary().postings();
         }
         let available = self.device.available()?;
@@ -174,9 +193,21 @@ impl GpuEngine {
 
     /// What runs in one round: one formula, one mode, with pruning or without.
     fn group(&self, plan: &Plan) -> (Mode, Formula, bool) {
-        // All matches are found only where nothing is passed over, and looking a document up in very many lists costs more than reading them.
-        let pruned = self.settings.pruned && !plan.count && plan.terms.len() <= PRUNED_TERMS;
-        (plan.mode, plan.formula, pruned)
+        (plan.mode, plan.formula, self.choose(plan).0 == PRUNED)
+    }
+
+    /// The algorithm that suits a plan, and why.
+    fn choose(&self, plan: &Plan) -> (&'static str, &'static str) {
+        match plan {
+            _ if !self.settings.pruned => (EXHAUSTIVE, "asked for"),
+            plan if plan.count => {
+                (EXHAUSTIVE, "all matches are counted only where nothing is passed over")
+            }
+            plan if plan.terms.len() > PRUNED_TERMS => {
+                (EXHAUSTIVE, "so many lists are read faster than documents are looked up in them")
+            }
+            _ => (PRUNED, "documents without a chance are passed over"),
+        }
     }
 
     fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
@@ -189,9 +220,10 @@ impl GpuEngine {
         // The old one goes first: there may be no room for two.
         *image = None;
         self.loading.start(self.fits()?);
-        let load = |segment: &Arc<_>| {
-            let bits = self.settings.tile_bits;
-            SegmentImage::load(&self.device, segment, formula, bits, self.threads, &self.loading)
+        let load = |segment: &Arc<Segment>| {
+            let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
+            let (threads, loading) = (self.threads, &self.loading);
+            SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
         };
         let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let made: Arc<[SegmentImage]> = made.into();
@@ -214,6 +246,13 @@ impl Timer {
     }
 }
 
+/// Postings of a plan that are in the image.
+fn postings(image: &[SegmentImage], plan: &Plan) -> u64 {
+    let lists = plan.terms.iter().flat_map(|term| term.lists.iter().zip(image));
+    let of = |(info, image): (&Option<_>, &SegmentImage)| Some(image.postings(info.as_ref()?));
+    lists.filter_map(of).map(u64::from).sum()
+}
+
 /// Whether there is anything to look for.
 fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
@@ -227,6 +266,19 @@ impl Engine for GpuEngine {
 
     fn set_threads(&mut self, threads: usize) {
         self.threads = threads;
+    }
+
+    fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
+        self.load(formula)
+    }
+
+    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
+        let choice = |plan| {
+            let (algorithm, why) = self.choose(plan);
+            let place = self.device.info().name.clone();
+            Choice { place, algorithm: algorithm.to_owned(), why: why.to_owned() }
+        };
+        plans.iter().map(choice).collect()
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
@@ -254,7 +306,10 @@ impl Engine for GpuEngine {
             };
             let done = in_parallel(&rounds, in_flight, || (), run)
                 .map_err(|error: DeviceError| ExecError::Device(Box::new(error)))?;
-            for (i, answer) in chosen.into_iter().zip(done.into_iter().flatten()) {
+            for (i, mut answer) in chosen.into_iter().zip(done.into_iter().flatten()) {
+                if self.within.is_some() && answer.work.postings_scored > 0 {
+                    answer.work.postings_scored = postings(&image, &plans[i]);
+                }
                 answers[i] = answer;
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan, Work};
+use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, Work};
 use warpseek_index::Snapshot;
 
 use crate::device::{Buffer, Device, DeviceError, Event, Stream};
@@ -167,7 +167,7 @@ impl IntersectEngine {
                     threads,
                     &self.loaded,
                 )?,
-                documents: DocumentTables::load(device, segment)?,
+                documents: DocumentTables::load(device, segment, 0..segment.documents().count())?,
             })
         };
         let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
@@ -473,6 +473,12 @@ impl Engine for IntersectEngine {
 
     fn set_threads(&mut self, threads: usize) {
         self.threads = threads;
+    }
+
+    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
+        let (place, algorithm) = (self.device.info().name.clone(), self.name().to_owned());
+        let choice = Choice { place, algorithm, why: "asked for".to_owned() };
+        vec![choice; plans.len()]
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {

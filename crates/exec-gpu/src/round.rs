@@ -326,7 +326,7 @@ impl<'a> Round<'a> {
                 let first_term = launch.terms.len();
                 let lists = plan.terms.iter().filter_map(|term| {
                     let info = term.lists[number].as_ref()?;
-                    Some(TermView { most: term.most, ..segment.term(info, term.weight) })
+                    Some(TermView { most: term.most, ..segment.term(info, term.weight)? })
                 });
                 launch.terms.extend(lists);
                 let terms = &mut launch.terms[first_term..];

@@ -3,6 +3,7 @@ use std::ops::AddAssign;
 use warpseek_core::Hit;
 
 use crate::error::ExecError;
+use crate::formula::Formula;
 use crate::plan::Plan;
 
 /// What an engine did for a query.
@@ -35,6 +36,25 @@ pub struct Answer {
     pub work: Work,
 }
 
+/// How an engine answers a plan, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Choice {
+    /// The processor, or the name of a GPU.
+    pub place: String,
+    /// The algorithm there.
+    pub algorithm: String,
+    /// Why this one; the same for all plans that have the same reason.
+    pub why: String,
+}
+
+impl Choice {
+    /// On the processor.
+    pub fn on_processor(algorithm: &str, why: &str) -> Self {
+        let (place, algorithm, why) = ("the processor".into(), algorithm.into(), why.into());
+        Choice { place, algorithm, why }
+    }
+}
+
 /// An engine, made for one snapshot of an index.
 ///
 /// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns: same documents, same order,
@@ -50,4 +70,14 @@ pub trait Engine: Send + Sync {
 
     /// Answers a batch.
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError>;
+
+    /// How it would answer each plan of a batch.
+    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
+        plans.iter().map(|_| Choice::on_processor(self.name(), "asked for")).collect()
+    }
+
+    /// Does what the first query with a formula would have to wait for, such as copying the index to a device.
+    fn prepare(&self, _formula: Formula) -> Result<(), ExecError> {
+        Ok(())
+    }
 }

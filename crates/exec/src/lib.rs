@@ -15,7 +15,7 @@ mod ranking;
 mod reference;
 mod shape;
 
-pub use engine::{Answer, Engine, Work};
+pub use engine::{Answer, Choice, Engine, Work};
 pub use error::ExecError;
 pub use explain::{Explanation, TermExplanation, explain};
 pub use formula::Formula;

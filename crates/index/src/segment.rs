@@ -1,5 +1,6 @@
 //! One immutable segment, opened.
 
+use std::ops::Range;
 use std::path::Path;
 
 use warpseek_codec::CodecId;
@@ -140,6 +141,12 @@ impl Segment {
     #[inline]
     pub fn is_deleted(&self, place: u32) -> bool {
         self.deletes.as_ref().is_some_and(|d| d.docs.contains(place))
+    }
+
+    /// The places that lie in a part of the index, whose places are counted through all segments: [`Segment::base`] plus place.
+    pub fn part(&self, of: &Range<u32>) -> Range<u32> {
+        let place = |limit: u32| limit.saturating_sub(self.base).min(self.documents.count());
+        place(of.start)..place(of.end).max(place(of.start))
     }
 
     /// The places of all live documents, by ordinal, with it.

@@ -10,6 +10,7 @@ use clap::Args;
 use warpseek_eval::RunWriter;
 use warpseek_exec::{Answer, Plan, Work, in_parallel};
 
+use crate::decision::{Decision, Decisions};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Searching, Threads};
@@ -30,7 +31,10 @@ Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
   warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
   warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails
-  warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec")]
+  warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec
+  warpseek run idx --queries log.txt --device cuda --gpus 0,1 -o run.trec          half of the documents each
+  warpseek run idx --queries log.txt --device both --split queries -o run.trec     each as many as it can
+  warpseek run idx --queries log.txt --device auto --explain-plan -o run.trec      what answered, and why")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -51,6 +55,9 @@ pub(crate) struct Options {
     searching: Searching,
     #[command(flatten)]
     threads: Threads,
+    /// Say on standard error which algorithms answered how many queries, where, why, and the numbers that decided
+    #[arg(long)]
+    explain_plan: bool,
     /// No progress bar, no summary
     #[arg(long, short)]
     quiet: bool,
@@ -70,13 +77,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut done) = (Instant::now(), Done::default());
-    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt };
+    let mut decisions = Decisions::default();
+    let explain = options.explain_plan;
+    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, explain };
     let mut out = BufWriter::with_capacity(1 << 16, out);
-    let ended = pipeline.run(queries, |batch| {
+    let ended = pipeline.run(queries, |mut batch| {
         for text in render(&searcher, options, threads, &batch)? {
             out.write_all(&text)?;
         }
         done.add(&batch);
+        if let Some(decision) = batch.decision.take() {
+            decisions.add(decision, &batch.plans);
+        }
         bar.set_position(done.queries);
         Ok(())
     });
@@ -106,6 +118,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             searcher.caution(),
         ));
     }
+    if options.explain_plan {
+        decisions.lines().into_iter().for_each(summary);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,6 +129,8 @@ struct Batch {
     lines: Vec<Line>,
     plans: Vec<Plan>,
     answers: Vec<Answer>,
+    /// How they were answered, where that is asked for.
+    decision: Option<Decision>,
 }
 
 /// What was written.
@@ -161,6 +178,7 @@ fn render(
 struct Pipeline<'a> {
     searcher: &'a Searcher,
     interrupt: &'a Interrupt,
+    explain: bool,
 }
 
 impl Pipeline<'_> {
@@ -216,11 +234,13 @@ impl Pipeline<'_> {
         let plans = self.searcher.plans(&texts).map_err(|(i, error)| {
             Failure::user(format!("{}:{}: {error}", queries.name, lines[i].line))
         })?;
-        Ok(Some(Batch { lines, plans, answers: Vec::new() }))
+        Ok(Some(Batch { lines, plans, answers: Vec::new(), decision: None }))
     }
 
     fn answered(&self, batch: Batch) -> Result<Batch, Failure> {
         let answers = self.searcher.search(&batch.plans)?;
-        Ok(Batch { answers, ..batch })
+        // After the search: a GPU may have failed.
+        let decision = self.explain.then(|| self.searcher.decide(&batch.plans));
+        Ok(Batch { answers, decision, ..batch })
     }
 }

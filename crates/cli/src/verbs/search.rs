@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use warpseek_exec::{Answer, Explanation, Plan, explain};
 use warpseek_text::snippet;
 
+use crate::decision::Decision;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{Searching, Threads};
@@ -25,6 +26,7 @@ Examples:
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search idx \"route flap damping\" --mode and --device cuda --algorithm intersect
+  warpseek search idx \"route flap damping\" --device auto --explain-plan   where it is answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'")]
 pub(crate) struct Options {
     /// Directory of the index
@@ -43,6 +45,9 @@ pub(crate) struct Options {
     /// Show how each score came about
     #[arg(long)]
     explain: bool,
+    /// Show which algorithm answered, where, why, and the numbers that decided
+    #[arg(long)]
+    explain_plan: bool,
     /// JSON instead of text
     #[arg(long)]
     json: bool,
@@ -51,10 +56,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let threads = options.threads.get();
     let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
-    // Nobody listens: Ctrl-C ends the program, which writes nothing.
-    searcher.load(&Interrupt::default(), options.json)?;
-    let start = Instant::now();
     let query = options.query.join(" ");
+    if !searcher.stays(&[searcher.plan(&query)?]) {
+        // Nobody listens: Ctrl-C ends the program, which writes nothing.
+        searcher.load(&Interrupt::default(), options.json)?;
+    }
+    let start = Instant::now();
     let mut answers = searcher.answer(&[&query])?;
     let took = start.elapsed();
     let (plan, answer) = answers.remove(0);
@@ -62,7 +69,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         note("the query has no words to search for (only stop words or punctuation)");
     }
     let (query, explain) = (query.as_str(), options.explain);
-    let result = Found { query, explain, searcher: &searcher, plan: &plan, answer: &answer, took };
+    let decide = || searcher.decide(std::slice::from_ref(&plan));
+    let decision = options.explain_plan.then(decide);
+    let searcher = &searcher;
+    let result = Found { query, explain, decision, searcher, plan: &plan, answer: &answer, took };
     let mut out = std::io::stdout().lock();
     if options.json {
         writeln!(out, "{:#}", result.json()?)?;
@@ -83,13 +93,15 @@ pub(super) fn show(
     let start = Instant::now();
     let mut answers = searcher.answer(&[query])?;
     let (took, (plan, answer)) = (start.elapsed(), answers.remove(0));
-    Found { query, explain: false, searcher: &searcher, plan: &plan, answer: &answer, took }
+    let (searcher, plan, answer) = (&searcher, &plan, &answer);
+    Found { query, explain: false, decision: None, searcher, plan, answer, took }
         .print(out, &Theme::stdout())
 }
 
 struct Found<'a> {
     query: &'a str,
     explain: bool,
+    decision: Option<Decision>,
     searcher: &'a Searcher,
     plan: &'a Plan,
     answer: &'a Answer,
@@ -125,7 +137,7 @@ impl Found<'_> {
             hits.push(entry);
         }
         let work = answer.work;
-        Ok(json!({
+        let mut found = json!({
             "query": self.query,
             "terms": plan.terms.iter().map(|t| &t.term).collect::<Vec<_>>(),
             "missing": plan.missing,
@@ -142,7 +154,11 @@ impl Found<'_> {
                 "blocks_skipped": work.blocks_skipped,
             },
             "hits": hits,
-        }))
+        });
+        if let Some(decision) = &self.decision {
+            found["plan"] = decision.json(plan);
+        }
+        Ok(found)
     }
 
     fn print(&self, out: &mut impl Write, theme: &Theme) -> Result<(), Failure> {
@@ -179,6 +195,8 @@ impl Found<'_> {
         let engine = self.searcher.engine_name(plan);
         let line = format!("by {engine}{}", self.searcher.caution());
         writeln!(out, "{}", theme.paint(theme.dim, line))?;
+        let lines = self.decision.as_ref().map_or(Vec::new(), |decision| decision.lines(plan));
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         Ok(())
     }
 

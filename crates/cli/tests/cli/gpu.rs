@@ -6,12 +6,12 @@ use std::process::Command;
 use crate::support::{Done, Space};
 
 /// A space whose programs find the emulator where they look for a GPU, and queries for a small index.
-struct Machine(Space);
+pub(crate) struct Machine(pub(crate) Space);
 
-const QUERIES: usize = 16;
+pub(crate) const QUERIES: usize = 16;
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let space = Space::new();
         space.run("synth --docs 300 --vocabulary 500 --mu 2 -o docs.jsonl -q").ok();
         let queries = "synth --docs 300 --vocabulary 500 --mu 2 -o q.tsv -q --queries";
@@ -35,7 +35,7 @@ impl Machine {
         command
     }
 
-    fn run(&self, line: &str, faults: &str) -> Done {
+    pub(crate) fn run(&self, line: &str, faults: &str) -> Done {
         done(line, &mut self.command(line, faults))
     }
 }
@@ -52,7 +52,7 @@ fn a_gpu_gives_the_same_bytes() {
         let cpu = machine.run(&line, "").ok();
         let gpu = machine.run(&format!("{line} --device cuda"), "");
         assert_eq!(gpu.says("16 queries on emulated, in order in").ok(), cpu, "{options}");
-        let gpu = machine.run(&format!("{line} --device auto --gpu 1"), "");
+        let gpu = machine.run(&format!("{line} --device auto --gpu 1 --gpu-from 0"), "");
         assert_eq!(gpu.says("on emulated, in reverse").ok(), cpu, "{options}");
     }
     let report = machine.run("devices --json", "memory=400000").json();
@@ -87,14 +87,14 @@ fn failures_are_errors_with_cuda_and_the_processors_work_with_auto() {
     for (option, faults, code, says) in FAILURES {
         // Kernels are compiled each time.
         let _ = std::fs::remove_dir_all(machine.0.path("cache"));
-        let line = format!("run idx --queries q.tsv -k 20 {option}");
+        let line = format!("run idx --queries q.tsv -k 20 --gpu-from 0 {option}");
         machine.run(&format!("{line} --device cuda"), faults).fails(code, &[says]);
         let _ = std::fs::remove_dir_all(machine.0.path("cache"));
         let auto = machine.run(&format!("{line} --device auto"), faults).says(says);
         assert!(auto.err.contains("on the processor"), "{}", auto.err);
         assert_eq!(auto.err.matches(says).count(), 1, "said twice: {}", auto.err);
         assert_eq!(auto.ok(), expected, "{option} {faults}");
-        let line = format!("search idx x {option} --device");
+        let line = format!("search idx x {option} --gpu-from 0 --device");
         machine.run(&format!("{line} auto"), faults).ok();
     }
     for (variable, value, says) in [
@@ -102,7 +102,7 @@ fn failures_are_errors_with_cuda_and_the_processors_work_with_auto() {
         ("WARPSEEK_NVRTC", "docs.jsonl", "pip install nvidia-cuda-nvrtc-cu12"),
         ("LD_LIBRARY_PATH", "/nowhere", "no NVIDIA driver"),
     ] {
-        let line = "run idx --queries q.tsv -k 20 --device";
+        let line = "run idx --queries q.tsv -k 20 --gpu-from 0 --device";
         if variable == "LD_LIBRARY_PATH" && machine.0.run("devices").out.contains("GPU 0") {
             println!("skipped: no driver, since this machine has one");
             continue;
@@ -120,7 +120,7 @@ fn failures_are_errors_with_cuda_and_the_processors_work_with_auto() {
 #[test]
 fn a_gpu_may_fail_in_the_middle_of_a_run() {
     let machine = Machine::new();
-    let line = "run idx --queries q.tsv -k 1000000 -o run.trec --device";
+    let line = "run idx --queries q.tsv -k 1000000 -o run.trec --gpu-from 0 --device";
     machine.run(&format!("{line} cpu"), "").ok();
     let expected = machine.0.read("run.trec");
     let mut in_the_middle = 0;

@@ -11,6 +11,7 @@ mod gpu;
 mod index;
 mod interrupt;
 mod looks;
+mod machines;
 mod order;
 mod quantize;
 mod run_eval;

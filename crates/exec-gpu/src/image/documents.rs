@@ -1,5 +1,7 @@
 //! What the device knows of a segment's documents beside their postings.
 
+use std::ops::Range;
+
 use warpseek_index::Segment;
 
 use super::layout::SegmentView;
@@ -14,8 +16,12 @@ pub struct DocumentTables {
 }
 
 impl DocumentTables {
-    /// Copies them; what a segment does not have takes no memory.
-    pub fn load(device: &Device, segment: &Segment) -> Result<Self, ImageError> {
+    /// Copies those of the documents `within` the segment, by place; what a segment does not have takes no memory.
+    pub fn load(
+        device: &Device,
+        segment: &Segment,
+        within: Range<u32>,
+    ) -> Result<Self, ImageError> {
         let (mut uploader, mut kept) = (Uploader::new(device)?, Vec::new());
         let mut address = |bytes: &[u8]| -> Result<u64, ImageError> {
             let (buffer, address) = send(&mut uploader, bytes)?;
@@ -23,21 +29,24 @@ impl DocumentTables {
             Ok(address)
         };
         let documents = segment.documents();
-        let docs = documents.count();
-        let mut view = SegmentView { docs, base: segment.base(), ..SegmentView::default() };
+        let docs = within.len() as u32;
+        let base = segment.base() + within.start;
+        let mut view = SegmentView { docs, base, ..SegmentView::default() };
         if let Some(statics) = documents.statics()? {
-            let values: Vec<f32> = (0..docs).map(|doc| statics.get(doc)).collect();
+            let values: Vec<f32> = within.clone().map(|doc| statics.get(doc)).collect();
             view.statics = address(bytemuck::cast_slice(&values))?;
         }
         if segment.deletes().is_some() {
             let mut words = vec![0u32; docs.div_ceil(32) as usize];
-            for doc in (0..docs).filter(|&doc| segment.is_deleted(doc)) {
+            for doc in (0..docs).filter(|&doc| segment.is_deleted(within.start + doc)) {
                 words[doc as usize / 32] |= 1 << (doc % 32);
             }
             view.deleted = address(bytemuck::cast_slice(&words))?;
         }
         if let Some(ordinals) = documents.ordinals()? {
-            let values: Vec<u32> = (0..docs).map(|doc| ordinals.get(doc)).collect();
+            // These count from the segment's first document, wherever the places begin.
+            view.base = segment.base();
+            let values: Vec<u32> = within.map(|doc| ordinals.get(doc)).collect();
             view.ordinals = address(bytemuck::cast_slice(&values))?;
         }
         uploader.finish()?;

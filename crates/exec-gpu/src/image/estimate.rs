@@ -1,21 +1,25 @@
-use warpseek_index::{IndexError, Segment};
+use std::ops::Range;
+
+use warpseek_core::limits::BLOCK;
+use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::segment::filter_shift;
 
 /// A posting's bytes, in a dense list (place, value, rough value) and in a sparse one (document, value) alike.
 const POSTING: u64 = 8;
 
-/// Bytes that the image of a segment takes at least, from its dictionary alone: what fills tiles up, and gaps between arrays, come on top. So an index that does not
-/// fit is refused in a moment and not after minutes.
-pub fn least_bytes(segment: &Segment, bits: u32) -> Result<u64, IndexError> {
+/// Bytes that the image of a segment's documents `within` takes at least, from its dictionary alone, or from skip arrays if those are not all: what fills tiles up, and gaps
+/// between arrays, come on top. So an index that does not fit is refused in a moment and not after minutes.
+pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<u64, IndexError> {
     let documents = segment.documents();
-    let docs = u64::from(documents.count());
+    let whole = *within == (0..documents.count());
+    let docs = within.len() as u64;
     let tiles = docs.div_ceil(1 << bits);
     let dictionary = segment.dictionary();
     let mut terms = dictionary.iter_blocks(0, dictionary.blocks());
     let mut bytes = 0;
     while let Some(info) = terms.next_term()? {
-        let df = u64::from(info.df);
+        let df = if whole { u64::from(info.df) } else { whole_blocks(segment, &info, within)? };
         bytes += POSTING * df;
         if tiles > 0 && df >= tiles {
             // Starts, peaks and the filter.
@@ -25,4 +29,22 @@ pub fn least_bytes(segment: &Segment, bits: u32) -> Result<u64, IndexError> {
     let statics = if documents.statics()?.is_some() { 4 * docs } else { 0 };
     let ordinals = if documents.ordinals()?.is_some() { 4 * docs } else { 0 };
     Ok(bytes + statics + ordinals)
+}
+
+/// Postings of a list in blocks that lie in the range from end to end.
+fn whole_blocks(
+    segment: &Segment,
+    info: &TermInfo,
+    within: &Range<u32>,
+) -> Result<u64, IndexError> {
+    if info.df as usize <= BLOCK {
+        return Ok(0);
+    }
+    let list = segment.list(info)?;
+    // The last block may have fewer postings than the others.
+    let lasts: Vec<u32> = (0..list.blocks() - 1).map(|b| list.block_max_doc(b)).collect();
+    let place = |limit: u32| lasts.partition_point(|&last| last < limit);
+    // The first block that ends in the range may begin before it.
+    let begins_in = usize::from(within.start > 0);
+    Ok((place(within.end).saturating_sub(place(within.start) + begins_in) * BLOCK) as u64)
 }

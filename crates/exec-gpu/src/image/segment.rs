@@ -1,5 +1,6 @@
 //! A segment on the device: every list with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,7 +67,10 @@ struct ListView {
     peaks: u64,
     filter: u64,
     filter_shift: u32,
+    /// With fill.
     count: u32,
+    /// Without.
+    postings: u32,
     /// Values of live documents by [`RANKS`]; 0 where there are fewer.
     best: [f32; RANKS.len()],
 }
@@ -81,22 +85,23 @@ struct Part {
 }
 
 impl SegmentImage {
-    /// Makes the image; `loading` is told of postings as they go, and may end it.
+    /// Makes the image of the documents `within` the segment, by place; `loading` is told of postings as they go, and may end it.
     pub fn load(
         device: &Device,
         segment: &Segment,
+        within: Range<u32>,
         formula: Formula,
         bits: u32,
         threads: usize,
         loading: &Loading,
     ) -> Result<Self, ImageError> {
         let documents = segment.documents();
-        let docs = documents.count();
         let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-        let factors: Vec<f32> =
-            (0..docs).map(|doc| formula.factor(lengths.get(doc), norms.get(doc))).collect();
-        let tiles = docs.div_ceil(1 << bits);
-        let maker = Maker { segment, formula, factors: &factors, bits, tiles };
+        let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
+        let factors: Vec<f32> = within.clone().map(factor).collect();
+        let tiles = (within.len() as u32).div_ceil(1 << bits);
+        let maker =
+            Maker { segment, within: within.clone(), formula, factors: &factors, bits, tiles };
         let shared = Mutex::new((
             Vec::new(),
             vec![ListView::default(); segment.dictionary().terms() as usize],
@@ -135,7 +140,7 @@ impl SegmentImage {
                 .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
         })?;
         let (kept, lists) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let documents = DocumentTables::load(device, segment)?;
+        let documents = DocumentTables::load(device, segment, within)?;
         let view = SegmentView { bits, ..documents.view() };
         Ok(SegmentImage { view, tiles, lists, _documents: documents, _kept: kept })
     }
@@ -156,12 +161,17 @@ impl SegmentImage {
         Some(self.lists[info.ordinal as usize].best[rank]).filter(|&value| value > 0.0)
     }
 
-    /// A list of it in a query.
-    pub fn term(&self, info: &TermInfo, weight: f32) -> TermView {
+    /// Postings of a list that are of its documents.
+    pub fn postings(&self, info: &TermInfo) -> u32 {
+        self.lists[info.ordinal as usize].postings
+    }
+
+    /// A list of it in a query; none if that has none of its documents.
+    pub fn term(&self, info: &TermInfo, weight: f32) -> Option<TermView> {
         let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
             self.lists[info.ordinal as usize];
         let view = TermView { docs, values, roughs, starts, peaks, ..TermView::default() };
-        TermView { filter, filter_shift, count, weight, ..view }
+        (count > 0).then_some(TermView { filter, filter_shift, count, weight, ..view })
     }
 }
 
@@ -202,7 +212,10 @@ pub(super) fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
 
 struct Maker<'a> {
     segment: &'a Segment,
+    /// Documents of the image, by place in the segment.
+    within: Range<u32>,
     formula: Formula,
+    /// Of these documents alone.
     factors: &'a [f32],
     bits: u32,
     tiles: u32,
@@ -219,17 +232,19 @@ impl Maker<'_> {
             let list = if docs.len() >= self.tiles as usize && self.tiles > 0 {
                 self.dense(&docs, &values, &mut part.bytes)
             } else {
+                let count = docs.len() as u32;
                 let docs = push(&mut part.bytes, &docs);
                 let values = push(&mut part.bytes, &values);
-                ListView { docs, values, starts: u64::MAX, count: info.df, ..ListView::default() }
+                ListView { docs, values, starts: u64::MAX, count, ..ListView::default() }
             };
-            let list = ListView { best: self.best(&docs, &mut values), ..list };
+            let postings = docs.len() as u32;
+            let list = ListView { best: self.best(&docs, &mut values), postings, ..list };
             part.lists.push((info.ordinal, list));
         }
         Ok(part)
     }
 
-    /// Documents of a list, and their values.
+    /// Documents of a list, counted from the image's first, and their values.
     fn read(
         &self,
         info: &TermInfo,
@@ -240,15 +255,25 @@ impl Maker<'_> {
         docs.clear();
         values.clear();
         let (mut block_docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        let Range { start, end } = self.within;
         for block in 0..list.blocks() {
+            if list.block_max_doc(block) < start {
+                continue;
+            }
+            if block > 0 && list.block_max_doc(block - 1) >= end {
+                break;
+            }
             let n = list
                 .decode_docs(block, &mut block_docs)
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| self.segment.bad_list(info, what))?;
-            docs.extend_from_slice(&block_docs[..n]);
+            let place = |limit: u32| block_docs[..n].partition_point(|&doc| doc < limit);
+            let here = place(start)..place(end);
+            let first = docs.len();
+            docs.extend(block_docs[here.clone()].iter().map(|&doc| doc - start));
             let of =
                 |(&doc, &freq): (&u32, &u32)| self.formula.value(freq, self.factors[doc as usize]);
-            values.extend(block_docs[..n].iter().zip(&freqs[..n]).map(of));
+            values.extend(docs[first..].iter().zip(&freqs[here]).map(of));
         }
         Ok(())
     }
@@ -257,7 +282,8 @@ impl Maker<'_> {
     fn best(&self, docs: &[u32], values: &mut Vec<f32>) -> [f32; RANKS.len()] {
         if self.segment.deletes().is_some() {
             let mut docs = docs.iter();
-            values.retain(|_| docs.next().is_some_and(|&doc| !self.segment.is_deleted(doc)));
+            let live = |&doc: &u32| !self.segment.is_deleted(self.within.start + doc);
+            values.retain(|_| docs.next().is_some_and(live));
         }
         let mut best = [0.0; RANKS.len()];
         let mut left = &mut values[..];

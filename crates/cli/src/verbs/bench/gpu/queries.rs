@@ -88,7 +88,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             };
             let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)?;
             let start = Instant::now();
-            let display = Display::loading(engine.loading(), &Interrupt::default(), options.json);
+            let loading = std::slice::from_ref(engine.loading());
+            let display = Display::loading(loading, &Interrupt::default(), options.json);
             let loaded = engine.load(planner.formula());
             drop(display);
             loaded?;

@@ -1,0 +1,120 @@
+//! Several GPUs, the processor and GPUs together, and what is chosen from them, with the emulator in the place of CUDA's libraries.
+
+use serde_json::Value;
+
+use crate::gpu::{Machine, QUERIES};
+
+#[test]
+fn machines_together_give_the_same_bytes() {
+    let machine = Machine::new();
+    // So many queries that several machines take some.
+    let queries: Vec<String> = machine.0.read("q.tsv").lines().map(str::to_owned).collect();
+    let text = |i: usize| queries[i % QUERIES].split('\t').next_back().unwrap().to_owned();
+    let many: String = (0..8 * QUERIES).map(|i| text(i) + "\n").collect();
+    machine.0.write("many.txt", &many);
+    let [order, reverse] = ["emulated, in order", "emulated, in reverse"];
+    let machines = [
+        ("cuda --gpus 0,1", format!("on {order} and {reverse} in")),
+        ("cuda --gpus 1,1 --split queries", format!("on {reverse} and {reverse} in")),
+        ("auto --gpus 1 --gpu-from 0", format!("on {reverse} in")),
+        ("both", format!("on the processor and {order} in")),
+        ("both --host-share 0.3 --gpus 1,0", format!("on the processor and {reverse} and {order}")),
+        ("both --host-share 1", format!("on the processor and {order} in")),
+        ("both --split queries", format!("on the processor and {order} in")),
+    ];
+    for options in ["-k 10", "-k 100 --mode and", "-k 5 --mode and-or --count"] {
+        let line = format!("run idx --queries many.txt {options}");
+        let expected = machine.run(&line, "").ok();
+        for (choice, says) in &machines {
+            let run = machine.run(&format!("{line} --device {choice}"), "").says(says);
+            assert!(run.ok() == expected, "{choice} {options}: other hits");
+        }
+    }
+    let line = "run idx --queries many.txt --mode and --algorithm intersect --split queries";
+    let expected = machine.run("run idx --queries many.txt --mode and", "").ok();
+    assert!(machine.run(&format!("{line} --device cuda --gpus 0,1"), "").ok() == expected);
+}
+
+#[test]
+fn machines_that_are_not_there_or_do_not_fit() {
+    let machine = Machine::new();
+    let line = "run idx --queries q.tsv -k 10";
+    for (choice, faults, code, says) in [
+        ("cuda --gpus 0,7", "", 2, "there is no GPU 7"),
+        ("both --gpu 7", "", 2, "there is no GPU 7"),
+        ("both", "cuInit@1=100", 2, "sees no GPU"),
+        ("both --host-share 0.5", "cuLaunchKernel@1=999!", 1, "cuLaunchKernel failed"),
+        ("cuda --gpus 0,1 --gpu-memory 1000", "", 2, "--gpu-memory"),
+        ("both --algorithm wand", "", 2, "this algorithm is the processor's"),
+        ("cuda --gpus 0,1 --mode and --algorithm intersect", "", 2, "add `--split queries`"),
+    ] {
+        machine.run(&format!("{line} --device {choice}"), faults).fails(code, &[says]);
+    }
+    for (choice, says) in [
+        ("both --host-share 2", "`2` is not a number from 0 to 1"),
+        ("cuda --gpu 0 --gpus 0,1", "cannot be used with"),
+    ] {
+        machine.run(&format!("{line} --device {choice}"), "").code(2).says(says);
+    }
+    // Where we may choose, all of it is the processor's.
+    let auto = machine.run(&format!("{line} --device auto --gpus 0,7"), "");
+    assert_eq!(auto.says("there is no GPU 7").ok(), machine.run(line, "").ok());
+}
+
+fn plan(machine: &Machine, options: &str) -> Value {
+    let word = machine.0.read("q.tsv");
+    let word = word.lines().next().and_then(|l| l.split('\t').next_back()).unwrap();
+    let found = machine.run(&format!("search idx {word} --json --explain-plan {options}"), "");
+    found.json()["plan"].take()
+}
+
+#[test]
+fn plans_are_explained() {
+    let machine = Machine::new();
+    let cpu = plan(&machine, "");
+    assert_eq!(cpu["place"], "the processor", "{cpu:#}");
+    assert!(cpu["estimate"].is_null(), "nothing to choose from: {cpu:#}");
+    let lists = cpu["lists"].as_array().unwrap().iter().map(|l| l["postings"].as_u64().unwrap());
+    assert_eq!(lists.sum::<u64>(), cpu["postings"].as_u64().unwrap());
+    assert_eq!((&cpu["k"], &cpu["batch"]), (&10.into(), &1.into()));
+
+    // So small an index is searched sooner without a GPU, which then does not get it.
+    let auto = plan(&machine, "--device auto");
+    assert_eq!(auto["place"], "the processor", "{auto:#}");
+    assert!(auto["why"].as_str().unwrap().starts_with("sooner done than on a GPU; "), "{auto:#}");
+    let time = |of: &str| auto["estimate"][of].as_f64().unwrap();
+    assert!(time("processor_microseconds") <= time("gpu_microseconds"), "{auto:#}");
+    machine.run("search idx x --device auto", "cuLaunchKernel@1=999!").ok();
+
+    let forced = plan(&machine, "--device auto --gpu-from 0");
+    assert_eq!(forced["place"], "emulated, in order", "{forced:#}");
+    assert_eq!(forced["algorithm"], "pruned tiles");
+    assert_eq!(plan(&machine, "--device auto --gpu-from 999999999")["place"], "the processor");
+    assert_eq!(plan(&machine, "--device cuda --count")["algorithm"], "tiles");
+    let both = plan(&machine, "--device both --host-share 0.5");
+    assert_eq!(both["place"], "the processor + emulated, in order", "{both:#}");
+
+    let text = machine.run("search idx x --explain-plan --algorithm wand", "").ok();
+    assert!(text.contains("plan: on the processor, by wand: asked for\n  "), "{text}");
+    assert!(text.contains("  mode or, k 10, batch of 1, 300 documents, "), "{text}");
+}
+
+#[test]
+fn plans_of_a_run_are_explained() {
+    let machine = Machine::new();
+    let line = "run idx --queries q.tsv -k 10 --explain-plan --device";
+    let expected = machine.run("run idx --queries q.tsv -k 10", "").ok();
+    let auto = machine.run(&format!("{line} auto"), "");
+    let auto = auto.says("16 of them on the processor, which is sooner done, in");
+    let auto =
+        auto.says("on the processor, by ").says("  1 batch of up to 16 queries; estimated: ");
+    assert_eq!(auto.ok(), expected);
+    let cuda = machine.run(&format!("{line} cuda"), "");
+    let cuda = cuda.says("plan: 16 queries on emulated, in order, by pruned tiles: ");
+    assert_eq!(cuda.says(" postings in the mean, ").ok(), expected);
+    let count = machine.run(&format!("{line} cuda --count -q"), "");
+    assert_eq!(count.says("16 queries on emulated, in order, by tiles: all").ok(), expected);
+    // The processor answers what the GPU could not.
+    let failed = machine.run(&format!("{line} auto --gpu-from 0"), "cuLaunchKernel@1=999!");
+    assert_eq!(failed.says("on the processor, by ").ok(), expected);
+}
