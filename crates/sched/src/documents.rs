@@ -21,8 +21,8 @@ impl ByDocuments {
 
     /// The plans, each with one mode for all documents, answered by all parts.
     fn all(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let search = |(): &mut (), part: &Box<dyn Engine>| part.search(plans);
-        let mut parts = in_parallel(&self.parts, self.parts.len(), || (), search)?.into_iter();
+        let parts = in_parallel(&self.parts, self.parts.len(), || (), |(), p| p.search(plans))?;
+        let mut parts = parts.into_iter();
         let mut whole = parts.next().unwrap_or_else(|| vec![Answer::default(); plans.len()]);
         for part in parts {
             for ((whole, part), plan) in whole.iter_mut().zip(part).zip(plans) {
@@ -52,8 +52,7 @@ impl Engine for ByDocuments {
     }
 
     fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
-        let prepare = |(): &mut (), part: &Box<dyn Engine>| part.prepare(formula);
-        in_parallel(&self.parts, self.parts.len(), || (), prepare).map(|_| ())
+        in_parallel(&self.parts, self.parts.len(), || (), |(), p| p.prepare(formula)).map(|_| ())
     }
 
     fn explain(&self, plans: &[Plan]) -> Vec<Choice> {

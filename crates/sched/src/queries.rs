@@ -70,8 +70,8 @@ impl Engine for ByQueries {
     }
 
     fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
-        let prepare = |(): &mut (), engine: &Box<dyn Engine>| engine.prepare(formula);
-        in_parallel(&self.engines, self.engines.len(), || (), prepare).map(|_| ())
+        let engines = &self.engines;
+        in_parallel(engines, engines.len(), || (), |(), e| e.prepare(formula)).map(|_| ())
     }
 
     fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
