@@ -273,7 +273,8 @@ impl Part {
             unused: 0,
         };
         self.lists.push((ordinal, form));
-        self.doc_bytes += (coded.doc_units * size_of::<Unit>() + size_of_val(&coded.heads[..])) as u64;
+        self.doc_bytes +=
+            (coded.doc_units * size_of::<Unit>() + size_of_val(&coded.heads[..])) as u64;
     }
 
     fn send(&self, device: &Device, stream: &Stream) -> Result<Sent, ImageError> {

@@ -193,7 +193,7 @@ fn best_of_overflows(values: &[u32], levels: u32) -> u32 {
 /// The best width for overflows, and the bits they take.
 fn overflow_width(widths: &Widths, levels: u32) -> (usize, f64) {
     /// What an exception counts for beside its bits, for the time it takes.
-    const TIME: f64 = 64.0;
+    const TIME: f64 = 256.0;
     let (n, widest) = (widths.iter().sum::<f64>(), widest(widths));
     let slots = |w: usize| n * w as f64;
     let bits = |w: usize| {
@@ -222,10 +222,37 @@ mod tests {
         let gaps: Vec<u32> = (0..10_000).map(gap).collect();
         assert_eq!((best(gaps.iter(), 0), best(gaps.iter(), 1)), (6, 6));
         let (_, above) = exceptions(&gaps, 6);
-        assert_eq!((above.len(), best_of_overflows(&above, 1)), (2725, 3));
+        assert_eq!((above.len(), best_of_overflows(&above, 1)), (2780, 3));
         // One number much wider than the others is not worth a width.
         let mut spread = above;
         spread[7] = u32::MAX;
         assert_eq!([0, 1].map(|levels| best_of_overflows(&spread, levels)), [32, 3]);
+    }
+    /// Of random lists among 25.2 million documents; bits that one reads for all documents, as an earlier form took them.
+    #[test]
+    fn random_lists_stay_small_and_easy() {
+        for (df, most) in [(8_000, 14.58), (512_000, 8.49)] {
+            let mut state = 88_172_645_463_325_252_u64;
+            let mut next = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 11) as f64 / (1u64 << 53) as f64
+            };
+            let step = (1.0 - f64::from(df) / 25_200_000.0).ln();
+            let gaps: Vec<u32> = (0..df).map(|_| ((1.0 - next()).ln() / step) as u32).collect();
+            let freqs = [0; BLOCK];
+            let block = |gaps| Block { first: 0, gaps, freqs: &freqs };
+            let blocks: Vec<Block<'_>> =
+                gaps.as_chunks::<BLOCK>().0.iter().map(|g| block(g)).collect();
+            for levels in 1..=4 {
+                let coded = encode(&blocks, levels);
+                let bits = 128 * coded.doc_units + 32 * coded.heads.len();
+                assert!((bits as f64) < most * f64::from(df), "{bits} bits for {df} documents");
+                let tallies = coded.heads.iter().skip(1).step_by(2);
+                let slow = tallies.filter(|&tally| tally & TALLY_SLOW != 0).count();
+                assert!(1000 * slow < blocks.len(), "{slow} of {}", blocks.len());
+            }
+        }
     }
 }

@@ -142,7 +142,6 @@ struct PFor {
         const uint32_t* word = numbers.overflows + part.rank * numbers.overflow_width / 32;
         part.low = __ldg(word);
         part.high = __ldg(word + 1);
-        part.slots.ask();
     }
 
     // The numbers with their exceptions.

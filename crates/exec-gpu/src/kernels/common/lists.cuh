@@ -75,13 +75,6 @@ struct Slots {
         return {__ldg(unit), __ldg(unit + 1)};
     }
 
-    // Compilers move loads to where their values are used; not behind this.
-    __device__ __forceinline__ void ask() const {
-#ifndef EMULATED
-        asm volatile("" ::"r"(low.x), "r"(low.y), "r"(low.z), "r"(low.w), "r"(high.x), "r"(high.y), "r"(high.z), "r"(high.w));
-#endif
-    }
-
     __device__ __forceinline__ void get(uint32_t width, uint32_t out[4]) const {
         uint32_t shift = lane_id() * width, mask = low_bits(width);
         out[0] = __funnelshift_r(low.x, high.x, shift) & mask;

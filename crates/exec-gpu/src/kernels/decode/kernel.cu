@@ -123,27 +123,31 @@ __device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const R
         freqs[run.out * BLOCK_LEN + i] = begin + i < list.df ? freq_at<Codec>(list, begin + i) : 0;
 }
 
-#define OF_CODEC(name, Codec)                                                                                                                              \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
-        decode_sums<Codec, false>(lists, runs, count, sums);                                                                                               \
-    }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
-        decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                \
-    }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) { \
-        decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                              \
-    }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {        \
-        fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                     \
+#define BOUNDS __launch_bounds__(CODEC_WARPS * 32)
+// Two blocks of threads a multiprocessor are what the assembler needs to be told to have the loads of all blocks of numbers before the first is used.
+#define TWO_BLOCKS __launch_bounds__(CODEC_WARPS * 32, 2)
+
+#define OF_CODEC(name, DOCS_BOUNDS, Codec)                                                                                                                     \
+    extern "C" __global__ void DOCS_BOUNDS docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {                         \
+        decode_sums<Codec, false>(lists, runs, count, sums);                                                                                                   \
+    }                                                                                                                                                          \
+    extern "C" __global__ void BOUNDS both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {                              \
+        decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                    \
+    }                                                                                                                                                          \
+    extern "C" __global__ void BOUNDS write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) {                  \
+        decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                                  \
+    }                                                                                                                                                          \
+    extern "C" __global__ void BOUNDS fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {                            \
+        fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                         \
     }
 
-OF_CODEC(bitpack, BitPack)
-OF_CODEC(rice, Rice)
-OF_CODEC(pfor0, PFor<0>)
-OF_CODEC(pfor, PFor<1>)
-OF_CODEC(pfor2, PFor<2>)
-OF_CODEC(pfor3, PFor<3>)
-OF_CODEC(pfor4, PFor<4>)
+OF_CODEC(bitpack, BOUNDS, BitPack)
+OF_CODEC(rice, BOUNDS, Rice)
+OF_CODEC(pfor0, TWO_BLOCKS, PFor<0>)
+OF_CODEC(pfor, TWO_BLOCKS, PFor<1>)
+OF_CODEC(pfor2, TWO_BLOCKS, PFor<2>)
+OF_CODEC(pfor3, TWO_BLOCKS, PFor<3>)
+OF_CODEC(pfor4, TWO_BLOCKS, PFor<4>)
 
 // Without the prefix sum, for Figure 4 of document D.
 struct PForGaps : PFor<1> {
@@ -153,7 +157,7 @@ struct PForGaps : PFor<1> {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+extern "C" __global__ void TWO_BLOCKS gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
     decode_sums<PForGaps, false>(lists, runs, count, sums);
 }
 
