@@ -79,10 +79,17 @@ struct Block<'a> {
 #[derive(Default)]
 struct Coded {
     units: Vec<Unit>,
-    heads: Vec<BlockHead>,
+    /// As words; how many a block is the codec's.
+    heads: Vec<u32>,
     nodes: Vec<Node>,
     /// Units that are not the frequencies'.
     doc_units: usize,
+}
+
+impl Coded {
+    fn push_head(&mut self, head: BlockHead) {
+        self.heads.extend(bytemuck::cast::<_, Unit>(head));
+    }
 }
 
 /// Lists made ready on the host, with places in `bytes` for addresses.
@@ -251,13 +258,13 @@ impl Part {
         let lasts: Vec<u32> = docs.chunks(BLOCK).map(|docs| docs[docs.len() - 1]).collect();
         let most = |values: &[f32]| values.iter().copied().fold(0.0, f32::max);
         let maxima: Vec<f32> = values.chunks(BLOCK).map(most).collect();
-        // Units and heads come first, for they are what must stand at multiples of 16 bytes.
+        // Units, nodes and heads come first, for they are what must stand at multiples of 16 bytes.
         let bytes = &mut self.bytes;
         bytes.resize(bytes.len().next_multiple_of(size_of::<Unit>()), 0);
         let form = CompressedList {
             units: append(bytes, &coded.units),
-            heads: append(bytes, &coded.heads),
             nodes: some(&coded.nodes, append(bytes, &coded.nodes)),
+            heads: append(bytes, &coded.heads),
             lasts: append(bytes, &lasts),
             maxima: some(&maxima, append(bytes, &maxima)),
             df: docs.len() as u32,
@@ -266,7 +273,8 @@ impl Part {
             unused: 0,
         };
         self.lists.push((ordinal, form));
-        self.doc_bytes += ((coded.doc_units + coded.heads.len()) * size_of::<Unit>()) as u64;
+        self.doc_bytes +=
+            (coded.doc_units * size_of::<Unit>() + size_of_val(&coded.heads[..])) as u64;
     }
 
     fn send(&self, device: &Device, stream: &Stream) -> Result<Sent, ImageError> {

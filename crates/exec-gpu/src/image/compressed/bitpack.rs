@@ -38,7 +38,7 @@ pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
     }
     let patched = if patches > 0 { PATCHED } else { 0 };
     let (at, shape) = (at as u32, w | v << 8 | patched);
-    coded.heads.push(BlockHead { first: block.first, at, shape, more: 0 });
+    coded.push_head(BlockHead { first: block.first, at, shape, more: 0 });
 }
 
 /// The width of frequencies with the fewest units, the widest of them, and how many patches it takes.

@@ -11,7 +11,7 @@ pub(crate) type Unit = [u32; 4];
 pub struct CompressedList {
     /// Address of the coded postings; heads and nodes count units of 16 bytes from here.
     pub units: u64,
-    /// Address of a [`BlockHead`] for each block; PForDelta has one more.
+    /// Address of a [`BlockHead`] for each block; of PForDelta two words each.
     pub heads: u64,
     /// Address of the skip array: the last document of each block.
     pub lasts: u64,
@@ -43,18 +43,12 @@ pub struct BlockHead {
     pub more: u32,
 }
 
-/// An array of numbers of one width with exceptions, in the tree of a list of PForDelta.
+/// An array of PForDelta: `Numbers` or `Overflows` of `codec_pfor.cuh`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Node {
-    /// Unit where its slots begin.
-    pub slots: u32,
-    /// Unit where the numbers of exceptions before each run of 128 begin; of the list itself, which has them in heads, how many there are.
-    pub starts: u32,
-    /// Bits of a slot.
-    pub width: u32,
-    /// The node of the exceptions' offsets, that of their overflows being the next; 0 where there are no exceptions.
-    pub children: u32,
+    /// Its fields.
+    pub fields: [u32; 4],
 }
 
 /// What the formula needs beside a frequency.

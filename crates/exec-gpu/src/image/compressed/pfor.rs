@@ -1,109 +1,210 @@
-//! PForDelta with one width b for a list: the low b bits of every number in slots, and what does not fit, the exceptions, in two
-//! arrays for the list: gaps between their places within a block, and their bits above b. The arrays are coded the same way in turn, as
-//! many levels deep as asked for, in runs of 128 numbers in place of blocks; the last are numbers of one width.
+//! PForDelta with one width b for a list: the low b bits of every number in slots, and what does not fit, the exceptions, in two arrays: places, and
+//! bits above b, less one, the *overflows*. Places are a bit a number, beside the slots of a block, and counts, so that a lane finds its overflows without
+//! its neighbours. Overflows are one array for the list and coded the same way in turn, as many levels deep as asked for; the last are numbers of one
+//! width. Their exceptions are few, since they cost the device time: bits are there only for runs of 128 overflows that have any.
 //!
-//! `shape`: exceptions among the gaps before the block; `more`: among the frequencies. Nodes 0 and 1 are the gaps and the frequencies.
+//! All blocks but the last take the same units: bits and slots of gaps, then those of frequencies. A head is two words, the first document and the tally
+//! of gaps. Nodes 0 and 1 are gaps and frequencies, then come the overflows of either, a level each.
 
 use warpseek_core::limits::BLOCK;
 
-use super::form::{BlockHead, Node};
+use super::form::{Node, Unit};
 use super::units::{low, pack, pack_string, width};
 use super::{Block, Coded};
 
+/// As in `codec_pfor.cuh`.
+const GROUP: usize = 8;
+const TALLY_BEFORE: u32 = 22;
+const TALLY_SLOW: u32 = 1 << 21;
+const TALLY_BITS: u32 = 7;
+
+/// Four overflows of so many bits come in one window of 32.
+const WINDOW_WIDTH: u32 = 8;
+
+/// Bits that places take: a bit a number, a tally a block, a word a group.
+const PLACE_BITS: f64 = 1.0 + (32.0 + 32.0 / GROUP as f64) / BLOCK as f64;
+
 pub(super) fn encode(blocks: &[Block<'_>], levels: u32) -> Coded {
     let mut coded = Coded { nodes: vec![Node::default(); 2], ..Coded::default() };
-    let all = |part: fn(&Block<'_>) -> Vec<u32>| blocks.iter().flat_map(part).collect::<Vec<_>>();
-    let (gaps, freqs) = (all(|block| block.gaps.to_vec()), all(|block| block.freqs.to_vec()));
-    let (b, c) = (best(&gaps, levels), best(&freqs, levels));
-    let lows = |values: &[u32], b: u32| -> Vec<u32> { values.iter().map(|&v| low(v, b)).collect() };
-    for block in blocks {
+    let gaps = Numbers::new(blocks.iter().map(|block| block.gaps), levels);
+    let freqs = Numbers::new(blocks.iter().map(|block| block.freqs), levels);
+    for (number, block) in blocks.iter().enumerate() {
         let at = coded.units.len();
-        pack(&lows(block.gaps, b), b, &mut coded.units);
+        gaps.push_block(number, block.gaps, &mut coded.units);
         coded.doc_units += coded.units.len() - at;
-        pack(&lows(block.freqs, c), c, &mut coded.units);
-        coded.heads.push(BlockHead { first: block.first, at: at as u32, shape: 0, more: 0 });
+        freqs.push_block(number, block.freqs, &mut coded.units);
     }
-    coded.heads.push(BlockHead::default());
     let at = coded.units.len();
-    let starts = coded.exceptions(0, &gaps, b, levels);
+    let tallies = coded.arrays(0, &gaps, levels);
     coded.doc_units += coded.units.len() - at;
-    coded.nodes[0].starts = starts.last().copied().unwrap_or(0);
-    coded.heads.iter_mut().zip(starts).for_each(|(head, start)| head.shape = start);
-    let starts = coded.exceptions(1, &freqs, c, levels);
-    coded.nodes[1].starts = starts.last().copied().unwrap_or(0);
-    coded.heads.iter_mut().zip(starts).for_each(|(head, start)| head.more = start);
+    let heads = blocks.iter().enumerate();
+    coded.heads = heads.flat_map(|(i, block)| [block.first, tallies[i]]).collect();
+    let tallies = coded.arrays(1, &freqs, levels);
+    coded.nodes[1].fields[3] = coded.units.len() as u32;
+    pack_string(&tallies, 32, &mut coded.units);
     coded
 }
 
-impl Coded {
-    /// Appends the exceptions of numbers at a width as children of a node, and returns how many come before each run, and in all; nothing where there are none.
-    fn exceptions(&mut self, node: usize, values: &[u32], width: u32, levels: u32) -> Vec<u32> {
-        self.nodes[node].width = width;
-        let (mut starts, mut offsets, mut overflows) = (vec![0], Vec::new(), Vec::new());
-        for run in values.chunks(BLOCK) {
-            let mut next = 0;
-            for (place, &value) in (0..).zip(run) {
-                let above = (u64::from(value) >> width) as u32;
-                if above > 0 {
-                    offsets.push(place - next);
-                    overflows.push(above - 1);
-                    next = place + 1;
-                }
-            }
-            starts.push(offsets.len() as u32);
+/// The gaps or the frequencies of a list.
+struct Numbers {
+    width: u32,
+    overflows: Vec<u32>,
+    /// A bit a number, for each block; left out where there are no exceptions.
+    flags: Vec<Unit>,
+}
+
+impl Numbers {
+    fn new<'a>(blocks: impl Iterator<Item = &'a [u32]> + Clone, levels: u32) -> Self {
+        let width = best(blocks.clone().flatten(), levels);
+        let (mut overflows, mut flags) = (Vec::new(), Vec::new());
+        for block in blocks {
+            let (places, above) = exceptions(block, width);
+            flags.push(bits(&places));
+            overflows.extend(above);
         }
-        if offsets.is_empty() {
-            return Vec::new();
-        }
-        let children = self.nodes.len();
-        self.nodes.extend([Node::default(); 2]);
-        self.nodes[node].children = children as u32;
-        self.array(children, &offsets, levels);
-        self.array(children + 1, &overflows, levels);
-        starts
+        Numbers { width, overflows, flags }
     }
 
-    /// Appends an array of exceptions.
-    fn array(&mut self, node: usize, values: &[u32], levels: u32) {
-        let b = if levels == 0 { width(values) } else { best(values, levels - 1) };
-        let lows: Vec<u32> = values.iter().map(|&value| low(value, b)).collect();
-        self.nodes[node].slots = self.units.len() as u32;
-        pack_string(&lows, b, &mut self.units);
-        self.nodes[node].width = b;
-        if levels > 0 {
-            let starts = self.exceptions(node, values, b, levels - 1);
-            self.nodes[node].starts = self.units.len() as u32;
-            pack_string(&starts, 32, &mut self.units);
+    fn push_block(&self, number: usize, values: &[u32], units: &mut Vec<Unit>) {
+        if !self.overflows.is_empty() {
+            units.push(self.flags[number]);
         }
+        let lows: Vec<u32> = values.iter().map(|&value| low(value, self.width)).collect();
+        pack(&lows, self.width, units);
     }
 }
 
-/// The width with the fewest bits, nearly, from how many numbers have how many bits; at most half of the numbers are exceptions. With levels to come an
-/// exception is taken to cost its own bits, those of a mean gap, and five for what widths leave unused; without them those of the largest.
-fn best(values: &[u32], levels: u32) -> u32 {
-    let mut of_width = [0usize; 33];
-    values.iter().for_each(|value| of_width[(32 - value.leading_zeros()) as usize] += 1);
-    let (n, widest) = (values.len() as f64, width(values));
-    let (mut best, mut fewest) = (widest, n * f64::from(widest));
-    let (mut count, mut bits) = (0, 0);
-    for b in (0..widest).rev() {
-        count += of_width[b as usize + 1];
-        if 2 * count > values.len() {
-            break;
+impl Coded {
+    /// Appends what is not in blocks as a node and those of its overflows, and returns the tallies.
+    fn arrays(&mut self, node: usize, numbers: &Numbers, levels: u32) -> Vec<u32> {
+        let flagged = u32::from(!numbers.overflows.is_empty());
+        self.nodes[node].fields = [numbers.width, flagged, self.units.len() as u32, 0];
+        let (mut groups, mut tallies, mut counts) = (Vec::new(), Vec::new(), vec![0]);
+        for (block, flags) in numbers.flags.iter().enumerate() {
+            let (count, group) = (counts[block], block / GROUP * GROUP);
+            if block == group {
+                groups.push(count);
+            }
+            let [first, second, third, last] = flags.map(u32::count_ones);
+            let quarters = [first, first + second, first + second + third];
+            let quarters = (0..).zip(quarters).map(|(i, before)| before << (TALLY_BITS * i));
+            tallies.push((count - counts[group]) << TALLY_BEFORE | quarters.sum::<u32>());
+            counts.push(count + first + second + third + last);
         }
-        // One bit more for each exception so far.
-        bits += count;
-        let exceptions = count as f64;
-        let each = match levels {
-            0 => exceptions * (7.0 + f64::from(widest - b)),
-            _ => bits as f64 + exceptions * (5.0 + (n / exceptions.max(1.0)).log2()),
-        };
-        let all = n * f64::from(b) + each;
-        if all < fewest {
-            (best, fewest) = (b, all);
+        pack_string(&groups, 32, &mut self.units);
+        let first = self.nodes.len();
+        self.nodes.resize(first + levels as usize + 1, Node::default());
+        let deep = self.overflows(first, &numbers.overflows, levels);
+        let width = self.nodes[first].fields[1];
+        // The device counts the bits of windows in 32.
+        let bits = numbers.overflows.len() as u64 * u64::from(width);
+        let wide = width > WINDOW_WIDTH || bits > u64::from(u32::MAX);
+        for (tally, range) in tallies.iter_mut().zip(counts.windows(2)) {
+            let next = deep.partition_point(|&place| place < range[0]);
+            if wide || deep.get(next).is_some_and(|&place| place < range[1]) {
+                *tally |= TALLY_SLOW;
+            }
         }
+        tallies
     }
-    best
+
+    /// Appends overflows, and returns the places of their exceptions.
+    fn overflows(&mut self, node: usize, values: &[u32], levels: u32) -> Vec<u32> {
+        let b = best_of_overflows(values, levels);
+        let lows: Vec<u32> = values.iter().map(|&value| low(value, b)).collect();
+        self.nodes[node].fields = [self.units.len() as u32, b, 0, 0];
+        pack_string(&lows, b, &mut self.units);
+        let (places, above) = exceptions(values, b);
+        if places.is_empty() {
+            return places;
+        }
+        // A word a run says where, in words, its count and bits are.
+        self.nodes[node].fields[2] = self.units.len() as u32;
+        let mut runs = vec![0; values.len().div_ceil(BLOCK)];
+        let mut before = 0;
+        for of_run in places.chunk_by(|&a, &b| a / BLOCK as u32 == b / BLOCK as u32) {
+            let run = of_run[0] as usize / BLOCK;
+            runs[run] = runs.len() as u32;
+            runs.push(before);
+            runs.extend(bits(&of_run.iter().map(|place| place % BLOCK as u32).collect::<Vec<_>>()));
+            before += of_run.len() as u32;
+        }
+        pack_string(&runs, 32, &mut self.units);
+        self.overflows(node + 1, &above, levels - 1);
+        places
+    }
+}
+
+/// Places of numbers wider than `width`, and their bits above it, less one.
+fn exceptions(values: &[u32], width: u32) -> (Vec<u32>, Vec<u32>) {
+    let above = values.iter().map(|&value| (u64::from(value) >> width) as u32);
+    (0..).zip(above).filter(|&(_, above)| above > 0).map(|(i, above)| (i, above - 1)).unzip()
+}
+
+/// A bit for each of 128 places.
+fn bits(places: &[u32]) -> Unit {
+    let mut bits = Unit::default();
+    places.iter().for_each(|place| bits[*place as usize / 32] |= 1 << (place % 32));
+    bits
+}
+
+/// How many numbers have how many bits.
+type Widths = [f64; 33];
+
+fn widths<'a>(values: impl Iterator<Item = &'a u32>) -> Widths {
+    let mut of_width = [0.0; 33];
+    values.for_each(|value| of_width[(32 - value.leading_zeros()) as usize] += 1.0);
+    of_width
+}
+
+fn widest(widths: &Widths) -> usize {
+    widths.iter().rposition(|&count| count > 0.0).unwrap_or(0)
+}
+
+/// Widths of the overflows at a width, nearly: of numbers of k bits one in 2^(k-1) is a power of two, which has a bit less when one less.
+fn above(widths: &Widths, width: usize) -> Widths {
+    let mut above = [0.0; 33];
+    for (k, &count) in (1..).zip(&widths[width + 1..]) {
+        let powers = count / f64::from(1u32 << (k - 1));
+        above[k] += count - powers;
+        above[k - 1] += powers;
+    }
+    above
+}
+
+/// The width with the fewest bits, nearly.
+fn best<'a>(values: impl Iterator<Item = &'a u32>, levels: u32) -> u32 {
+    let widths = widths(values);
+    let (n, widest) = (widths.iter().sum::<f64>(), widest(&widths));
+    let bits = |b: usize| match b {
+        b if b == widest => n * b as f64,
+        b => n * (b as f64 + PLACE_BITS) + overflow_width(&above(&widths, b), levels).1,
+    };
+    (0..=widest).rev().min_by(|&a, &b| bits(a).total_cmp(&bits(b))).unwrap_or(0) as u32
+}
+
+fn best_of_overflows(values: &[u32], levels: u32) -> u32 {
+    match levels {
+        0 => width(values),
+        _ => overflow_width(&widths(values.iter()), levels).0 as u32,
+    }
+}
+
+/// The best width for overflows, and the bits they take.
+fn overflow_width(widths: &Widths, levels: u32) -> (usize, f64) {
+    /// What an exception counts for beside its bits, for the time it takes.
+    const TIME: f64 = 256.0;
+    let (n, widest) = (widths.iter().sum::<f64>(), widest(widths));
+    let slots = |w: usize| n * w as f64;
+    let bits = |w: usize| {
+        let above: f64 = (1..).zip(&widths[w + 1..]).map(|(k, count)| f64::from(k) * count).sum();
+        let exceptions: f64 = widths[w + 1..].iter().sum();
+        let told = n / BLOCK as f64 + 5.0 * exceptions.min(n / BLOCK as f64);
+        slots(w) + 32.0 * told + above + TIME * exceptions
+    };
+    let all = (widest, slots(widest));
+    let fewer = (0..if levels == 0 { 0 } else { widest }).map(|w| (w, bits(w)));
+    fewer.fold(all, |best, other| if other.1 < best.1 { other } else { best })
 }
 
 #[cfg(test)]
@@ -113,14 +214,45 @@ mod tests {
     #[test]
     fn widths_leave_few_out() {
         let mixed: Vec<u32> = (0..1000).map(|i| if i % 20 == 0 { 900 } else { 31 }).collect();
-        assert_eq!([0, 1, 4].map(|levels| best(&mixed, levels)), [5; 3]);
+        assert_eq!([0, 1, 4].map(|levels| best(mixed.iter(), levels)), [5; 3]);
         let (same, none) = (vec![31; 1000], vec![0; 1000]);
-        assert_eq!((best(&same, 1), best(&none, 1), best(&[], 1)), (5, 0, 0));
-        // Numbers as far apart as gaps of a random list: one in thirteen is an exception, as one bit less costs more than one bit a number.
-        let gap = |i: u32| (-50.0 * (1.0 - f64::from(i) / 1000.0).ln()) as u32;
-        let gaps: Vec<u32> = (0..1000).map(gap).collect();
-        assert_eq!((best(&gaps, 0), best(&gaps, 1)), (7, 7));
-        let half: Vec<u32> = (0..1000).map(|i| if i % 2 == 0 { u32::MAX } else { 0 }).collect();
-        assert!([0, 32].contains(&best(&half, 4)));
+        assert_eq!((best(same.iter(), 1), best(none.iter(), 1), best([].iter(), 1)), (5, 0, 0));
+        // Gaps of a random list: one in four is an exception, and of those hardly one.
+        let gap = |i: u32| (-50.0 * (1.0 - f64::from(i) / 10_000.0).ln()) as u32;
+        let gaps: Vec<u32> = (0..10_000).map(gap).collect();
+        assert_eq!((best(gaps.iter(), 0), best(gaps.iter(), 1)), (6, 6));
+        let (_, above) = exceptions(&gaps, 6);
+        assert_eq!((above.len(), best_of_overflows(&above, 1)), (2780, 3));
+        // One number much wider than the others is not worth a width.
+        let mut spread = above;
+        spread[7] = u32::MAX;
+        assert_eq!([0, 1].map(|levels| best_of_overflows(&spread, levels)), [32, 3]);
+    }
+    /// Of random lists among 25.2 million documents; bits that one reads for all documents, as an earlier form took them.
+    #[test]
+    fn random_lists_stay_small_and_easy() {
+        for (df, most) in [(8_000, 14.58), (512_000, 8.49)] {
+            let mut state = 88_172_645_463_325_252_u64;
+            let mut next = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 11) as f64 / (1u64 << 53) as f64
+            };
+            let step = (1.0 - f64::from(df) / 25_200_000.0).ln();
+            let gaps: Vec<u32> = (0..df).map(|_| ((1.0 - next()).ln() / step) as u32).collect();
+            let freqs = [0; BLOCK];
+            let block = |gaps| Block { first: 0, gaps, freqs: &freqs };
+            let blocks: Vec<Block<'_>> =
+                gaps.as_chunks::<BLOCK>().0.iter().map(|g| block(g)).collect();
+            for levels in 1..=4 {
+                let coded = encode(&blocks, levels);
+                let bits = 128 * coded.doc_units + 32 * coded.heads.len();
+                assert!((bits as f64) < most * f64::from(df), "{bits} bits for {df} documents");
+                let tallies = coded.heads.iter().skip(1).step_by(2);
+                let slow = tallies.filter(|&tally| tally & TALLY_SLOW != 0).count();
+                assert!(1000 * slow < blocks.len(), "{slow} of {}", blocks.len());
+            }
+        }
     }
 }

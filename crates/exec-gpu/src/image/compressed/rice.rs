@@ -14,7 +14,7 @@ pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
     coded.doc_units += units.len() - at;
     let (c, freq_window) = write(block.freqs, units);
     let shape = b | c << 8 | window << 16 | freq_window << 24;
-    coded.heads.push(BlockHead { first: block.first, at: at as u32, shape, more: 0 });
+    coded.push_head(BlockHead { first: block.first, at: at as u32, shape, more: 0 });
 }
 
 /// Appends slots and the unary part, and returns b and the bits in a window.

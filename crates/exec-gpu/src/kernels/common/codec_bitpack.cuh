@@ -5,7 +5,8 @@
 
 struct BitPack {
     typedef Slots Docs;
-    struct State {};
+    typedef CompressedList List;
+    typedef BlockHead Head;
 
     struct Freqs {
         Slots slots;
@@ -17,25 +18,38 @@ struct BitPack {
     __device__ __forceinline__ static uint32_t doc_width(const BlockHead& head) { return head.shape & 0xff; }
     __device__ __forceinline__ static uint32_t freq_width(const BlockHead& head) { return head.shape >> 8 & 0xff; }
 
-    __device__ __forceinline__ static const uint4* freq_units(const CompressedList& list, const BlockHead& head, uint32_t len) {
-        return units_of(list) + head.at + slot_units(len, doc_width(head));
+    __device__ __forceinline__ static uint32_t freq_units(const BlockHead& head, uint32_t len) {
+        return head.at + slot_units(len, doc_width(head));
+    }
+
+    __device__ __forceinline__ static const List& open(const CompressedList& list) { return list; }
+    __device__ __forceinline__ static Head head(const CompressedList& list, uint32_t block) { return head_of(list, block); }
+
+    template <class Loaded>
+    __device__ __forceinline__ static void follow(const CompressedList&, Loaded&) {}
+
+    template <class Loaded>
+    __device__ __forceinline__ static bool easy(const Loaded&) {
+        return true;
     }
 
     __device__ __forceinline__ static Docs load_docs(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t) {
-        return Slots::load(units_of(list) + head.at, doc_width(head));
+        return Slots::load(units_of(list), head.at, doc_width(head));
     }
 
-    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, State&, uint32_t out[4]) {
+    template <bool>
+    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, uint32_t out[4]) {
         loaded.get(doc_width(head), out);
         add_up(head.first, out);
     }
 
     __device__ __forceinline__ static Freqs load_freqs(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t len) {
-        const uint4* at = freq_units(list, head, len);
-        return {Slots::load(at, freq_width(head)), at + slot_units(len, freq_width(head))};
+        uint32_t at = freq_units(head, len), width = freq_width(head);
+        return {Slots::load(units_of(list), at, width), units_of(list) + (at + slot_units(len, width))};
     }
 
-    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, State&, uint32_t out[4]) {
+    template <bool>
+    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, uint32_t out[4]) {
         loaded.slots.get(freq_width(head), out);
         if (head.shape & PATCHED) {
             uint4 bits = __ldg(loaded.patches);
@@ -51,7 +65,7 @@ struct BitPack {
     }
 
     __device__ __forceinline__ static uint32_t freq(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t len, uint32_t i) {
-        const uint4* at = freq_units(list, head, len);
+        const uint4* at = units_of(list) + freq_units(head, len);
         uint32_t width = freq_width(head), freq = slot_at(at, width, i) + 1;
         if (head.shape & PATCHED) {
             const uint4* patches = at + slot_units(len, width);

@@ -1,238 +1,212 @@
-// PForDelta with one width for the list (`image/compressed/pfor.rs`; document D, section 6.2). Exceptions are two arrays for the list, which are arrays
-// with exceptions themselves, LEVELS deep. They are fetched 32 at a time, one a lane, their own exceptions first; gaps between them are
-// added up to places, and those of a block go to its slots through shared memory. The rest of the 32 is the next blocks'.
+// PForDelta with one width for the list (`image/compressed/pfor.rs`; document D, section 6.2). A bit a number says which are exceptions; the bits above the
+// width of those are an array for the list, which has a width and exceptions itself, LEVELS deep. A lane finds its exceptions by counting bits, and fetches
+// them alone: no shared memory, and nothing goes from lane to lane or from block to block.
 #pragma once
 
 #include "lists.cuh"
 
-// An array of numbers with exceptions, in runs of 128.
-struct Node {
-    uint32_t slots;     // unit of a bit string
-    uint32_t starts;    // unit of the numbers of exceptions before each run; of a list its exceptions
+// Bits above a width, less one.
+struct Overflows {
+    uint32_t slots;  // unit of a bit string
     uint32_t width;
-    uint32_t children;  // offsets of the exceptions, and behind it their overflows; or 0
+    uint32_t runs;  // unit of a word a run of 128: where, in words from here, its exceptions are told; 0 for none. Or 0 for none at all
 };
 
-// Of a list what leads to its arrays.
+// A tally: exceptions before the block since the last group; whether a window is not enough; exceptions before the second, third and last quarter of the block.
+constexpr uint32_t GROUP = 8, TALLY_BEFORE = 22, TALLY_BITS = 7;
+constexpr uint32_t TALLY_SLOW = 1u << 21;
+
+// The arrays of a list. Nodes 0 and 1 are gaps and frequencies, then come the overflows of either.
 struct Arrays {
     const uint4* units;
     const uint4* nodes;
 
-    __device__ __forceinline__ Node node(uint32_t number) const {
-        uint4 fields = __ldg(nodes + number);
-        return {fields.x, fields.y, fields.z, fields.w};
+    __device__ __forceinline__ Overflows overflows(uint32_t node) const {
+        uint4 fields = __ldg(nodes + node);
+        return {fields.x, fields.y, fields.z};
     }
+
+    __device__ __forceinline__ const uint32_t* words(uint32_t unit) const { return reinterpret_cast<const uint32_t*>(units + unit); }
 };
 
-__device__ __forceinline__ Arrays arrays_of(const CompressedList& list) { return {units_of(list), reinterpret_cast<const uint4*>(list.nodes)}; }
-
-// Number `i` of an array but for its exception.
-__device__ __forceinline__ uint32_t string_at(const Arrays& arrays, const Node& node, uint32_t i) {
-    uint64_t bit = uint64_t(i) * node.width;
-    const uint32_t* word = reinterpret_cast<const uint32_t*>(arrays.units + node.slots) + bit / 32;
-    return __funnelshift_r(__ldg(word), __ldg(word + 1), uint32_t(bit)) & low_bits(node.width);
+// Exceptions before number `i` of a block; `flags` is the word with its bit.
+__device__ __forceinline__ uint32_t exceptions_before(uint32_t group, uint32_t tally, uint32_t flags, uint32_t i) {
+    uint32_t quarter = i / 32;
+    uint32_t before_quarter = __funnelshift_rc(tally, 0, quarter == 0 ? 32 : (quarter - 1) * TALLY_BITS) & low_bits(TALLY_BITS);
+    return group + (tally >> TALLY_BEFORE) + before_quarter + __popc(flags & low_bits(i % 32));
 }
 
-__device__ __forceinline__ const uint32_t* starts_of(const Arrays& arrays, const Node& node) {
-    return reinterpret_cast<const uint32_t*>(arrays.units + node.starts);
-}
-
-// Lane l gets number `from` + l of an array, lanes from `count` on anything. A call, where all of it in its place would be too much code.
+// Overflow `i` with its own exception, by one lane.
 template <uint32_t LEVELS>
-__device__ __forceinline__ uint32_t fetch(Arrays arrays, uint32_t number, uint32_t from, uint32_t count);
-template <uint32_t LEVELS>
-__device__ __noinline__ uint32_t call_fetch(Arrays arrays, uint32_t number, uint32_t from, uint32_t count) {
-    return fetch<LEVELS>(arrays, number, from, count);
-}
-
-// Up to 32 exceptions of an array, one a lane.
-struct Exceptions {
-    uint32_t sum;   // of gaps up to this one; behind the last that of the last
-    uint32_t high;  // bits above the width, less one
-};
-
-// `count` exceptions from number `from` on; `before` is the sum before them.
-template <uint32_t LEVELS>
-__device__ __forceinline__ Exceptions fetch_exceptions(Arrays arrays, uint32_t children, uint32_t from, uint32_t count, uint32_t before) {
-    uint32_t gap, high;
-    if constexpr (LEVELS < 2) {
-        gap = fetch<LEVELS>(arrays, children, from, count);
-        high = fetch<LEVELS>(arrays, children + 1, from, count);
-    } else {
-        gap = call_fetch<LEVELS>(arrays, children, from, count);
-        high = call_fetch<LEVELS>(arrays, children + 1, from, count);
-    }
-    return {before + warp_inclusive_sum(lane_id() < count ? gap + 1 : 0), high};
-}
-
-template <uint32_t LEVELS>
-__device__ __forceinline__ uint32_t fetch(Arrays arrays, uint32_t number, uint32_t from, uint32_t count) {
-    Node node = arrays.node(number);
-    uint32_t value = string_at(arrays, node, from + min(lane_id(), count - 1));
+__device__ __forceinline__ uint32_t overflow_at(const Arrays& arrays, uint32_t node, uint32_t i) {
+    Overflows array = arrays.overflows(node);
+    uint64_t bit = uint64_t(i) * array.width;
+    const uint32_t* slot = arrays.words(array.slots) + bit / 32;
+    uint32_t value = __funnelshift_r(__ldg(slot), __ldg(slot + 1), uint32_t(bit)) & low_bits(array.width);
     if constexpr (LEVELS > 0) {
-        if (node.children == 0) return value;
-        const uint32_t* starts = starts_of(arrays, node);
-        for (uint32_t run = from / BLOCK_LEN; run <= (from + count - 1) / BLOCK_LEN; run++) {
-            uint32_t at = __ldg(starts + run), end = __ldg(starts + run + 1);
-            for (uint32_t before = run * BLOCK_LEN - 1; at < end; at += WARP) {
-                uint32_t found = min(end - at, WARP);
-                Exceptions exceptions = fetch_exceptions<LEVELS - 1>(arrays, node.children, at, found, before);
-                before = __shfl_sync(FULL_WARP, exceptions.sum, WARP - 1);
-                // Bits of the places among the numbers asked for.
-                bool own = lane_id() < found;
-                uint32_t place = exceptions.sum - from;
-                uint32_t bits = warp_or(own && place < WARP ? 1u << place : 0);
-                uint32_t rank = __popc(__ballot_sync(FULL_WARP, own && exceptions.sum < from)) + __popc(bits & low_bits(lane_id()));
-                uint32_t high = __shfl_sync(FULL_WARP, exceptions.high, rank % WARP);
-                if (bits >> lane_id() & 1) value += (high + 1) << node.width;
-            }
-        }
+        if (array.runs == 0) return value;
+        const uint32_t* runs = arrays.words(array.runs);
+        uint32_t at = __ldg(runs + i / BLOCK_LEN), word = i % BLOCK_LEN / 32;
+        if (at == 0) return value;
+        // How many come before the run, and a bit a number.
+        const uint32_t* told = runs + at;
+        uint32_t flags = __ldg(told + 1 + word);
+        if ((flags >> i % 32 & 1) == 0) return value;
+        uint32_t rank = __ldg(told) + __popc(flags & low_bits(i % 32));
+        for (uint32_t j = 0; j < word; j++) rank += __popc(__ldg(told + 1 + j));
+        value += (overflow_at<LEVELS - 1>(arrays, node + 1, rank) + 1) << array.width;
     }
     return value;
 }
 
-// The numbers of an array in ascending order, by one lane.
-template <uint32_t LEVELS>
-struct Walk {
-    Node node;
-    uint32_t run, at, end, place;
-    Walk<LEVELS - 1> offsets, overflows;
+// The gaps or the frequencies of a list, and the first of the arrays that their overflows are.
+struct Numbers {
+    uint32_t width;
+    uint32_t flagged;         // units of bits a block: 1, or 0 where there are no exceptions
+    const uint32_t* groups;   // exceptions before each eight blocks
+    const uint32_t* tallies;  // a word a block, of frequencies; gaps have theirs in heads
+    const uint32_t* overflows;
+    uint32_t overflow_width;
 
-    __device__ void start(Arrays arrays, uint32_t number) {
-        node = arrays.node(number);
-        run = NO_DOC;
-        at = end = 0;
-        if (node.children != 0) {
-            offsets.start(arrays, node.children);
-            overflows.start(arrays, node.children + 1);
-        }
+    __device__ __forceinline__ static Numbers open(const Arrays& arrays, uint32_t node, uint32_t overflows_node) {
+        uint4 fields = __ldg(arrays.nodes + node);
+        Overflows overflows = arrays.overflows(overflows_node);
+        return {fields.x, fields.y, arrays.words(fields.z), arrays.words(fields.w), arrays.words(overflows.slots), overflows.width};
     }
-
-    // Goes on to the exception `at`.
-    __device__ void enter(Arrays arrays) {
-        if (at < end) place += offsets.value(arrays, at) + 1;
-    }
-
-    __device__ uint32_t value(Arrays arrays, uint32_t i) {
-        uint32_t value = string_at(arrays, node, i);
-        if (node.children == 0) return value;
-        if (i / BLOCK_LEN != run) {
-            run = i / BLOCK_LEN;
-            at = __ldg(starts_of(arrays, node) + run);
-            end = __ldg(starts_of(arrays, node) + run + 1);
-            place = run * BLOCK_LEN - 1;
-            enter(arrays);
-        }
-        for (; at < end && place < i; enter(arrays)) at++;
-        if (at < end && place == i) value += (overflows.value(arrays, at) + 1) << node.width;
-        return value;
-    }
-};
-
-template <>
-struct Walk<0> {
-    Node node;
-    __device__ void start(Arrays arrays, uint32_t number) { node = arrays.node(number); }
-    __device__ uint32_t value(Arrays arrays, uint32_t i) { return string_at(arrays, node, i); }
 };
 
 template <uint32_t LEVELS>
 struct PFor {
+    static constexpr uint32_t GAP_OVERFLOWS = 2, FREQ_OVERFLOWS = 3 + LEVELS;  // nodes
+
+    struct List {
+        Arrays arrays;
+        const uint2* heads;
+        const char* flags;  // the word that has this lane's bits, were they in the first unit
+        Numbers gaps, freqs;
+        uint32_t stride;  // units of a block
+    };
+
+    // Where the exceptions of a lane are.
+    struct Places {
+        uint32_t flags;  // a word of bits
+        uint32_t tally;
+        uint32_t group;
+    };
+
+    struct Head {
+        uint32_t first;  // document
+        Places places;
+    };
+
     struct Part {
         Slots slots;
-        Node node;
-        uint32_t from;  // exceptions
-        uint32_t end;
+        Places places;
+        uint32_t rank;  // of the first exception of this lane
+        uint32_t low;   // 32 bits of overflows from that one on, and the next
+        uint32_t high;
     };
     typedef Part Docs;
-    typedef Part Freqs;
+    struct Freqs : Part {};
 
-    // Exceptions fetched last.
-    struct State {
-        Exceptions own;
-        uint32_t from;
-        uint32_t count;
-        uint32_t before;  // the sum up to the last one used
-    };
+    __device__ __forceinline__ static List open(const CompressedList& list) {
+        Arrays arrays = {units_of(list), reinterpret_cast<const uint4*>(list.nodes)};
+        Numbers gaps = Numbers::open(arrays, 0, GAP_OVERFLOWS), freqs = Numbers::open(arrays, 1, FREQ_OVERFLOWS);
+        const char* flags = reinterpret_cast<const char*>(arrays.words(0) + lane_id() / 8);
+        uint32_t stride = gaps.width + gaps.flagged + freqs.width + freqs.flagged;
+        return {arrays, reinterpret_cast<const uint2*>(list.heads), flags, gaps, freqs, stride};
+    }
 
-    enum : uint32_t { GAPS, FREQS };  // nodes
+    // Where no number has an exception, flags are what else stands there; `get` leaves them out.
+    __device__ __forceinline__ static Places places(const List& list, const Numbers& numbers, uint32_t at, uint32_t block, uint32_t tally) {
+        uint32_t flags = __ldg(reinterpret_cast<const uint32_t*>(list.flags + sizeof(uint4) * uint64_t(at)));
+        return {flags, tally, __ldg(numbers.groups + block / GROUP)};
+    }
 
-    __device__ __forceinline__ static Part load(const uint4* at, const Node& node, uint32_t from, uint32_t end) {
-        return {Slots::load(at, node.width), node, from, end};
+    __device__ __forceinline__ static Head head(const List& list, uint32_t block) {
+        uint2 head = __ldg(list.heads + block);
+        return {head.x, places(list, list.gaps, block * list.stride, block, head.y)};
+    }
+
+    __device__ __forceinline__ static Part load(const List& list, const Numbers& numbers, uint32_t at, const Places& places) {
+        Part part;
+        part.slots = Slots::load(list.arrays.units, at + numbers.flagged, numbers.width);
+        part.places = places;
+        return part;
+    }
+
+    // Asks for a lane's overflows, which follow each other.
+    __device__ __forceinline__ static void follow_up(const Numbers& numbers, Part& part) {
+        part.rank = exceptions_before(part.places.group, part.places.tally, part.places.flags, 4 * lane_id());
+        // In 32 bits, which the host sees to; the windows of other blocks are somewhere, and not used.
+        const uint32_t* word = numbers.overflows + part.rank * numbers.overflow_width / 32;
+        part.low = __ldg(word);
+        part.high = __ldg(word + 1);
     }
 
     // The numbers with their exceptions.
-    __device__ __forceinline__ static void get(const CompressedList& list, const Part& part, State& state, uint32_t out[4]) {
-        part.slots.get(part.node.width, out);
-        if (part.from >= part.end) return;
-        __shared__ uint4 highs[CODEC_WARPS][WARP];
-        uint4* own = highs[warp_id()];
-        own[lane_id()] = make_uint4(0, 0, 0, 0);
-        __syncwarp();
-        for (uint32_t from = part.from; from < part.end; from = min(state.from + state.count, part.end)) {
-            if (from - state.from >= state.count) {
-                // Only the last block's exceptions, if any, are the ones before.
-                uint32_t sum = __shfl_sync(FULL_WARP, state.own.sum, WARP - 1);
-                state.from = from;
-                state.count = min(part.node.starts - from, WARP);
-                state.own = fetch_exceptions<LEVELS>(arrays_of(list), part.node.children, from, state.count, sum);
+    template <bool EASY>
+    __device__ __forceinline__ static void get(const List& list, const Numbers& numbers, uint32_t node, const Part& part, uint32_t out[4]) {
+        part.slots.get(numbers.width, out);
+        uint32_t flags = part.places.flags >> 4 * lane_id() % 32 & (numbers.flagged ? 15 : 0);
+        if (EASY || easy(part)) {
+            uint32_t window = __funnelshift_r(part.low, part.high, part.rank * numbers.overflow_width);
+            uint32_t mask = low_bits(numbers.overflow_width), one = 1u << numbers.width % 32;
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                if ((flags >> i & 1) == 0) continue;
+                out[i] += (window & mask) * one + one;
+                window >>= numbers.overflow_width;
             }
-            uint32_t number = state.from + lane_id();
-            if (number >= from && number < min(state.from + state.count, part.end))
-                reinterpret_cast<uint32_t*>(own)[state.own.sum - state.before - 1] = (state.own.high + 1) << part.node.width;
+        } else {
+            uint32_t rank = part.rank;
+#pragma unroll 1
+            for (uint32_t i = 0; i < 4; i++) {
+                if ((flags >> i & 1) == 0) continue;
+                uint32_t high = (overflow_at<LEVELS>(list.arrays, node, rank++) + 1) << numbers.width;
+                for (uint32_t j = 0; j < 4; j++) out[j] += i == j ? high : 0;
+            }
         }
-        state.before = __shfl_sync(FULL_WARP, state.own.sum, part.end - 1 - state.from);
-        __syncwarp();
-        uint4 four = own[lane_id()];
-        __syncwarp();
-        out[0] += four.x;
-        out[1] += four.y;
-        out[2] += four.z;
-        out[3] += four.w;
     }
 
-    __device__ __forceinline__ static Docs load_docs(const CompressedList& list, uint32_t block, const BlockHead& head, uint32_t) {
-        Node node = arrays_of(list).node(GAPS);
-        uint32_t end = node.children != 0 ? head_of(list, block + 1).shape : 0;
-        return load(units_of(list) + head.at, node, head.shape, end);
+    __device__ __forceinline__ static bool easy(const Part& part) { return (part.places.tally & TALLY_SLOW) == 0; }
+
+    __device__ __forceinline__ static Docs load_docs(const List& list, uint32_t block, const Head& head, uint32_t) {
+        return load(list, list.gaps, block * list.stride, head.places);
     }
 
-    __device__ __forceinline__ static void docs(const CompressedList& list, const BlockHead& head, const Docs& loaded, State& state, uint32_t out[4]) {
-        get(list, loaded, state, out);
+    __device__ __forceinline__ static void follow(const List& list, Docs& docs) { follow_up(list.gaps, docs); }
+
+    template <bool EASY>
+    __device__ __forceinline__ static void docs(const List& list, const Head& head, const Docs& loaded, uint32_t out[4]) {
+        get<EASY>(list, list.gaps, GAP_OVERFLOWS, loaded, out);
         add_up(head.first, out);
     }
 
-    __device__ __forceinline__ static const uint4* freq_units(const CompressedList& list, const BlockHead& head, uint32_t len) {
-        return units_of(list) + head.at + slot_units(len, arrays_of(list).node(GAPS).width);
+    __device__ __forceinline__ static uint32_t freqs_at(const List& list, uint32_t block, uint32_t len) {
+        return block * list.stride + list.gaps.flagged + slot_units(len, list.gaps.width);
     }
 
-    __device__ __forceinline__ static Freqs load_freqs(const CompressedList& list, uint32_t block, const BlockHead& head, uint32_t len) {
-        Node node = arrays_of(list).node(FREQS);
-        uint32_t end = node.children != 0 ? head_of(list, block + 1).more : 0;
-        return load(freq_units(list, head, len), node, head.more, end);
+    __device__ __forceinline__ static Freqs load_freqs(const List& list, uint32_t block, const Head&, uint32_t len) {
+        uint32_t at = freqs_at(list, block, len);
+        return {load(list, list.freqs, at, places(list, list.freqs, at, block, __ldg(list.freqs.tallies + block)))};
     }
 
-    __device__ __forceinline__ static void freqs(const CompressedList& list, const BlockHead&, const Freqs& loaded, State& state, uint32_t out[4]) {
-        get(list, loaded, state, out);
+    __device__ __forceinline__ static void follow(const List& list, Freqs& freqs) { follow_up(list.freqs, freqs); }
+
+    template <bool EASY>
+    __device__ __forceinline__ static void freqs(const List& list, const Head&, const Freqs& loaded, uint32_t out[4]) {
+        get<EASY>(list, list.freqs, FREQ_OVERFLOWS, loaded, out);
         for (uint32_t i = 0; i < 4; i++) out[i]++;
     }
 
-    __device__ static uint32_t freq(const CompressedList& list, uint32_t block, const BlockHead& head, uint32_t len, uint32_t i) {
-        Node node = arrays_of(list).node(FREQS);
-        uint32_t freq = slot_at(freq_units(list, head, len), node.width, i) + 1;
-        if (node.children == 0) return freq;
-        uint32_t at = head.more, end = head_of(list, block + 1).more, place = NO_DOC;
-        Arrays arrays = arrays_of(list);
-        Walk<LEVELS> offsets, overflows;
-        if (at < end) offsets.start(arrays, node.children);
-        for (; at < end; at++) {
-            place += offsets.value(arrays, at) + 1;
-            if (place >= i) break;
-        }
-        if (at < end && place == i) {
-            overflows.start(arrays, node.children + 1);
-            freq += (overflows.value(arrays, at) + 1) << node.width;
-        }
-        return freq;
+    __device__ __forceinline__ static uint32_t freq(const List& list, uint32_t block, const Head&, uint32_t len, uint32_t i) {
+        const Numbers& numbers = list.freqs;
+        uint32_t at = freqs_at(list, block, len), freq = slot_at(list.arrays.units + (at + numbers.flagged), numbers.width, i) + 1;
+        if (numbers.flagged == 0) return freq;
+        uint32_t flags = __ldg(list.arrays.words(at) + i / 32);
+        if ((flags >> i % 32 & 1) == 0) return freq;
+        uint32_t rank = exceptions_before(__ldg(numbers.groups + block / GROUP), __ldg(numbers.tallies + block), flags, i);
+        return freq + ((overflow_at<LEVELS>(list.arrays, FREQ_OVERFLOWS, rank) + 1) << numbers.width);
     }
 };

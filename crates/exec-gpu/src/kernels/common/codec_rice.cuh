@@ -11,22 +11,23 @@ struct Rice {
     };
     typedef Part Docs;
     typedef Part Freqs;
-    struct State {};
+    typedef CompressedList List;
+    typedef BlockHead Head;
 
     __device__ __forceinline__ static uint32_t doc_width(const BlockHead& head) { return head.shape & 0xff; }
     __device__ __forceinline__ static uint32_t freq_width(const BlockHead& head) { return head.shape >> 8 & 0xff; }
     __device__ __forceinline__ static uint32_t doc_window(const BlockHead& head) { return head.shape >> 16 & 0xff; }
     __device__ __forceinline__ static uint32_t freq_window(const BlockHead& head) { return head.shape >> 24; }
 
-    __device__ __forceinline__ static const uint4* freq_units(const CompressedList& list, const BlockHead& head, uint32_t len) {
-        return units_of(list) + head.at + slot_units(len, doc_width(head)) + (doc_window(head) + 3) / 4;
+    __device__ __forceinline__ static uint32_t freq_units(const BlockHead& head, uint32_t len) {
+        return head.at + slot_units(len, doc_width(head)) + (doc_window(head) + 3) / 4;
     }
 
-    __device__ __forceinline__ static Part load(const uint4* at, uint32_t len, uint32_t width, uint32_t window) {
-        const uint32_t* unary = reinterpret_cast<const uint32_t*>(at + slot_units(len, width));
+    __device__ __forceinline__ static Part load(const uint4* units, uint32_t at, uint32_t len, uint32_t width, uint32_t window) {
+        const uint32_t* unary = reinterpret_cast<const uint32_t*>(units + (at + slot_units(len, width)));
         uint32_t bit = lane_id() * window;
         uint32_t bits = __funnelshift_r(__ldg(unary + bit / 32), __ldg(unary + bit / 32 + 1), bit);
-        return {Slots::load(at, width), bits & low_bits(window)};
+        return {Slots::load(units, at, width), bits & low_bits(window)};
     }
 
     // The sums of quotients up to each of the lane's numbers.
@@ -45,11 +46,23 @@ struct Rice {
         sums[3] = four.w;
     }
 
-    __device__ __forceinline__ static Docs load_docs(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t len) {
-        return load(units_of(list) + head.at, len, doc_width(head), doc_window(head));
+    __device__ __forceinline__ static const List& open(const CompressedList& list) { return list; }
+    __device__ __forceinline__ static Head head(const CompressedList& list, uint32_t block) { return head_of(list, block); }
+
+    template <class Loaded>
+    __device__ __forceinline__ static void follow(const CompressedList&, Loaded&) {}
+
+    template <class Loaded>
+    __device__ __forceinline__ static bool easy(const Loaded&) {
+        return true;
     }
 
-    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, State&, uint32_t out[4]) {
+    __device__ __forceinline__ static Docs load_docs(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t len) {
+        return load(units_of(list), head.at, len, doc_width(head), doc_window(head));
+    }
+
+    template <bool>
+    __device__ __forceinline__ static void docs(const CompressedList&, const BlockHead& head, const Docs& loaded, uint32_t out[4]) {
         uint32_t sums[4];
         quotient_sums(loaded.window, doc_window(head), sums);
         loaded.slots.get(doc_width(head), out);
@@ -58,10 +71,11 @@ struct Rice {
     }
 
     __device__ __forceinline__ static Freqs load_freqs(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t len) {
-        return load(freq_units(list, head, len), len, freq_width(head), freq_window(head));
+        return load(units_of(list), freq_units(head, len), len, freq_width(head), freq_window(head));
     }
 
-    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, State&, uint32_t out[4]) {
+    template <bool>
+    __device__ __forceinline__ static void freqs(const CompressedList&, const BlockHead& head, const Freqs& loaded, uint32_t out[4]) {
         uint32_t sums[4];
         quotient_sums(loaded.window, freq_window(head), sums);
         loaded.slots.get(freq_width(head), out);
@@ -82,7 +96,7 @@ struct Rice {
     }
 
     __device__ __forceinline__ static uint32_t freq(const CompressedList& list, uint32_t, const BlockHead& head, uint32_t len, uint32_t i) {
-        const uint4* at = freq_units(list, head, len);
+        const uint4* at = units_of(list) + freq_units(head, len);
         uint32_t width = freq_width(head);
         const uint32_t* unary = reinterpret_cast<const uint32_t*>(at + slot_units(len, width));
         uint32_t next = i == 0 ? 0 : one_at(unary, i - 1) + 1;

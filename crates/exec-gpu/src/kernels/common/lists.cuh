@@ -1,13 +1,15 @@
 // Lists in compressed form (`image/compressed.rs`): blocks of 128 postings, each decoded by a warp alone, lane l having postings 4 l to 4 l + 3.
 //
 // A codec is a structure with
+//     List, open(list)                                  what it must have of a list,
+//     Head, head(list, block)                           what it must have of a block to load the rest,
 //     Docs, Freqs                                       what it loads of a block,
-//     State                                             what it may carry from a block to the next one of the list,
 //     load_docs(list, block, head, len), load_freqs likewise,
-//     docs(list, head, loaded, state, docs[4]), freqs   what becomes of that; behind the block's end anything,
+//     follow(list, loaded)                              asks for what can be asked for only when that has come,
+//     easy(loaded)                                      whether the block takes no more loads,
+//     docs<EASY>(list, head, loaded, docs[4]), freqs    what becomes of it; behind the block's end anything,
 //     freq(list, block, head, len, i)                   one frequency, by one lane alone.
-// Loading is apart, so that a warp may have several blocks on their way. All lanes must take part in all but the last. `State{}` serves for any block;
-// one state may go through blocks that follow each other, documents and frequencies having one each.
+// Loading is apart, in three steps, so that a warp may have several blocks on their way. All lanes must take part in all but the last.
 //
 // Lanes behind the end of the last block read what follows it; a part of the image ends with enough for them to read.
 #pragma once
@@ -25,10 +27,10 @@ constexpr uint32_t NO_DOC = 0xffffffffu;
 
 struct CompressedList {
     uint64_t units;   // what heads and nodes count from, 16 bytes each
-    uint64_t heads;   // BlockHead a block
+    uint64_t heads;   // BlockHead a block; of PForDelta two words: its first document and a tally
     uint64_t lasts;   // uint32_t a block: its last document
     uint64_t maxima;  // float a block: the largest value of the formula
-    uint64_t nodes;   // Node, of PForDelta
+    uint64_t nodes;   // of PForDelta: Numbers and Overflows, 16 bytes each
     uint32_t df;
     uint32_t blocks;
     float most;  // the largest of the maxima
@@ -68,8 +70,8 @@ struct Slots {
     uint4 low;
     uint4 high;
 
-    __device__ __forceinline__ static Slots load(const uint4* at, uint32_t width) {
-        const uint4* unit = at + lane_id() * width / 32;
+    __device__ __forceinline__ static Slots load(const uint4* units, uint32_t at, uint32_t width) {
+        const uint4* unit = units + (at + lane_id() * width / 32);
         return {__ldg(unit), __ldg(unit + 1)};
     }
 
@@ -111,22 +113,24 @@ __device__ __forceinline__ void fill_behind(uint32_t len, uint32_t fill, uint32_
 // The documents of a block; NO_DOC behind its end.
 template <class Codec>
 __device__ __forceinline__ void decode_docs(const CompressedList& list, uint32_t block, uint32_t docs[4]) {
-    BlockHead head = head_of(list, block);
+    typename Codec::List opened = Codec::open(list);
+    typename Codec::Head head = Codec::head(opened, block);
     uint32_t len = block_len(list, block);
-    typename Codec::Docs loaded = Codec::load_docs(list, block, head, len);
-    typename Codec::State state{};
-    Codec::docs(list, head, loaded, state, docs);
+    typename Codec::Docs loaded = Codec::load_docs(opened, block, head, len);
+    Codec::follow(opened, loaded);
+    Codec::template docs<false>(opened, head, loaded, docs);
     fill_behind(len, NO_DOC, docs);
 }
 
 // The frequencies of a block; 0 behind its end.
 template <class Codec>
 __device__ __forceinline__ void decode_freqs(const CompressedList& list, uint32_t block, uint32_t freqs[4]) {
-    BlockHead head = head_of(list, block);
+    typename Codec::List opened = Codec::open(list);
+    typename Codec::Head head = Codec::head(opened, block);
     uint32_t len = block_len(list, block);
-    typename Codec::Freqs loaded = Codec::load_freqs(list, block, head, len);
-    typename Codec::State state{};
-    Codec::freqs(list, head, loaded, state, freqs);
+    typename Codec::Freqs loaded = Codec::load_freqs(opened, block, head, len);
+    Codec::follow(opened, loaded);
+    Codec::template freqs<false>(opened, head, loaded, freqs);
     fill_behind(len, 0, freqs);
 }
 
@@ -134,5 +138,6 @@ __device__ __forceinline__ void decode_freqs(const CompressedList& list, uint32_
 template <class Codec>
 __device__ __forceinline__ uint32_t freq_at(const CompressedList& list, uint32_t posting) {
     uint32_t block = posting / BLOCK_LEN;
-    return Codec::freq(list, block, head_of(list, block), block_len(list, block), posting % BLOCK_LEN);
+    typename Codec::List opened = Codec::open(list);
+    return Codec::freq(opened, block, Codec::head(opened, block), block_len(list, block), posting % BLOCK_LEN);
 }

@@ -27,22 +27,21 @@ struct Write {
     __device__ __forceinline__ void freqs(uint32_t block, const uint32_t v[4]) { to_freqs[block * WARP + lane_id()] = make_uint4(v[0], v[1], v[2], v[3]); }
 };
 
-template <uint32_t COUNT>
-__device__ __forceinline__ void load_heads(const CompressedList& list, uint32_t block, BlockHead heads[COUNT]) {
+template <class Codec, uint32_t COUNT>
+__device__ __forceinline__ void load_heads(const typename Codec::List& list, uint32_t block, typename Codec::Head heads[COUNT]) {
 #pragma unroll
-    for (uint32_t i = 0; i < COUNT; i++) heads[i] = head_of(list, block + i);
+    for (uint32_t i = 0; i < COUNT; i++) heads[i] = Codec::head(list, block + i);
 }
 
 template <class Codec, bool FREQS, class Sink>
-__device__ __forceinline__ void decode(const CompressedList& list, const Run& run, Sink& sink) {
+__device__ __forceinline__ void decode(const CompressedList& compressed, const Run& run, Sink& sink) {
     constexpr uint32_t AHEAD = FREQS ? 2 : 4;  // blocks whose loads are on their way together
-    uint32_t block = run.begin, to = run.out;
-    typename Codec::State doc_state{}, freq_state{};
-    // Full blocks, several at once, the heads of the next ones loaded before these are decoded,
-    uint32_t full = min(run.end, list.df / BLOCK_LEN);
-    if (block + AHEAD <= full) {
-        BlockHead heads[AHEAD], next[AHEAD];
-        load_heads<AHEAD>(list, block, next);
+    typename Codec::List list = Codec::open(compressed);
+    uint32_t block = run.begin, to = run.out, full = min(run.end, compressed.df / BLOCK_LEN);
+    typename Codec::Head heads[AHEAD], next[AHEAD];
+    if (block + AHEAD <= full) load_heads<Codec, AHEAD>(list, block, next);
+    while (block < run.end) {
+        // Full blocks, several at once, the heads of the next ones loaded before these are decoded,
         for (; block + AHEAD <= full; block += AHEAD, to += AHEAD) {
             typename Codec::Docs docs[AHEAD];
             typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
@@ -52,28 +51,40 @@ __device__ __forceinline__ void decode(const CompressedList& list, const Run& ru
                 docs[i] = Codec::load_docs(list, block + i, heads[i], BLOCK_LEN);
                 if (FREQS) freqs[i] = Codec::load_freqs(list, block + i, heads[i], BLOCK_LEN);
             }
-            load_heads<AHEAD>(list, min(block + AHEAD, full - AHEAD), next);
+            bool easy = true;
+#pragma unroll
+            for (uint32_t i = 0; i < AHEAD; i++) {
+                Codec::follow(list, docs[i]);
+                easy &= Codec::easy(docs[i]);
+                if (FREQS) {
+                    Codec::follow(list, freqs[i]);
+                    easy &= Codec::easy(freqs[i]);
+                }
+            }
+            load_heads<Codec, AHEAD>(list, min(block + AHEAD, full - AHEAD), next);
+            if (!easy) break;
 #pragma unroll
             for (uint32_t i = 0; i < AHEAD; i++) {
                 uint32_t out[4];
-                Codec::docs(list, heads[i], docs[i], doc_state, out);
+                Codec::template docs<true>(list, heads[i], docs[i], out);
                 sink.docs(to + i, out);
                 if (FREQS) {
-                    Codec::freqs(list, heads[i], freqs[i], freq_state, out);
+                    Codec::template freqs<true>(list, heads[i], freqs[i], out);
                     sink.freqs(to + i, out);
                 }
             }
         }
-    }
-    // and the others one by one.
+        // and the others one by one.
+        uint32_t others = block + AHEAD <= full ? block + AHEAD : run.end;
 #pragma unroll 1
-    for (; block < run.end; block++, to++) {
-        uint32_t out[4];
-        decode_docs<Codec>(list, block, out);
-        sink.docs(to, out);
-        if (FREQS) {
-            decode_freqs<Codec>(list, block, out);
-            sink.freqs(to, out);
+        for (; block < others; block++, to++) {
+            uint32_t out[4];
+            decode_docs<Codec>(compressed, block, out);
+            sink.docs(to, out);
+            if (FREQS) {
+                decode_freqs<Codec>(compressed, block, out);
+                sink.freqs(to, out);
+            }
         }
     }
 }
@@ -112,36 +123,41 @@ __device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const R
         freqs[run.out * BLOCK_LEN + i] = begin + i < list.df ? freq_at<Codec>(list, begin + i) : 0;
 }
 
-#define OF_CODEC(name, Codec)                                                                                                                              \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
-        decode_sums<Codec, false>(lists, runs, count, sums);                                                                                               \
-    }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {          \
-        decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                \
-    }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) { \
-        decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                              \
-    }                                                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {        \
-        fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                     \
+#define BOUNDS __launch_bounds__(CODEC_WARPS * 32)
+// Two blocks of threads a multiprocessor are what the assembler needs to be told to have the loads of all blocks of numbers before the first is used.
+#define TWO_BLOCKS __launch_bounds__(CODEC_WARPS * 32, 2)
+
+#define OF_CODEC(name, DOCS_BOUNDS, Codec)                                                                                                                     \
+    extern "C" __global__ void DOCS_BOUNDS docs_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {                         \
+        decode_sums<Codec, false>(lists, runs, count, sums);                                                                                                   \
+    }                                                                                                                                                          \
+    extern "C" __global__ void BOUNDS both_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {                              \
+        decode_sums<Codec, true>(lists, runs, count, sums);                                                                                                    \
+    }                                                                                                                                                          \
+    extern "C" __global__ void BOUNDS write_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint4* docs, uint4* freqs) {                  \
+        decode_write<Codec>(lists, runs, count, docs, freqs);                                                                                                  \
+    }                                                                                                                                                          \
+    extern "C" __global__ void BOUNDS fetch_##name(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {                            \
+        fetch_freqs<Codec>(lists, runs, count, freqs);                                                                                                         \
     }
 
-OF_CODEC(bitpack, BitPack)
-OF_CODEC(rice, Rice)
-OF_CODEC(pfor0, PFor<0>)
-OF_CODEC(pfor, PFor<1>)
-OF_CODEC(pfor2, PFor<2>)
-OF_CODEC(pfor3, PFor<3>)
-OF_CODEC(pfor4, PFor<4>)
+OF_CODEC(bitpack, BOUNDS, BitPack)
+OF_CODEC(rice, BOUNDS, Rice)
+OF_CODEC(pfor0, TWO_BLOCKS, PFor<0>)
+OF_CODEC(pfor, TWO_BLOCKS, PFor<1>)
+OF_CODEC(pfor2, TWO_BLOCKS, PFor<2>)
+OF_CODEC(pfor3, TWO_BLOCKS, PFor<3>)
+OF_CODEC(pfor4, TWO_BLOCKS, PFor<4>)
 
 // Without the prefix sum, for Figure 4 of document D.
 struct PForGaps : PFor<1> {
-    __device__ __forceinline__ static void docs(const CompressedList& list, const BlockHead&, const Docs& loaded, State& state, uint32_t out[4]) {
-        get(list, loaded, state, out);
+    template <bool EASY>
+    __device__ __forceinline__ static void docs(const List& list, const Head&, const Docs& loaded, uint32_t out[4]) {
+        get<EASY>(list, list.gaps, GAP_OVERFLOWS, loaded, out);
     }
 };
 
-extern "C" __global__ void __launch_bounds__(CODEC_WARPS * 32) gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
+extern "C" __global__ void TWO_BLOCKS gaps_pfor(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* sums) {
     decode_sums<PForGaps, false>(lists, runs, count, sums);
 }
 
