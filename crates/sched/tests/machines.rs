@@ -10,6 +10,7 @@ use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Reference, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::Device;
+use warpseek_exec_gpu::image::least_bytes;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 use warpseek_sched::{ByDocuments, ByQueries, split};
@@ -208,6 +209,13 @@ fn parts_take_parts_of_the_memory() {
     let (whole, half) = (bytes(0..4000), bytes(1000..3000));
     assert!(half * 5 > whole * 2 && half * 5 < whole * 3, "{half} of {whole}");
     assert!(bytes(0..0) < 1000, "nothing has no bytes");
+    // What is refused could not have fitted.
+    let segment = &snapshot.segments()[0];
+    for docs in [0..4000, 1000..3000, 1..3999, 127..257, 128..256, 0..0] {
+        let least = least_bytes(segment, &docs, SMALL.tile_bits).unwrap();
+        assert!(least <= bytes(docs.clone()), "{docs:?}: {least}");
+        assert!(docs.len() < 1000 || least * 4 > bytes(docs.clone()), "{docs:?}: {least}");
+    }
 }
 
 #[test]
