@@ -98,6 +98,17 @@ fn corner_cases() {
         list(&(0..129).map(|i| i * 1000).collect::<Vec<_>>(), &[7; 129]),
         list(&(0..127).map(|i| i * i * 100).collect::<Vec<_>>(), &[u32::MAX; 127]),
         postings(5000, 16, 9, 9, 1),
+        // Three in ten are exceptions, and three of those, in one run, much wider.
+        list(
+            &(0..9000).map(|i: u32| i * 40).collect::<Vec<_>>(),
+            &(0..9000)
+                .map(|i: u32| match i {
+                    1000 | 1100 | 1200 => i << 12,
+                    _ if i % 10 < 3 => 200 + i % 50,
+                    _ => 1,
+                })
+                .collect::<Vec<_>>(),
+        ),
         // Runs in which every number is an exception, and exceptions of exceptions.
         list(
             &(0..3000).map(|i: u32| if i < 2000 { i } else { i * 1_000_000 }).collect::<Vec<_>>(),
