@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
         for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
         __syncwarp();
     }
-    top.finish(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
+    top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
     all = warp_sum(all);
     if (lane == 0 && all > 0) atomicAdd(&all_matches[item.query], uint64_t(all));
 }

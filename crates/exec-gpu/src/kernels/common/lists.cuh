@@ -110,6 +110,12 @@ __device__ __forceinline__ void fill_behind(uint32_t len, uint32_t fill, uint32_
         if (4 * lane_id() + i >= len) values[i] = fill;
 }
 
+// The first document of a block.
+template <class Codec>
+__device__ __forceinline__ uint32_t first_of(const CompressedList& list, uint32_t block) {
+    return Codec::head(Codec::open(list), block).first;
+}
+
 // The documents of a block; NO_DOC behind its end.
 template <class Codec>
 __device__ __forceinline__ void decode_docs(const CompressedList& list, uint32_t block, uint32_t docs[4]) {

@@ -333,7 +333,7 @@ struct Search {
             bool ended = at.block[list] * BLOCK_LEN + at.len[list] >= at.end[list];
             uint32_t next = NO_DOC;
             if (here) next = at.slot(list)[place];
-            else if (!ended) next = head_of(terms[list].list, ++at.block[list]).first;
+            else if (!ended) next = first_of<Codec>(terms[list].list, ++at.block[list]);
             at.doc[list] = next;
         }
         begin = end;
@@ -477,7 +477,7 @@ struct Search {
         until = boundary(to);
         rest = query.static_most;
         for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
-            uint32_t first = head_of(terms[list].list, 0).first;
+            uint32_t first = first_of<Codec>(terms[list].list, 0);
             put(list, 0, terms[list].list.df, first > begin ? first : begin);
         }
         __syncwarp();

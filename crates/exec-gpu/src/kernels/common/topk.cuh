@@ -84,16 +84,31 @@ struct WarpTopK {
         __syncwarp();
     }
 
-    // Appends the keys that have a chance to those that `found` counts.
-    __device__ void finish(uint64_t* out, uint32_t* found) {
+    // Sorts the keys and returns how many have a chance: the worst of the k best is the threshold itself.
+    __device__ uint32_t close() {
         if (k > WARP) compact();
-        // The worst of the k best is the threshold itself.
-        const uint32_t kept = k <= WARP ? __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold)) : count;
+        return k <= WARP ? __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold)) : count;
+    }
+
+    // Writes the best so many, after `close`.
+    __device__ void write(uint64_t* out, uint32_t kept) const {
+        for (uint32_t i = lane_id(); i < kept; i += WARP) out[i] = k <= WARP ? mine : keys[i];
+    }
+
+    // Writes the keys, best first, and how many there are.
+    __device__ void finish(uint64_t* out, uint32_t* out_count) {
+        const uint32_t kept = close();
+        write(out, kept);
+        if (lane_id() == 0) *out_count = kept;
+    }
+
+    // Appends the keys to those that `found` counts.
+    __device__ void append(uint64_t* out, uint32_t* found) {
+        const uint32_t kept = close();
         if (kept == 0) return;
         uint32_t at = 0;
         if (lane_id() == 0) at = atomicAdd(found, kept);
-        at = __shfl_sync(FULL_WARP, at, 0);
-        for (uint32_t i = lane_id(); i < kept; i += WARP) out[at + i] = k <= WARP ? mine : keys[i];
+        write(out + __shfl_sync(FULL_WARP, at, 0), kept);
     }
 
     // What other items of the query have found helps here, and the other way round. `published` is what this one has said.

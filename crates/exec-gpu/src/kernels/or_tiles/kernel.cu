@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
         }
         __syncwarp();
     }
-    top.finish(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
+    top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
     matches = warp_sum(matches);
     if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
 }

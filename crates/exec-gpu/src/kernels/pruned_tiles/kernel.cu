@@ -332,5 +332,5 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
         }
     }
     if (search.waiting > 0) search.score_hopefuls();
-    search.top.finish(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
+    search.top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
 }
