@@ -7,7 +7,7 @@ use warpseek_exec::{
     Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference, in_parallel,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::{GpuEngine, IntersectEngine, Settings};
+use warpseek_exec_gpu::{CohortEngine, CohortSettings, GpuEngine, IntersectEngine, Settings};
 use warpseek_index::Snapshot;
 
 use crate::failure::Failure;
@@ -33,6 +33,16 @@ pub(crate) struct Searcher {
     k: usize,
     threads: usize,
     gpu: Mutex<Gpu>,
+}
+
+/// What the options say of cohorts on a GPU.
+fn cohort_settings(options: &Searching) -> CohortSettings {
+    let default = CohortSettings::default();
+    CohortSettings {
+        cohort: options.cohort.map_or(default.cohort, usize::from),
+        tile: options.answering.tile.unwrap_or(default.tile),
+        ..default
+    }
 }
 
 /// The GPU's part.
@@ -70,9 +80,10 @@ impl Searcher {
                     None => "`intersect` runs on a GPU; add `--device cuda`".to_owned(),
                 }));
             }
-            EngineChoice::Auto | EngineChoice::Intersect => {}
+            EngineChoice::Auto | EngineChoice::Intersect | EngineChoice::Cpu(Algorithm::Cohort) => {
+            }
             _ if gpu.is_some() => {
-                let text = "this algorithm is the processor's; a GPU takes `intersect` or `auto`";
+                let text = "this algorithm is the processor's; a GPU takes `cohort`, `intersect` or `auto`";
                 return Err(Failure::user(text));
             }
             _ => {}
@@ -97,11 +108,16 @@ impl Searcher {
                     IntersectEngine::new(snapshot.clone(), gpu, None, threads)
                         .map(|engine| gpu_part.engine = Some(Arc::new(engine)))
                 }
-                _ => GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads).map(|e| {
-                    let engine = Arc::new(e);
-                    gpu_part.tiles = Some(engine.clone());
-                    gpu_part.engine = Some(engine);
-                }),
+                algorithm => GpuEngine::new(snapshot.clone(), gpu, Settings::default(), threads)
+                    .and_then(|engine| {
+                        let tiles = Arc::new(engine);
+                        gpu_part.tiles = Some(tiles.clone());
+                        gpu_part.engine = Some(match algorithm {
+                            EngineChoice::Auto => tiles,
+                            _ => Arc::new(CohortEngine::new(tiles, cohort_settings(options))?),
+                        });
+                        Ok(())
+                    }),
             };
             match made {
                 Ok(()) => gpu_part.name = Some(name),
