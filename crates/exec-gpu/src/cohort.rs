@@ -107,6 +107,11 @@ impl CohortEngine {
         &self.tiles
     }
 
+    /// The settings, within what there can be.
+    pub fn settings(&self) -> CohortSettings {
+        self.settings
+    }
+
     /// Answers one cohort, or two of half as many queries each where there is no memory for it.
     fn cohort(
         &self,

@@ -99,7 +99,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 bench.beside.clone(),
                 CohortSettings { cohort, ..CohortSettings::default() },
             )?;
-            let (answers, times) = bench.measure(&engine, cohort_plans, cohort, true)?;
+            let (answers, times) = bench.measure(&engine, cohort_plans, cohort)?;
             matrices::write(folder, &snapshot, cohort_plans, &answers, times)?;
         }
     }
@@ -160,7 +160,7 @@ impl Bench<'_> {
             let some = &plans[..plans.len().min(if cohort < SMALL_COHORT { FEW } else { MANY })];
             let none = (None, None, None);
             let beside = self.beside.clone();
-            let (_, times) = self.measure(&*beside, some, cohort, true)?;
+            let (_, times) = self.measure(&*beside, some, cohort)?;
             self.cell(k, "auto", cohort, none, some.len(), times);
             if PAPER.iter().any(|&(size, _)| size == cohort) {
                 let few = &some[..some.len().min(self.options.cpu)];
@@ -172,7 +172,8 @@ impl Bench<'_> {
                     for &group in &groups {
                         let settings = CohortSettings { cohort, tile, micro_bits, group };
                         let engine = CohortEngine::new(self.beside.clone(), settings)?;
-                        let (_, times) = self.measure(&engine, some, cohort, true)?;
+                        let (_, times) = self.measure(&engine, some, cohort)?;
+                        let CohortSettings { tile, micro_bits, group, .. } = engine.settings();
                         let of = (Some(tile), Some(micro_bits), Some(group));
                         self.cell(k, "cohort", cohort, of, some.len(), times);
                     }
@@ -188,10 +189,9 @@ impl Bench<'_> {
         engine: &dyn Engine,
         plans: &[Plan],
         cohort: usize,
-        on_gpu: bool,
     ) -> Result<(Vec<Answer>, Times), Failure> {
         // A cohort engine has the cohorts of a batch under way together; others are asked for as many queries.
-        let at_once = if engine.name() == "cohort" && on_gpu { plans.len() } else { cohort };
+        let at_once = if engine.name() == "cohort" { plans.len() } else { cohort };
         let ask = || -> Result<Vec<Answer>, Failure> {
             let mut answers = Vec::with_capacity(plans.len());
             for some in plans.chunks(at_once.max(1)) {
@@ -214,15 +214,13 @@ impl Bench<'_> {
             let start = Instant::now();
             ask()?;
             whole.push(start.elapsed());
-            if on_gpu {
-                self.beside.time_kernels(true);
-                self.beside.take_device_time();
-                ask()?;
-                self.beside.time_kernels(false);
-                kernels.push(self.beside.take_device_time());
-            }
+            self.beside.time_kernels(true);
+            self.beside.take_device_time();
+            ask()?;
+            self.beside.time_kernels(false);
+            kernels.push(self.beside.take_device_time());
         }
-        let kernels = on_gpu.then(|| median(&mut kernels));
+        let kernels = Some(median(&mut kernels));
         Ok((answers, Times { whole: median(&mut whole), kernels }))
     }
 
