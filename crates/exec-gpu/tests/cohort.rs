@@ -38,23 +38,24 @@ conformance!(cohorts, cohort);
 
 /// Words in every second to seventh document, and a few in very few.
 fn text(i: usize) -> String {
-    let words = [("a ", 2), ("b ", 3), ("c ", 5), ("d ", 7), ("rare ", 211), ("rarer ", 607)];
+    let words =
+        [("ant ", 2), ("bee ", 3), ("cat ", 5), ("dog ", 7), ("rare ", 211), ("rarer ", 607)];
     let times = |every: usize| if i.is_multiple_of(every) { 1 + i * i % 5 } else { 0 };
-    words.iter().map(|&(word, every)| word.repeat(times(every))).collect::<String>() + "z"
+    words.iter().map(|&(word, every)| word.repeat(times(every))).collect::<String>() + "elk"
 }
 
 /// Queries that have lists in common, dense and sparse, in both halves of pairs and in one.
 fn searches(mode: Mode) -> Vec<Search> {
     let queries: [&[&str]; 9] = [
-        &["a", "b"],
-        &["a", "b", "c"],
-        &["a"],
-        &["b", "rare"],
+        &["ant", "bee"],
+        &["ant", "bee", "cat"],
+        &["ant"],
+        &["bee", "rare"],
         &["rare", "rarer"],
-        &["a", "b", "c", "d", "rare"],
-        &["d", "c"],
-        &["a", "rarer"],
-        &["z", "d"],
+        &["ant", "bee", "cat", "dog", "rare"],
+        &["dog", "cat"],
+        &["ant", "rarer"],
+        &["elk", "dog"],
     ];
     let of = |terms: &&[&str]| Search { mode, ..Search::of(terms) };
     queries.iter().map(of).collect()
