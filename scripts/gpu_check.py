@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks on a machine with a GPU. Needs Python 3, nothing else.
 
-  gpu_check.py equal --warpseek PATH --data FOLDER [--work FOLDER] [--random N] [--big N]
+  gpu_check.py equal --warpseek PATH --data FOLDER [--work FOLDER] [--random N] [--big N] [--algorithm NAME]
       Indexes of every collection in FOLDER/collections and of generated ones, some with segments, deletions, another order or quantized; queries of the
       collections, the logs in FOLDER/queries and N random ones an index; modes or, and, and-or; k 1 to 1000. Runs of GPU and CPU are compared byte by byte.
 
@@ -38,6 +38,7 @@ def main():
     equal.add_argument("--work", type=Path, help="folder for indexes and runs [default: a temporary one]")
     equal.add_argument("--random", type=int, default=4000, help="random queries an index [default: 4000]")
     equal.add_argument("--big", type=int, default=2_000_000, help="documents of the largest index [default: 2000000]")
+    equal.add_argument("--algorithm", default="auto", help="what answers on the GPU, such as cohort [default: auto]")
     equal.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
     sanitize = verbs.add_parser("sanitize")
     sanitize.add_argument("--tests", required=True)
@@ -66,7 +67,7 @@ def check_equal(options):
             for device in (options.device, "cpu"):
                 run = options.work / f"{len(runs)}.trec"
                 begin = time.time()
-                warpseek(options, "run", index, "--queries", file, "-k", k, "--mode", mode, "--device", device, "-o", run, "-q")
+                warpseek(options, "run", index, "--queries", file, "-k", k, "--mode", mode, "--device", device, "--algorithm", "auto" if device == "cpu" else options.algorithm, "-o", run, "-q")
                 times.append(time.time() - begin)
                 runs.append(run)
             same = filecmp.cmp(*runs, shallow=False)

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use warpseek_exec::{Engine, ExecError, Planner};
-use warpseek_exec_cpu::CpuEngine;
+use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::{Device, DeviceError};
 use warpseek_exec_gpu::pruned::PrunedEngine;
-use warpseek_exec_gpu::{GpuEngine, IntersectEngine, Loading, Settings};
+use warpseek_exec_gpu::{
+    CohortEngine, CohortSettings, GpuEngine, IntersectEngine, Loading, Settings,
+};
 use warpseek_index::Snapshot;
 use warpseek_sched::{ByDocuments, ByQueries, measure, split};
 
@@ -95,6 +97,10 @@ impl Maker<'_> {
         }
         let engine = self.gpu(gpu)?;
         loadings.push(engine.loading().clone());
+        if self.options.algorithm == EngineChoice::Cpu(Algorithm::Cohort) {
+            let engine = CohortEngine::new(Arc::new(engine), cohort_settings(self.options));
+            return Ok(Box::new(engine.map_err(failed)?));
+        }
         Ok(Box::new(engine))
     }
 
@@ -135,4 +141,14 @@ impl Maker<'_> {
 
 fn failed(error: DeviceError) -> ExecError {
     ExecError::Device(Box::new(error))
+}
+
+/// What the options say of cohorts on a GPU.
+fn cohort_settings(options: &Searching) -> CohortSettings {
+    let default = CohortSettings::default();
+    CohortSettings {
+        cohort: options.cohort.map_or(default.cohort, usize::from),
+        tile: options.answering.tile.unwrap_or(default.tile),
+        ..default
+    }
 }

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek_codec::CodecId;
 use warpseek_exec::{Mode, Ranking, RankingFunction};
 use warpseek_exec_cpu::Algorithm;
+use warpseek_exec_gpu::MAX_COHORT;
 use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::image::compressed::CODECS;
 use warpseek_exec_gpu::pruned::{Batch, Partitioning, PrunedSettings, Pruning, Threshold};
@@ -260,7 +261,7 @@ impl RankingChoice {
 pub(crate) struct Answering {
     #[command(flatten)]
     pub(crate) ranking: RankingChoice,
-    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query]
+    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query; 262144 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tile: Option<u32>,
     /// Count all matching documents too, exactly
@@ -400,10 +401,13 @@ pub(crate) struct Searching {
     /// Which documents match: with any term, with all, or with all unless that gives fewer than k
     #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
-    /// How queries are answered; all give the same hits. A GPU has `auto`, `wand`, `maxscore` and, for AND, `intersect`; the others are the processor's
+    /// How queries are answered; all give the same hits. A GPU has `auto`, `wand`, `maxscore`, `cohort` and, for AND, `intersect`; the others are the processor's
     #[arg(long, value_name = "NAME", default_value = "auto",
         value_parser = named::<EngineChoice>(EngineChoice::names()))]
     pub(crate) algorithm: EngineChoice,
+    /// Queries that share what they read, for the algorithm `cohort` on a GPU [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
+    pub(crate) cohort: Option<u16>,
     #[command(flatten)]
     pub(crate) device: DeviceChoice,
     #[command(flatten)]
@@ -429,8 +433,9 @@ impl Default for Searching {
     fn default() -> Self {
         let answering = Answering::default();
         let device = DeviceChoice::default();
-        let pruning = PruningChoice::default();
-        Searching { mode: Mode::Or, algorithm: EngineChoice::Auto, device, pruning, answering }
+        let (pruning, cohort) = (PruningChoice::default(), None);
+        let (mode, algorithm) = (Mode::Or, EngineChoice::Auto);
+        Searching { mode, algorithm, cohort, device, pruning, answering }
     }
 }
 

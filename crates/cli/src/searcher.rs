@@ -69,6 +69,7 @@ impl Searcher {
         let (gpus, why_not) = options.device.open()?;
         let mut gpu_part = Gpu { why_not, ..Gpu::default() };
         let pruning = options.gpu_pruning();
+        let cohort = options.algorithm == EngineChoice::Cpu(Algorithm::Cohort);
         match options.algorithm {
             EngineChoice::Intersect if options.mode != Mode::And => {
                 return Err(Failure::user("`intersect` answers AND alone; add `--mode and`"));
@@ -79,7 +80,7 @@ impl Searcher {
                     None => "`intersect` runs on a GPU; add `--device cuda`".to_owned(),
                 }));
             }
-            _ if (options.algorithm == EngineChoice::Intersect || pruning.is_some())
+            _ if (cohort || options.algorithm == EngineChoice::Intersect || pruning.is_some())
                 && options.device.split == Split::Documents
                 && (gpus.len() > 1 || options.device.device == Place::Both) =>
             {
@@ -88,8 +89,8 @@ impl Searcher {
                 ));
             }
             EngineChoice::Auto | EngineChoice::Intersect => {}
-            _ if !gpus.is_empty() && pruning.is_none() => {
-                let problem = "a GPU has the algorithms auto, wand, maxscore and intersect; the others need --device cpu";
+            _ if !gpus.is_empty() && pruning.is_none() && !cohort => {
+                let problem = "a GPU has the algorithms auto, wand, maxscore, cohort and intersect; the others need --device cpu";
                 return Err(Failure::user(problem));
             }
             _ => {}

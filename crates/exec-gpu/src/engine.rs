@@ -42,10 +42,10 @@ const EXHAUSTIVE: &str = "tiles";
 const PRUNED_TERMS: usize = 32;
 
 /// Rounds of a batch that are on their way at once.
-const IN_FLIGHT: usize = 3;
+pub(crate) const IN_FLIGHT: usize = 3;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
-const ROUND_HITS: usize = 1 << 24;
+pub(crate) const ROUND_HITS: usize = 1 << 24;
 
 /// Answers on a GPU, tile by tile of documents.
 pub struct GpuEngine {
@@ -57,7 +57,7 @@ pub struct GpuEngine {
     threads: usize,
     /// Places that it answers for, if not for all.
     within: Option<Range<u32>>,
-    workspaces: Pool,
+    pub(crate) workspaces: Pool,
     /// The images of all segments, for one formula.
     image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
     loading: Arc<Loading>,
@@ -187,7 +187,7 @@ impl GpuEngine {
         }
     }
 
-    fn is_timed(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         self.timed.load(Ordering::Relaxed)
     }
 
@@ -210,7 +210,7 @@ impl GpuEngine {
         }
     }
 
-    fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
+    pub(crate) fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, image)) = &*image
             && *of == formula
@@ -254,7 +254,7 @@ fn postings(image: &[SegmentImage], plan: &Plan) -> u64 {
 }
 
 /// Whether there is anything to look for.
-fn asks(plan: &Plan) -> bool {
+pub(crate) fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
     (plan.k > 0 || plan.count) && !plan.terms.is_empty() && !hopeless
 }

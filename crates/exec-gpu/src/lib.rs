@@ -2,8 +2,9 @@
 //!
 //! `device` is the only part that talks to the driver. `image` is the device form of an index. `kernels` has one folder a kernel: its CUDA
 //! C++ and what launches it. [`GpuEngine`] puts them together: plans in, hits out;
-//! [`IntersectEngine`] does so for AND on compressed lists.
+//! [`IntersectEngine`] does so for AND on compressed lists, [`CohortEngine`] for batches whose queries share lists.
 
+mod cohort;
 pub mod device;
 mod engine;
 pub mod image;
@@ -14,6 +15,7 @@ pub mod pruned;
 mod round;
 mod workspace;
 
+pub use cohort::{CohortEngine, CohortSettings, MAX_COHORT};
 pub use engine::{GpuEngine, Settings};
 pub use intersect::{IntersectEngine, PHASES};
 pub use loading::Loading;

@@ -37,11 +37,11 @@ const PRUNED_FILL: u64 = 32;
 const DIRECT_WORDS: usize = 1 << 12;
 
 /// Threads that work on an item.
-const WARP: u32 = 32;
+pub(crate) const WARP: u32 = 32;
 
 /// Threads that merge the hits of a query, and the keys they have room for at least.
-const MERGE_THREADS: u32 = 512;
-const MERGE_KEYS: u32 = 1024;
+pub(crate) const MERGE_THREADS: u32 = 512;
+pub(crate) const MERGE_KEYS: u32 = 1024;
 
 /// What runs over one segment.
 #[derive(Default)]
@@ -70,10 +70,7 @@ pub(crate) fn run(
     // Kernels keep one hit at least; a plan may want matches alone.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
-    let capacity = match stride {
-        ..=WARP => 0,
-        _ => stride.saturating_mul(2).min(1 << 31).next_power_of_two(),
-    };
+    let capacity = key_capacity(stride);
     let mut round = Round::new(engine, plans, &ks, stride, capacity, pruned, workspace)?;
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
@@ -85,43 +82,51 @@ pub(crate) fn run(
     round.answers()
 }
 
+/// Room for keys of a query of which so many hits are wanted; up to 32 stand in the lanes of a warp.
+pub(crate) fn key_capacity(k: u32) -> u32 {
+    match k {
+        ..=WARP => 0,
+        _ => k.saturating_mul(2).min(1 << 31).next_power_of_two(),
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
+pub(crate) enum Pass {
     And,
     Or,
 }
 
 /// What a pass begins with at 0: parts of the input, in words of eight bytes. Thresholds (a word a query), histograms (half a word a lane), keys found (half a
 /// word).
-struct State {
-    queries: usize,
-    words: Buffer<u64>,
+pub(crate) struct State {
+    pub(crate) queries: usize,
+    pub(crate) words: Buffer<u64>,
 }
 
 impl State {
-    fn words(queries: usize) -> usize {
+    pub(crate) fn words(queries: usize) -> usize {
         Self::found_at(queries) + queries.div_ceil(2)
     }
 
-    fn found_at(queries: usize) -> usize {
+    pub(crate) fn found_at(queries: usize) -> usize {
         queries + queries * WARP as usize / 2
     }
 
-    fn thresholds(&self) -> Buffer<u64> {
+    pub(crate) fn thresholds(&self) -> Buffer<u64> {
         self.words.slice(..self.queries)
     }
 
-    fn histograms(&self) -> Buffer<u32> {
+    pub(crate) fn histograms(&self) -> Buffer<u32> {
         self.words.slice(self.queries..Self::found_at(self.queries)).cast()
     }
 
-    fn found(&self) -> Buffer<u32> {
+    pub(crate) fn found(&self) -> Buffer<u32> {
         self.words.slice(Self::found_at(self.queries)..).cast()
     }
 }
 
 /// What goes to the host, in words of eight bytes: matches of OR, matches of AND (a word a query each), counts of hits (half a word), keys.
-struct Results {
+pub(crate) struct Results {
     queries: usize,
     stride: u32,
     /// None if hits are few: the device then writes them to the host's memory itself.
@@ -157,21 +162,21 @@ impl Results {
         Ok(Results { queries, stride, buffer: Some(buffer), address })
     }
 
-    fn matches(&self, pass: Pass) -> u64 {
+    pub(crate) fn matches(&self, pass: Pass) -> u64 {
         let part = if pass == Pass::Or { 0 } else { 1 };
         self.address + 8 * (part * self.queries) as u64
     }
 
-    fn counts(&self) -> u64 {
+    pub(crate) fn counts(&self) -> u64 {
         self.address + 8 * (2 * self.queries) as u64
     }
 
-    fn keys(&self) -> u64 {
+    pub(crate) fn keys(&self) -> u64 {
         self.address + 8 * Self::keys_at(self.queries) as u64
     }
 
     /// Waits for them.
-    fn receive<'a>(
+    pub(crate) fn receive<'a>(
         &self,
         device: &Device,
         workspace: &'a mut Workspace,
@@ -186,22 +191,22 @@ impl Results {
     }
 }
 
-struct Round<'a> {
+pub(crate) struct Round<'a> {
     engine: &'a GpuEngine,
-    workspace: &'a mut Workspace,
-    plans: &'a [&'a Plan],
-    ks: &'a [u32],
+    pub(crate) workspace: &'a mut Workspace,
+    pub(crate) plans: &'a [&'a Plan],
+    pub(crate) ks: &'a [u32],
     /// The largest k: how far apart the hits of queries lie.
-    stride: u32,
+    pub(crate) stride: u32,
     /// Keys that a block of threads has room for.
-    capacity: u32,
+    pub(crate) capacity: u32,
     /// Whether documents without a chance are passed over.
     pruned: bool,
-    results: Results,
+    pub(crate) results: Results,
 }
 
 impl<'a> Round<'a> {
-    fn new(
+    pub(crate) fn new(
         engine: &'a GpuEngine,
         plans: &'a [&'a Plan],
         ks: &'a [u32],
@@ -318,7 +323,7 @@ impl<'a> Round<'a> {
         let mut costs = Vec::new();
         let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
         let shifts: Vec<u32> =
-            self.plans.iter().map(|plan| rough_shift(plan, most_value)).collect();
+            self.plans.iter().map(|plan| rough_shift(plan, most_value, u16::MAX)).collect();
         let leasts: Vec<u64> =
             self.plans.iter().zip(self.ks).map(|(p, &k)| least(image, p, k, pass)).collect();
         for (q, (plan, &k)) in self.plans.iter().zip(self.ks).enumerate() {
@@ -460,7 +465,7 @@ impl<'a> Round<'a> {
         Ok(Some(self.workspace.block_keys.take(&self.engine.device, room)?))
     }
 
-    fn answers(self) -> Result<Vec<Answer>, DeviceError> {
+    pub(crate) fn answers(self) -> Result<Vec<Answer>, DeviceError> {
         let n = self.plans.len();
         let words = self.results.receive(&self.engine.device, self.workspace)?;
         let (or, words) = words.split_at(n);
@@ -486,7 +491,7 @@ impl<'a> Round<'a> {
 }
 
 /// A key that k hits exceed at least. For OR: as many documents as a list has best values of that rank score no less, whatever other terms add.
-fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
+pub(crate) fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     if pass == Pass::And {
         return 0;
     }
@@ -502,22 +507,22 @@ fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
 ///
 /// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift,
 /// rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The factor covers that the product was rounded.
-fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
+pub(crate) fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
     let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
     (real * 1.0001).ceil() as u32 + 1
 }
 
-/// The smallest unit in which no sum of a query's terms exceeds 16 bits.
-fn rough_shift(plan: &Plan, most: f32) -> u32 {
+/// The smallest unit in which no sum of a query's terms exceeds `limit`.
+pub(crate) fn rough_shift(plan: &Plan, most: f32, limit: u16) -> u32 {
     let sum = |shift: u32| -> u64 {
         let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 2;
         plan.terms.iter().map(|term| most(term.weight)).sum()
     };
-    (0..31).find(|&shift| sum(shift) <= 65535).unwrap_or(31)
+    (0..31).find(|&shift| sum(shift) <= u64::from(limit)).unwrap_or(31)
 }
 
 /// The smallest width of bins, as a binary logarithm, with which all scores of a query above `low` have one.
-fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
+pub(crate) fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
     let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
     let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
     (range.ilog2() + 1).saturating_sub(WARP.ilog2())

@@ -54,6 +54,9 @@ fn a_gpu_gives_the_same_bytes() {
         assert_eq!(gpu.says("16 queries on emulated, in order in").ok(), cpu, "{options}");
         let gpu = machine.run(&format!("{line} --device auto --gpu 1 --gpu-from 0"), "");
         assert_eq!(gpu.says("on emulated, in reverse").ok(), cpu, "{options}");
+        let cohort = "--device cuda --algorithm cohort --cohort 5 --tile 100";
+        let gpu = machine.run(&format!("{line} {cohort}"), "");
+        assert_eq!(gpu.says("on emulated, in order").ok(), cpu, "{options}, cohort");
     }
     let report = machine.run("devices --json", "memory=400000").json();
     assert_eq!(report["devices"][0]["usable"], true, "{report:#}");
@@ -167,4 +170,24 @@ fn compiled_kernels_may_be_damaged_or_have_no_place() {
     let mut command = machine.command(line, "");
     let unwritable = done(line, command.env("WARPSEEK_CACHE", machine.0.path("docs.jsonl")));
     assert_eq!(unwritable.ok(), expected);
+}
+
+/// Cohorts of all sizes, with the CPU's hits, and the matrices of one as NumPy reads them.
+#[test]
+fn cohorts_are_measured_and_written() {
+    let machine = Machine::new();
+    let bench = "bench gpu --cohorts --index idx --queries q.tsv --rounds 1 --json";
+    let line = format!("{bench} --cohort 1,8 --tile 64,100000 -k 3 --matrices m");
+    let report = machine.run(&line, "").json();
+    let cells = report["cells"].as_array().unwrap();
+    let of = |engine: &str| cells.iter().filter(|cell| cell["engine"] == engine).count();
+    assert_eq!((of("cohort"), of("auto"), of("CPU")), (4, 2, 1), "{report:#}");
+    let read = |name: &str| std::fs::read(machine.0.path("m").join(name)).unwrap();
+    let about: serde_json::Value = serde_json::from_slice(&read("about.json")).unwrap();
+    assert_eq!(about["queries"], 8);
+    let hits = read("hits.npy");
+    assert!(hits.starts_with(b"\x93NUMPY\x01\x00"));
+    assert_eq!(hits.len() % 64, 8 * 3 * 4 % 64, "values begin at a multiple of 64");
+    let postings = about["postings"].as_u64().unwrap() as usize;
+    assert_eq!(read("docs_columns.npy").len() % 64, postings * 4 % 64);
 }

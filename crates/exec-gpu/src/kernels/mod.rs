@@ -1,6 +1,7 @@
 //! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
 
 pub mod and_tiles;
+pub mod cohort;
 pub mod compact;
 pub mod copy;
 pub mod decode;
@@ -23,6 +24,7 @@ use crate::device::Source;
 /// Every source, for those who compile all of them.
 pub const ALL: &[Source] = &[
     and_tiles::SOURCE,
+    cohort::SOURCE,
     compact::SOURCE,
     copy::SOURCE,
     decode::SOURCE,

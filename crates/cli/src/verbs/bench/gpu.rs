@@ -1,7 +1,9 @@
 //! What a GPU does on the user's machine: a file for each thing that is measured.
 
 mod codecs;
+mod cohorts;
 mod intersect;
+mod matrices;
 mod pruning;
 mod queries;
 mod thesis;
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use warpseek_exec::Mode;
+use warpseek_exec_gpu::MAX_COHORT;
 
 use crate::failure::Failure;
 use crate::options::{RankingChoice, Threads, named};
@@ -19,7 +22,7 @@ use crate::options::{RankingChoice, Threads, named};
 /// Measure a GPU on your index
 ///
 /// Queries; or with --codecs the decoding of lists, of the index and of synthetic ones; or with --intersect the intersection of lists and the best k; or with
-/// --pruning WAND and MaxScore.
+/// --pruning WAND and MaxScore; or with --cohorts queries in cohorts.
 ///
 /// Queries: for every cell (tile size, documents at once, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
 /// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
@@ -33,6 +36,9 @@ use crate::options::{RankingChoice, Threads, named};
 ///
 /// Pruning: queries of two terms with lists of four lengths, one by one, and a batch of the first 500 queries, in the settings of the thesis of Gaioso (2019, tables 5.3 to 5.14 and 7.1 to
 /// 7.4) and in our own, beside the same algorithm on one core and the thesis' figures. Hits of exact settings are compared with the CPU's first, others have their recall.
+///
+/// Cohorts: OR by the algorithm `cohort` for every size of cohort and of tile, beside the engine that `auto` takes, and the CPU's cohorts. Hits are compared with the CPU's. With
+/// --matrices, the first cohort and its lists are written as sparse matrices, for scripts/cusparse.py.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +47,9 @@ Examples:
   warpseek bench gpu --codecs
   warpseek bench gpu --codecs --index idx --json
   warpseek bench gpu --intersect --index idx --queries log.txt
-  warpseek bench gpu --pruning --index idx --queries log.txt --rounds 1")]
+  warpseek bench gpu --pruning --index idx --queries log.txt --rounds 1
+  warpseek bench gpu --cohorts --index idx --queries log.txt -k 32
+  warpseek bench gpu --cohorts --index idx --queries log.txt --cohort 256 --tile 262144 --matrices m")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR", required_unless_present_any = ["codecs", "intersect"])]
@@ -58,6 +66,24 @@ pub(super) struct Options {
     /// Measure WAND and MaxScore instead, with 128 hits a query
     #[arg(long, conflicts_with_all = ["codecs", "intersect"])]
     pruning: bool,
+    /// Measure queries in cohorts
+    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning"], requires_all = ["index", "queries"])]
+    cohorts: bool,
+    /// With --cohorts: sizes of cohorts
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,4,16,64,256,1024",
+        value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
+    cohort: Vec<u16>,
+    /// With --cohorts: documents in a tile
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "100000,250000,500000,1000000,2000000",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    tile: Vec<u32>,
+    /// With --cohorts: queries that a warp answers together [default: what is used otherwise]
+    #[arg(long, value_delimiter = ',', value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=32))]
+    group: Vec<u8>,
+    /// With --cohorts: write the matrices of the first cohort, of the size named last, to this folder
+    #[arg(long, value_name = "DIR", requires = "cohorts")]
+    matrices: Option<PathBuf>,
     /// With --codecs: postings of a class of lists that are decoded at once, at least; four million are coded, and copied on the device
     #[arg(long, default_value_t = 1 << 28, value_name = "N")]
     postings: usize,
@@ -102,11 +128,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.rounds == 0 {
         return Err(Failure::user("there is nothing to measure: no rounds"));
     }
-    match (options.codecs, options.intersect, options.pruning) {
-        (true, ..) => codecs::run(options),
-        (_, true, _) => intersect::run(options),
-        (.., true) => pruning::run(options),
-        _ => queries::run(options),
+    match () {
+        () if options.codecs => codecs::run(options),
+        () if options.intersect => intersect::run(options),
+        () if options.pruning => pruning::run(options),
+        () if options.cohorts => cohorts::run(options),
+        () => queries::run(options),
     }
 }
 
