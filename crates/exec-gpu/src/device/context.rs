@@ -37,7 +37,7 @@ pub(super) struct Context {
     device: c_int,
     raw: Handle,
     memory: Mutex<MemoryUse>,
-    modules: Mutex<HashMap<&'static str, Module>>,
+    modules: Mutex<HashMap<u128, Module>>,
     compiler: OnceLock<Result<Compiler, DeviceError>>,
 }
 
@@ -142,7 +142,8 @@ impl Device {
     pub fn kernel(&self, source: &Source, name: &str) -> Result<Kernel, DeviceError> {
         // Held while compiling, so that nothing is compiled twice.
         let mut modules = lock(&self.0.modules);
-        let module = match modules.entry(source.name) {
+        // By text: a source may come with the part of a header that is needed.
+        let module = match modules.entry(source.hash(&[])) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 entry.insert(Module::load(self, &self.0.image(&source.as_wanted()?)?)?)
