@@ -300,12 +300,21 @@ impl Engine for GpuEngine {
             let image = self.image(of.1)?;
             // While one round runs on the device, the next is made ready and hits of the last are taken out.
             let rounds: Vec<&[usize]> = chosen.chunks(most).collect();
+            let of_round = |round: &&[usize]| round.iter().map(|&i| &plans[i]).collect::<Vec<_>>();
             let run = |(): &mut (), round: &&[usize]| {
-                let plans: Vec<&Plan> = round.iter().map(|&i| &plans[i]).collect();
-                self.round(&image, of.0, of.2, &plans)
+                let plans = of_round(round);
+                self.workspaces.with(|w| round::run(self, &image, of.0, of.2, &plans, w))
             };
-            let done = in_parallel(&rounds, in_flight, || (), run)
-                .map_err(|error: DeviceError| ExecError::Device(Box::new(error)))?;
+            let done = match in_parallel(&rounds, in_flight, || (), run) {
+                // One by one, and smaller, they may fit.
+                Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. }) => {
+                    self.workspaces.clear();
+                    let smaller = |round| self.round(&image, of.0, of.2, &of_round(round));
+                    rounds.iter().map(smaller).collect()
+                }
+                done => done,
+            }
+            .map_err(|error| ExecError::Device(Box::new(error)))?;
             for (i, mut answer) in chosen.into_iter().zip(done.into_iter().flatten()) {
                 if self.within.is_some() && answer.work.postings_scored > 0 {
                     answer.work.postings_scored = postings(&image, &plans[i]);

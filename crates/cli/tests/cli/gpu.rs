@@ -128,7 +128,7 @@ fn a_gpu_may_fail_in_the_middle_of_a_run() {
     let expected = machine.0.read("run.trec");
     let mut in_the_middle = 0;
     for faults in
-        ["cuLaunchKernel@4=999!", "cuStreamSynchronize@6=719", "cuMemcpyDtoHAsync_v2@3=999!"]
+        ["cuLaunchKernel@4=999!", "cuStreamSynchronize@6=719", "cuMemcpyHtoDAsync_v2@3=999!"]
     {
         let auto = machine.run(&format!("{line} auto"), faults);
         assert_eq!(auto.err.matches("the GPU failed").count(), 1, "{faults}: {}", auto.err);

@@ -45,7 +45,7 @@ fn machines_that_are_not_there_or_do_not_fit() {
         ("both", "cuInit@1=100", 2, "sees no GPU"),
         ("both --host-share 0.5", "cuLaunchKernel@1=999!", 1, "cuLaunchKernel failed"),
         ("cuda --gpus 0,1 --gpu-memory 1000", "", 2, "--gpu-memory"),
-        ("both --algorithm wand", "", 2, "this algorithm is the processor's"),
+        ("both --algorithm wand", "", 2, "add `--split queries`"),
         ("cuda --gpus 0,1 --mode and --algorithm intersect", "", 2, "add `--split queries`"),
     ] {
         machine.run(&format!("{line} --device {choice}"), faults).fails(code, &[says]);
