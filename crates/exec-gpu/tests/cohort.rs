@@ -34,7 +34,7 @@ fn cohort(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     Box::new(engine(snapshot, threads, threads / 2, settings))
 }
 
-conformance!(cohorts, cohort);
+conformance!(cohorts, cohort, cases alone);
 
 /// Words in every second to seventh document, and a few in very few.
 fn text(i: usize) -> String {

@@ -45,7 +45,7 @@ impl Engine for WithReference {
 
 fn engine(snapshot: Arc<Snapshot>, threads: usize, codec: Option<CodecId>) -> Box<dyn Engine> {
     let mut devices = devices();
-    let device = devices.remove(threads % devices.len());
+    let device = devices.remove(threads / 2 % devices.len());
     let reference = Reference::new(snapshot.clone(), threads);
     Box::new(WithReference(
         IntersectEngine::new(snapshot, device, codec, threads).unwrap(),

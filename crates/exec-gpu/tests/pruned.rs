@@ -35,7 +35,7 @@ fn settings(pruning: Pruning, turn: usize) -> PrunedSettings {
 fn engine(pruning: Pruning, snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     // One device of the emulator runs everything forwards, the other backwards.
     let mut devices = devices();
-    let device = devices.remove(threads % devices.len());
+    let device = devices.remove(threads / 2 % devices.len());
     let settings = settings(pruning, snapshot.doc_limit() as usize + threads);
     Box::new(PrunedEngine::new(snapshot, device, settings, threads).unwrap())
 }
@@ -48,22 +48,9 @@ fn maxscore(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     engine(Pruning::MaxScore, snapshot, threads)
 }
 
-conformance!(gpu_wand, wand);
+conformance!(gpu_wand, wand, cases alone);
 
-/// The suite but for the collections, of which one algorithm is enough: the two share all but one choice.
-mod gpu_maxscore {
-    use super::*;
-
-    #[test]
-    fn fixed_cases() {
-        conformance::check_fixed_cases(maxscore);
-    }
-
-    #[test]
-    fn random_cases() {
-        conformance::check_random_cases(maxscore);
-    }
-}
+conformance!(gpu_maxscore, maxscore, cases alone);
 
 /// Documents of a dozen words, from one in all of them to rare ones that come in clumps, with lengths that differ.
 fn documents(count: usize, random: &mut Random) -> Vec<Doc> {
