@@ -105,8 +105,9 @@ impl Maker<'_> {
     }
 
     fn gpu(&self, gpu: &Device) -> Result<GpuEngine, ExecError> {
-        GpuEngine::new(self.snapshot.clone(), gpu.clone(), Settings::default(), self.threads)
-            .map_err(failed)
+        let pruned = self.options.algorithm != EngineChoice::Exhaustive;
+        let settings = Settings { pruned, ..Settings::default() };
+        GpuEngine::new(self.snapshot.clone(), gpu.clone(), settings, self.threads).map_err(failed)
     }
 
     fn host(&self) -> CpuEngine {

@@ -185,11 +185,24 @@ pub(crate) enum EngineChoice {
     Reference,
     /// AND on compressed lists, on a GPU.
     Intersect,
+    /// Every posting scored, on a GPU.
+    Exhaustive,
 }
 
 impl EngineChoice {
     pub(crate) fn names() -> Vec<&'static str> {
-        Self::on_cpu().into_iter().chain(["intersect"]).collect()
+        Self::on_cpu().into_iter().chain(["intersect", "exhaustive"]).collect()
+    }
+
+    /// As it is asked for.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            EngineChoice::Auto => "auto",
+            EngineChoice::Reference => "reference",
+            EngineChoice::Intersect => "intersect",
+            EngineChoice::Exhaustive => "exhaustive",
+            EngineChoice::Cpu(algorithm) => algorithm.name(),
+        }
     }
 
     /// Those that need no GPU.
@@ -206,6 +219,7 @@ impl FromStr for EngineChoice {
             "auto" => Ok(EngineChoice::Auto),
             "reference" => Ok(EngineChoice::Reference),
             "intersect" => Ok(EngineChoice::Intersect),
+            "exhaustive" => Ok(EngineChoice::Exhaustive),
             name => name.parse().map(EngineChoice::Cpu),
         }
     }
@@ -401,7 +415,7 @@ pub(crate) struct Searching {
     /// Which documents match: with any term, with all, or with all unless that gives fewer than k
     #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
-    /// How queries are answered; all give the same hits. A GPU has `auto`, `wand`, `maxscore`, `cohort` and, for AND, `intersect`; the others are the processor's
+    /// How queries are answered; all give the same hits. A GPU has `auto`, `exhaustive`, `wand`, `maxscore`, `cohort` and, for AND, `intersect`; the others are the processor's
     #[arg(long, value_name = "NAME", default_value = "auto",
         value_parser = named::<EngineChoice>(EngineChoice::names()))]
     pub(crate) algorithm: EngineChoice,

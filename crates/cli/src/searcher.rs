@@ -74,10 +74,11 @@ impl Searcher {
             EngineChoice::Intersect if options.mode != Mode::And => {
                 return Err(Failure::user("`intersect` answers AND alone; add `--mode and`"));
             }
-            EngineChoice::Intersect if gpus.is_empty() => {
+            EngineChoice::Intersect | EngineChoice::Exhaustive if gpus.is_empty() => {
+                let name = options.algorithm.name();
                 return Err(Failure::user(match &gpu_part.why_not {
-                    Some(why) => format!("`intersect` needs a GPU: {why}"),
-                    None => "`intersect` runs on a GPU; add `--device cuda`".to_owned(),
+                    Some(why) => format!("`{name}` needs a GPU: {why}"),
+                    None => format!("`{name}` runs on a GPU; add `--device cuda`"),
                 }));
             }
             _ if (cohort || options.algorithm == EngineChoice::Intersect || pruning.is_some())
@@ -88,9 +89,9 @@ impl Searcher {
                     "this algorithm takes all documents; add `--split queries`, or name one GPU",
                 ));
             }
-            EngineChoice::Auto | EngineChoice::Intersect => {}
+            EngineChoice::Auto | EngineChoice::Intersect | EngineChoice::Exhaustive => {}
             _ if !gpus.is_empty() && pruning.is_none() && !cohort => {
-                let problem = "a GPU has the algorithms auto, wand, maxscore, cohort and intersect; the others need --device cpu";
+                let problem = "a GPU has the algorithms auto, exhaustive, wand, maxscore, cohort and intersect; the others need --device cpu";
                 return Err(Failure::user(problem));
             }
             _ => {}
@@ -109,7 +110,7 @@ impl Searcher {
         };
         let engine: Box<dyn Engine> = match options.algorithm {
             // Where a GPU fails.
-            EngineChoice::Auto | EngineChoice::Intersect => cpu(None),
+            EngineChoice::Auto | EngineChoice::Intersect | EngineChoice::Exhaustive => cpu(None),
             EngineChoice::Cpu(algorithm) => cpu(Some(algorithm)),
             EngineChoice::Reference => Box::new(Reference::new(snapshot.clone(), threads)),
         };

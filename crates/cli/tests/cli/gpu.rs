@@ -54,9 +54,10 @@ fn a_gpu_gives_the_same_bytes() {
         assert_eq!(gpu.says("16 queries on emulated, in order in").ok(), cpu, "{options}");
         let gpu = machine.run(&format!("{line} --device auto --gpu 1 --gpu-from 0"), "");
         assert_eq!(gpu.says("on emulated, in reverse").ok(), cpu, "{options}");
-        let cohort = "--device cuda --algorithm cohort --cohort 5 --tile 100";
-        let gpu = machine.run(&format!("{line} {cohort}"), "");
-        assert_eq!(gpu.says("on emulated, in order").ok(), cpu, "{options}, cohort");
+        for algorithm in ["cohort --cohort 5 --tile 100", "exhaustive", "wand"] {
+            let gpu = machine.run(&format!("{line} --device cuda --algorithm {algorithm}"), "");
+            assert_eq!(gpu.says("on emulated, in order").ok(), cpu, "{options}, {algorithm}");
+        }
     }
     let report = machine.run("devices --json", "memory=400000").json();
     assert_eq!(report["devices"][0]["usable"], true, "{report:#}");

@@ -228,6 +228,8 @@ fn intersect_says_what_it_needs() {
     space.run(&format!("{search} --mode and")).code(2).says("add `--device cuda`");
     let auto = format!("{search} --mode and --device auto --gpu 4000000000");
     space.run(&auto).code(2).says("`intersect` needs a GPU: ");
+    let exhaustive = "search idx route --algorithm exhaustive";
+    space.run(exhaustive).code(2).says("`exhaustive` runs on a GPU; add `--device cuda`");
 }
 
 #[test]

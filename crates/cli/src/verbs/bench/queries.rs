@@ -9,7 +9,6 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Mode, Work};
-use warpseek_exec_cpu::Algorithm;
 
 use super::{hardware, index_line, program, read_queries};
 use crate::failure::Failure;
@@ -216,12 +215,7 @@ impl Measuring {
         let percentile = |p: f64| self.best[((n - 1) as f64 * p).round() as usize];
         let per_query = |total: u64| total as f64 / n as f64;
         Cell {
-            algorithm: match self.choice {
-                EngineChoice::Auto => "auto".to_owned(),
-                EngineChoice::Reference => "reference".to_owned(),
-                EngineChoice::Intersect => "intersect".to_owned(),
-                EngineChoice::Cpu(algorithm) => Algorithm::name(algorithm).to_owned(),
-            },
+            algorithm: self.choice.name().to_owned(),
             mode: self.mode.to_string(),
             k: self.k,
             mean_us: self.best.iter().sum::<f64>() / n as f64,
