@@ -12,13 +12,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, in_parallel};
+use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
 
 use crate::device::{Args, Buffer, DeviceError, Grid, Kernel};
-use crate::engine::{GpuEngine, IN_FLIGHT, ROUND_HITS, asks};
+use crate::engine::GpuEngine;
 use crate::image::{Item, SegmentImage};
 use crate::kernels::cohort::{SOURCE, shared_bytes};
-use crate::round::{MERGE_KEYS, MERGE_THREADS, Pass, Round, State, WARP, key_capacity};
+use crate::round::{Pass, Round, State, WARP, key_capacity};
 use crate::workspace::Workspace;
 use matrix::{Launch, Matrix, groups, order};
 
@@ -87,28 +87,6 @@ impl CohortEngine {
     /// The settings, within what there can be.
     pub fn settings(&self) -> CohortSettings {
         self.settings
-    }
-
-    /// Answers one cohort, or two of half as many queries each where there is no memory for it.
-    fn cohort(
-        &self,
-        image: &[SegmentImage],
-        mode: Mode,
-        plans: &[&Plan],
-    ) -> Result<Vec<Answer>, DeviceError> {
-        let done = self.tiles.workspaces.with(|w| self.run(image, mode, plans, w));
-        match done {
-            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
-                if plans.len() > 1 =>
-            {
-                self.tiles.workspaces.clear();
-                let (first, second) = plans.split_at(plans.len() / 2);
-                let mut answers = self.cohort(image, mode, first)?;
-                answers.extend(self.cohort(image, mode, second)?);
-                Ok(answers)
-            }
-            done => done,
-        }
     }
 
     fn run(
@@ -206,30 +184,7 @@ impl CohortEngine {
             // image, which keeps what their addresses lead to. There is room for the hits of all items, and as much room for keys as the kernel is told.
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
-        let blocks = round.plans.len() as u32;
-        let capacity = round.capacity.max(MERGE_KEYS);
-        let keys = match capacity {
-            ..=MERGE_KEYS => None,
-            _ => {
-                let room = blocks as usize * capacity as usize;
-                Some(round.workspace.block_keys.take(device, room)?)
-            }
-        };
-        let args = Args::new()
-            .buffer(&input.slice(queries_at))
-            .buffer(&state.thresholds())
-            .value(enough)
-            .buffer(&slot_keys)
-            .buffer(&state.found())
-            .value(round.stride)
-            .value(round.results.keys())
-            .value(round.results.counts())
-            .value(keys.as_ref().map_or(0, Buffer::address))
-            .value(capacity);
-        let shared = if keys.is_none() { 8 * capacity } else { 0 };
-        let grid = Grid::new(blocks, MERGE_THREADS).shared(shared);
-        // SAFETY: the arguments are the kernel's; queries name where their hits are.
-        unsafe { stream.launch(&self.tiles.kernels.merge, grid, &args) }?;
+        round.merge(&stream, &input.slice(queries_at), &state, enough, &slot_keys)?;
         if let Some(timer) = timer {
             let time = timer.stop(&stream)?;
             self.tiles.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
@@ -313,32 +268,9 @@ impl Engine for CohortEngine {
     fn set_threads(&mut self, _threads: usize) {}
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let nothing =
-            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
-        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
-        let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
-        // Many hits a query leave room for few queries.
-        let docs = self.tiles.snapshot.doc_limit() as usize;
-        let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        let most = self.settings.cohort.min(ROUND_HITS / k.max(1)).max(1);
-        let in_flight = if self.tiles.is_timed() { 1 } else { IN_FLIGHT };
-        while let Some(&first) = left.first() {
-            let of = (plans[first].mode, plans[first].formula);
-            let (chosen, others): (Vec<usize>, Vec<usize>) =
-                left.into_iter().partition(|&i| (plans[i].mode, plans[i].formula) == of);
-            left = others;
-            let image = self.tiles.image(of.1)?;
-            let cohorts: Vec<&[usize]> = chosen.chunks(most).collect();
-            let run = |(): &mut (), cohort: &&[usize]| {
-                let plans: Vec<&Plan> = cohort.iter().map(|&i| &plans[i]).collect();
-                self.cohort(&image, of.0, &plans)
-            };
-            let done = in_parallel(&cohorts, in_flight, || (), run)
-                .map_err(|error: DeviceError| ExecError::Device(Box::new(error)))?;
-            for (i, answer) in chosen.into_iter().zip(done.into_iter().flatten()) {
-                answers[i] = answer;
-            }
-        }
-        Ok(answers)
+        let group = |plan: &Plan| (plan.mode, plan.formula);
+        self.tiles.in_rounds(plans, self.settings.cohort, group, |of, image, plans, workspace| {
+            self.run(image, of.0, plans, workspace)
+        })
     }
 }

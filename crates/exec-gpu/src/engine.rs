@@ -1,17 +1,17 @@
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, in_parallel};
+use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::{Segment, Snapshot};
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
-use crate::image::{ImageError, SegmentImage, least_bytes};
+use crate::image::{ImageError, Kept, SegmentImage, least_bytes};
 use crate::kernels::{and_tiles, merge, or_tiles, pruned_tiles};
 use crate::loading::Loading;
 use crate::round;
-use crate::workspace::Pool;
+use crate::workspace::{Pool, Workspace};
 
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -42,10 +42,10 @@ const EXHAUSTIVE: &str = "tiles";
 const PRUNED_TERMS: usize = 32;
 
 /// Rounds of a batch that are on their way at once.
-pub(crate) const IN_FLIGHT: usize = 3;
+const IN_FLIGHT: usize = 3;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
-pub(crate) const ROUND_HITS: usize = 1 << 24;
+const ROUND_HITS: usize = 1 << 24;
 
 /// Answers on a GPU, tile by tile of documents.
 pub struct GpuEngine {
@@ -57,9 +57,9 @@ pub struct GpuEngine {
     threads: usize,
     /// Places that it answers for, if not for all.
     within: Option<Range<u32>>,
-    pub(crate) workspaces: Pool,
+    workspaces: Pool,
     /// The images of all segments, for one formula.
-    image: Mutex<Option<(Formula, Arc<[SegmentImage]>)>>,
+    image: Kept<SegmentImage>,
     loading: Arc<Loading>,
     timed: AtomicBool,
     /// Nanoseconds that kernels ran.
@@ -88,8 +88,8 @@ impl GpuEngine {
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
         let max_static = snapshot.statistics().max_static;
-        let (image, workspaces) = (Mutex::new(None), Pool::new(device.clone()));
-        let (loading, device_time, timed) = Default::default();
+        let workspaces = Pool::new(device.clone());
+        let (image, loading, device_time, timed) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -164,30 +164,7 @@ impl GpuEngine {
         Ok(Some(Timer { start, end: self.device.event()? }))
     }
 
-    /// Runs a round, or two of half as many queries each where there is no memory for it.
-    fn round(
-        &self,
-        image: &[SegmentImage],
-        mode: Mode,
-        pruned: bool,
-        plans: &[&Plan],
-    ) -> Result<Vec<Answer>, DeviceError> {
-        let done = self.workspaces.with(|w| round::run(self, image, mode, pruned, plans, w));
-        match done {
-            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
-                if plans.len() > 1 =>
-            {
-                self.workspaces.clear();
-                let (first, second) = plans.split_at(plans.len() / 2);
-                let mut answers = self.round(image, mode, pruned, first)?;
-                answers.extend(self.round(image, mode, pruned, second)?);
-                Ok(answers)
-            }
-            done => done,
-        }
-    }
-
-    pub(crate) fn is_timed(&self) -> bool {
+    fn is_timed(&self) -> bool {
         self.timed.load(Ordering::Relaxed)
     }
 
@@ -211,24 +188,55 @@ impl GpuEngine {
     }
 
     pub(crate) fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
-        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, image)) = &*image
-            && *of == formula
-        {
-            return Ok(image.clone());
+        self.image.get(formula, || {
+            self.loading.start(self.fits()?);
+            let load = |segment: &Arc<Segment>| {
+                let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
+                let (threads, loading) = (self.threads, &self.loading);
+                SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
+            };
+            self.snapshot.segments().iter().map(load).collect()
+        })
+    }
+
+    /// Answers plans in rounds of one group each, of so many queries at most; plans of a group have one formula. While one round runs on the device, the next is made
+    /// ready and hits of the last are taken out.
+    pub(crate) fn in_rounds<G: Copy + PartialEq + Sync>(
+        &self,
+        plans: &[Plan],
+        most: usize,
+        group: impl Fn(&Plan) -> G,
+        run: impl Fn(G, &[SegmentImage], &[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError>
+        + Sync,
+    ) -> Result<Vec<Answer>, ExecError> {
+        let nothing =
+            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
+        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
+        let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
+        // Many hits a query leave room for few queries.
+        let docs = self.snapshot.doc_limit() as usize;
+        let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
+        let most = most.min(ROUND_HITS / k.max(1)).max(1);
+        let in_flight = if self.is_timed() { 1 } else { IN_FLIGHT };
+        while let Some(&first) = left.first() {
+            let of = group(&plans[first]);
+            let (chosen, others): (Vec<usize>, Vec<usize>) =
+                left.into_iter().partition(|&i| group(&plans[i]) == of);
+            left = others;
+            let image = self.image(plans[first].formula)?;
+            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
+            let rounds: Vec<&[&Plan]> = chosen_plans.chunks(most).collect();
+            let run =
+                |plans: &[&Plan], workspace: &mut Workspace| run(of, &image, plans, workspace);
+            let done = self
+                .workspaces
+                .rounds(&rounds, in_flight, run)
+                .map_err(|error| ExecError::Device(Box::new(error)))?;
+            for (i, answer) in chosen.into_iter().zip(done) {
+                answers[i] = answer;
+            }
         }
-        // The old one goes first: there may be no room for two.
-        *image = None;
-        self.loading.start(self.fits()?);
-        let load = |segment: &Arc<Segment>| {
-            let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
-            let (threads, loading) = (self.threads, &self.loading);
-            SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
-        };
-        let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
-        let made: Arc<[SegmentImage]> = made.into();
-        *image = Some((formula, made.clone()));
-        Ok(made)
+        Ok(answers)
     }
 }
 
@@ -254,7 +262,7 @@ fn postings(image: &[SegmentImage], plan: &Plan) -> u64 {
 }
 
 /// Whether there is anything to look for.
-pub(crate) fn asks(plan: &Plan) -> bool {
+fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
     (plan.k > 0 || plan.count) && !plan.terms.is_empty() && !hopeless
 }
@@ -282,46 +290,22 @@ impl Engine for GpuEngine {
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let nothing =
-            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
-        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
-        let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
-        // Many hits a query leave room for few queries.
-        let docs = self.snapshot.doc_limit() as usize;
-        let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        let (round, in_flight) =
-            if self.is_timed() { (usize::MAX, 1) } else { (self.settings.round, IN_FLIGHT) };
-        let most = round.min(ROUND_HITS / k.max(1)).max(1);
-        while let Some(&first) = left.first() {
-            let of = self.group(&plans[first]);
-            let (chosen, others) = left.into_iter().partition(|&i| self.group(&plans[i]) == of);
-            left = others;
-            let chosen: Vec<usize> = chosen;
-            let image = self.image(of.1)?;
-            // While one round runs on the device, the next is made ready and hits of the last are taken out.
-            let rounds: Vec<&[usize]> = chosen.chunks(most).collect();
-            let of_round = |round: &&[usize]| round.iter().map(|&i| &plans[i]).collect::<Vec<_>>();
-            let run = |(): &mut (), round: &&[usize]| {
-                let plans = of_round(round);
-                self.workspaces.with(|w| round::run(self, &image, of.0, of.2, &plans, w))
-            };
-            let done = match in_parallel(&rounds, in_flight, || (), run) {
-                // One by one, and smaller, they may fit.
-                Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. }) => {
-                    self.workspaces.clear();
-                    let smaller = |round| self.round(&image, of.0, of.2, &of_round(round));
-                    rounds.iter().map(smaller).collect()
+        let most = if self.is_timed() { usize::MAX } else { self.settings.round };
+        self.in_rounds(
+            plans,
+            most,
+            |plan| self.group(plan),
+            |of, image, plans, workspace| {
+                let mut answers = round::run(self, image, of.0, of.2, plans, workspace)?;
+                if self.within.is_some() {
+                    for (answer, plan) in answers.iter_mut().zip(plans) {
+                        if answer.work.postings_scored > 0 {
+                            answer.work.postings_scored = postings(image, plan);
+                        }
+                    }
                 }
-                done => done,
-            }
-            .map_err(|error| ExecError::Device(Box::new(error)))?;
-            for (i, mut answer) in chosen.into_iter().zip(done.into_iter().flatten()) {
-                if self.within.is_some() && answer.work.postings_scored > 0 {
-                    answer.work.postings_scored = postings(&image, &plans[i]);
-                }
-                answers[i] = answer;
-            }
-        }
-        Ok(answers)
+                Ok(answers)
+            },
+        )
     }
 }

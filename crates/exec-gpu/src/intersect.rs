@@ -12,8 +12,8 @@ use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, Work
 use warpseek_index::Snapshot;
 
 use crate::device::{Buffer, Device, DeviceError, Event, Stream};
-use crate::image::compressed::{CODECS, CompressedSegment};
-use crate::image::{DocumentTables, ImageError};
+use crate::image::compressed::CODECS;
+use crate::image::{Kept, SegmentLists};
 use crate::kernels::compact::Compact;
 use crate::kernels::intersect::{
     Candidates, Conjunction, FEW, Intersect, Queries, Tasks, TermList,
@@ -48,12 +48,6 @@ pub const PHASES: [&str; 5] = [
 #[error("`intersect` answers AND alone; add `--mode and`")]
 struct OnlyAnd;
 
-/// A segment's lists and documents.
-struct SegmentLists {
-    lists: CompressedSegment,
-    documents: DocumentTables,
-}
-
 /// Answers AND on a GPU from compressed lists.
 pub struct IntersectEngine {
     snapshot: Arc<Snapshot>,
@@ -64,7 +58,7 @@ pub struct IntersectEngine {
     compact: Compact,
     tree: MaxTree,
     threads: usize,
-    image: Mutex<Option<(Formula, Arc<[SegmentLists]>)>>,
+    image: Kept<SegmentLists>,
     workspace: Mutex<Workspace>,
     loaded: AtomicU64,
     timed: AtomicBool,
@@ -114,7 +108,7 @@ impl IntersectEngine {
             device,
             codec,
             threads,
-            image: Mutex::default(),
+            image: Kept::default(),
             workspace: Mutex::default(),
             loaded: AtomicU64::new(0),
             timed: AtomicBool::new(false),
@@ -148,32 +142,11 @@ impl IntersectEngine {
     }
 
     fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
-        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, image)) = &*image
-            && *of == formula
-        {
-            return Ok(image.clone());
-        }
-        // The old one goes first: there may be no room for two.
-        *image = None;
-        let load = |segment: &Arc<warpseek_index::Segment>| -> Result<_, ImageError> {
-            let (device, threads) = (&self.device, self.threads);
-            Ok(SegmentLists {
-                lists: CompressedSegment::load(
-                    device,
-                    segment,
-                    formula,
-                    self.codec,
-                    threads,
-                    &self.loaded,
-                )?,
-                documents: DocumentTables::load(device, segment, 0..segment.documents().count())?,
-            })
+        let (device, codec, threads) = (&self.device, self.codec, self.threads);
+        let load = |segment: &Arc<_>| {
+            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
         };
-        let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
-        let made: Arc<[SegmentLists]> = made.into();
-        *image = Some((formula, made.clone()));
-        Ok(made)
+        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
     }
 
     /// Answers plans of one formula on one segment, round by round; `plans` have numbers that `found` is told.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel};
+use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream};
 use crate::engine::GpuEngine;
 use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::workspace::Workspace;
@@ -40,8 +40,8 @@ const DIRECT_WORDS: usize = 1 << 12;
 pub(crate) const WARP: u32 = 32;
 
 /// Threads that merge the hits of a query, and the keys they have room for at least.
-pub(crate) const MERGE_THREADS: u32 = 512;
-pub(crate) const MERGE_KEYS: u32 = 1024;
+const MERGE_THREADS: u32 = 512;
+const MERGE_KEYS: u32 = 1024;
 
 /// What runs over one segment.
 #[derive(Default)]
@@ -286,14 +286,31 @@ impl<'a> Round<'a> {
             // to; there is room for the hits of all items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
+        self.merge(stream, &input.slice(queries_at), &state, enough, &slot_keys)?;
+        if let Some(timer) = timer {
+            let time = timer.stop(stream)?;
+            self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Puts the hits of each query's items together; `enough` as kernels have it.
+    pub(crate) fn merge(
+        &mut self,
+        stream: &Stream,
+        queries: &Buffer<u8>,
+        state: &State,
+        enough: u64,
+        slot_keys: &Buffer<u64>,
+    ) -> Result<(), DeviceError> {
         let blocks = self.plans.len() as u32;
         let capacity = self.capacity.max(MERGE_KEYS);
         let keys = if capacity <= MERGE_KEYS { None } else { self.key_room(blocks, capacity)? };
         let args = Args::new()
-            .buffer(&input.slice(queries_at))
-            .buffer(&all)
+            .buffer(queries)
+            .buffer(&state.thresholds())
             .value(enough)
-            .buffer(&slot_keys)
+            .buffer(slot_keys)
             .buffer(&state.found())
             .value(self.stride)
             .value(self.results.keys())
@@ -303,12 +320,7 @@ impl<'a> Round<'a> {
         let shared = if keys.is_none() { 8 * capacity } else { 0 };
         let grid = Grid::new(blocks, MERGE_THREADS).shared(shared);
         // SAFETY: the arguments are the kernel's; queries name where their hits are.
-        unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }?;
-        if let Some(timer) = timer {
-            let time = timer.stop(stream)?;
-            self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-        }
-        Ok(())
+        unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }
     }
 
     /// Plans as kernels want them, a launch a segment. Items of a query stand in neighbouring slots.

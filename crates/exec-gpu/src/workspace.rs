@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{NoUninit, Pod};
+use warpseek_exec::in_parallel;
 
 use crate::device::{Buffer, Device, DeviceError, Pinned, Stream};
 
@@ -70,9 +71,41 @@ impl Pool {
         Ok(done)
     }
 
-    /// Gives the memory of those that nobody uses back.
-    pub(crate) fn clear(&self) {
+    /// Runs rounds, some at once, and joins what they give. Where there is no memory for that they run one by one, and in halves as far as that helps.
+    pub(crate) fn rounds<P: Sync, R: Send>(
+        &self,
+        rounds: &[&[P]],
+        in_flight: usize,
+        run: impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError> + Sync,
+    ) -> Result<Vec<R>, DeviceError> {
+        let one = |(): &mut (), round: &&[P]| self.with(|workspace| run(round, workspace));
+        let done = match in_parallel(rounds, in_flight, || (), one) {
+            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. }) => {
+                rounds.iter().map(|round| self.halved(round, &run)).collect()
+            }
+            done => done,
+        };
+        Ok(done?.into_iter().flatten().collect())
+    }
+
+    fn halved<P, R>(
+        &self,
+        round: &[P],
+        run: &impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError>,
+    ) -> Result<Vec<R>, DeviceError> {
+        // What others used is in the way.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        match self.with(|workspace| run(round, workspace)) {
+            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
+                if round.len() > 1 =>
+            {
+                let (first, second) = round.split_at(round.len() / 2);
+                let mut done = self.halved(first, run)?;
+                done.extend(self.halved(second, run)?);
+                Ok(done)
+            }
+            done => done,
+        }
     }
 }
 

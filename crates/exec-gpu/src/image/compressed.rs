@@ -23,7 +23,7 @@ pub use self::form::{BlockHead, CompressedList, Node, Values};
 use self::values::Frequencies;
 pub use self::values::ValueTables;
 use super::ImageError;
-use super::segment::ranges;
+use super::segment::{factors, on_threads, ranges};
 use crate::device::{Buffer, Device, Stream};
 
 /// The codecs that have a form on the device.
@@ -184,10 +184,7 @@ impl CompressedSegment {
         loaded: &AtomicU64,
     ) -> Result<Self, ImageError> {
         check(codec)?;
-        let documents = segment.documents();
-        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-        let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
-        let factors: Vec<f32> = (0..documents.count()).map(factor).collect();
+        let factors = factors(segment, formula, 0..segment.documents().count())?;
         let terms = segment.dictionary().terms() as usize;
         let shared = Mutex::new((CompressedLists::empty(codec, terms), Frequencies::default()));
         let ranges = ranges(segment)?;
@@ -210,13 +207,7 @@ impl CompressedSegment {
             shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1.join(frequencies);
             Ok(())
         };
-        let threads = threads.clamp(1, ranges.len().max(1));
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            workers
-                .into_iter()
-                .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-        })?;
+        on_threads(threads.min(ranges.len()), work)?;
         let (lists, frequencies) =
             shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let values = ValueTables::new(device, formula, &factors, &frequencies)?;

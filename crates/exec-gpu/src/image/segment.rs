@@ -95,10 +95,7 @@ impl SegmentImage {
         threads: usize,
         loading: &Loading,
     ) -> Result<Self, ImageError> {
-        let documents = segment.documents();
-        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-        let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
-        let factors: Vec<f32> = within.clone().map(factor).collect();
+        let factors = factors(segment, formula, within.clone())?;
         let tiles = (within.len() as u32).div_ceil(1 << bits);
         let maker =
             Maker { segment, within: within.clone(), formula, factors: &factors, bits, tiles };
@@ -132,13 +129,7 @@ impl SegmentImage {
         };
         // One failure ends all.
         let work = || work().inspect_err(|_| next.store(ranges.len() as u64, Ordering::Relaxed));
-        let threads = threads.clamp(1, ranges.len().max(1));
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            workers
-                .into_iter()
-                .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-        })?;
+        on_threads(threads.min(ranges.len()), work)?;
         let (kept, lists) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let documents = DocumentTables::load(device, segment, within)?;
         let view = SegmentView { bits, ..documents.view() };
@@ -186,6 +177,30 @@ pub(super) fn send(
     let buffer = uploader.send(bytes)?;
     let address = buffer.address();
     Ok((Some(buffer), address))
+}
+
+/// What the formula needs of the documents `within` a segment.
+pub(super) fn factors(
+    segment: &Segment,
+    formula: Formula,
+    within: Range<u32>,
+) -> Result<Vec<f32>, IndexError> {
+    let documents = segment.documents();
+    let (lengths, norms) = (documents.lengths()?, documents.norms()?);
+    Ok(within.map(|doc| formula.factor(lengths.get(doc), norms.get(doc))).collect())
+}
+
+/// Does the work in so many threads, one at least.
+pub(super) fn on_threads(
+    threads: usize,
+    work: impl Fn() -> Result<(), ImageError> + Sync,
+) -> Result<(), ImageError> {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(&work)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+    })
 }
 
 /// Ranges of dictionary blocks with about [`PART`] postings each.

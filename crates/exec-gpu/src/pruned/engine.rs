@@ -5,10 +5,10 @@ use std::time::Duration;
 use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::Snapshot;
 
-use super::image::PrunedImage;
 use super::round::{self, Workspace};
 use super::settings::{Partitioning, PrunedSettings, Pruning};
 use crate::device::{Device, DeviceError, Kernel, Stream};
+use crate::image::{Kept, SegmentLists};
 use crate::kernels::merge_lists::MergeLists;
 use crate::kernels::{maxscore, wand};
 
@@ -29,7 +29,7 @@ pub struct PrunedEngine {
     threads: usize,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
-    image: Mutex<Option<(Formula, Arc<[PrunedImage]>)>>,
+    image: Kept<SegmentLists>,
     loaded: AtomicU64,
     pub(super) timed: AtomicBool,
     /// Nanoseconds that kernels ran.
@@ -73,7 +73,7 @@ impl PrunedEngine {
     /// Other settings from now on. Lists stay on the device if their codec stays.
     pub fn set(&mut self, settings: PrunedSettings) -> Result<(), DeviceError> {
         if settings.codec != self.settings.codec {
-            *self.image.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+            self.image = Kept::default();
         }
         self.kernel = kernel(&self.device, &settings)?;
         self.settings = settings;
@@ -116,23 +116,12 @@ impl PrunedEngine {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
     }
 
-    fn image(&self, formula: Formula) -> Result<Arc<[PrunedImage]>, ExecError> {
-        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, image)) = &*image
-            && *of == formula
-        {
-            return Ok(image.clone());
-        }
-        // The old one goes first: there may be no room for two.
-        *image = None;
-        let (codec, threads) = (self.settings.codec, self.threads);
+    fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
+        let (device, codec, threads) = (&self.device, self.settings.codec, self.threads);
         let load = |segment: &Arc<_>| {
-            PrunedImage::load(&self.device, segment, formula, codec, threads, &self.loaded)
+            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
         };
-        let made = self.snapshot.segments().iter().map(load).collect::<Result<Vec<_>, _>>()?;
-        let made: Arc<[PrunedImage]> = made.into();
-        *image = Some((formula, made.clone()));
-        Ok(made)
+        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
     }
 
     /// Answers some of the plans in one mode, in rounds.

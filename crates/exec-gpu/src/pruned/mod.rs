@@ -5,7 +5,6 @@
 
 mod engine;
 mod form;
-mod image;
 mod round;
 mod settings;
 

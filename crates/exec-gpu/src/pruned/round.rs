@@ -12,9 +12,9 @@ use super::form::{
     ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WAITING_WORDS,
     WORK_WORDS,
 };
-use super::image::PrunedImage;
 use super::settings::{Batch, Partitioning};
 use crate::device::{Args, Buffer, Device, DeviceError, Event, Grid, Stream};
+use crate::image::SegmentLists;
 use crate::kernels::merge_lists::{Lists, MergeLists};
 use crate::workspace::{Growing, Input, Output};
 
@@ -119,7 +119,7 @@ struct Sent {
 
 struct Round<'a> {
     engine: &'a PrunedEngine,
-    image: &'a [PrunedImage],
+    image: &'a [SegmentLists],
     plans: &'a [&'a Plan],
     parts: Vec<Part>,
     sent: Sent,
@@ -129,12 +129,12 @@ struct Round<'a> {
 /// Answers the plans, as if they were of this mode.
 pub(super) fn run(
     engine: &PrunedEngine,
-    image: &[PrunedImage],
+    image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
-    let docs: u64 = image.iter().map(|segment| u64::from(segment.view.docs)).sum();
+    let docs: u64 = image.iter().map(|segment| u64::from(segment.documents.view().docs)).sum();
     // Kernels keep one hit at least; a plan may want matches alone.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     // Of a document that was found twice the better half counts: there must be enough without the other.
@@ -178,7 +178,7 @@ pub(super) fn run(
 /// Plans as kernels want them.
 fn parts(
     engine: &PrunedEngine,
-    image: &[PrunedImage],
+    image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
     ks: &[u32],
@@ -213,7 +213,7 @@ fn parts(
                 engine.settings.cut(longest, resident * multiprocessors, plans.len(), most);
             let all = if mode == Mode::And { ALL_TERMS } else { 0 };
             let exhaustive = if plan.count { EXHAUSTIVE } else { 0 };
-            let has_statics = segment.view.statics != 0 && plan.static_weight > 0.0;
+            let has_statics = segment.documents.view().statics != 0 && plan.static_weight > 0.0;
             let static_most = if has_statics { plan.static_score(engine.max_static) } else { 0 };
             let query = QueryForm {
                 first_term: first_term as u32,
@@ -381,7 +381,7 @@ impl Round<'_> {
         };
         let homogeneous = engine.settings.partitioning == Partitioning::Homogeneous && !whole;
         let args = Args::new()
-            .value(segment.view)
+            .value(segment.documents.view())
             .value(segment.lists.values())
             .buffer(queries)
             .value(first_query as u32)

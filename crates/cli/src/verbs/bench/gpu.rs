@@ -13,11 +13,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use warpseek_exec::Mode;
+use warpseek_exec::{Mode, Planner};
+use warpseek_exec_gpu::GpuEngine;
 use warpseek_exec_gpu::MAX_COHORT;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::options::{RankingChoice, Threads, named};
+use crate::progress::Display;
 
 /// Measure a GPU on your index
 ///
@@ -140,6 +143,15 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// A path that clap lets nobody leave out here.
 fn given<'a>(path: Option<&'a Path>, flag: &str) -> Result<&'a Path, Failure> {
     path.ok_or_else(|| Failure::user(format!("{flag} is missing")))
+}
+
+/// Copies an index to the device, and shows it.
+fn load(engine: &GpuEngine, planner: &Planner, options: &Options) -> Result<(), Failure> {
+    let loading = std::slice::from_ref(engine.loading());
+    let display = Display::loading(loading, &Interrupt::default(), options.json);
+    let loaded = engine.load(planner.formula());
+    drop(display);
+    Ok(loaded?)
 }
 
 fn median(times: &mut [Duration]) -> Duration {

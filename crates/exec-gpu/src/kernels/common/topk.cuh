@@ -169,6 +169,28 @@ struct TopK {
         return true;
     }
 
+    // By the whole block: offers an array of keys, AT_ONCE a thread at a time, so that loads overlap. No hit has key 0.
+    template <uint32_t AT_ONCE>
+    __device__ void take(const uint64_t* from, uint32_t len) {
+        for (uint32_t first = threadIdx.x; first - threadIdx.x < len; first += AT_ONCE * blockDim.x) {
+            uint64_t key[AT_ONCE];
+#pragma unroll
+            for (uint32_t j = 0; j < AT_ONCE; j++) key[j] = first + j * blockDim.x < len ? from[first + j * blockDim.x] : 0;
+            while (true) {
+                bool pending = false;
+#pragma unroll
+                for (uint32_t j = 0; j < AT_ONCE; j++) {
+                    if (key[j] != 0 && offer(key[j])) key[j] = 0;
+                    pending |= key[j] != 0;
+                }
+                if (!__syncthreads_or(pending)) break;
+                compact();
+            }
+        }
+        __syncthreads();
+        compact();
+    }
+
     // By the whole block, behind a barrier: sorts, keeps k, raises the threshold. Ends with a barrier.
     __device__ void compact() {
         uint32_t found = state->count < capacity ? state->count : capacity;

@@ -3,9 +3,6 @@
 // reach. Keys are distinct, and 0 is no key.
 #include "topk.cuh"
 
-// Keys that a thread of a selection loads at a time.
-constexpr uint32_t AT_ONCE = 4;
-
 // How many keys there are may stand in device memory.
 __device__ __forceinline__ uint32_t keys_of(const uint32_t* count, uint32_t len) { return count != nullptr && *count < len ? *count : len; }
 
@@ -84,23 +81,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (starts != nullptr) from = starts[run], to = starts[run + 1] < len ? starts[run + 1] : len;
     if (threadIdx.x == 0) state.threshold = 0, state.count = 0;
     __syncthreads();
-    for (uint32_t first = from + threadIdx.x; first - threadIdx.x < to; first += AT_ONCE * blockDim.x) {
-        uint64_t key[AT_ONCE];
-#pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++) key[j] = first + j * blockDim.x < to ? keys[first + j * blockDim.x] : 0;
-        while (true) {
-            bool pending = false;
-#pragma unroll
-            for (uint32_t j = 0; j < AT_ONCE; j++) {
-                if (key[j] != 0 && top.offer(key[j])) key[j] = 0;
-                pending |= key[j] != 0;
-            }
-            if (!__syncthreads_or(pending)) break;
-            top.compact();
-        }
-    }
-    __syncthreads();
-    top.compact();
+    top.take<4>(keys + from, from < to ? to - from : 0);
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out[uint64_t(run) * stride + i] = buffer[i];
     if (threadIdx.x == 0) {
         if (out_counts != nullptr) out_counts[run] = state.count;

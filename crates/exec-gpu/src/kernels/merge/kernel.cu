@@ -2,8 +2,6 @@
 #include "tiles.cuh"
 #include "topk.cuh"
 
-constexpr uint32_t AT_ONCE = 8;
-
 extern "C" __global__ void merge(const Query* queries, const uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
                                  const uint32_t* key_counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
                                  uint32_t capacity) {
@@ -21,28 +19,7 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
         state.count = 0;
     }
     __syncthreads();
-    const uint32_t count = key_counts[blockIdx.x];
-    const uint64_t* from = keys + uint64_t(query.first_slot) * stride;
-    for (uint32_t first = 0; first < count; first += AT_ONCE * blockDim.x) {
-        uint64_t key[AT_ONCE];
-#pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++) {
-            const uint32_t at = first + j * blockDim.x + threadIdx.x;
-            key[j] = at < count ? from[at] : 0;
-        }
-        while (true) {
-            bool pending = false;
-#pragma unroll
-            for (uint32_t j = 0; j < AT_ONCE; j++) {
-                // No hit has key 0.
-                if (key[j] != 0 && top.offer(key[j])) key[j] = 0;
-                pending |= key[j] != 0;
-            }
-            if (!__syncthreads_or(pending)) break;
-            top.compact();
-        }
-    }
-    top.compact();
+    top.take<8>(keys + uint64_t(query.first_slot) * stride, key_counts[blockIdx.x]);
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(blockIdx.x) * stride + i] = buffer[i];
     if (threadIdx.x == 0) out_counts[blockIdx.x] = state.count;
 }

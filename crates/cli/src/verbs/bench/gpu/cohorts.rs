@@ -14,10 +14,8 @@ use warpseek_exec_gpu::{CohortEngine, CohortSettings, GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};
-use super::{Options, given, matrices, median};
+use super::{Options, given, load, matrices, median};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress::Display;
 use crate::terminal::{count, table};
 
 /// Queries of a cell: the paper's 1,000 for small cohorts, and 8,192 for others.
@@ -70,11 +68,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let tile_bits = options.tile_bits.first().copied().unwrap_or(11);
     let settings = Settings { tile_bits, pruned: !options.exhaustive, ..Settings::default() };
     let beside = Arc::new(GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)?);
-    let loading = std::slice::from_ref(beside.loading());
-    let display = Display::loading(loading, &Interrupt::default(), options.json);
-    let loaded = beside.load(planner.formula());
-    drop(display);
-    loaded?;
+    load(&beside, &planner, options)?;
     let mut bench = Bench {
         options,
         docs: snapshot.statistics().documents,

@@ -12,10 +12,8 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};
-use super::{Options, given, median};
+use super::{Options, given, load, median};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress::Display;
 use crate::terminal::{count, table};
 
 /// Queries that a thread plans and asks together.
@@ -88,11 +86,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             };
             let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, threads)?;
             let start = Instant::now();
-            let loading = std::slice::from_ref(engine.loading());
-            let display = Display::loading(loading, &Interrupt::default(), options.json);
-            let loaded = engine.load(planner.formula());
-            drop(display);
-            loaded?;
+            load(&engine, &planner, options)?;
             let (seconds, bytes) = (start.elapsed().as_secs_f64(), engine.loading().bytes());
             images.push(ImageCell { tile_bits, bytes, seconds });
             eprintln!(
