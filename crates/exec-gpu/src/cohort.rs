@@ -184,7 +184,7 @@ impl CohortEngine {
             // image, which keeps what their addresses lead to. There is room for the hits of all items, and as much room for keys as the kernel is told.
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
-        round.merge(&stream, &input.slice(queries_at), &state, enough, &slot_keys)?;
+        round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)?;
         if let Some(timer) = timer {
             let time = timer.stop(&stream)?;
             self.tiles.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);

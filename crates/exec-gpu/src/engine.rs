@@ -7,7 +7,7 @@ use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::{Segment, Snapshot};
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
-use crate::image::{ImageError, Kept, SegmentImage, least_bytes};
+use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
 use crate::kernels::{and_tiles, merge, or_tiles, pruned_tiles};
 use crate::loading::Loading;
 use crate::round;
@@ -37,9 +37,6 @@ impl Default for Settings {
 /// Names of what it chooses from.
 const PRUNED: &str = "pruned tiles";
 const EXHAUSTIVE: &str = "tiles";
-
-/// Terms of a query that is pruned, at most.
-const PRUNED_TERMS: usize = 32;
 
 /// Rounds of a batch that are on their way at once.
 const IN_FLIGHT: usize = 3;

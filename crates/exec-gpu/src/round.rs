@@ -1,6 +1,7 @@
 //! One round: queries of one mode and formula, from plans to hits, in a fixed small number of launches.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
@@ -8,7 +9,9 @@ use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
 use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream};
 use crate::engine::GpuEngine;
-use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
+use crate::image::{
+    AloneView, Item, PRUNED_TERMS, QueryView, SegmentImage, TermView, largest_value,
+};
 use crate::workspace::Workspace;
 
 /// Postings that looking at a tile costs as much as.
@@ -26,9 +29,8 @@ const OR_CANDIDATES: u32 = 128;
 /// Matches that AND scores at a time, as in its kernel.
 const AND_SCORED: u32 = 512;
 
-/// Postings and documents that wait in the kernel with pruning, as there.
-const PRUNED_QUEUE: u32 = 160;
-const PRUNED_HOPEFULS: u32 = 64;
+/// Bytes of shared memory of the kernel with pruning: for postings, for documents that wait, for sums and look-ups.
+const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 
 /// Warps that a multiprocessor is to have when it prunes.
 const PRUNED_FILL: u64 = 32;
@@ -53,8 +55,17 @@ struct Launch {
     blocks: u32,
     /// Most sparse terms of a query.
     sparse: u32,
-    /// Most dense terms.
-    dense: u32,
+    /// Most terms.
+    most: u32,
+}
+
+/// What a launch gets of queries: addresses of what was copied, or one query itself.
+#[derive(Default)]
+struct Given {
+    queries: u64,
+    terms: u64,
+    items: u64,
+    alone: AloneView,
 }
 
 /// Answers the plans; `mode` and the formula are theirs. With `pruned`, documents without a chance are passed over.
@@ -236,57 +247,56 @@ impl<'a> Round<'a> {
             Pass::And => &kernels.and,
             Pass::Or => &kernels.or,
         };
-        let group = self.group(image, pass);
-        let launches = self.launches(image, pass, kernel, group)?;
+        let span = self.span(image, pass);
+        let launches = self.launches(image, pass, kernel, span)?;
         let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
-        // One copy takes everything that kernels read.
-        let input = self.workspace.input.start();
-        let parts: Vec<_> = launches
-            .iter()
-            .map(|l| (input.add(&l.queries), input.add(&l.terms), input.add(&l.items)))
-            .collect();
-        let queries = self.plans.len();
-        let state_at = input.zeros(8 * State::words(queries));
-        let input = input.send(device, stream)?;
-        let state = State { queries, words: input.slice(state_at).cast() };
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
-        let timer = self.engine.timer(stream)?;
-        let all = state.thresholds();
         let enough = if enough { self.results.counts() } else { 0 };
-        // Segments differ in terms; that of hits is the same.
-        let queries_at = parts.first().map_or(0..0, |part| part.0.clone());
-        for ((segment, launch), (queries, terms, items)) in image.iter().zip(&launches).zip(parts) {
+        let alone = self.is_alone() && slots > 0;
+        let (state, given) = match alone {
+            true => self.with_arguments(&launches, slots as u32)?,
+            false => self.in_memory(&launches)?,
+        };
+        let timer = self.engine.timer(stream)?;
+        for ((segment, launch), given) in image.iter().zip(&launches).zip(&given) {
             if launch.blocks == 0 {
                 continue;
             }
             let keys = self.key_room(launch.blocks, self.capacity)?;
-            let shared = self.shared_bytes(segment, pass, launch, group);
+            let shared = self.shared_bytes(segment, pass, launch, span);
             let args = Args::new()
                 .value(segment.view())
-                .buffer(&input.slice(queries))
-                .buffer(&input.slice(terms))
-                .value(if items.is_empty() { 0 } else { input.slice(items).address() })
+                .value(given.queries)
+                .value(given.terms)
+                .value(given.items)
                 .value(self.results.matches(pass))
-                .buffer(&all)
+                .buffer(&state.thresholds())
                 .value(enough)
                 .buffer(&slot_keys)
                 .buffer(&state.found())
                 .value(self.stride)
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
-                .value(launch.sparse)
-                .value(group);
+                .value(launch.sparse);
             let args = match self.pruned {
-                true => args.value(launch.dense).buffer(&state.histograms()),
-                false => args,
+                true => {
+                    let args = args.value(span).value(launch.most);
+                    args.buffer(&state.histograms()).value(given.alone)
+                }
+                false => args.value(span.ilog2()),
             };
             let grid = Grid::new(launch.blocks, WARP).shared(shared);
             // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
-            // to; there is room for the hits of all items, and as much room for keys and cursors as the kernel is told.
+            // to; what was sent is in one allocation with the state. There is room for the hits of all items, and as much room for keys and cursors as the
+            // kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
-        self.merge(stream, &input.slice(queries_at), &state, enough, &slot_keys)?;
+        if !alone {
+            // Segments differ in terms; where hits are is the same.
+            let queries = given.first().map_or(0, |given| given.queries);
+            self.merge(stream, queries, &state, enough, &slot_keys)?;
+        }
         if let Some(timer) = timer {
             let time = timer.stop(stream)?;
             self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
@@ -294,11 +304,53 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Puts the hits of each query's items together; `enough` as kernels have it.
+    /// Whether the pass is one query that can come with the arguments, whose few hits a warp can put together.
+    fn is_alone(&self) -> bool {
+        self.pruned && self.plans.len() == 1 && self.stride <= WARP
+    }
+
+    /// What launches get of a query alone: nothing is copied, and its state is that which the last such query left at 0.
+    fn with_arguments(
+        &mut self,
+        launches: &[Launch],
+        blocks: u32,
+    ) -> Result<(State, Vec<Given>), DeviceError> {
+        let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
+        let ended = words.slice(State::words(1)..).address();
+        let (hits, count) = (self.results.keys(), self.results.counts());
+        let given = |launch: &Launch| {
+            let mut terms = [TermView::default(); PRUNED_TERMS];
+            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
+            let query = launch.queries[0];
+            let alone = AloneView { query, hits, count, ended, blocks, unused: 0, terms };
+            Given { alone, ..Given::default() }
+        };
+        Ok((State { queries: 1, words }, launches.iter().map(given).collect()))
+    }
+
+    /// What launches get of many: one copy takes everything that kernels read.
+    fn in_memory(&mut self, launches: &[Launch]) -> Result<(State, Vec<Given>), DeviceError> {
+        let queries = self.plans.len();
+        let input = self.workspace.input.start();
+        let parts: Vec<_> = launches
+            .iter()
+            .map(|l| [input.add(&l.queries), input.add(&l.terms), input.add(&l.items)])
+            .collect();
+        let state = input.zeros(8 * State::words(queries));
+        let input = input.send(&self.engine.device, &self.workspace.stream)?;
+        let given = |parts: [Range<usize>; 3]| {
+            let [queries, terms, items] = parts.map(|part| input.slice(part).address());
+            Given { queries, terms, items, alone: AloneView::default() }
+        };
+        let words = input.slice(state).cast();
+        Ok((State { queries, words }, parts.into_iter().map(given).collect()))
+    }
+
+    /// Puts the hits of each query's items together; `queries` is the address of those, in one allocation with the state, `enough` as kernels have it.
     pub(crate) fn merge(
         &mut self,
         stream: &Stream,
-        queries: &Buffer<u8>,
+        queries: u64,
         state: &State,
         enough: u64,
         slot_keys: &Buffer<u64>,
@@ -307,7 +359,7 @@ impl<'a> Round<'a> {
         let capacity = self.capacity.max(MERGE_KEYS);
         let keys = if capacity <= MERGE_KEYS { None } else { self.key_room(blocks, capacity)? };
         let args = Args::new()
-            .buffer(queries)
+            .value(queries)
             .buffer(&state.thresholds())
             .value(enough)
             .buffer(slot_keys)
@@ -329,7 +381,7 @@ impl<'a> Round<'a> {
         image: &[SegmentImage],
         pass: Pass,
         kernel: &Kernel,
-        group: u32,
+        span: u32,
     ) -> Result<Vec<Launch>, DeviceError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
@@ -360,11 +412,11 @@ impl<'a> Round<'a> {
                 let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
                 let (first_term, terms) = (first_term as u32, terms.len() as u32);
                 let static_weight = plan.static_weight;
-                let tiles = segment.tiles().div_ceil(1 << group);
+                let tiles = segment.tiles().div_ceil(span);
                 let static_most = plan.static_score(self.engine.max_static);
                 let low = (leasts[q] >> 32) as u32;
                 launch.sparse = launch.sparse.max(sparse);
-                launch.dense = launch.dense.max(terms - sparse);
+                launch.most = launch.most.max(terms);
                 launch.queries.push(QueryView {
                     first_term,
                     sparse,
@@ -389,7 +441,7 @@ impl<'a> Round<'a> {
         // At least one multiprocessor's worth of blocks each, so that a query alone spreads over all of the device.
         let mut resident = u64::from(self.engine.device.info().multiprocessors);
         if let Some(segment) = image.first() {
-            let shared = launches.iter().map(|l| self.shared_bytes(segment, pass, l, group)).max();
+            let shared = launches.iter().map(|l| self.shared_bytes(segment, pass, l, span)).max();
             let shared = shared.unwrap_or(0);
             resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
         }
@@ -401,7 +453,7 @@ impl<'a> Round<'a> {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
             slots[query as usize] += parts;
             launches[number].blocks += parts;
-            if self.pruned && self.plans.len() == 1 {
+            if self.is_alone() {
                 continue;
             }
             for part in 0..parts {
@@ -434,15 +486,13 @@ impl<'a> Round<'a> {
         Ok(launches)
     }
 
-    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, launch: &Launch, group: u32) -> u32 {
-        let docs = 1u32 << (segment.view().bits + group);
+    fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, launch: &Launch, span: u32) -> u32 {
+        let docs = span << segment.view().bits;
         let bytes = match pass {
-            // Postings and documents that wait, bounds of a window, a second word for each sparse term.
+            // Terms, their bounds in a window, a second word for each sparse term.
             _ if self.pruned => {
-                PRUNED_QUEUE * 8
-                    + PRUNED_HOPEFULS * (4 * 4)
-                    + launch.dense * WARP * 4
-                    + 4 * launch.sparse.next_multiple_of(4)
+                let term = size_of::<TermView>() as u32 + 4 * WARP;
+                PRUNED_BYTES + launch.most * term + 4 * launch.sparse.next_multiple_of(4)
             }
             // Sums of 16 bits, then sums and places of candidates.
             Pass::Or => 2 * docs + OR_CANDIDATES * (4 + 2),
@@ -453,19 +503,19 @@ impl<'a> Round<'a> {
         bytes + 4 * launch.sparse.next_multiple_of(4) + keys
     }
 
-    /// Binary logarithm of tiles taken at once.
-    fn group(&self, image: &[SegmentImage], pass: Pass) -> u32 {
+    /// Tiles taken at once.
+    fn span(&self, image: &[SegmentImage], pass: Pass) -> u32 {
         let settings = &self.engine.settings;
         if self.pruned {
-            // As many as have places of their own, but few queries are to fill the device.
-            let most = WARP.ilog2().min(15 - settings.tile_bits);
+            // As many as have places of their own, but few queries are to fill the device, if they can with one window a warp.
+            let most = WARP.min(1 << (15 - settings.tile_bits));
             let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
             let fill = u64::from(self.engine.device.info().multiprocessors) * PRUNED_FILL;
-            let windows = |group: u32| (tiles >> group) * self.plans.len() as u64;
-            return (0..=most).rev().find(|&group| windows(group) >= fill).unwrap_or(0);
+            let even = (tiles * self.plans.len() as u64).div_ceil(fill);
+            return even.clamp(1, u64::from(most)) as u32;
         }
         let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
-        bits.saturating_sub(settings.tile_bits)
+        1 << bits.saturating_sub(settings.tile_bits)
     }
 
     /// Room for the keys of so many blocks, where that is not in shared memory.

@@ -42,6 +42,7 @@ pub(crate) struct Workspace {
     pub(crate) results: Growing<u64>,
     pub(crate) slot_keys: Growing<u64>,
     pub(crate) block_keys: Growing<u64>,
+    state: Option<Buffer<u64>>,
 }
 
 /// Workspaces of rounds to come: as many as there ever were rounds at the same time.
@@ -118,7 +119,22 @@ impl Workspace {
             results: Growing::default(),
             slot_keys: Growing::default(),
             block_keys: Growing::default(),
+            state: None,
         })
+    }
+
+    /// So many words, always as many, that are 0 at first, and that who uses them leaves at 0.
+    pub(crate) fn state(
+        &mut self,
+        device: &Device,
+        words: usize,
+    ) -> Result<Buffer<u64>, DeviceError> {
+        if let Some(state) = &self.state {
+            return Ok(state.clone());
+        }
+        let state = device.buffer(words)?;
+        self.stream.zero(&state)?;
+        Ok(self.state.insert(state).clone())
     }
 }
 

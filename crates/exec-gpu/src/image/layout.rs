@@ -71,6 +71,29 @@ pub struct QueryView {
     pub low_shift: u32,
 }
 
+/// Terms of a query that is pruned, at most: a word has a bit for each.
+pub const PRUNED_TERMS: usize = 32;
+
+/// A query alone, as `kernels/pruned_tiles` has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct AloneView {
+    /// The query.
+    pub query: QueryView,
+    /// Where the best keys go.
+    pub hits: u64,
+    /// Where their number goes.
+    pub count: u64,
+    /// Address of how many blocks of threads have ended.
+    pub ended: u64,
+    /// Blocks in all launches; 0 if queries are in memory.
+    pub blocks: u32,
+    /// Nothing.
+    pub unused: u32,
+    /// Its terms.
+    pub terms: [TermView; PRUNED_TERMS],
+}
+
 /// Tiles of a query for one block of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]

@@ -11,7 +11,7 @@ mod segment;
 pub use documents::DocumentTables;
 pub use estimate::least_bytes;
 pub(crate) use kept::Kept;
-pub use layout::{Item, QueryView, SegmentView, TermView};
+pub use layout::{AloneView, Item, PRUNED_TERMS, QueryView, SegmentView, TermView};
 pub(crate) use lists::SegmentLists;
 pub(crate) use segment::largest_value;
 pub use segment::{ImageError, SegmentImage};

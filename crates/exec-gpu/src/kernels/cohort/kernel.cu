@@ -385,7 +385,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
             kept[q * WARP + lane] = top.mine;
             if (lane == 0) counts[q] = top.count;
             // All items of the query learn of it.
-            const uint64_t shown = histogram.threshold(query.k);
+            const uint64_t shown = histogram.threshold(histogram.read(), query.k);
             if (shown > top.threshold) top.threshold = shown;
             if (lane == q && top.threshold > threshold) {
                 threshold = top.threshold;

@@ -111,13 +111,15 @@ struct WarpTopK {
         write(out + __shfl_sync(FULL_WARP, at, 0), kept);
     }
 
-    // What other items of the query have found helps here, and the other way round. `published` is what this one has said.
-    __device__ void share(uint64_t* shared, uint64_t& published) {
+    // What other items of the query have found, `known` of `shared`, helps here, and the other way round. `published` is what this one has said.
+    __device__ void share(uint64_t* shared, uint64_t known, uint64_t& published) {
         if (threshold > published && lane_id() == 0) atomicMax(shared, threshold);
-        uint64_t known = __shfl_sync(FULL_WARP, *reinterpret_cast<volatile uint64_t*>(shared), 0);
+        known = __shfl_sync(FULL_WARP, known, 0);
         if (known > threshold) threshold = known;
         published = threshold;
     }
+
+    __device__ void share(uint64_t* shared, uint64_t& published) { share(shared, *reinterpret_cast<volatile uint64_t*>(shared), published); }
 };
 
 // How many documents of a query score at least so much, over all of its items: the k-th best score is known to be in a bin or above long before one item
@@ -134,9 +136,11 @@ struct Histogram {
         atomicAdd(&bins[bin < WARP ? bin : WARP - 1], 1u);
     }
 
-    // By all lanes: the k best hits have larger keys. A count that another warp is about to raise is too small, which is safe.
-    __device__ uint64_t threshold(uint32_t k) const {
-        uint32_t count = reinterpret_cast<volatile uint32_t*>(bins)[lane_id()];
+    // The lane's bin.
+    __device__ uint32_t read() const { return reinterpret_cast<volatile uint32_t*>(bins)[lane_id()]; }
+
+    // By all lanes, with what each has read: the k best hits have larger keys. A count that another warp is about to raise is too small, which is safe.
+    __device__ uint64_t threshold(uint32_t count, uint32_t k) const {
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {
             const uint32_t above = __shfl_down_sync(FULL_WARP, count, distance);
             if (lane_id() + distance < WARP) count += above;

@@ -6,6 +6,8 @@
 // reach the threshold, it is searched for in them. Of AND only the shortest list makes candidates, in tiles that all lists have.
 //
 // The threshold only rises, and a document is passed over only if a bound of its score is below it: whatever other warps do at the same time, no hit is lost.
+//
+// A query alone is all in one launch: it comes with the arguments, and the last block of threads puts the hits of all together.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -82,11 +84,12 @@ struct Search {
     Histogram histogram;
     const uint32_t* bounds;  // what each dense list gives at most in each tile of the window
     uint4* hopefuls;         // a document, its first list, the posting there, and a bit for every other list that may have it
-    uint32_t waiting;        // so many of them; the same in every lane
+    uint32_t* sums;          // one a lane, and as many look-ups to do behind them
+    uint32_t waiting;        // hopefuls; the same in every lane
 
-    // What all items of the query know.
-    __device__ void learn() {
-        const uint64_t known = histogram.threshold(query.k);
+    // What all items of the query know: `counts` are the histogram's.
+    __device__ void learn(uint32_t counts) {
+        const uint64_t known = histogram.threshold(counts, query.k);
         if (known > top.threshold) top.threshold = known;
     }
 
@@ -135,27 +138,41 @@ struct Search {
 
     __device__ uint32_t all_but_first() const { return (FULL_WARP >> (WARP - query.terms)) & ~1u; }
 
-    // Scores up to a warp's worth of those that wait.
+    // Scores up to a warp's worth of those that wait. Their look-ups in other lists are shared out among all lanes.
     __device__ void score_hopefuls() {
-        const uint32_t rest = waiting > WARP ? waiting - WARP : 0;
-        bool alive = lane_id() < waiting - rest;
-        const uint4 one = alive ? hopefuls[rest + lane_id()] : make_uint4(0, 0, 0, 0);
-        const uint32_t doc = one.x, list = one.y;
+        const uint32_t lane = lane_id(), rest = waiting > WARP ? waiting - WARP : 0;
+        const bool has = lane < waiting - rest;
+        const uint4 one = has ? hopefuls[rest + lane] : make_uint4(0, 0, 0, 0);
         waiting = rest;
-        uint32_t score = alive ? contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[one.z]) : 0;
-        for (uint32_t left = warp_or(one.w); left != 0; left &= left - 1) {
-            const uint32_t j = __ffs(left) - 1;
-            if (!alive || (one.w >> j & 1) == 0) continue;
-            const uint32_t at = find(j, doc);
-            if (at == NONE) alive = query.all == 0;
-            else if (j < list) alive = false;
-            else score += contribution(terms[j].weight, reinterpret_cast<const float*>(terms[j].values)[at]);
+        const float value = has ? reinterpret_cast<const float*>(terms[one.y].values)[one.z] : 0;
+        uint32_t* lookups = sums + WARP;
+        sums[lane] = 0;
+        uint32_t next = __popc(one.w);
+        const uint32_t end = warp_inclusive_sum(next);
+        const uint32_t all = __shfl_sync(FULL_WARP, end, WARP - 1);
+        next = end - next;
+        uint32_t lists = one.w, dead = 0;
+        for (uint32_t first = 0; first < all; first += WARP) {
+            for (; lists != 0 && next < first + WARP; lists &= lists - 1) lookups[next++ - first] = lane | (__ffs(lists) - 1) << 8;
+            __syncwarp();
+            const bool takes = first + lane < all;
+            const uint32_t lookup = takes ? lookups[lane] : lane, of = lookup & (WARP - 1), list = lookup >> 8;
+            const uint32_t doc = __shfl_sync(FULL_WARP, one.x, of), first_list = __shfl_sync(FULL_WARP, one.y, of);
+            const uint32_t at = takes && (dead >> of & 1) == 0 ? find(list, doc) : NONE;
+            // What a list before has was considered there; a document of AND is in all.
+            const bool ends = takes && (at == NONE ? query.all != 0 : list < first_list);
+            if (at != NONE && !ends) atomicAdd(&sums[of], contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[at]));
+            dead |= warp_or(ends ? 1u << of : 0);
+            __syncwarp();
         }
         uint64_t key = 0;
-        if (alive && !is_deleted(segment, doc)) key = hit_key(segment, doc, score + static_score(segment, query.static_weight, doc));
+        if (has && (dead >> lane & 1) == 0 && !is_deleted(segment, one.x)) {
+            const uint32_t score = contribution(terms[one.y].weight, value) + sums[lane];
+            key = hit_key(segment, one.x, score + static_score(segment, query.static_weight, one.x));
+        }
         if (key > top.threshold) histogram.add(key);
         top.offer(key);
-        learn();
+        learn(histogram.read());
         __syncwarp();
     }
 };
@@ -172,12 +189,14 @@ struct Queue {
     }
 };
 
-// A window: 2^group tiles, one a lane.
+// A window: up to 32 tiles, one a lane.
 struct Window {
     uint32_t first;   // tile
-    uint32_t tiles;
     uint32_t suffix;  // what the lists looked at so far give at most in the lane's tile
     uint32_t whole;   // not 0 if all of them have it
+
+    // The lane of the tile that a posting's place is in.
+    __device__ uint32_t lane_of(uint32_t place, uint32_t bits) const { return ((place >> bits) - first) & ((1u << (15 - bits)) - 1) & (WARP - 1); }
 };
 
 // Considers what a dense list has in a window.
@@ -190,7 +209,6 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
     const ushort4* places = reinterpret_cast<const ushort4*>(term.docs);
     const ushort4* roughs = reinterpret_cast<const ushort4*>(term.roughs);
     const uint32_t begin = starts[window.first + __ffs(active) - 1], end = starts[window.first + WARP - __clz(active)];
-    const uint32_t base = window.first << bits, mask = window.tiles - 1;
     const ushort4 none = make_ushort4(0, 0, 0, 0);
     uint32_t at = begin + lane;
     ushort4 place = at < end ? places[at] : none, rough = at < end ? roughs[at] : none;
@@ -200,7 +218,7 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
         at += WARP;
         place = at < end ? places[at] : none;
         rough = at < end ? roughs[at] : none;
-        const uint32_t least = __shfl_sync(FULL_WARP, limit, place_now.x >> bits & mask);
+        const uint32_t least = __shfl_sync(FULL_WARP, limit, window.lane_of(place_now.x, bits));
         queue.push(least, now * FOUR, place_now.x, rough_now.x);
         queue.push(least, now * FOUR + 1, place_now.y, rough_now.y);
         queue.push(least, now * FOUR + 2, place_now.z, rough_now.z);
@@ -212,8 +230,8 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
             const bool takes = lane < queue.count - rest;
             const uint2 one = takes ? queue.postings[rest + lane] : make_uint2(0, 0);
             queue.count = rest;
-            const uint32_t doc = base + (one.y & ((window.tiles << bits) - 1));
-            search.consider(list, takes, one.x, doc, one.y >> bits & mask, bound(term, one.y >> 16));
+            const uint32_t tile = window.lane_of(one.y, bits), doc = ((window.first + tile) << bits) + (one.y & ((1u << bits) - 1));
+            search.consider(list, takes, one.x, doc, tile, bound(term, one.y >> 16));
         }
         __syncwarp();
     }
@@ -243,62 +261,110 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
     cursor = at;
 }
 
+// A query alone, which comes with the arguments; its state is at 0 before and after it.
+struct Alone {
+    Query query;
+    uint64_t hits;      // uint64_t, where the best keys go
+    uint64_t count;     // uint32_t, how many they are
+    uint64_t ended;     // uint32_t, blocks of threads that have ended,
+    uint32_t blocks;    // of so many in all launches; 0 if queries come in memory
+    uint32_t unused;
+    Term terms[WARP];
+};
+
 // The block's share of all windows, for a query alone.
-__device__ Item even_share(uint32_t tiles, uint32_t group) {
-    const uint64_t windows = (tiles + (1u << group) - 1) >> group;
-    return Item{0, uint32_t(windows * blockIdx.x / gridDim.x), uint32_t(windows * (blockIdx.x + 1) / gridDim.x), 0};
+__device__ Item even_share(uint32_t windows) {
+    return Item{0, uint32_t(uint64_t(windows) * blockIdx.x / gridDim.x), uint32_t(uint64_t(windows) * (blockIdx.x + 1) / gridDim.x), 0};
 }
 
-// As `or_tiles`; without items, the one query's windows are shared out evenly. Items are runs of windows of 2^`group` tiles, which have 2^15 documents at most. Dynamic shared memory: documents that
-// wait, bounds of `dense_most` lists, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
+// By the last block of a query alone: the best of all hits, and the state as it was.
+__device__ void finish_alone(const Search& search, const Alone& alone, uint64_t* threshold, const uint64_t* keys, uint32_t* found) {
+    constexpr uint32_t EACH = 4;
+    const uint32_t lane = lane_id(), k = search.query.k, len = *reinterpret_cast<volatile uint32_t*>(found);
+    const uint64_t known = *reinterpret_cast<volatile uint64_t*>(threshold), counted = search.histogram.threshold(search.histogram.read(), k);
+    // The k-th best key itself is a hit.
+    uint64_t floor = known > 0 ? known - 1 : 0;
+    if (counted > floor) floor = counted;
+    WarpTopK best(nullptr, 0, k, floor);
+    for (uint32_t first = 0; first < len; first += EACH * WARP) {
+        uint64_t key[EACH];
+#pragma unroll
+        for (uint32_t j = 0; j < EACH; j++) {
+            const uint32_t at = first + j * WARP + lane;
+            key[j] = at < len ? reinterpret_cast<const volatile uint64_t*>(keys)[at] : 0;
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < EACH; j++) best.offer(key[j]);
+    }
+    best.finish(reinterpret_cast<uint64_t*>(alone.hits), reinterpret_cast<uint32_t*>(alone.count));
+    search.histogram.bins[lane] = 0;
+    if (lane == 0) {
+        *threshold = 0;
+        *found = 0;
+        *reinterpret_cast<uint32_t*>(alone.ended) = 0;
+    }
+}
+
+// As `or_tiles`, with queries and terms in memory, or one query `alone`, whose windows are shared out evenly. Items are runs of windows of `span` tiles, which have 2^15 documents at
+// most. Dynamic shared memory: documents that wait, sums and look-ups, `terms_most` terms and their bounds, postings that wait, for each sparse term the next posting and its
+// document, keys unless these are in global memory.
 extern "C" __global__ void __launch_bounds__(WARP, 32)
     pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
                  const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-                 uint32_t group, uint32_t dense_most, uint32_t* histograms) {
+                 uint32_t span, uint32_t terms_most, uint32_t* histograms, const __grid_constant__ Alone alone) {
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
-    const Item item = items != nullptr ? items[blockIdx.x] : even_share(tiles, group);
-    const Query query = queries[item.query];
+    const bool is_alone = alone.blocks > 0;
+    const Item item = is_alone ? even_share((tiles + span - 1) / span) : items[blockIdx.x];
+    const Query query = is_alone ? alone.query : queries[item.query];
     if (enough != nullptr && enough[item.query] >= query.k) return;
     uint4* hopefuls = reinterpret_cast<uint4*>(shared);
-    uint32_t* bounds = shared + 4 * HOPEFULS;
-    uint32_t* postings = bounds + dense_most * WARP;
+    uint32_t* sums = shared + 4 * HOPEFULS;
+    Term* terms = reinterpret_cast<Term*>(sums + 2 * WARP);
+    uint32_t* bounds = reinterpret_cast<uint32_t*>(terms + terms_most);
+    uint32_t* postings = bounds + terms_most * WARP;
     Queue queue{reinterpret_cast<uint2*>(postings), 0};
     uint32_t* cursors = postings + 2 * QUEUE;
     uint32_t* nexts = cursors + (sparse + FOUR - 1) / FOUR * FOUR;
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (sparse + FOUR - 1) / FOUR * FOUR);
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
-    const Term* terms = all_terms + query.first_term;
+    uint64_t* threshold = &thresholds[item.query];
     Search search{segment, query, terms, WarpTopK(keys, capacity, query.k, query.least),
-                  Histogram{histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, 0};
+                  Histogram{histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, sums, 0};
     const uint32_t dense_count = query.terms - query.sparse;
     const Term* dense = terms + query.sparse;
 
+    const uint64_t* from = reinterpret_cast<const uint64_t*>(is_alone ? alone.terms : all_terms + query.first_term);
+    for (uint32_t i = lane; i < query.terms * (sizeof(Term) / sizeof(uint64_t)); i += WARP) reinterpret_cast<uint64_t*>(terms)[i] = from[i];
+    __syncwarp();
     for (uint32_t i = lane; i < query.sparse; i += WARP) {
         const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[i].docs);
-        cursors[i] = lower_bound(docs, 0, terms[i].count, item.begin << (segment.bits + group));
+        cursors[i] = lower_bound(docs, 0, terms[i].count, (item.begin * span) << segment.bits);
         nexts[i] = cursors[i] < terms[i].count ? docs[cursors[i]] : NONE;
     }
     __syncwarp();
 
     const auto peak_of = [&](uint32_t list, uint32_t tile) -> uint32_t {
         const uint16_t* peaks = reinterpret_cast<const uint16_t*>(dense[list].peaks);
-        return lane < (1u << group) && tile < tiles ? peaks[tile] : 0;
+        return lane < span && tile < tiles ? peaks[tile] : 0;
     };
     // The next list's are loaded while one is looked at.
-    uint32_t ahead = dense_count > 0 ? peak_of(dense_count - 1, (item.begin << group) + lane) : 0;
+    uint32_t ahead = dense_count > 0 ? peak_of(dense_count - 1, item.begin * span + lane) : 0;
 
     uint64_t published = query.least;
     for (uint32_t number = item.begin; number < item.end; number++) {
-        Window window{number << group, 1u << group, 0, 1};
-        search.learn();
-        search.top.share(&thresholds[item.query], published);
+        Window window{number * span, 0, 1};
+        // Both are on their way before one is waited for.
+        const uint32_t counts = search.histogram.read();
+        const uint64_t known = *reinterpret_cast<volatile uint64_t*>(threshold);
+        search.learn(counts);
+        search.top.share(threshold, known, published);
         for (uint32_t j = dense_count; j > 0; j--) {
             const Term& term = dense[j - 1];
             const uint32_t peak = ahead;
             if (j > 1) ahead = peak_of(j - 2, window.first + lane);
-            else if (number + 1 < item.end) ahead = peak_of(dense_count - 1, window.first + window.tiles + lane);
+            else if (number + 1 < item.end) ahead = peak_of(dense_count - 1, window.first + span + lane);
             if (peak == 0) window.whole = 0;
             if (query.all == 0 || query.sparse + j == 1) {
                 const uint32_t needed = search.needed();
@@ -312,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
             bounds[(j - 1) * WARP + lane] = most;
             __syncwarp();
         }
-        const uint32_t end = window.first + window.tiles < tiles ? (window.first + window.tiles) << segment.bits : segment.docs;
+        const uint32_t end = window.first + span < tiles ? (window.first + span) << segment.bits : segment.docs;
         uint32_t rest = 0;
         for (uint32_t i = query.sparse; i > 0; i--) {
             uint32_t cursor = cursors[i - 1], next = nexts[i - 1];
@@ -332,5 +398,15 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
         }
     }
     if (search.waiting > 0) search.score_hopefuls();
-    search.top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
+    out_keys += uint64_t(query.first_slot) * stride;
+    search.top.append(out_keys, &key_counts[item.query]);
+    if (!is_alone) return;
+    // Hits are there for all before the block counts as ended.
+    __threadfence();
+    __syncwarp();
+    uint32_t before = 0;
+    if (lane == 0) before = atomicAdd(reinterpret_cast<uint32_t*>(alone.ended), 1u);
+    if (__shfl_sync(FULL_WARP, before, 0) + 1 < alone.blocks) return;
+    __threadfence();
+    finish_alone(search, alone, threshold, out_keys, key_counts);
 }
