@@ -32,9 +32,6 @@ const AND_SCORED: u32 = 512;
 /// Bytes of shared memory of the kernel with pruning: for postings, for documents that wait, for sums and look-ups.
 const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 
-/// Warps that a multiprocessor is to have when it prunes.
-const PRUNED_FILL: u64 = 32;
-
 /// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
 const DIRECT_WORDS: usize = 1 << 12;
 
@@ -247,7 +244,7 @@ impl<'a> Round<'a> {
             Pass::And => &kernels.and,
             Pass::Or => &kernels.or,
         };
-        let span = self.span(image, pass);
+        let span = self.span(image, pass, kernel)?;
         let launches = self.launches(image, pass, kernel, span)?;
         let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
         let slot_keys =
@@ -339,7 +336,11 @@ impl<'a> Round<'a> {
         let state = input.zeros(8 * State::words(queries));
         let input = input.send(&self.engine.device, &self.workspace.stream)?;
         let given = |parts: [Range<usize>; 3]| {
-            let [queries, terms, items] = parts.map(|part| input.slice(part).address());
+            let address = |part: Range<usize>| match part.is_empty() {
+                true => 0,
+                false => input.slice(part).address(),
+            };
+            let [queries, terms, items] = parts.map(address);
             Given { queries, terms, items, alone: AloneView::default() }
         };
         let words = input.slice(state).cast();
@@ -438,13 +439,8 @@ impl<'a> Round<'a> {
                 }
             }
         }
-        // At least one multiprocessor's worth of blocks each, so that a query alone spreads over all of the device.
-        let mut resident = u64::from(self.engine.device.info().multiprocessors);
-        if let Some(segment) = image.first() {
-            let shared = launches.iter().map(|l| self.shared_bytes(segment, pass, l, span)).max();
-            let shared = shared.unwrap_or(0);
-            resident *= u64::from(kernel.blocks_per_multiprocessor(WARP, shared)?.max(1));
-        }
+        let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
+        let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
@@ -453,7 +449,7 @@ impl<'a> Round<'a> {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
             slots[query as usize] += parts;
             launches[number].blocks += parts;
-            if self.is_alone() {
+            if self.pruned && self.plans.len() == 1 {
                 continue;
             }
             for part in 0..parts {
@@ -503,19 +499,31 @@ impl<'a> Round<'a> {
         bytes + 4 * launch.sparse.next_multiple_of(4) + keys
     }
 
+    /// Blocks of threads that the device runs at once, each with so much shared memory.
+    fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u64, DeviceError> {
+        let each = kernel.blocks_per_multiprocessor(WARP, shared)?.max(1);
+        Ok(u64::from(each) * u64::from(self.engine.device.info().multiprocessors))
+    }
+
     /// Tiles taken at once.
-    fn span(&self, image: &[SegmentImage], pass: Pass) -> u32 {
+    fn span(
+        &self,
+        image: &[SegmentImage],
+        pass: Pass,
+        kernel: &Kernel,
+    ) -> Result<u32, DeviceError> {
         let settings = &self.engine.settings;
-        if self.pruned {
-            // As many as have places of their own, but few queries are to fill the device, if they can with one window a warp.
-            let most = WARP.min(1 << (15 - settings.tile_bits));
-            let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
-            let fill = u64::from(self.engine.device.info().multiprocessors) * PRUNED_FILL;
-            let even = (tiles * self.plans.len() as u64).div_ceil(fill);
-            return even.clamp(1, u64::from(most)) as u32;
-        }
-        let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
-        1 << bits.saturating_sub(settings.tile_bits)
+        let (Some(segment), true) = (image.first(), self.pruned) else {
+            let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
+            return Ok(1 << bits.saturating_sub(settings.tile_bits));
+        };
+        // As many as have places of their own, but few queries fill the device with a window a warp.
+        let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
+        let most = self.plans.iter().map(|plan| plan.terms.len()).max().unwrap_or(0) as u32;
+        let all = Launch { most, sparse: most, ..Launch::default() };
+        let resident = self.resident(kernel, self.shared_bytes(segment, pass, &all, 1))?;
+        let even = (tiles * self.plans.len() as u64).div_ceil(resident);
+        Ok(even.clamp(1, u64::from(WARP.min(1 << (15 - settings.tile_bits)))) as u32)
     }
 
     /// Room for the keys of so many blocks, where that is not in shared memory.

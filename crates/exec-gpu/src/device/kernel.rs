@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
 
+use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::driver::{Driver, Handle, function_attribute};
 use super::{Args, Device, DeviceError, Grid};
@@ -55,6 +56,8 @@ pub struct Kernel {
     parameters: Option<Arc<[usize]>>,
     /// Dynamic shared memory it may have by now.
     shared: Arc<AtomicU32>,
+    /// Blocks that a multiprocessor runs, for threads and shared memory that were asked about: the driver takes a while.
+    fits: Arc<Mutex<HashMap<(u32, u32), u32>>>,
 }
 
 // SAFETY: the driver takes its functions from any thread.
@@ -93,6 +96,7 @@ impl Kernel {
             local_bytes: get(function_attribute::LOCAL_BYTES)?,
             parameters: parameters(driver, raw),
             shared: Arc::new(AtomicU32::new(SHARED_BY_DEFAULT)),
+            fits: Arc::default(),
         })
     }
 
@@ -127,6 +131,10 @@ impl Kernel {
         threads: u32,
         shared_bytes: u32,
     ) -> Result<u32, DeviceError> {
+        let known = || self.fits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&blocks) = known().get(&(threads, shared_bytes)) {
+            return Ok(blocks);
+        }
         self.allow(shared_bytes)?;
         let driver = &self.device.0.driver;
         self.device.0.bind()?;
@@ -141,7 +149,9 @@ impl Kernel {
             )
         };
         driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
-        Ok(blocks.max(0) as u32)
+        let blocks = blocks.max(0) as u32;
+        known().insert((threads, shared_bytes), blocks);
+        Ok(blocks)
     }
 
     /// Refuses what cannot run, and allows the shared memory asked for.

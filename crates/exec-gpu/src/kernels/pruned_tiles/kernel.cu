@@ -26,6 +26,14 @@ constexpr uint32_t NONE = 0xffffffffu;
 // No value is as large.
 constexpr uint32_t NO_VALUE = 0x10000;
 
+// A query alone has no thresholds from windows before: it goes over a window in passes, first for postings that may give three quarters of all there is to get, then half, then what is
+// left. What one pass finds is a threshold for the next, in all windows.
+constexpr uint32_t PASSES = 3;
+constexpr uint32_t QUARTERS = 4;
+
+// Nanoseconds that a window without such postings waits for those that have some.
+constexpr uint32_t NAP = 4000;
+
 // At least the contribution of any posting whose rough value is `peak`; 0 is none.
 __device__ __forceinline__ uint32_t bound(const Term& term, uint32_t peak) { return peak == 0 ? 0 : __umulhi(term.whole_weight, peak << 16) + 2; }
 
@@ -182,9 +190,11 @@ struct Queue {
     uint2* postings;  // the number of one, its place, and its rough value above that
     uint32_t count;   // the same in every lane
 
-    __device__ void push(uint32_t limit, uint32_t posting, uint32_t place, uint32_t rough) {
-        const uint32_t takers = __ballot_sync(FULL_WARP, rough >= limit);
-        if (rough >= limit) postings[count + __popc(takers & ((1u << lane_id()) - 1))] = make_uint2(posting, place | rough << 16);
+    // Takes postings whose rough values are from `least` on, and below `seen`.
+    __device__ void push(uint32_t least, uint32_t seen, uint32_t posting, uint32_t place, uint32_t rough) {
+        const bool takes = rough >= least && rough < seen;
+        const uint32_t takers = __ballot_sync(FULL_WARP, takes);
+        if (takes) postings[count + __popc(takers & ((1u << lane_id()) - 1))] = make_uint2(posting, place | rough << 16);
         count += __popc(takers);
     }
 };
@@ -199,12 +209,12 @@ struct Window {
     __device__ uint32_t lane_of(uint32_t place, uint32_t bits) const { return ((place >> bits) - first) & ((1u << (15 - bits)) - 1) & (WARP - 1); }
 };
 
-// Considers what a dense list has in a window.
-__device__ void drive_dense(Search& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit) {
+// Considers what a dense list has in a window, of rough values from the tile's `limit` on and below `seen`; false if there can be none.
+__device__ bool drive_dense(Search& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit, uint32_t seen) {
     const Term& term = search.terms[list];
     const uint32_t lane = lane_id(), bits = search.segment.bits;
-    const uint32_t active = __ballot_sync(FULL_WARP, limit < NO_VALUE);
-    if (active == 0) return;
+    const uint32_t active = __ballot_sync(FULL_WARP, limit < seen);
+    if (active == 0) return false;
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
     const ushort4* places = reinterpret_cast<const ushort4*>(term.docs);
     const ushort4* roughs = reinterpret_cast<const ushort4*>(term.roughs);
@@ -218,11 +228,12 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
         at += WARP;
         place = at < end ? places[at] : none;
         rough = at < end ? roughs[at] : none;
-        const uint32_t least = __shfl_sync(FULL_WARP, limit, window.lane_of(place_now.x, bits));
-        queue.push(least, now * FOUR, place_now.x, rough_now.x);
-        queue.push(least, now * FOUR + 1, place_now.y, rough_now.y);
-        queue.push(least, now * FOUR + 2, place_now.z, rough_now.z);
-        queue.push(least, now * FOUR + 3, place_now.w, rough_now.w);
+        const uint32_t of = window.lane_of(place_now.x, bits);
+        const uint32_t least = __shfl_sync(FULL_WARP, limit, of), most = __shfl_sync(FULL_WARP, seen, of);
+        queue.push(least, most, now * FOUR, place_now.x, rough_now.x);
+        queue.push(least, most, now * FOUR + 1, place_now.y, rough_now.y);
+        queue.push(least, most, now * FOUR + 2, place_now.z, rough_now.z);
+        queue.push(least, most, now * FOUR + 3, place_now.w, rough_now.w);
         __syncwarp();
         const bool last = from + WARP >= end;
         while (queue.count >= WARP || (last && queue.count > 0)) {
@@ -235,6 +246,7 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
         }
         __syncwarp();
     }
+    return true;
 }
 
 // Considers what a sparse list has in a window; `cursor` and `next` are the posting to come and its document, `rest` what sparse lists behind give at most.
@@ -305,10 +317,10 @@ __device__ void finish_alone(const Search& search, const Alone& alone, uint64_t*
     }
 }
 
-// As `or_tiles`, with queries and terms in memory, or one query `alone`, whose windows are shared out evenly. Items are runs of windows of `span` tiles, which have 2^15 documents at
+// As `or_tiles`, with queries and terms in memory, or one query `alone`. Without items, the one query's windows are shared out evenly. Items are runs of windows of `span` tiles, which have 2^15 documents at
 // most. Dynamic shared memory: documents that wait, sums and look-ups, `terms_most` terms and their bounds, postings that wait, for each sparse term the next posting and its
 // document, keys unless these are in global memory.
-extern "C" __global__ void __launch_bounds__(WARP, 32)
+extern "C" __global__ void __launch_bounds__(WARP, 28)
     pruned_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
                  const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
                  uint32_t span, uint32_t terms_most, uint32_t* histograms, const __grid_constant__ Alone alone) {
@@ -316,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
     const uint32_t lane = lane_id();
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
     const bool is_alone = alone.blocks > 0;
-    const Item item = is_alone ? even_share((tiles + span - 1) / span) : items[blockIdx.x];
+    const Item item = items == nullptr ? even_share((tiles + span - 1) / span) : items[blockIdx.x];
     const Query query = is_alone ? alone.query : queries[item.query];
     if (enough != nullptr && enough[item.query] >= query.k) return;
     uint4* hopefuls = reinterpret_cast<uint4*>(shared);
@@ -352,49 +364,70 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
     // The next list's are loaded while one is looked at.
     uint32_t ahead = dense_count > 0 ? peak_of(dense_count - 1, item.begin * span + lane) : 0;
 
+    uint32_t hope = 0;
+    for (uint32_t i = 0; i < query.terms; i++) hope += terms[i].most;
+    const uint32_t first_pass = is_alone ? 0 : PASSES - 1;
+
     uint64_t published = query.least;
     for (uint32_t number = item.begin; number < item.end; number++) {
         Window window{number * span, 0, 1};
-        // Both are on their way before one is waited for.
-        const uint32_t counts = search.histogram.read();
-        const uint64_t known = *reinterpret_cast<volatile uint64_t*>(threshold);
-        search.learn(counts);
-        search.top.share(threshold, known, published);
-        for (uint32_t j = dense_count; j > 0; j--) {
-            const Term& term = dense[j - 1];
-            const uint32_t peak = ahead;
-            if (j > 1) ahead = peak_of(j - 2, window.first + lane);
-            else if (number + 1 < item.end) ahead = peak_of(dense_count - 1, window.first + span + lane);
-            if (peak == 0) window.whole = 0;
-            if (query.all == 0 || query.sparse + j == 1) {
-                const uint32_t needed = search.needed();
-                uint32_t limit = window.suffix >= needed ? 1 : rough_limit(term, needed - window.suffix);
-                if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
-                drive_dense(search, queue, window, query.sparse + j - 1, limit);
+        uint32_t goal_before = NONE;
+        bool idle = true;
+        for (uint32_t pass = first_pass; pass < PASSES; pass++) {
+            // Both are on their way before one is waited for.
+            const uint32_t counts = search.histogram.read();
+            const uint64_t known = *reinterpret_cast<volatile uint64_t*>(threshold);
+            search.learn(counts);
+            search.top.share(threshold, known, published);
+            const uint32_t goal = pass + 1 < PASSES ? hope / QUARTERS * (QUARTERS - 1 - pass) : 0;
+            window.suffix = 0;
+            window.whole = 1;
+            for (uint32_t j = dense_count; j > 0; j--) {
+                const Term& term = dense[j - 1];
+                const uint32_t peak = ahead;
+                if (j > 1) ahead = peak_of(j - 2, window.first + lane);
+                else if (pass + 1 < PASSES) ahead = peak_of(dense_count - 1, window.first + lane);
+                else if (number + 1 < item.end) ahead = peak_of(dense_count - 1, window.first + span + lane);
+                if (peak == 0) window.whole = 0;
+                if (query.all == 0 || query.sparse + j == 1) {
+                    const uint32_t needed = search.needed() > goal ? search.needed() : goal;
+                    const auto limit_of = [&](uint32_t needed) { return window.suffix >= needed ? 1 : rough_limit(term, needed - window.suffix); };
+                    uint32_t limit = limit_of(needed);
+                    if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
+                    uint32_t seen = goal_before == NONE ? NO_VALUE : limit_of(goal_before);
+                    if (seen > NO_VALUE) seen = NO_VALUE;
+                    if (drive_dense(search, queue, window, query.sparse + j - 1, limit, seen)) idle = false;
+                }
+                // Lists before this one count on what it gives at most in the lane's tile.
+                const uint32_t most = bound(term, peak);
+                window.suffix += most;
+                bounds[(j - 1) * WARP + lane] = most;
+                __syncwarp();
             }
-            // Lists before this one count on what it gives at most in the lane's tile.
-            const uint32_t most = bound(term, peak);
-            window.suffix += most;
-            bounds[(j - 1) * WARP + lane] = most;
-            __syncwarp();
-        }
-        const uint32_t end = window.first + span < tiles ? (window.first + span) << segment.bits : segment.docs;
-        uint32_t rest = 0;
-        for (uint32_t i = query.sparse; i > 0; i--) {
-            uint32_t cursor = cursors[i - 1], next = nexts[i - 1];
-            if (next >= end) {
-                // AND finds nothing here without it.
-                window.whole = 0;
-                continue;
+            goal_before = goal;
+            if (pass + 1 < PASSES) {
+                if (search.waiting > 0) search.score_hopefuls();
+                if (pass + 2 == PASSES && idle) __nanosleep(NAP);
             }
-            drive_sparse(search, window, i - 1, cursor, next, end, rest);
-            __syncwarp();
-            if (lane == 0) {
-                cursors[i - 1] = cursor;
-                nexts[i - 1] = next;
+            if (pass > first_pass) continue;
+            const uint32_t end = window.first + span < tiles ? (window.first + span) << segment.bits : segment.docs;
+            uint32_t rest = 0;
+            for (uint32_t i = query.sparse; i > 0; i--) {
+                uint32_t cursor = cursors[i - 1], next = nexts[i - 1];
+                if (next >= end) {
+                    // AND finds nothing here without it.
+                    window.whole = 0;
+                    continue;
+                }
+                drive_sparse(search, window, i - 1, cursor, next, end, rest);
+                __syncwarp();
+                if (lane == 0) {
+                    cursors[i - 1] = cursor;
+                    nexts[i - 1] = next;
+                }
+                __syncwarp();
+                rest += terms[i - 1].most;
             }
-            __syncwarp();
-            rest += terms[i - 1].most;
         }
     }
     if (search.waiting > 0) search.score_hopefuls();
