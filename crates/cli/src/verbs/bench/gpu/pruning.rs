@@ -11,8 +11,8 @@ use serde_json::json;
 use warpseek_exec::{Answer, Engine, Formula, Mode, Plan, Planner, Query, Work};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::Device;
-use warpseek_exec_gpu::pruned::{
-    Batch, Partitioning, PrunedEngine, PrunedSettings, Pruning, Threshold,
+use warpseek_exec_gpu::partitioned::{
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };
 use warpseek_index::Snapshot;
 
@@ -80,9 +80,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let planner = Planner::new(snapshot.clone(), options.ranking.get(snapshot.manifest())?)?;
     let classes = classes(&snapshot)?;
     let (mut cells, mut sequential) = (Vec::new(), Vec::new());
-    let first = PrunedSettings::default();
+    let first = PartitionSettings::default();
     let threads = options.threads.get();
-    let mut engine = PrunedEngine::new(snapshot.clone(), device.clone(), first, threads)
+    let mut engine = PartitionedEngine::new(snapshot.clone(), device.clone(), first, threads)
         .map_err(Failure::user)?;
     let start = Instant::now();
     engine.load(formula(&planner)?)?;
@@ -208,15 +208,15 @@ fn classes(snapshot: &Snapshot) -> Result<Vec<Class>, Failure> {
 }
 
 /// The rows of tables 5.4, 5.7, 5.10 and 5.13 in their order, and what we choose.
-fn single_settings(pruning: Pruning) -> Vec<PrunedSettings> {
-    let base = PrunedSettings { pruning, streams: 1, ..PrunedSettings::default() };
+fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
+    let base = PartitionSettings { pruning, streams: 1, ..PartitionSettings::default() };
     let mut all = Vec::new();
     for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
         for &threshold in Threshold::ALL {
             for size in [32, 64] {
                 for per_block in [1, 10] {
                     let (partition_size, per_block) = (Some(size), Some(per_block));
-                    all.push(PrunedSettings {
+                    all.push(PartitionSettings {
                         partitioning,
                         threshold,
                         partition_size,
@@ -230,7 +230,7 @@ fn single_settings(pruning: Pruning) -> Vec<PrunedSettings> {
     // As many partitions a block as suited the thesis' extra-long lists, and our own choice.
     for per_block in [Some(100), None] {
         for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
-            let each = Threshold::ALL.iter().map(|&threshold| PrunedSettings {
+            let each = Threshold::ALL.iter().map(|&threshold| PartitionSettings {
                 partitioning,
                 threshold,
                 partition_size: per_block.map(|_| 64),
@@ -244,29 +244,29 @@ fn single_settings(pruning: Pruning) -> Vec<PrunedSettings> {
 }
 
 /// The rows of tables 7.2 and 7.3 with their places, more partitions a block, what we choose, and synchronous batches.
-fn batch_settings(pruning: Pruning) -> Vec<(PrunedSettings, Option<(usize, usize)>)> {
-    let base = PrunedSettings { pruning, streams: 32, ..PrunedSettings::default() };
+fn batch_settings(pruning: Pruning) -> Vec<(PartitionSettings, Option<(usize, usize)>)> {
+    let base = PartitionSettings { pruning, streams: 32, ..PartitionSettings::default() };
     let mut all = Vec::new();
     for (half, partitioning) in
         [Partitioning::Homogeneous, Partitioning::Heterogeneous].into_iter().enumerate()
     {
         for (policy, &threshold) in Threshold::ALL.iter().enumerate() {
-            let of = PrunedSettings { partitioning, threshold, ..base };
+            let of = PartitionSettings { partitioning, threshold, ..base };
             for (few, per_block) in [1, 10].into_iter().enumerate() {
                 for (column, size) in [32, 64, 128].into_iter().enumerate() {
                     let (partition_size, per_block) = (Some(size), Some(per_block));
                     let place = Some((6 * half + 2 * policy + few, column));
-                    all.push((PrunedSettings { partition_size, per_block, ..of }, place));
+                    all.push((PartitionSettings { partition_size, per_block, ..of }, place));
                 }
             }
             for per_block in [100, 250] {
                 let (partition_size, per_block) = (Some(128), Some(per_block));
-                all.push((PrunedSettings { partition_size, per_block, ..of }, None));
+                all.push((PartitionSettings { partition_size, per_block, ..of }, None));
             }
             all.push((of, None));
         }
     }
-    all.push((PrunedSettings { batch: Batch::Synchronous, ..base }, None));
+    all.push((PartitionSettings { batch: Batch::Synchronous, ..base }, None));
     all
 }
 
@@ -300,7 +300,7 @@ fn milliseconds(time: Duration) -> f64 {
 
 /// Hits first, then time: one query after the other, or all at once.
 fn measure(
-    engine: &PrunedEngine,
+    engine: &PartitionedEngine,
     sample: &Sample,
     rounds: usize,
     at_once: bool,

@@ -33,7 +33,7 @@ constexpr uint32_t FEW_ESSENTIAL = 8;
 // Documents that wait for being looked up: 32, and what one step adds.
 constexpr uint32_t WAITING = 2 * WARP;
 
-struct PrunedTerm {
+struct PartitionedTerm {
     CompressedList list;
     float weight;
     uint32_t most;  // no posting of the list contributes more
@@ -44,7 +44,7 @@ constexpr uint32_t ALL_TERMS = 1;   // AND
 constexpr uint32_t EXHAUSTIVE = 2;  // matches are counted, so nothing may be skipped
 
 // A query in one segment. Its terms stand in ascending order of `most`.
-struct PrunedQuery {
+struct PartitionedQuery {
     uint32_t first_term;
     uint32_t terms;
     uint32_t k;
@@ -66,7 +66,7 @@ enum Policy : uint32_t { LOCAL = 0, SAFE_READ = 1, SAFE_WRITE_READ = 2 };
 constexpr uint32_t POLICY_WORDS = 3;
 
 // Counters of a query.
-struct PrunedWork {
+struct PartitionedWork {
     uint64_t scored, decoded, matches;
 };
 
@@ -161,8 +161,8 @@ template <class Codec>
 struct Search {
     const Segment& segment;
     const Values& values;
-    const PrunedQuery& query;
-    const PrunedTerm* terms;
+    const PartitionedQuery& query;
+    const PartitionedTerm* terms;
     Cursors at;
     WarpTopK& top;
     uint32_t* waiting_docs;
@@ -187,7 +187,7 @@ struct Search {
     }
 
     __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, uint32_t doc) {
-        const PrunedTerm& term = terms[list];
+        const PartitionedTerm& term = terms[list];
         scored++;
         return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor_of(values, doc)));
     }
@@ -515,12 +515,12 @@ struct Search {
 // A block of threads: one warp, some partitions of a query. With `whole` a query each, else all blocks are of the query `first_query`. Dynamic shared
 // memory: keys and cursors, unless these are in global memory, and what waits.
 template <class Codec, class Choice>
-__device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole,
-                                      const PrunedTerm* all_terms, uint64_t* all_words, PrunedWork* all_work, uint64_t* out_keys,
+__device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PartitionedQuery* queries, uint32_t first_query, uint32_t whole,
+                                      const PartitionedTerm* all_terms, uint64_t* all_words, PartitionedWork* all_work, uint64_t* out_keys,
                                       uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t* global_cursors,
                                       uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {
     DYNAMIC_SHARED(uint32_t, shared);
-    const PrunedQuery query = queries[first_query + (whole != 0 ? blockIdx.x : 0)];
+    const PartitionedQuery query = queries[first_query + (whole != 0 ? blockIdx.x : 0)];
     const uint32_t number = whole != 0 ? 0 : blockIdx.x;
     const uint32_t slot = query.first_slot + number;
     if (query.terms == 0) {
@@ -559,7 +559,7 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
     top.finish(out_keys + uint64_t(slot) * stride, out_counts + slot);
     uint32_t scored = warp_sum(search.scored), matches = warp_sum(search.matches);
     if (lane_id() == 0) {
-        PrunedWork* work = all_work + query.number;
+        PartitionedWork* work = all_work + query.number;
         atomicAdd(&work->scored, uint64_t(scored));
         atomicAdd(&work->decoded, uint64_t(search.decoded));
         atomicAdd(&work->matches, uint64_t(matches));
@@ -567,6 +567,6 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
 }
 
 // A kernel for a codec.
-#define PRUNED_KERNEL(name, Codec, Choice)                                                                                                              extern "C" __global__ void __launch_bounds__(WARP, 20)                                                                                                  name(Segment segment, Values values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole, const PrunedTerm* terms,                          uint64_t* words, PrunedWork* work, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              uint32_t* global_cursors, uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {                                                        prune<Codec, Choice>(segment, values, queries, first_query, whole, terms, words, work, out_keys, out_counts, stride, global_keys, capacity,                               global_cursors, most_terms, homogeneous, policy);                                                                          }
+#define PARTITIONED_KERNEL(name, Codec, Choice)                                                                                                              extern "C" __global__ void __launch_bounds__(WARP, 20)                                                                                                  name(Segment segment, Values values, const PartitionedQuery* queries, uint32_t first_query, uint32_t whole, const PartitionedTerm* terms,                          uint64_t* words, PartitionedWork* work, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              uint32_t* global_cursors, uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {                                                        prune<Codec, Choice>(segment, values, queries, first_query, whole, terms, words, work, out_keys, out_counts, stride, global_keys, capacity,                               global_cursors, most_terms, homogeneous, policy);                                                                          }
 
-#include "pruned_codecs.cuh"
+#include "partitioned_codecs.cuh"

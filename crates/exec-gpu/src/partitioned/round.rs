@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use super::engine::PrunedEngine;
+use super::engine::PartitionedEngine;
 use super::form::{
     ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WAITING_WORDS,
     WORK_WORDS,
@@ -118,7 +118,7 @@ struct Sent {
 }
 
 struct Round<'a> {
-    engine: &'a PrunedEngine,
+    engine: &'a PartitionedEngine,
     image: &'a [SegmentLists],
     plans: &'a [&'a Plan],
     parts: Vec<Part>,
@@ -128,7 +128,7 @@ struct Round<'a> {
 
 /// Answers the plans, as if they were of this mode.
 pub(super) fn run(
-    engine: &PrunedEngine,
+    engine: &PartitionedEngine,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
@@ -177,7 +177,7 @@ pub(super) fn run(
 
 /// Plans as kernels want them.
 fn parts(
-    engine: &PrunedEngine,
+    engine: &PartitionedEngine,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],

@@ -11,15 +11,15 @@ use support::devices;
 use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Reference, Work};
 use warpseek_exec_gpu::image::compressed::CODECS;
 use warpseek_exec_gpu::kernels::merge_lists::{Lists, MergeLists};
-use warpseek_exec_gpu::pruned::{
-    Batch, Partitioning, PrunedEngine, PrunedSettings, Pruning, Threshold,
+use warpseek_exec_gpu::partitioned::{
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Random, Search, conformance, plans};
 
 /// One of all combinations of what gives the same hits, with partitions so small that small indexes have many.
-fn settings(pruning: Pruning, turn: usize) -> PrunedSettings {
-    PrunedSettings {
+fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
+    PartitionSettings {
         pruning,
         partition_size: Some([32, 7, 128][turn % 3]),
         per_block: [Some(2), None, Some(1)][turn / 3 % 3],
@@ -28,7 +28,7 @@ fn settings(pruning: Pruning, turn: usize) -> PrunedSettings {
         codec: CODECS[(turn + 4) % CODECS.len()],
         streams: 3,
         round: 50,
-        ..PrunedSettings::default()
+        ..PartitionSettings::default()
     }
 }
 
@@ -37,7 +37,7 @@ fn engine(pruning: Pruning, snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn 
     let mut devices = devices();
     let device = devices.remove(threads / 2 % devices.len());
     let settings = settings(pruning, snapshot.doc_limit() as usize + threads);
-    Box::new(PrunedEngine::new(snapshot, device, settings, threads).unwrap())
+    Box::new(PartitionedEngine::new(snapshot, device, settings, threads).unwrap())
 }
 
 fn wand(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
@@ -94,8 +94,8 @@ fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) 
     for device in devices() {
         for &pruning in Pruning::ALL {
             for turn in turns.clone() {
-                let settings = PrunedSettings { round: 1 << 14, ..settings(pruning, turn) };
-                let engine = PrunedEngine::new(snapshot.clone(), device.clone(), settings, 2);
+                let settings = PartitionSettings { round: 1 << 14, ..settings(pruning, turn) };
+                let engine = PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 2);
                 let answers = engine.unwrap().search(&plans).unwrap();
                 for (i, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
                     assert_eq!(answer.hits, expected.hits, "{:?}, {settings:?}", searches[i]);
@@ -112,7 +112,7 @@ fn lists_of_many_blocks() {
     check(&fixture, &searches(24, &mut random), 0..6);
 }
 
-/// As many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 pruned --ignored soak`.
+/// As many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 partitioned --ignored soak`.
 #[test]
 #[ignore = "takes as long as it is told"]
 fn soak() {
@@ -142,8 +142,9 @@ fn blocks_are_skipped() {
     for device in devices() {
         for &pruning in Pruning::ALL {
             let batch = Batch::Synchronous;
-            let settings = PrunedSettings { pruning, batch, ..PrunedSettings::default() };
-            let engine = PrunedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+            let settings = PartitionSettings { pruning, batch, ..PartitionSettings::default() };
+            let engine =
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
             plans[0].count = false;
             let pruned = engine.search(&plans).unwrap().remove(0);
             plans[0].count = true;
@@ -174,15 +175,15 @@ fn homogeneous_partitions_are_approximate() {
     let all = Reference::new(snapshot.clone(), 2).search(&all).unwrap();
     for device in devices() {
         for &pruning in Pruning::ALL {
-            let mut settings = PrunedSettings {
+            let mut settings = PartitionSettings {
                 pruning,
                 partitioning: Partitioning::Homogeneous,
                 partition_size: Some(64),
                 per_block: Some(3),
-                ..PrunedSettings::default()
+                ..PartitionSettings::default()
             };
             let mut engine =
-                PrunedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
             assert!(engine.name().ends_with("approximate"));
             let mut found = 0;
             for (answer, all) in engine.search(&plans).unwrap().iter().zip(&all) {

@@ -1,4 +1,4 @@
-//! Structures as `kernels/common/pruned.cuh` has them.
+//! Structures as `kernels/common/partitioned.cuh` has them.
 
 use bytemuck::{Pod, Zeroable};
 
