@@ -85,6 +85,17 @@ fn searches(count: usize, random: &mut Random) -> Vec<Search> {
     (0..count).map(|_| search(random)).collect()
 }
 
+/// An index of some of the documents first and the rest added to it, of which some are deleted.
+fn fixture(count: usize, random: &mut Random) -> Fixture {
+    let docs = documents(count, random);
+    let (first, second) = docs.split_at(1 + random.below(count - 1));
+    let fixture = Fixture::of(first);
+    fixture.add(second).unwrap();
+    let gone = docs.iter().filter(|_| random.below(8) == 0).map(|doc| doc.id.clone());
+    fixture.delete(&gone.collect::<Vec<_>>()).unwrap();
+    fixture
+}
+
 /// Engines of all settings must answer as the reference.
 fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) {
     let snapshot = fixture.snapshot();
@@ -108,7 +119,7 @@ fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) 
 #[test]
 fn lists_of_many_blocks() {
     let mut random = Random::new(7);
-    let fixture = Fixture::of(&documents(1500, &mut random));
+    let fixture = fixture(1500, &mut random);
     check(&fixture, &searches(24, &mut random), 0..6);
 }
 
@@ -122,7 +133,7 @@ fn soak() {
     let (mut random, mut done, mut round) = (Random::new(11), 0, 0);
     while done < queries {
         let docs = 500 + random.below(8000);
-        let fixture = Fixture::of(&documents(docs, &mut random));
+        let fixture = fixture(docs, &mut random);
         let batch = (queries - done).div_ceil(runs).min(5000);
         check(&fixture, &searches(batch, &mut random), round..round + 3);
         done += batch * runs;
