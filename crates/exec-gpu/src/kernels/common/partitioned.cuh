@@ -200,10 +200,10 @@ struct Search {
         return floor > query.static_most ? floor - query.static_most : 0;
     }
 
-    __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, uint32_t doc) {
+    __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, float factor) {
         const PartitionedTerm& term = terms[list];
         scored++;
-        return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor_of(values, doc)));
+        return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor));
     }
 
     __device__ void raise_floor() {
@@ -331,6 +331,8 @@ struct Search {
         bool alive = lane_id() < count;
         uint32_t doc = alive ? waiting_docs[waiting + lane_id()] : 0;
         uint32_t sum = alive ? waiting_sums[waiting + lane_id()] : 0;
+        // On its way while blocks are found and decoded.
+        const float factor = factor_of(values, doc);
         uint32_t left = rest;
         for (uint32_t list = query.terms; list-- > 0;) {
             if (at.essential[list] != 0) continue;
@@ -338,7 +340,7 @@ struct Search {
             if (!__any_sync(FULL_WARP, alive)) break;
             uint32_t posting = look_up(list, doc, alive, last);
             left -= terms[list].most;
-            if (posting != NONE) sum += contribution_of(list, posting, doc);
+            if (posting != NONE) sum += contribution_of(list, posting, factor);
             else if (all_terms()) alive = false;
         }
         alive = alive && !is_deleted(segment, doc);
