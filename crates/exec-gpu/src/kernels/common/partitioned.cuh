@@ -147,6 +147,22 @@ struct Called {
         decode_docs<Codec>(list, block, docs);
         return make_uint4(docs[0], docs[1], docs[2], docs[3]);
     }
+    // Of two blocks, whose loads are under way together.
+    __device__ __forceinline__ static void two(const CompressedList& list, uint32_t block, uint32_t other, uint4& docs, uint4& others) {
+        typename Codec::List opened = Codec::open(list);
+        typename Codec::Head head = Codec::head(opened, block), next_head = Codec::head(opened, other);
+        const uint32_t len = block_len(list, block), next_len = block_len(list, other);
+        typename Codec::Docs loaded = Codec::load_docs(opened, block, head, len), next = Codec::load_docs(opened, other, next_head, next_len);
+        Codec::follow(opened, loaded);
+        Codec::follow(opened, next);
+        uint32_t out[FOUR];
+        Codec::template docs<false>(opened, head, loaded, out);
+        fill_behind(len, NO_DOC, out);
+        docs = make_uint4(out[0], out[1], out[2], out[3]);
+        Codec::template docs<false>(opened, next_head, next, out);
+        fill_behind(next_len, NO_DOC, out);
+        others = make_uint4(out[0], out[1], out[2], out[3]);
+    }
     __device__ __forceinline__ static uint4 freqs(const CompressedList& list, uint32_t block) {
         uint32_t freqs[FOUR];
         decode_freqs<Codec>(list, block, freqs);
@@ -162,6 +178,10 @@ struct Called<PFor<LEVELS>> {
         uint32_t docs[FOUR];
         decode_docs<PFor<LEVELS>>(list, block, docs);
         return make_uint4(docs[0], docs[1], docs[2], docs[3]);
+    }
+    __device__ __forceinline__ static void two(const CompressedList& list, uint32_t block, uint32_t other, uint4& of, uint4& others) {
+        of = docs(list, block);
+        others = docs(list, other);
     }
     __device__ __noinline__ static uint4 freqs(const CompressedList& list, uint32_t block) {
         uint32_t freqs[FOUR];
@@ -212,8 +232,10 @@ struct Search {
         if ((query.flags & EXHAUSTIVE) == 0) floor = score > 0 ? score - 1 : 0;
     }
 
-    __device__ void decode(uint32_t list, uint32_t block) {
-        uint4 docs = Called<Codec>::docs(terms[list].list, block);
+    __device__ void decode(uint32_t list, uint32_t block) { hold(list, block, Called<Codec>::docs(terms[list].list, block)); }
+
+    // Puts the documents of a block in the list's place for one.
+    __device__ void hold(uint32_t list, uint32_t block, uint4 docs) {
         __syncwarp();
         reinterpret_cast<uint4*>(at.slot(list))[lane_id()] = docs;
         if (lane_id() == 0) {
@@ -292,16 +314,31 @@ struct Search {
             if (lane_id() == 0 && furthest > at.block[list]) at.block[list] = furthest;
         }
         uint32_t posting = NONE;
+        // In the block that is decoded.
+        auto see = [&](uint32_t held) {
+            if (!active || block != held) return;
+            active = false;
+            const uint32_t* slot = at.slot(list);
+            uint32_t place = place_of(slot, doc);
+            // A document of the block is not behind its last.
+            if (slot[place] == doc && place < at.len[list] && held * BLOCK_LEN + place >= at.first[list]) posting = held * BLOCK_LEN + place;
+        };
+        see(at.held[list]);
         for (uint32_t left = __ballot_sync(FULL_WARP, active); left != 0; left = __ballot_sync(FULL_WARP, active)) {
-            uint32_t next = __shfl_sync(FULL_WARP, block, __ffs(left) - 1);
-            if (at.held[list] != next) decode(list, next);
-            if (active && block == next) {
-                active = false;
-                const uint32_t* slot = at.slot(list);
-                uint32_t place = place_of(slot, doc);
-                // A document of the block is not behind its last.
-                if (slot[place] == doc && place < at.len[list] && next * BLOCK_LEN + place >= at.first[list]) posting = next * BLOCK_LEN + place;
+            const uint32_t next = __shfl_sync(FULL_WARP, block, __ffs(left) - 1);
+            const uint32_t after = __ballot_sync(FULL_WARP, active && block != next);
+            if (after == 0) {
+                decode(list, next);
+                see(next);
+                break;
             }
+            const uint32_t other = __shfl_sync(FULL_WARP, block, __ffs(after) - 1);
+            uint4 docs, others;
+            Called<Codec>::two(of, next, other, docs, others);
+            hold(list, next, docs);
+            see(next);
+            hold(list, other, others);
+            see(other);
         }
         __syncwarp();
         return posting;
