@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpseek_exec::{Engine, ExecError, Planner};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::{Device, DeviceError};
-use warpseek_exec_gpu::pruned::PrunedEngine;
+use warpseek_exec_gpu::partitioned::PartitionedEngine;
 use warpseek_exec_gpu::{
     CohortEngine, CohortSettings, GpuEngine, IntersectEngine, Loading, Settings,
 };
@@ -92,7 +92,7 @@ impl Maker<'_> {
         }
         if let Some(settings) = self.options.gpu_pruning() {
             let engine =
-                PrunedEngine::new(self.snapshot.clone(), gpu.clone(), settings, self.threads);
+                PartitionedEngine::new(self.snapshot.clone(), gpu.clone(), settings, self.threads);
             return Ok(Box::new(engine.map_err(failed)?));
         }
         let engine = self.gpu(gpu)?;

@@ -12,7 +12,7 @@ use warpseek_exec_cpu::Algorithm;
 use warpseek_exec_gpu::MAX_COHORT;
 use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::image::compressed::CODECS;
-use warpseek_exec_gpu::pruned::{Batch, Partitioning, PrunedSettings, Pruning, Threshold};
+use warpseek_exec_gpu::partitioned::{Batch, PartitionSettings, Partitioning, Pruning, Threshold};
 use warpseek_index::{BuildConfig, Manifest, OnError};
 use warpseek_text::{Format, ReaderConfig};
 
@@ -394,9 +394,9 @@ impl PruningChoice {
     }
 
     /// What was asked for, for an algorithm.
-    pub(crate) fn settings(&self, pruning: Pruning) -> PrunedSettings {
-        let usual = PrunedSettings::default();
-        PrunedSettings {
+    pub(crate) fn settings(&self, pruning: Pruning) -> PartitionSettings {
+        let usual = PartitionSettings::default();
+        PartitionSettings {
             pruning,
             partitioning: self.partition.unwrap_or(usual.partitioning),
             partition_size: self.partition_size,
@@ -432,7 +432,7 @@ pub(crate) struct Searching {
 
 impl Searching {
     /// How a GPU prunes, where the algorithm is one of those that do on partitions.
-    pub(crate) fn gpu_pruning(&self) -> Option<PrunedSettings> {
+    pub(crate) fn gpu_pruning(&self) -> Option<PartitionSettings> {
         match self.algorithm {
             EngineChoice::Cpu(Algorithm::Wand) => Some(self.pruning.settings(Pruning::Wand)),
             EngineChoice::Cpu(Algorithm::MaxScore) => {

@@ -11,7 +11,7 @@ pub mod image;
 mod intersect;
 pub mod kernels;
 mod loading;
-pub mod pruned;
+pub mod partitioned;
 mod round;
 mod workspace;
 

@@ -73,7 +73,7 @@ pub mod common {
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
     /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
-    pub const fn pruned_headers(codecs: &'static str) -> [(&'static str, &'static str); 12] {
+    pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 12] {
         [
             TYPES,
             SCAN,
@@ -85,26 +85,27 @@ pub mod common {
             CODEC_RICE,
             CODEC_PFOR,
             VALUES,
-            ("pruned.cuh", include_str!("common/pruned.cuh")),
-            ("pruned_codecs.cuh", codecs),
+            ("partitioned.cuh", include_str!("common/partitioned.cuh")),
+            ("partitioned_codecs.cuh", codecs),
         ]
     }
 
     /// With all codecs.
-    pub const PRUNED: &[(&str, &str)] = &pruned_headers(include_str!("common/pruned_codecs.cuh"));
+    pub const PARTITIONED: &[(&str, &str)] =
+        &partitioned_headers(include_str!("common/partitioned_codecs.cuh"));
 
     /// With one, if the device has it.
-    pub fn pruned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
+    pub fn partitioned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
         macro_rules! only {
             ($name:literal, $type:literal) => {{
                 const TEXT: &str = concat!(
-                    "#define PRUNED_KERNELS(name, Choice) PRUNED_KERNEL(name##_",
+                    "#define PARTITIONED_KERNELS(name, Choice) PARTITIONED_KERNEL(name##_",
                     $name,
                     ", ",
                     $type,
                     ", Choice)\n"
                 );
-                const HEADERS: &[(&str, &str)] = &pruned_headers(TEXT);
+                const HEADERS: &[(&str, &str)] = &partitioned_headers(TEXT);
                 HEADERS
             }};
         }
@@ -116,7 +117,7 @@ pub mod common {
             CodecId::PFor2 => only!("pfor2", "PFor<2>"),
             CodecId::PFor3 => only!("pfor3", "PFor<3>"),
             CodecId::PFor4 => only!("pfor4", "PFor<4>"),
-            _ => PRUNED,
+            _ => PARTITIONED,
         }
     }
 }

@@ -37,8 +37,9 @@ use crate::progress::Display;
 /// Intersection: Parallel Merge Find on plain lists by length and levels of splitters; the best k of an array of keys, in two ways; and, if an index and queries are given, AND
 /// on compressed lists: queries a second, blocks decoded, shares of phases. Hits, and the number of blocks, are compared with the CPU's.
 ///
-/// Pruning: queries of two terms with lists of four lengths, one by one, and a batch of the first 500 queries, in the settings of the thesis of Gaioso (2019, tables 5.3 to 5.14 and 7.1 to
-/// 7.4) and in our own, beside the same algorithm on one core and the thesis' figures. Hits of exact settings are compared with the CPU's first, others have their recall.
+/// Pruning: queries of two terms with lists of four lengths, one by one, and a batch of the first queries, in the settings of the thesis of Gaioso (2019, tables 5.3 to 5.14 and 7.1 to
+/// 7.4) and in our own, beside the same algorithm on one core and the thesis' figures. Hits of exact settings are compared with the CPU's first, others have their recall. Tables
+/// come as soon as they are measured, on standard error if --json has the output.
 ///
 /// Cohorts: OR by the algorithm `cohort` for every size of cohort and of tile, beside the engine that `auto` takes, and the CPU's cohorts. Hits are compared with the CPU's. With
 /// --matrices, the first cohort and its lists are written as sparse matrices, for scripts/cusparse.py.
@@ -69,6 +70,9 @@ pub(super) struct Options {
     /// Measure WAND and MaxScore instead, with 128 hits a query
     #[arg(long, conflicts_with_all = ["codecs", "intersect"])]
     pruning: bool,
+    /// With --pruning: as many queries as in the thesis, 20 a class and 500 a batch [default: 4 and 100]
+    #[arg(long, requires = "pruning")]
+    full: bool,
     /// Measure queries in cohorts
     #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning"], requires_all = ["index", "queries"])]
     cohorts: bool,

@@ -86,8 +86,15 @@ struct WarpTopK {
 
     // Sorts the keys and returns how many have a chance: the worst of the k best is the threshold itself.
     __device__ uint32_t close() {
-        if (k > WARP) compact();
-        return k <= WARP ? __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold)) : count;
+        if (k <= WARP) return __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold));
+        compact();
+        uint32_t kept = 0, some = WARP;
+        for (uint32_t first = 0; first < count && some == WARP; first += WARP) {
+            uint32_t i = first + lane_id();
+            some = __popc(__ballot_sync(FULL_WARP, i < count && keys[i] >= threshold));
+            kept += some;
+        }
+        return kept;
     }
 
     // Writes the best so many, after `close`.

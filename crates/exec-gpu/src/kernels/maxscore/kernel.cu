@@ -1,6 +1,6 @@
 // MaxScore (Turtle and Flood 1995; thesis of Gaioso, algorithm 5): lists in the order of their maxima; as many of the first as the threshold allows are not
-// essential. See `pruned.cuh`.
-#include "pruned.cuh"
+// essential. See `partitioned.cuh`.
+#include "partitioned.cuh"
 
 struct ByMaximum {
     uint32_t first = 0;  // the first essential list
@@ -32,4 +32,4 @@ struct ByMaximum {
     }
 };
 
-PRUNED_KERNELS(maxscore, ByMaximum)
+PARTITIONED_KERNELS(maxscore, ByMaximum)

@@ -1,6 +1,6 @@
 // WAND (Broder et al. 2003; thesis of Gaioso, algorithm 4): lists in the order of their next documents; as many of the first as the threshold allows are not
-// essential, and no document before that of the next one, the pivot, can become a hit. See `pruned.cuh`.
-#include "pruned.cuh"
+// essential, and no document before that of the next one, the pivot, can become a hit. See `partitioned.cuh`.
+#include "partitioned.cuh"
 
 struct ByDocument {
     // The first document at which the maxima of the lists that have come to it exceed what is allowed; not before `until` if there is none.
@@ -64,4 +64,4 @@ struct ByDocument {
     }
 };
 
-PRUNED_KERNELS(wand, ByDocument)
+PARTITIONED_KERNELS(wand, ByDocument)

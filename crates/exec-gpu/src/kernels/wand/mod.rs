@@ -2,14 +2,14 @@
 
 use warpseek_codec::CodecId;
 
-use super::common::{PRUNED, pruned_for};
+use super::common::{PARTITIONED, partitioned_for};
 use crate::device::Source;
 
 /// Its source; a kernel for each codec.
 pub const SOURCE: Source =
-    Source { name: "wand", text: include_str!("kernel.cu"), headers: PRUNED };
+    Source { name: "wand", text: include_str!("kernel.cu"), headers: PARTITIONED };
 
 /// The same with the kernel of one codec alone.
 pub fn source(codec: CodecId) -> Source {
-    Source { headers: pruned_for(codec), ..SOURCE }
+    Source { headers: partitioned_for(codec), ..SOURCE }
 }

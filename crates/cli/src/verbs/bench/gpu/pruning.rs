@@ -1,5 +1,7 @@
 //! WAND and MaxScore on a GPU beside the same on one core, as tables 5.3 to 5.14 and 7.1 to 7.4 of the thesis have it.
 
+mod tables;
+
 use std::collections::HashSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,24 +10,20 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
-use warpseek_exec::{Answer, Engine, Formula, Mode, Plan, Planner, Query, Work};
+use warpseek_exec::{Answer, Engine, Mode, Plan, Planner, Query, Work};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::Device;
-use warpseek_exec_gpu::pruned::{
-    Batch, Partitioning, PrunedEngine, PrunedSettings, Pruning, Threshold,
+use warpseek_exec_gpu::partitioned::{
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};
 use super::{Options, given, median, thesis};
 use crate::failure::Failure;
-use crate::terminal::table;
 
 /// Hits a query, as in the thesis.
 const K: usize = 128;
-/// Queries of a class, and of a batch, as in the thesis.
-const A_CLASS: usize = 20;
-const A_BATCH: usize = 500;
 /// Queries that one core answers before its time is taken.
 const WARM: usize = 2;
 /// Fewer postings are no list worth measuring.
@@ -61,9 +59,36 @@ struct Cell {
     thesis_recall: Option<f64>,
 }
 
+/// What one core does with a class of queries or a batch.
+#[derive(Serialize)]
+struct Sequential {
+    algorithm: &'static str,
+    mode: String,
+    class: &'static str,
+    /// Postings of a list, of classes.
+    docs_a_list: Option<u64>,
+    queries: usize,
+    /// A query.
+    ms: f64,
+    thesis_ms: f64,
+}
+
+/// What must show, of one algorithm.
+#[derive(Serialize)]
+struct Goals {
+    algorithm: &'static str,
+    /// On extra-long lists in OR, heterogeneous: how many times as fast thresholds that are shared make the device, in the setting where that is most, and in our own.
+    safe_read_over_local: f64,
+    partition_size: Option<u32>,
+    per_block: Option<u32>,
+    in_our_own_setting: f64,
+    /// Of heterogeneous batches, over one core.
+    asynchronous_speedup: f64,
+    synchronous_speedup: f64,
+}
+
 /// Queries, and what one core makes of them.
 struct Sample {
-    table: &'static str,
     class: &'static str,
     mode: Mode,
     pruning: Pruning,
@@ -72,111 +97,124 @@ struct Sample {
     cpu: Duration,
 }
 
+impl Sample {
+    /// Of one core, a query.
+    fn ms(&self) -> f64 {
+        milliseconds(self.cpu) / self.plans.len() as f64
+    }
+
+    fn sequential(&self, docs_a_list: Option<u64>, thesis_ms: f64) -> Sequential {
+        Sequential {
+            algorithm: self.pruning.name(),
+            mode: self.mode.to_string(),
+            class: self.class,
+            docs_a_list,
+            queries: self.plans.len(),
+            ms: self.ms(),
+            thesis_ms,
+        }
+    }
+}
+
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = given(options.index.as_deref(), "--index")?;
     let queries = given(options.queries.as_deref(), "--queries")?;
     let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
     let snapshot = Arc::new(Snapshot::open(index)?);
     let planner = Planner::new(snapshot.clone(), options.ranking.get(snapshot.manifest())?)?;
-    let classes = classes(&snapshot)?;
-    let (mut cells, mut sequential) = (Vec::new(), Vec::new());
-    let first = PrunedSettings::default();
-    let threads = options.threads.get();
-    let mut engine = PrunedEngine::new(snapshot.clone(), device.clone(), first, threads)
-        .map_err(Failure::user)?;
+    let (a_class, a_batch) = if options.full { (20, 500) } else { (4, 100) };
+    let classes = classes(&snapshot, a_class)?;
+    let manifest = snapshot.manifest();
+    let batch = read_queries(queries)?.into_iter().take(a_batch).map(|text| {
+        let query = Query::parse(&text, manifest.analyzer, manifest.content)?;
+        planner.plan(&query, Mode::Or, K)
+    });
+    let batch = batch.collect::<Result<Vec<_>, _>>()?;
+    let hardware = format!("{}; {}", device.info().name, hardware());
+    // Tables are for reading while the rest is measured; with --json standard output has the report alone.
+    let mut out: Box<dyn Write> = match options.json {
+        true => Box::new(std::io::stderr()),
+        false => Box::new(std::io::stdout()),
+    };
+    let (ranking, rounds) = (planner.ranking_name(), options.rounds);
+    writeln!(out, "{hardware}; {ranking}; k {K}; medians of {rounds}")?;
+    writeln!(out, "exact cells have the hits of the CPU, all of them")?;
     let start = Instant::now();
-    engine.load(formula(&planner)?)?;
-    eprintln!("lists on the device: {:.1} s", start.elapsed().as_secs_f64());
+    let say = |what: &str| eprintln!("{:5.1} s: {what}", start.elapsed().as_secs_f64());
+    let first = PartitionSettings::default();
+    let threads = options.threads.get();
+    let mut engine =
+        PartitionedEngine::new(snapshot.clone(), device, first, threads).map_err(Failure::user)?;
+    engine.load(planner.formula())?;
+    say("lists are on the device");
+    let (mut cells, mut sequential): (Vec<Cell>, Vec<Sequential>) = Default::default();
     for (number, &pruning) in Pruning::ALL.iter().enumerate() {
         let algorithm = [Algorithm::Wand, Algorithm::MaxScore][number];
         let cpu = CpuEngine::new(snapshot.clone(), Some(algorithm), 1);
+        let plans = batch.clone();
+        let sample = measure_cpu(&cpu, "batch", Mode::Or, pruning, plans)?;
+        let whole = thesis::BATCH_SEQUENTIAL[number] * 1e3 / thesis::A_BATCH as f64;
+        sequential.push(sample.sequential(None, whole));
+        say(&format!("{algorithm}: a batch on one core"));
+        let (from, own) = (cells.len(), [thesis::WAND_BATCH, thesis::MAXSCORE_BATCH][number]);
+        for (settings, place) in batch_settings(pruning) {
+            engine.set(settings).map_err(Failure::user)?;
+            let mut cell = measure(&engine, &sample, rounds, true)?;
+            (cell.table, cell.thesis) = match settings.batch {
+                Batch::Synchronous => ("7.4", Some(thesis::SYNCHRONOUS[number])),
+                Batch::Asynchronous => {
+                    (["7.2", "7.3"][number], place.map(|(row, column)| own[row][column]))
+                }
+            };
+            cells.push(cell);
+        }
+        tables::batches(&cells[from..], &mut out)?;
+        say(&format!("{algorithm}: batches"));
         for (half, mode) in [Mode::Or, Mode::And].into_iter().enumerate() {
-            let tables = [["5.4", "5.7"], ["5.10", "5.13"]];
+            let from = (cells.len(), sequential.len());
             let own =
                 [[thesis::WAND_OR, thesis::WAND_AND], [thesis::MAXSCORE_OR, thesis::MAXSCORE_AND]]
                     [number][half];
+            let recalls = thesis::RECALL[2 * number + half];
             for (class, (name, terms, df)) in classes.iter().enumerate() {
                 let pairs = terms.chunks_exact(2).map(|pair| {
                     let terms = pair.iter().map(|term| (term.clone(), 1.0)).collect();
                     planner.plan(&Query { terms }, mode, K)
                 });
                 let plans = pairs.collect::<Result<Vec<_>, _>>()?;
-                let table = tables[number][half];
-                let sample = measure_cpu(&cpu, table, name, mode, pruning, plans)?;
-                sequential.push(json!({
-                    "algorithm": pruning.name(), "mode": mode.to_string(), "class": name, "docs_a_list": df,
-                    "queries": sample.plans.len(), "ms": per_query(&sample),
-                    "thesis_ms": thesis::SEQUENTIAL[2 * number + half][class],
-                }));
-                let recalls = thesis::RECALL[2 * number + half];
+                let sample = measure_cpu(&cpu, name, mode, pruning, plans)?;
+                let thesis_ms = thesis::SEQUENTIAL[2 * number + half][class];
+                sequential.push(sample.sequential(Some(*df), thesis_ms));
                 for (row, settings) in single_settings(pruning).into_iter().enumerate() {
                     engine.set(settings).map_err(Failure::user)?;
-                    let mut cell = measure(&engine, &sample, options.rounds, false)?;
+                    let mut cell = measure(&engine, &sample, rounds, false)?;
+                    cell.table = [["5.4", "5.7"], ["5.10", "5.13"]][number][half];
                     cell.thesis = own.get(row).map(|row| row[class]);
                     let homogeneous = settings.partitioning == Partitioning::Homogeneous;
                     cell.thesis_recall =
                         homogeneous.then(|| recalls[settings.threshold as usize][class]);
                     cells.push(cell);
                 }
-                eprintln!("{algorithm} {mode} {name}: done");
+                say(&format!("{algorithm}, {mode}, {name}"));
             }
+            tables::singles(&sequential[from.1..], &cells[from.0..], &mut out)?;
         }
-        let manifest = snapshot.manifest();
-        let plans = read_queries(queries)?.into_iter().take(A_BATCH).map(|text| {
-            let query = Query::parse(&text, manifest.analyzer, manifest.content)?;
-            planner.plan(&query, Mode::Or, K)
-        });
-        let plans = plans.collect::<Result<Vec<_>, _>>()?;
-        let table = ["7.2", "7.3"][number];
-        let sample = measure_cpu(&cpu, table, "batch", Mode::Or, pruning, plans)?;
-        sequential.push(json!({
-            "algorithm": pruning.name(), "mode": "or", "class": "batch", "queries": sample.plans.len(),
-            "ms": per_query(&sample), "thesis_ms": thesis::BATCH_SEQUENTIAL[number] * 1e3 / A_BATCH as f64,
-        }));
-        let own = [thesis::WAND_BATCH, thesis::MAXSCORE_BATCH][number];
-        for (settings, place) in batch_settings(pruning) {
-            engine.set(settings).map_err(Failure::user)?;
-            let mut cell = measure(&engine, &sample, options.rounds, true)?;
-            cell.thesis = match settings.batch {
-                Batch::Synchronous => Some(thesis::SYNCHRONOUS[number]),
-                Batch::Asynchronous => place.map(|(row, column)| own[row][column]),
-            };
-            if settings.batch == Batch::Synchronous {
-                cell.table = "7.4";
-            }
-            cells.push(cell);
-        }
-        eprintln!("{algorithm} batches: done");
     }
-    let mut out = std::io::stdout().lock();
-    let hardware = format!("{}; {}", device.info().name, hardware());
+    let goals = goals(&cells);
+    tables::goals(&goals, &mut out)?;
     if options.json {
         let report = json!({
-            "hardware": hardware, "ranking": planner.ranking_name(), "k": K, "sequential": sequential, "cells": cells,
-            "goals": goals(&cells),
+            "hardware": hardware, "ranking": ranking, "k": K, "sequential": sequential, "cells": cells, "goals": goals,
         });
-        writeln!(out, "{report:#}")?;
-    } else {
-        writeln!(
-            out,
-            "{hardware}; {}; k {K}; medians of {}",
-            planner.ranking_name(),
-            options.rounds
-        )?;
-        writeln!(out, "exact cells have the hits of the CPU, all of them\n")?;
-        print(&sequential, &cells, &mut out)?;
+        writeln!(std::io::stdout().lock(), "{report:#}")?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn formula(planner: &Planner) -> Result<Formula, Failure> {
-    Ok(planner.plan(&Query { terms: Vec::new() }, Mode::Or, 1)?.formula)
 }
 
 /// Name, terms and mean length of lists by class: those whose lists come closest to the thesis' lengths, or where the index is smaller, to the same shares of its longest.
 type Class = (&'static str, Vec<String>, u64);
 
-fn classes(snapshot: &Snapshot) -> Result<Vec<Class>, Failure> {
+fn classes(snapshot: &Snapshot, queries: usize) -> Result<Vec<Class>, Failure> {
     let segments = snapshot.segments().iter();
     let Some(segment) = segments.max_by_key(|segment| segment.documents().count()) else {
         return Err(Failure::user("the index has no documents"));
@@ -195,7 +233,7 @@ fn classes(snapshot: &Snapshot) -> Result<Vec<Class>, Failure> {
     let class = |&(name, df): &(&'static str, u32)| {
         let target = f64::from(df) * scale;
         let at = lists.partition_point(|&(df, _)| f64::from(df) < target);
-        let wanted = (2 * A_CLASS).min(lists.len() / 2 * 2);
+        let wanted = (2 * queries).min(lists.len() / 2 * 2);
         let from = at.saturating_sub(wanted / 2).min(lists.len() - wanted);
         let near = &lists[from..from + wanted];
         // Neighbours in length are no neighbours in a query.
@@ -208,15 +246,15 @@ fn classes(snapshot: &Snapshot) -> Result<Vec<Class>, Failure> {
 }
 
 /// The rows of tables 5.4, 5.7, 5.10 and 5.13 in their order, and what we choose.
-fn single_settings(pruning: Pruning) -> Vec<PrunedSettings> {
-    let base = PrunedSettings { pruning, streams: 1, ..PrunedSettings::default() };
+fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
+    let base = PartitionSettings { pruning, streams: 1, ..PartitionSettings::default() };
     let mut all = Vec::new();
     for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
         for &threshold in Threshold::ALL {
             for size in [32, 64] {
                 for per_block in [1, 10] {
                     let (partition_size, per_block) = (Some(size), Some(per_block));
-                    all.push(PrunedSettings {
+                    all.push(PartitionSettings {
                         partitioning,
                         threshold,
                         partition_size,
@@ -230,7 +268,7 @@ fn single_settings(pruning: Pruning) -> Vec<PrunedSettings> {
     // As many partitions a block as suited the thesis' extra-long lists, and our own choice.
     for per_block in [Some(100), None] {
         for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
-            let each = Threshold::ALL.iter().map(|&threshold| PrunedSettings {
+            let each = Threshold::ALL.iter().map(|&threshold| PartitionSettings {
                 partitioning,
                 threshold,
                 partition_size: per_block.map(|_| 64),
@@ -244,35 +282,34 @@ fn single_settings(pruning: Pruning) -> Vec<PrunedSettings> {
 }
 
 /// The rows of tables 7.2 and 7.3 with their places, more partitions a block, what we choose, and synchronous batches.
-fn batch_settings(pruning: Pruning) -> Vec<(PrunedSettings, Option<(usize, usize)>)> {
-    let base = PrunedSettings { pruning, streams: 32, ..PrunedSettings::default() };
+fn batch_settings(pruning: Pruning) -> Vec<(PartitionSettings, Option<(usize, usize)>)> {
+    let base = PartitionSettings { pruning, ..PartitionSettings::default() };
     let mut all = Vec::new();
     for (half, partitioning) in
         [Partitioning::Homogeneous, Partitioning::Heterogeneous].into_iter().enumerate()
     {
         for (policy, &threshold) in Threshold::ALL.iter().enumerate() {
-            let of = PrunedSettings { partitioning, threshold, ..base };
+            let of = PartitionSettings { partitioning, threshold, ..base };
             for (few, per_block) in [1, 10].into_iter().enumerate() {
                 for (column, size) in [32, 64, 128].into_iter().enumerate() {
                     let (partition_size, per_block) = (Some(size), Some(per_block));
                     let place = Some((6 * half + 2 * policy + few, column));
-                    all.push((PrunedSettings { partition_size, per_block, ..of }, place));
+                    all.push((PartitionSettings { partition_size, per_block, ..of }, place));
                 }
             }
             for per_block in [100, 250] {
                 let (partition_size, per_block) = (Some(128), Some(per_block));
-                all.push((PrunedSettings { partition_size, per_block, ..of }, None));
+                all.push((PartitionSettings { partition_size, per_block, ..of }, None));
             }
             all.push((of, None));
         }
     }
-    all.push((PrunedSettings { batch: Batch::Synchronous, ..base }, None));
+    all.push((PartitionSettings { batch: Batch::Synchronous, ..base }, None));
     all
 }
 
 fn measure_cpu(
     cpu: &CpuEngine,
-    table: &'static str,
     class: &'static str,
     mode: Mode,
     pruning: Pruning,
@@ -287,11 +324,7 @@ fn measure_cpu(
     let start = Instant::now();
     let expected = cpu.search(&plans)?;
     let cpu = start.elapsed();
-    Ok(Sample { table, class, mode, pruning, plans, expected, cpu })
-}
-
-fn per_query(sample: &Sample) -> f64 {
-    milliseconds(sample.cpu) / sample.plans.len() as f64
+    Ok(Sample { class, mode, pruning, plans, expected, cpu })
 }
 
 fn milliseconds(time: Duration) -> f64 {
@@ -300,7 +333,7 @@ fn milliseconds(time: Duration) -> f64 {
 
 /// Hits first, then time: one query after the other, or all at once.
 fn measure(
-    engine: &PrunedEngine,
+    engine: &PartitionedEngine,
     sample: &Sample,
     rounds: usize,
     at_once: bool,
@@ -353,7 +386,7 @@ fn measure(
     let n = sample.plans.len() as f64;
     let ms = milliseconds(median(&mut whole)) / n;
     Ok(Cell {
-        table: sample.table,
+        table: "",
         algorithm: sample.pruning.name(),
         mode: sample.mode.to_string(),
         class: sample.class,
@@ -364,8 +397,8 @@ fn measure(
         per_block: settings.per_block,
         ms,
         device_ms: milliseconds(on_device) / n,
-        cpu_ms: per_query(sample),
-        speedup: per_query(sample) / ms.max(1e-9),
+        cpu_ms: sample.ms(),
+        speedup: sample.ms() / ms.max(1e-9),
         thesis: None,
         skipped: work.blocks_skipped as f64 / blocks.max(1) as f64,
         recall: mean,
@@ -374,101 +407,36 @@ fn measure(
     })
 }
 
-/// What must show: how much sharing thresholds gives on extra-long lists in the same setting, at most and in our own choice, and the best exact batch.
-fn goals(cells: &[Cell]) -> serde_json::Value {
-    let extra = |algorithm: &'static str, threshold: &'static str| {
-        cells.iter().filter(move |cell| {
-            (cell.class, &*cell.mode, cell.partitioning) == ("extra-long", "or", "heterogeneous")
-                && (cell.algorithm, cell.threshold) == (algorithm, threshold)
-        })
-    };
-    let gains = |algorithm| {
-        extra(algorithm, "local").zip(extra(algorithm, "safe-read")).map(|(local, shared)| {
-            (local.partition_size, local.device_ms / shared.device_ms.max(1e-9))
-        })
-    };
-    let most = |algorithm| gains(algorithm).map(|(_, gain)| gain).fold(0.0, f64::max);
-    let own = |algorithm| gains(algorithm).find(|(size, _)| size.is_none()).map(|(_, gain)| gain);
-    let batch = |algorithm: &str| {
-        let exact = cells.iter().filter(|cell| {
-            (cell.class, cell.algorithm, cell.partitioning) == ("batch", algorithm, "heterogeneous")
-        });
-        exact.map(|cell| cell.speedup).fold(0.0, f64::max)
-    };
-    let of = |algorithm| {
-        json!({
-            "safe_read_over_local": most(algorithm), "in_our_own_setting": own(algorithm),
-            "batch_speedup_over_one_core": batch(algorithm),
-        })
-    };
-    json!({ "wand": of("wand"), "maxscore": of("maxscore") })
-}
-
-fn print(
-    sequential: &[serde_json::Value],
-    cells: &[Cell],
-    out: &mut impl Write,
-) -> std::io::Result<()> {
-    let text = |value: &serde_json::Value| match value {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Number(number) if number.is_f64() => {
-            format!("{:.3}", number.as_f64().unwrap_or(0.0))
+fn goals(cells: &[Cell]) -> Vec<Goals> {
+    let of = |&pruning: &Pruning| {
+        let exact = |class: &'static str| {
+            cells.iter().filter(move |cell| {
+                (cell.class, &*cell.mode, cell.partitioning) == (class, "or", "heterogeneous")
+                    && cell.algorithm == pruning.name()
+            })
+        };
+        let extra = |threshold: &'static str| {
+            exact("extra-long").filter(move |cell| cell.threshold == threshold)
+        };
+        let gains: Vec<(f64, &Cell)> = extra("local")
+            .zip(extra("safe-read"))
+            .map(|(local, shared)| (local.device_ms / shared.device_ms.max(1e-9), local))
+            .collect();
+        let most = gains.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let own = gains.iter().find(|(_, cell)| cell.partition_size.is_none());
+        let batch = |kind: &str| {
+            let of_kind = exact("batch").filter(|cell| cell.batch == kind);
+            of_kind.map(|cell| cell.speedup).fold(0.0, f64::max)
+        };
+        Goals {
+            algorithm: pruning.name(),
+            safe_read_over_local: most.map_or(0.0, |(gain, _)| *gain),
+            partition_size: most.and_then(|(_, cell)| cell.partition_size),
+            per_block: most.and_then(|(_, cell)| cell.per_block),
+            in_our_own_setting: own.map_or(0.0, |(gain, _)| *gain),
+            asynchronous_speedup: batch("async"),
+            synchronous_speedup: batch("sync"),
         }
-        serde_json::Value::Null => "-".to_owned(),
-        value => value.to_string(),
     };
-    writeln!(out, "Sequential, one core (tables 5.3, 5.6, 5.9, 5.12, 7.1)")?;
-    let keys = ["algorithm", "mode", "class", "docs_a_list", "queries", "ms", "thesis_ms"];
-    let mut rows = vec![keys.map(|key| key.replace('_', " ")).to_vec()];
-    rows.extend(sequential.iter().map(|row| keys.iter().map(|&key| text(&row[key])).collect()));
-    table(&rows, out)?;
-    let head = [
-        "class",
-        "partitions",
-        "threshold",
-        "batch",
-        "size",
-        "a block",
-        "ms",
-        "device ms",
-        "speedup",
-        "thesis",
-        "skipped",
-        "recall",
-        "thesis",
-    ];
-    let mut printed = "";
-    let names = ["5.4", "5.7", "5.10", "5.13", "7.2", "7.3", "7.4"];
-    for name in names {
-        let of: Vec<&Cell> = cells.iter().filter(|cell| cell.table == name).collect();
-        let Some(first) = of.first() else { continue };
-        let algorithm = if name == "7.4" { "both" } else { first.algorithm };
-        writeln!(out, "\nTable {name}: {algorithm}, {}", first.mode)?;
-        let mut rows = vec![head.map(String::from).to_vec()];
-        for cell in of {
-            let number = |n: Option<u32>| n.map_or("auto".to_owned(), |n| n.to_string());
-            let real = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.2}"));
-            rows.push(vec![
-                if name == "7.4" { cell.algorithm } else { cell.class }.to_owned(),
-                cell.partitioning.to_owned(),
-                cell.threshold.to_owned(),
-                cell.batch.to_owned(),
-                number(cell.partition_size),
-                number(cell.per_block),
-                format!("{:.4}", cell.ms),
-                format!("{:.4}", cell.device_ms),
-                format!("{:.1}", cell.speedup),
-                real(cell.thesis),
-                format!("{:.3}", cell.skipped),
-                format!("{:.3}", cell.recall),
-                real(cell.thesis_recall),
-            ]);
-        }
-        table(&rows, out)?;
-        printed = name;
-    }
-    if !printed.is_empty() {
-        writeln!(out, "\n{}", goals(cells))?;
-    }
-    Ok(())
+    Pruning::ALL.iter().map(of).collect()
 }

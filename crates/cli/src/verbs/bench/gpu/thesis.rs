@@ -13,7 +13,10 @@ pub(super) const SEQUENTIAL: [[f64; 4]; 4] = [
     [6.31, 33.43, 70.08, 331.06],
 ];
 
-/// Sequential times of a batch of 500 queries in s: WAND, MaxScore (Table 7.1).
+/// Queries of its batches.
+pub(super) const A_BATCH: usize = 500;
+
+/// Sequential times of such a batch in s: WAND, MaxScore (Table 7.1).
 pub(super) const BATCH_SEQUENTIAL: [f64; 2] = [17.106, 22.763];
 
 /// Speedups of one block of 32 threads a query: WAND, MaxScore (Table 7.4).

@@ -6,7 +6,7 @@ use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::Snapshot;
 
 use super::round::{self, Workspace};
-use super::settings::{Partitioning, PrunedSettings, Pruning};
+use super::settings::{PartitionSettings, Partitioning, Pruning};
 use crate::device::{Device, DeviceError, Kernel, Stream};
 use crate::image::{Kept, SegmentLists};
 use crate::kernels::merge_lists::MergeLists;
@@ -16,9 +16,9 @@ use crate::kernels::{maxscore, wand};
 const ROUND_HITS: usize = 1 << 22;
 
 /// Answers on a GPU, by WAND or MaxScore.
-pub struct PrunedEngine {
+pub struct PartitionedEngine {
     pub(super) device: Device,
-    pub(super) settings: PrunedSettings,
+    pub(super) settings: PartitionSettings,
     pub(super) kernel: Kernel,
     pub(super) merge: MergeLists,
     pub(super) max_static: f32,
@@ -36,12 +36,12 @@ pub struct PrunedEngine {
     pub(super) device_time: AtomicU64,
 }
 
-impl PrunedEngine {
-    /// For an index, which is copied to the device when the first query comes or by [`PrunedEngine::load`].
+impl PartitionedEngine {
+    /// For an index, which is copied to the device when the first query comes or by [`PartitionedEngine::load`].
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
-        settings: PrunedSettings,
+        settings: PartitionSettings,
         threads: usize,
     ) -> Result<Self, DeviceError> {
         let kernel = kernel(&device, &settings)?;
@@ -50,7 +50,7 @@ impl PrunedEngine {
         let stream = device.stream()?;
         let (streams, workspace, image) = Default::default();
         let (loaded, timed, device_time) = Default::default();
-        let mut engine = PrunedEngine {
+        let mut engine = PartitionedEngine {
             device,
             settings,
             kernel,
@@ -71,7 +71,7 @@ impl PrunedEngine {
     }
 
     /// Other settings from now on. Lists stay on the device if their codec stays.
-    pub fn set(&mut self, settings: PrunedSettings) -> Result<(), DeviceError> {
+    pub fn set(&mut self, settings: PartitionSettings) -> Result<(), DeviceError> {
         if settings.codec != self.settings.codec {
             self.image = Kept::default();
         }
@@ -92,7 +92,7 @@ impl PrunedEngine {
     }
 
     /// What is chosen.
-    pub fn settings(&self) -> &PrunedSettings {
+    pub fn settings(&self) -> &PartitionSettings {
         &self.settings
     }
 
@@ -161,7 +161,7 @@ impl PrunedEngine {
     }
 }
 
-fn kernel(device: &Device, settings: &PrunedSettings) -> Result<Kernel, DeviceError> {
+fn kernel(device: &Device, settings: &PartitionSettings) -> Result<Kernel, DeviceError> {
     let source = match settings.pruning {
         Pruning::Wand => wand::source(settings.codec),
         Pruning::MaxScore => maxscore::source(settings.codec),
@@ -169,7 +169,7 @@ fn kernel(device: &Device, settings: &PrunedSettings) -> Result<Kernel, DeviceEr
     device.kernel(&source, &format!("{}_{}", settings.pruning, settings.codec))
 }
 
-impl Engine for PrunedEngine {
+impl Engine for PartitionedEngine {
     fn name(&self) -> &'static str {
         match (self.settings.pruning, self.settings.partitioning) {
             (Pruning::Wand, Partitioning::Heterogeneous) => "gpu-wand",

@@ -4,15 +4,17 @@
 // essential list. The algorithms differ in how they cut: `Choice` (see the kernels). Then both take a window of documents at once, as far as the decoded
 // blocks of the essential lists reach:
 //
-// 1. Lanes take 32 postings of an essential list at a time, score them, and look them up in the other essential lists, whose blocks are in shared
-//    memory. Many essential lists are taken document by document instead, a lane a list.
+// 1. Blocks of essential lists are scored as a whole, four postings a lane, so that loads overlap. Lanes take 32 postings of such a list at a time and
+//    look them up in the other essential lists, whose blocks are in shared memory with what they add. Many essential lists are taken document by document instead, a
+//    lane a list.
 // 2. What can still become a hit waits until there are 32, which are looked up in the other lists, largest maximum first; a block is decoded only if
 //    one of them needs it.
 //
 // AND is the same with all but one list inessential, and a document that one of them lacks being dropped.
 #pragma once
 
-#define CODEC_WARPS 1
+// Warps of a block of threads at most: twice as many fit a multiprocessor with the registers that the kernels take.
+#define CODEC_WARPS 10
 
 #include "codec_bitpack.cuh"
 #include "codec_pfor.cuh"
@@ -33,7 +35,7 @@ constexpr uint32_t FEW_ESSENTIAL = 8;
 // Documents that wait for being looked up: 32, and what one step adds.
 constexpr uint32_t WAITING = 2 * WARP;
 
-struct PrunedTerm {
+struct PartitionedTerm {
     CompressedList list;
     float weight;
     uint32_t most;  // no posting of the list contributes more
@@ -44,7 +46,7 @@ constexpr uint32_t ALL_TERMS = 1;   // AND
 constexpr uint32_t EXHAUSTIVE = 2;  // matches are counted, so nothing may be skipped
 
 // A query in one segment. Its terms stand in ascending order of `most`.
-struct PrunedQuery {
+struct PartitionedQuery {
     uint32_t first_term;
     uint32_t terms;
     uint32_t k;
@@ -66,7 +68,7 @@ enum Policy : uint32_t { LOCAL = 0, SAFE_READ = 1, SAFE_WRITE_READ = 2 };
 constexpr uint32_t POLICY_WORDS = 3;
 
 // Counters of a query.
-struct PrunedWork {
+struct PartitionedWork {
     uint64_t scored, decoded, matches;
 };
 
@@ -74,21 +76,23 @@ struct PrunedWork {
 struct Cursors {
     uint32_t* doc;        // the next posting's document, or one before it where the list has just come to the partition; NO_DOC at the end
     uint32_t* block;      // its block
-    uint32_t* held;       // the block that is decoded
+    uint32_t* held;       // the block that is decoded,
+    uint32_t* valued;     // and whose contributions are known
     uint32_t* len;        // postings of that block that count
     uint32_t* first;      // the partition's first posting,
     uint32_t* end;        // and the one behind its last
     uint32_t* essential;  // whether it is
-    uint32_t* slots;      // decoded blocks
+    uint32_t* slots;      // documents of decoded blocks, then their contributions
 
-    static constexpr uint32_t WORDS = 7;
+    static constexpr uint32_t WORDS = 8 + 2 * BLOCK_LEN;
 
-    // `words` has room for WORDS + BLOCK_LEN words a list.
+    // `words` has room for WORDS words a list.
     __device__ Cursors(uint32_t* words, uint32_t lists)
-        : doc(words + lists * BLOCK_LEN), block(doc + lists), held(block + lists), len(held + lists), first(len + lists), end(first + lists),
-          essential(end + lists), slots(words) {}
+        : doc(words + lists * 2 * BLOCK_LEN), block(doc + lists), held(block + lists), valued(held + lists), len(valued + lists), first(len + lists),
+          end(first + lists), essential(end + lists), slots(words) {}
 
-    __device__ uint32_t* slot(uint32_t list) const { return slots + list * BLOCK_LEN; }
+    __device__ uint32_t* slot(uint32_t list) const { return slots + list * 2 * BLOCK_LEN; }
+    __device__ uint32_t* added(uint32_t list) const { return slot(list) + BLOCK_LEN; }
 };
 
 // The first of 128 ascending documents that is not before `doc`; 128 if all are.
@@ -143,6 +147,27 @@ struct Called {
         decode_docs<Codec>(list, block, docs);
         return make_uint4(docs[0], docs[1], docs[2], docs[3]);
     }
+    // Of two blocks, whose loads are under way together.
+    __device__ __forceinline__ static void two(const CompressedList& list, uint32_t block, uint32_t other, uint4& docs, uint4& others) {
+        typename Codec::List opened = Codec::open(list);
+        typename Codec::Head head = Codec::head(opened, block), next_head = Codec::head(opened, other);
+        const uint32_t len = block_len(list, block), next_len = block_len(list, other);
+        typename Codec::Docs loaded = Codec::load_docs(opened, block, head, len), next = Codec::load_docs(opened, other, next_head, next_len);
+        Codec::follow(opened, loaded);
+        Codec::follow(opened, next);
+        uint32_t out[FOUR];
+        Codec::template docs<false>(opened, head, loaded, out);
+        fill_behind(len, NO_DOC, out);
+        docs = make_uint4(out[0], out[1], out[2], out[3]);
+        Codec::template docs<false>(opened, next_head, next, out);
+        fill_behind(next_len, NO_DOC, out);
+        others = make_uint4(out[0], out[1], out[2], out[3]);
+    }
+    __device__ __forceinline__ static uint4 freqs(const CompressedList& list, uint32_t block) {
+        uint32_t freqs[FOUR];
+        decode_freqs<Codec>(list, block, freqs);
+        return make_uint4(freqs[0], freqs[1], freqs[2], freqs[3]);
+    }
     __device__ __forceinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<Codec>(list, posting); }
 };
 
@@ -154,6 +179,15 @@ struct Called<PFor<LEVELS>> {
         decode_docs<PFor<LEVELS>>(list, block, docs);
         return make_uint4(docs[0], docs[1], docs[2], docs[3]);
     }
+    __device__ __forceinline__ static void two(const CompressedList& list, uint32_t block, uint32_t other, uint4& of, uint4& others) {
+        of = docs(list, block);
+        others = docs(list, other);
+    }
+    __device__ __noinline__ static uint4 freqs(const CompressedList& list, uint32_t block) {
+        uint32_t freqs[FOUR];
+        decode_freqs<PFor<LEVELS>>(list, block, freqs);
+        return make_uint4(freqs[0], freqs[1], freqs[2], freqs[3]);
+    }
     __device__ __noinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<PFor<LEVELS>>(list, posting); }
 };
 
@@ -161,8 +195,8 @@ template <class Codec>
 struct Search {
     const Segment& segment;
     const Values& values;
-    const PrunedQuery& query;
-    const PrunedTerm* terms;
+    const PartitionedQuery& query;
+    const PartitionedTerm* terms;
     Cursors at;
     WarpTopK& top;
     uint32_t* waiting_docs;
@@ -186,10 +220,10 @@ struct Search {
         return floor > query.static_most ? floor - query.static_most : 0;
     }
 
-    __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, uint32_t doc) {
-        const PrunedTerm& term = terms[list];
+    __device__ uint32_t contribution_of(uint32_t list, uint32_t posting, float factor) {
+        const PartitionedTerm& term = terms[list];
         scored++;
-        return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor_of(values, doc)));
+        return contribution(term.weight, value_of(values, Called<Codec>::freq(term.list, posting), factor));
     }
 
     __device__ void raise_floor() {
@@ -198,8 +232,10 @@ struct Search {
         if ((query.flags & EXHAUSTIVE) == 0) floor = score > 0 ? score - 1 : 0;
     }
 
-    __device__ void decode(uint32_t list, uint32_t block) {
-        uint4 docs = Called<Codec>::docs(terms[list].list, block);
+    __device__ void decode(uint32_t list, uint32_t block) { hold(list, block, Called<Codec>::docs(terms[list].list, block)); }
+
+    // Puts the documents of a block in the list's place for one.
+    __device__ void hold(uint32_t list, uint32_t block, uint4 docs) {
         __syncwarp();
         reinterpret_cast<uint4*>(at.slot(list))[lane_id()] = docs;
         if (lane_id() == 0) {
@@ -208,6 +244,28 @@ struct Search {
             at.len[list] = left < BLOCK_LEN ? left : BLOCK_LEN;
         }
         decoded++;
+        __syncwarp();
+    }
+
+    // What each posting of the decoded block adds.
+    __device__ void value(uint32_t list) {
+        const PartitionedTerm& term = terms[list];
+        const uint32_t block = at.held[list];
+        const uint4 docs = reinterpret_cast<const uint4*>(at.slot(list))[lane_id()];
+        const uint32_t last = segment.docs - 1;
+        // Behind the list's end there are no documents, and what is there is not asked for.
+        const float factors[FOUR] = {factor_of(values, min(docs.x, last)), factor_of(values, min(docs.y, last)), factor_of(values, min(docs.z, last)),
+                                     factor_of(values, min(docs.w, last))};
+        const uint4 freqs = Called<Codec>::freqs(term.list, block);
+        uint4 added;
+        added.x = contribution(term.weight, value_of(values, max(freqs.x, 1u), factors[0]));
+        added.y = contribution(term.weight, value_of(values, max(freqs.y, 1u), factors[1]));
+        added.z = contribution(term.weight, value_of(values, max(freqs.z, 1u), factors[2]));
+        added.w = contribution(term.weight, value_of(values, max(freqs.w, 1u), factors[3]));
+        reinterpret_cast<uint4*>(at.added(list))[lane_id()] = added;
+        // All have seen that it was not known.
+        __syncwarp();
+        if (lane_id() == 0) at.valued[list] = block;
         __syncwarp();
     }
 
@@ -256,16 +314,31 @@ struct Search {
             if (lane_id() == 0 && furthest > at.block[list]) at.block[list] = furthest;
         }
         uint32_t posting = NONE;
+        // In the block that is decoded.
+        auto see = [&](uint32_t held) {
+            if (!active || block != held) return;
+            active = false;
+            const uint32_t* slot = at.slot(list);
+            uint32_t place = place_of(slot, doc);
+            // A document of the block is not behind its last.
+            if (slot[place] == doc && place < at.len[list] && held * BLOCK_LEN + place >= at.first[list]) posting = held * BLOCK_LEN + place;
+        };
+        see(at.held[list]);
         for (uint32_t left = __ballot_sync(FULL_WARP, active); left != 0; left = __ballot_sync(FULL_WARP, active)) {
-            uint32_t next = __shfl_sync(FULL_WARP, block, __ffs(left) - 1);
-            if (at.held[list] != next) decode(list, next);
-            if (active && block == next) {
-                active = false;
-                const uint32_t* slot = at.slot(list);
-                uint32_t place = place_of(slot, doc);
-                // A document of the block is not behind its last.
-                if (slot[place] == doc && place < at.len[list] && next * BLOCK_LEN + place >= at.first[list]) posting = next * BLOCK_LEN + place;
+            const uint32_t next = __shfl_sync(FULL_WARP, block, __ffs(left) - 1);
+            const uint32_t after = __ballot_sync(FULL_WARP, active && block != next);
+            if (after == 0) {
+                decode(list, next);
+                see(next);
+                break;
             }
+            const uint32_t other = __shfl_sync(FULL_WARP, block, __ffs(after) - 1);
+            uint4 docs, others;
+            Called<Codec>::two(of, next, other, docs, others);
+            hold(list, next, docs);
+            see(next);
+            hold(list, other, others);
+            see(other);
         }
         __syncwarp();
         return posting;
@@ -295,6 +368,8 @@ struct Search {
         bool alive = lane_id() < count;
         uint32_t doc = alive ? waiting_docs[waiting + lane_id()] : 0;
         uint32_t sum = alive ? waiting_sums[waiting + lane_id()] : 0;
+        // On its way while blocks are found and decoded.
+        const float factor = factor_of(values, doc);
         uint32_t left = rest;
         for (uint32_t list = query.terms; list-- > 0;) {
             if (at.essential[list] != 0) continue;
@@ -302,7 +377,7 @@ struct Search {
             if (!__any_sync(FULL_WARP, alive)) break;
             uint32_t posting = look_up(list, doc, alive, last);
             left -= terms[list].most;
-            if (posting != NONE) sum += contribution_of(list, posting, doc);
+            if (posting != NONE) sum += contribution_of(list, posting, factor);
             else if (all_terms()) alive = false;
         }
         alive = alive && !is_deleted(segment, doc);
@@ -319,6 +394,7 @@ struct Search {
             uint32_t doc = at.doc[list];
             if (doc < begin || at.held[list] != at.block[list]) open(list, doc < begin ? begin : doc);
             if (at.doc[list] >= end) continue;
+            if (at.valued[list] != at.held[list]) value(list);
             in_window++;
             uint32_t last = at.slot(list)[BLOCK_LEN - 1];
             if (last < end) end = last + 1;
@@ -349,10 +425,13 @@ struct Search {
         for (uint32_t list = 0; list < query.terms; list++) {
             if (at.essential[list] == 0 || at.doc[list] >= end) continue;
             others -= terms[list].most;
+            uint32_t left = rest + others;
+            // What has documents of this list and of none before scores too little.
+            if (terms[list].most + left <= floor) continue;
             const uint32_t* slot = at.slot(list);
-            const uint32_t first = at.block[list] * BLOCK_LEN, len = at.len[list];
+            const uint32_t len = at.len[list];
             uint32_t place = place_of(slot, at.doc[list]);
-            while (true) {
+            for (;; left = rest + others) {
                 uint32_t doc = place + lane_id() < len ? slot[place + lane_id()] : NO_DOC;
                 uint32_t taken = __popc(__ballot_sync(FULL_WARP, doc < end));
                 if (taken == 0) break;
@@ -363,16 +442,17 @@ struct Search {
                     if (at.essential[other] == 0 || at.doc[other] > furthest) continue;
                     if (alive && find(other, doc) != NONE) alive = false;
                 }
-                uint32_t sum = 0, left = rest + others;
-                if (alive && terms[list].most + left > floor) sum = contribution_of(list, first + place + lane_id(), doc);
-                else alive = false;
+                uint32_t sum = alive ? at.added(list)[place + lane_id()] : 0;
+                scored += alive;
                 for (uint32_t other = list + 1; other < query.terms; other++) {
                     if (at.essential[other] == 0 || at.doc[other] >= end) continue;
                     alive = alive && sum + left > floor;
                     left -= terms[other].most;
                     if (!alive || at.doc[other] > furthest) continue;
                     uint32_t found = find(other, doc);
-                    if (found != NONE) sum += contribution_of(other, at.block[other] * BLOCK_LEN + found, doc);
+                    if (found == NONE) continue;
+                    sum += at.added(other)[found];
+                    scored++;
                 }
                 wait(doc, sum, alive && sum + left > floor);
                 place += taken;
@@ -403,7 +483,8 @@ struct Search {
                 if (at.essential[list] == 0 || at.doc[list] != doc) continue;
                 const uint32_t* slot = at.slot(list);
                 uint32_t place = place_of(slot, doc);
-                sum += contribution_of(list, at.block[list] * BLOCK_LEN + place, doc);
+                sum += at.added(list)[place];
+                scored++;
                 // At the end of a block it stands behind the window, and `window` goes on from there.
                 at.doc[list] = place + 1 < at.len[list] ? slot[place + 1] : end;
             }
@@ -465,6 +546,7 @@ struct Search {
         at.doc[list] = doc;
         at.block[list] = first / BLOCK_LEN;
         at.held[list] = NONE;
+        at.valued[list] = NONE;
         at.len[list] = 0;
         at.first[list] = first;
         at.end[list] = end;
@@ -512,28 +594,29 @@ struct Search {
     }
 };
 
-// A block of threads: one warp, some partitions of a query. With `whole` a query each, else all blocks are of the query `first_query`. Dynamic shared
-// memory: keys and cursors, unless these are in global memory, and what waits.
+// A block of threads takes some partitions of the query `first_query`: one warp. With `whole` it takes a query, and its warps have a partition each, of ranges of documents.
+// Warps do not meet; what they know of each other is what blocks do. Dynamic shared memory, of each warp: keys and cursors, unless these are in global memory, and what waits.
 template <class Codec, class Choice>
-__device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole,
-                                      const PrunedTerm* all_terms, uint64_t* all_words, PrunedWork* all_work, uint64_t* out_keys,
+__device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PartitionedQuery* queries, uint32_t first_query, uint32_t whole,
+                                      const PartitionedTerm* all_terms, uint64_t* all_words, PartitionedWork* all_work, uint64_t* out_keys,
                                       uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t* global_cursors,
                                       uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {
     DYNAMIC_SHARED(uint32_t, shared);
-    const PrunedQuery query = queries[first_query + (whole != 0 ? blockIdx.x : 0)];
-    const uint32_t number = whole != 0 ? 0 : blockIdx.x;
+    const uint32_t own = blockIdx.x * (blockDim.x / WARP) + warp_id();
+    const PartitionedQuery query = queries[first_query + (whole != 0 ? blockIdx.x : 0)];
+    const uint32_t number = whole != 0 ? warp_id() : blockIdx.x;
     const uint32_t slot = query.first_slot + number;
     if (query.terms == 0) {
         if (lane_id() == 0) out_counts[slot] = 0;
         return;
     }
-    uint32_t* left = shared + 2 * WAITING;
-    uint64_t* keys = reinterpret_cast<uint64_t*>(left);
-    if (global_keys != nullptr) keys = global_keys + uint64_t(blockIdx.x) * capacity;
-    else left += 2 * capacity;
-    uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(blockIdx.x) * most_terms * (Cursors::WORDS + BLOCK_LEN) : left;
+    const uint32_t of_keys = global_keys != nullptr ? 0 : 2 * capacity, of_cursors = global_cursors != nullptr ? 0 : most_terms * Cursors::WORDS;
+    uint32_t* waiting = shared + warp_id() * (2 * WAITING + of_keys + of_cursors);
+    uint32_t* left = waiting + 2 * WAITING;
+    uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(own) * capacity : reinterpret_cast<uint64_t*>(left);
+    uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(own) * most_terms * Cursors::WORDS : left + of_keys;
     WarpTopK top(keys, capacity, query.k, 0);
-    Search<Codec> search{segment, values, query, all_terms + query.first_term, Cursors(words, query.terms), top, shared, shared + WAITING};
+    Search<Codec> search{segment, values, query, all_terms + query.first_term, Cursors(words, query.terms), top, waiting, waiting + WAITING};
     uint32_t all = 0;
     for (uint32_t list = lane_id(); list < query.terms; list += WARP) all += search.terms[list].most;
     search.all = warp_sum(all);
@@ -559,7 +642,7 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
     top.finish(out_keys + uint64_t(slot) * stride, out_counts + slot);
     uint32_t scored = warp_sum(search.scored), matches = warp_sum(search.matches);
     if (lane_id() == 0) {
-        PrunedWork* work = all_work + query.number;
+        PartitionedWork* work = all_work + query.number;
         atomicAdd(&work->scored, uint64_t(scored));
         atomicAdd(&work->decoded, uint64_t(search.decoded));
         atomicAdd(&work->matches, uint64_t(matches));
@@ -567,6 +650,13 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
 }
 
 // A kernel for a codec.
-#define PRUNED_KERNEL(name, Codec, Choice)                                                                                                              extern "C" __global__ void __launch_bounds__(WARP, 20)                                                                                                  name(Segment segment, Values values, const PrunedQuery* queries, uint32_t first_query, uint32_t whole, const PrunedTerm* terms,                          uint64_t* words, PrunedWork* work, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              uint32_t* global_cursors, uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {                                                        prune<Codec, Choice>(segment, values, queries, first_query, whole, terms, words, work, out_keys, out_counts, stride, global_keys, capacity,                               global_cursors, most_terms, homogeneous, policy);                                                                          }
+#define PARTITIONED_KERNEL(name, Codec, Choice)                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(CODEC_WARPS * WARP, 2)                                                                                    \
+        name(Segment segment, Values values, const PartitionedQuery* queries, uint32_t first_query, uint32_t whole, const PartitionedTerm* terms,          \
+             uint64_t* words, PartitionedWork* work, uint64_t* out_keys, uint32_t* out_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,  \
+             uint32_t* global_cursors, uint32_t most_terms, uint32_t homogeneous, uint32_t policy) {                                                       \
+        prune<Codec, Choice>(segment, values, queries, first_query, whole, terms, words, work, out_keys, out_counts, stride, global_keys, capacity,        \
+                             global_cursors, most_terms, homogeneous, policy);                                                                             \
+    }
 
-#include "pruned_codecs.cuh"
+#include "partitioned_codecs.cuh"

@@ -1,4 +1,4 @@
-//! Structures as `kernels/common/pruned.cuh` has them.
+//! Structures as `kernels/common/partitioned.cuh` has them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -49,8 +49,8 @@ pub(super) const POLICY_WORDS: usize = 3;
 /// Counters of a query: postings scored, blocks decoded, matches.
 pub(super) const WORK_WORDS: usize = 3;
 
-/// Words of shared or global memory that a list's cursor and decoded block take.
-pub(super) const CURSOR_WORDS: usize = 7 + 128;
+/// Words of shared or global memory that a list's cursor, decoded block and its contributions take.
+pub(super) const CURSOR_WORDS: usize = 8 + 2 * 128;
 
 /// Words of what waits for being looked up.
 pub(super) const WAITING_WORDS: u32 = 2 * 64;

@@ -11,15 +11,15 @@ use support::devices;
 use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Reference, Work};
 use warpseek_exec_gpu::image::compressed::CODECS;
 use warpseek_exec_gpu::kernels::merge_lists::{Lists, MergeLists};
-use warpseek_exec_gpu::pruned::{
-    Batch, Partitioning, PrunedEngine, PrunedSettings, Pruning, Threshold,
+use warpseek_exec_gpu::partitioned::{
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Random, Search, conformance, plans};
 
 /// One of all combinations of what gives the same hits, with partitions so small that small indexes have many.
-fn settings(pruning: Pruning, turn: usize) -> PrunedSettings {
-    PrunedSettings {
+fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
+    PartitionSettings {
         pruning,
         partition_size: Some([32, 7, 128][turn % 3]),
         per_block: [Some(2), None, Some(1)][turn / 3 % 3],
@@ -28,7 +28,7 @@ fn settings(pruning: Pruning, turn: usize) -> PrunedSettings {
         codec: CODECS[(turn + 4) % CODECS.len()],
         streams: 3,
         round: 50,
-        ..PrunedSettings::default()
+        ..PartitionSettings::default()
     }
 }
 
@@ -37,7 +37,7 @@ fn engine(pruning: Pruning, snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn 
     let mut devices = devices();
     let device = devices.remove(threads / 2 % devices.len());
     let settings = settings(pruning, snapshot.doc_limit() as usize + threads);
-    Box::new(PrunedEngine::new(snapshot, device, settings, threads).unwrap())
+    Box::new(PartitionedEngine::new(snapshot, device, settings, threads).unwrap())
 }
 
 fn wand(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
@@ -85,6 +85,17 @@ fn searches(count: usize, random: &mut Random) -> Vec<Search> {
     (0..count).map(|_| search(random)).collect()
 }
 
+/// An index of some of the documents first and the rest added to it, of which some are deleted.
+fn fixture(count: usize, random: &mut Random) -> Fixture {
+    let docs = documents(count, random);
+    let (first, second) = docs.split_at(1 + random.below(count - 1));
+    let fixture = Fixture::of(first);
+    fixture.add(second).unwrap();
+    let gone = docs.iter().filter(|_| random.below(8) == 0).map(|doc| doc.id.clone());
+    fixture.delete(&gone.collect::<Vec<_>>()).unwrap();
+    fixture
+}
+
 /// Engines of all settings must answer as the reference.
 fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) {
     let snapshot = fixture.snapshot();
@@ -94,8 +105,8 @@ fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) 
     for device in devices() {
         for &pruning in Pruning::ALL {
             for turn in turns.clone() {
-                let settings = PrunedSettings { round: 1 << 14, ..settings(pruning, turn) };
-                let engine = PrunedEngine::new(snapshot.clone(), device.clone(), settings, 2);
+                let settings = PartitionSettings { round: 1 << 14, ..settings(pruning, turn) };
+                let engine = PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 2);
                 let answers = engine.unwrap().search(&plans).unwrap();
                 for (i, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
                     assert_eq!(answer.hits, expected.hits, "{:?}, {settings:?}", searches[i]);
@@ -108,11 +119,11 @@ fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) 
 #[test]
 fn lists_of_many_blocks() {
     let mut random = Random::new(7);
-    let fixture = Fixture::of(&documents(1500, &mut random));
+    let fixture = fixture(1500, &mut random);
     check(&fixture, &searches(24, &mut random), 0..6);
 }
 
-/// As many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 pruned --ignored soak`.
+/// As many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 partitioned --ignored soak`.
 #[test]
 #[ignore = "takes as long as it is told"]
 fn soak() {
@@ -122,7 +133,7 @@ fn soak() {
     let (mut random, mut done, mut round) = (Random::new(11), 0, 0);
     while done < queries {
         let docs = 500 + random.below(8000);
-        let fixture = Fixture::of(&documents(docs, &mut random));
+        let fixture = fixture(docs, &mut random);
         let batch = (queries - done).div_ceil(runs).min(5000);
         check(&fixture, &searches(batch, &mut random), round..round + 3);
         done += batch * runs;
@@ -141,9 +152,12 @@ fn blocks_are_skipped() {
     let mut plans = plans(&snapshot, &[Search { k: 5, ..Search::of(&["rare", "common"]) }]);
     for device in devices() {
         for &pruning in Pruning::ALL {
-            let batch = Batch::Synchronous;
-            let settings = PrunedSettings { pruning, batch, ..PrunedSettings::default() };
-            let engine = PrunedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+            // One partition: what borders take does not count.
+            let partition_size = Some(3000);
+            let settings =
+                PartitionSettings { pruning, partition_size, ..PartitionSettings::default() };
+            let engine =
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
             plans[0].count = false;
             let pruned = engine.search(&plans).unwrap().remove(0);
             plans[0].count = true;
@@ -174,15 +188,15 @@ fn homogeneous_partitions_are_approximate() {
     let all = Reference::new(snapshot.clone(), 2).search(&all).unwrap();
     for device in devices() {
         for &pruning in Pruning::ALL {
-            let mut settings = PrunedSettings {
+            let mut settings = PartitionSettings {
                 pruning,
                 partitioning: Partitioning::Homogeneous,
                 partition_size: Some(64),
                 per_block: Some(3),
-                ..PrunedSettings::default()
+                ..PartitionSettings::default()
             };
             let mut engine =
-                PrunedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
             assert!(engine.name().ends_with("approximate"));
             let mut found = 0;
             for (answer, all) in engine.search(&plans).unwrap().iter().zip(&all) {

@@ -1,4 +1,4 @@
-//! What can be chosen of the pruned engine.
+//! What can be chosen of the partitioned engine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -88,7 +88,7 @@ named!(
 
 /// What can be chosen. Hits do not depend on it, unless partitions are homogeneous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrunedSettings {
+pub struct PartitionSettings {
     /// How lists are left out.
     pub pruning: Pruning,
     /// How a query is cut.
@@ -109,9 +109,9 @@ pub struct PrunedSettings {
     pub round: usize,
 }
 
-impl Default for PrunedSettings {
+impl Default for PartitionSettings {
     fn default() -> Self {
-        PrunedSettings {
+        PartitionSettings {
             pruning: Pruning::default(),
             partitioning: Partitioning::default(),
             partition_size: None,
@@ -134,7 +134,7 @@ const LEAST: u32 = 16;
 /// How often the queries in flight fill the device, as far as we choose: later blocks begin with what earlier ones have found.
 const WAVES: u32 = 2;
 
-impl PrunedSettings {
+impl PartitionSettings {
     /// Whether hits may differ from the reference's.
     pub fn is_approximate(&self) -> bool {
         self.partitioning == Partitioning::Homogeneous && self.batch == Batch::Asynchronous
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn partitions_fill_the_device_and_no_more() {
-        let auto = PrunedSettings::default();
+        let auto = PartitionSettings::default();
         // 1,000 blocks at a time, twice over: 8,000 partitions among 2,000 blocks would be 4 each, which is too little work.
         assert_eq!(auto.cut(8000 * 128, 1000, 1, usize::MAX), (8000, 16));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1, usize::MAX), (100_000, 50));
@@ -184,11 +184,11 @@ mod tests {
         assert_eq!(auto.cut(100_000 * 128, 1000, 4, usize::MAX), (100_000, 200));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1 << 20, usize::MAX), (100_000, 800));
         // As asked for, within what there is room for.
-        let asked = PrunedSettings { partition_size: Some(32), per_block: Some(10), ..auto };
+        let asked = PartitionSettings { partition_size: Some(32), per_block: Some(10), ..auto };
         assert_eq!(asked.cut(1000, 1000, 1, usize::MAX), (32, 10));
         assert_eq!(asked.cut(1000, 1000, 1, 2), (32, 16));
         assert_eq!(asked.cut(0, 1000, 1, 2), (1, 10));
-        let whole = PrunedSettings { batch: Batch::Synchronous, ..asked };
+        let whole = PartitionSettings { batch: Batch::Synchronous, ..asked };
         assert_eq!(whole.cut(1000, 1000, 1, 2), (1, 1));
     }
 }

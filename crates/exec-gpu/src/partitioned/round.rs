@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use super::engine::PrunedEngine;
+use super::engine::PartitionedEngine;
 use super::form::{
     ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WAITING_WORDS,
     WORK_WORDS,
@@ -18,8 +18,11 @@ use crate::image::SegmentLists;
 use crate::kernels::merge_lists::{Lists, MergeLists};
 use crate::workspace::{Growing, Input, Output};
 
-/// Threads of a block.
+/// Threads of a warp, and of a block of an asynchronous batch.
 const WARP: u32 = 32;
+
+/// Warps of a block that has a query for itself, at most; as in the kernels.
+const WARPS: u32 = 10;
 
 /// Keys that fit shared memory; with more they go to global memory.
 const SHARED_KEYS: u32 = 2048;
@@ -118,17 +121,19 @@ struct Sent {
 }
 
 struct Round<'a> {
-    engine: &'a PrunedEngine,
+    engine: &'a PartitionedEngine,
     image: &'a [SegmentLists],
     plans: &'a [&'a Plan],
     parts: Vec<Part>,
+    /// Of a block.
+    warps: u32,
     sent: Sent,
     results: Results,
 }
 
 /// Answers the plans, as if they were of this mode.
 pub(super) fn run(
-    engine: &PrunedEngine,
+    engine: &PartitionedEngine,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
@@ -141,7 +146,11 @@ pub(super) fn run(
     let copies = if engine.settings.is_approximate() { 2 } else { 1 };
     let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
     let stride = kept.iter().copied().max().unwrap_or(1);
-    let parts = parts(engine, image, mode, plans, &ks, stride)?;
+    let mut parts = parts(engine, image, mode, plans, &ks, stride)?;
+    let warps = match engine.settings.batch {
+        Batch::Asynchronous => 1,
+        Batch::Synchronous => give_warps(engine, &mut parts),
+    };
     let (device, stream) = (&engine.device, &engine.stream);
     let input = workspace.input.start();
     let places: Vec<_> =
@@ -155,7 +164,7 @@ pub(super) fn run(
     let buffer = workspace.results.take(device, words)?;
     stream.zero(&buffer.slice(..Results::keys_at(plans.len())))?;
     let results = Results { queries: plans.len(), stride, buffer };
-    let round = Round { engine, image, plans, parts, sent, results };
+    let round = Round { engine, image, plans, parts, warps, sent, results };
     let start = engine.timed.load(Ordering::Relaxed).then(|| device.event()).transpose()?;
     if let Some(start) = &start {
         stream.record(start)?;
@@ -177,7 +186,7 @@ pub(super) fn run(
 
 /// Plans as kernels want them.
 fn parts(
-    engine: &PrunedEngine,
+    engine: &PartitionedEngine,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
@@ -185,7 +194,6 @@ fn parts(
     stride: u32,
 ) -> Result<Vec<Part>, DeviceError> {
     let multiprocessors = engine.device.info().multiprocessors;
-    let synchronous = engine.settings.batch == Batch::Synchronous;
     let mut parts: Vec<Part> = image.iter().map(|_| Part::default()).collect();
     for (q, (plan, &k)) in plans.iter().zip(ks).enumerate() {
         let mut slots = 0;
@@ -222,7 +230,7 @@ fn parts(
                 flags: all | exhaustive,
                 partitions,
                 per_block,
-                first_slot: if synchronous { (q * image.len() + number) as u32 } else { slots },
+                first_slot: slots,
                 number: q as u32,
                 static_weight: plan.static_weight,
                 static_most,
@@ -233,6 +241,28 @@ fn parts(
         }
     }
     Ok(parts)
+}
+
+/// The largest k and number of terms.
+fn largest(parts: &[Part]) -> (u32, u32) {
+    let all = || parts.iter().flat_map(|part| &part.queries);
+    let terms = all().map(|query| query.terms).max().unwrap_or(0);
+    (all().map(|query| query.k).max().unwrap_or(1), terms)
+}
+
+/// Cuts every query for the warps of a block, as many as shared memory has room for.
+fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
+    let (k, terms) = largest(parts);
+    let room = engine.kernel.max_shared() / shared_bytes(k, terms as usize);
+    let warps = room.clamp(1, WARPS);
+    let segments = parts.len() as u32;
+    for (number, part) in (0..).zip(parts) {
+        for query in &mut part.queries {
+            query.partitions = warps;
+            query.first_slot = (query.number * segments + number) * warps;
+        }
+    }
+    warps
 }
 
 /// Keys that a block of threads has room for, beside those in its lanes.
@@ -281,7 +311,7 @@ impl Round<'_> {
                 number,
                 q,
                 blocks,
-                false,
+                None,
                 (query.k, query.terms),
                 &lists,
                 (&mut *keys, &mut *cursors),
@@ -309,15 +339,16 @@ impl Round<'_> {
         let (device, stream) = (&self.engine.device, &self.engine.stream);
         let (segments, queries) = (self.parts.len(), self.plans.len());
         let Scratch { slots: [first, second], keys, cursors } = scratch;
-        let mut lists = first.take(device, (queries * segments).max(1), self.results.stride)?;
-        for (number, part) in self.parts.iter().enumerate() {
-            let k = part.queries.iter().map(|query| query.k).max().unwrap_or(1);
-            let terms = part.queries.iter().map(|query| query.terms).max().unwrap_or(0);
-            let words = match terms as usize {
-                ..=SHARED_TERMS => 1,
-                many => many * CURSOR_WORDS,
-            };
-            let at_once = (GLOBAL_WORDS / words).max(1);
+        let (k, terms) = largest(&self.parts);
+        let warps = self.warps;
+        let slots = warps as usize * segments;
+        let mut lists = first.take(device, (queries * slots).max(1), self.results.stride)?;
+        let words = match terms as usize {
+            ..=SHARED_TERMS => 1,
+            many => many * CURSOR_WORDS * warps as usize,
+        };
+        let at_once = (GLOBAL_WORDS / words).max(1);
+        for number in 0..segments {
             for from in (0..queries).step_by(at_once) {
                 let blocks = at_once.min(queries - from) as u32;
                 self.launch(
@@ -325,14 +356,14 @@ impl Round<'_> {
                     number,
                     from,
                     blocks,
-                    true,
+                    Some(warps),
                     (k, terms),
                     &lists,
                     (&mut *keys, &mut *cursors),
                 )?;
             }
         }
-        let (mut left, mut to_second) = (segments as u32, true);
+        let (mut left, mut to_second) = (slots as u32, true);
         loop {
             let merged = MergeLists::left(left);
             let to = match merged {
@@ -350,7 +381,7 @@ impl Round<'_> {
         }
     }
 
-    /// Blocks of one query, or with `whole` of a query each.
+    /// Blocks of one query, a warp each, or blocks of a query each with so many warps.
     #[allow(clippy::too_many_arguments)]
     fn launch(
         &self,
@@ -358,7 +389,7 @@ impl Round<'_> {
         number: usize,
         first_query: usize,
         blocks: u32,
-        whole: bool,
+        whole: Option<u32>,
         (k, terms): (u32, u32),
         lists: &Lists,
         (keys, cursors): (&mut Growing<u64>, &mut Growing<u32>),
@@ -366,26 +397,24 @@ impl Round<'_> {
         let (engine, segment) = (self.engine, &self.image[number]);
         let (queries, all_terms) = &self.sent.parts[number];
         let capacity = capacity(k);
+        let warps = whole.unwrap_or(1);
+        let all_warps = blocks as usize * warps as usize;
         let keys = match capacity {
             ..=SHARED_KEYS => None,
-            many => Some(keys.take(&engine.device, blocks as usize * many as usize)?),
+            many => Some(keys.take(&engine.device, all_warps * many as usize)?),
         };
-        // Decoded blocks stand at multiples of 16 bytes.
-        let most_terms = terms.next_multiple_of(4);
         let cursors = match terms as usize {
             ..=SHARED_TERMS => None,
-            _ => {
-                let words = blocks as usize * most_terms as usize * CURSOR_WORDS;
-                Some(cursors.take(&engine.device, words)?)
-            }
+            _ => Some(cursors.take(&engine.device, all_warps * terms as usize * CURSOR_WORDS)?),
         };
-        let homogeneous = engine.settings.partitioning == Partitioning::Homogeneous && !whole;
+        let homogeneous =
+            engine.settings.partitioning == Partitioning::Homogeneous && whole.is_none();
         let args = Args::new()
             .value(segment.documents.view())
             .value(segment.lists.values())
             .buffer(queries)
             .value(first_query as u32)
-            .value(u32::from(whole))
+            .value(u32::from(whole.is_some()))
             .buffer(all_terms)
             .buffer(&self.results.words())
             .buffer(&self.results.work())
@@ -395,10 +424,11 @@ impl Round<'_> {
             .value(keys.as_ref().map_or(0, Buffer::address))
             .value(capacity)
             .value(cursors.as_ref().map_or(0, Buffer::address))
-            .value(most_terms)
+            .value(terms)
             .value(u32::from(homogeneous))
             .value(engine.settings.threshold as u32);
-        let grid = Grid::new(blocks, WARP).shared(shared_bytes(k, terms as usize));
+        let shared = warps * shared_bytes(k, terms as usize);
+        let grid = Grid::new(blocks, warps * WARP).shared(shared);
         // SAFETY: the arguments are the kernel's. Queries name terms, thresholds, counters and slots that there are: `parts` counted them. Terms are lists of this image, which
         // keeps what their addresses lead to, as the workspace does for keys and cursors, for which there is as much room as the kernel is told. Blocks keep at most k
         // keys, and the stride is no less.
