@@ -8,7 +8,7 @@ use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
 use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream};
-use crate::engine::GpuEngine;
+use crate::engine::{GpuEngine, Timer};
 use crate::image::{
     AloneView, Item, PRUNED_TERMS, QueryView, SegmentImage, TermView, largest_value,
 };
@@ -31,6 +31,9 @@ const AND_SCORED: u32 = 512;
 
 /// Bytes of shared memory of the kernel with pruning: for postings, for documents that wait, for sums and look-ups.
 const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
+
+/// Terms from which on OR of a query alone goes over postings twice: then thresholds that other windows find save more than that costs.
+const TWICE_FROM: usize = 5;
 
 /// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
 const DIRECT_WORDS: usize = 1 << 12;
@@ -56,13 +59,11 @@ struct Launch {
     most: u32,
 }
 
-/// What a launch gets of queries: addresses of what was copied, or one query itself.
-#[derive(Default)]
-struct Given {
+/// Addresses of what a launch was sent; 0 for what it was not.
+struct Sent {
     queries: u64,
     terms: u64,
     items: u64,
-    alone: AloneView,
 }
 
 /// Answers the plans; `mode` and the formula are theirs. With `pruned`, documents without a chance are passed over.
@@ -240,6 +241,10 @@ impl<'a> Round<'a> {
         let stream = &stream;
         let kernels = &self.engine.kernels;
         let kernel = match pass {
+            Pass::Or if self.is_alone() && self.plans[0].terms.len() >= TWICE_FROM => {
+                &kernels.alone_twice
+            }
+            _ if self.is_alone() => &kernels.alone,
             _ if self.pruned => &kernels.pruned,
             Pass::And => &kernels.and,
             Pass::Or => &kernels.or,
@@ -250,13 +255,12 @@ impl<'a> Round<'a> {
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let enough = if enough { self.results.counts() } else { 0 };
-        let alone = self.is_alone() && slots > 0;
-        let (state, given) = match alone {
-            true => self.with_arguments(&launches, slots as u32)?,
-            false => self.in_memory(&launches)?,
-        };
+        if self.is_alone() && slots > 0 {
+            return self.alone(image, kernel, span, &launches, enough, &slot_keys);
+        }
+        let (state, sent) = self.send(&launches)?;
         let timer = self.engine.timer(stream)?;
-        for ((segment, launch), given) in image.iter().zip(&launches).zip(&given) {
+        for ((segment, launch), sent) in image.iter().zip(&launches).zip(&sent) {
             if launch.blocks == 0 {
                 continue;
             }
@@ -264,9 +268,9 @@ impl<'a> Round<'a> {
             let shared = self.shared_bytes(segment, pass, launch, span);
             let args = Args::new()
                 .value(segment.view())
-                .value(given.queries)
-                .value(given.terms)
-                .value(given.items)
+                .value(sent.queries)
+                .value(sent.terms)
+                .value(sent.items)
                 .value(self.results.matches(pass))
                 .buffer(&state.thresholds())
                 .value(enough)
@@ -277,10 +281,7 @@ impl<'a> Round<'a> {
                 .value(self.capacity)
                 .value(launch.sparse);
             let args = match self.pruned {
-                true => {
-                    let args = args.value(span).value(launch.most);
-                    args.buffer(&state.histograms()).value(given.alone)
-                }
+                true => args.value(span).value(launch.most).buffer(&state.histograms()),
                 false => args.value(span.ilog2()),
             };
             let grid = Grid::new(launch.blocks, WARP).shared(shared);
@@ -289,44 +290,70 @@ impl<'a> Round<'a> {
             // kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
-        if !alone {
-            // Segments differ in terms; where hits are is the same.
-            let queries = given.first().map_or(0, |given| given.queries);
-            self.merge(stream, queries, &state, enough, &slot_keys)?;
+        // Segments differ in terms; where hits are is the same.
+        let queries = sent.first().map_or(0, |sent| sent.queries);
+        self.merge(stream, queries, &state, enough, &slot_keys)?;
+        self.stop(timer)
+    }
+
+    /// Whether it is one query that comes with the arguments, and has so few hits that a warp can put them together.
+    fn is_alone(&self) -> bool {
+        self.pruned && self.plans.len() == 1 && self.stride <= WARP
+    }
+
+    /// Runs over all segments with one query: nothing is copied, its state is that which the last such query left at 0, and the last block of threads merges.
+    fn alone(
+        &mut self,
+        image: &[SegmentImage],
+        kernel: &Kernel,
+        span: u32,
+        launches: &[Launch],
+        enough: u64,
+        slot_keys: &Buffer<u64>,
+    ) -> Result<(), DeviceError> {
+        let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
+        let ended = words.slice(State::words(1)..).address();
+        let state = State { queries: 1, words };
+        let (hits, count) = (self.results.keys(), self.results.counts());
+        let blocks = launches.iter().map(|launch| launch.blocks).sum();
+        let stream = &self.workspace.stream;
+        let timer = self.engine.timer(stream)?;
+        for (segment, launch) in image.iter().zip(launches) {
+            let mut terms = [TermView::default(); PRUNED_TERMS];
+            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
+            let query = launch.queries[0];
+            let alone = AloneView { query, hits, count, ended, blocks, unused: 0, terms };
+            let args = Args::new()
+                .value(segment.view())
+                .value(alone)
+                .value(enough)
+                .buffer(&state.thresholds())
+                .buffer(&state.histograms())
+                .buffer(slot_keys)
+                .buffer(&state.found())
+                .value(self.stride)
+                .value(launch.sparse)
+                .value(span)
+                .value(launch.most);
+            let shared = self.shared_bytes(segment, Pass::Or, launch, span);
+            let grid = Grid::new(launch.blocks, WARP).shared(shared);
+            // SAFETY: the arguments are the kernel's. Terms name lists of this image, which keeps what their addresses lead to; there is room for the hits of
+            // all blocks, and for cursors as the kernel is told.
+            unsafe { stream.launch(kernel, grid, &args) }?;
         }
+        self.stop(timer)
+    }
+
+    fn stop(&self, timer: Option<Timer>) -> Result<(), DeviceError> {
         if let Some(timer) = timer {
-            let time = timer.stop(stream)?;
+            let time = timer.stop(&self.workspace.stream)?;
             self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Whether the pass is one query that can come with the arguments, whose few hits a warp can put together.
-    fn is_alone(&self) -> bool {
-        self.pruned && self.plans.len() == 1 && self.stride <= WARP
-    }
-
-    /// What launches get of a query alone: nothing is copied, and its state is that which the last such query left at 0.
-    fn with_arguments(
-        &mut self,
-        launches: &[Launch],
-        blocks: u32,
-    ) -> Result<(State, Vec<Given>), DeviceError> {
-        let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
-        let ended = words.slice(State::words(1)..).address();
-        let (hits, count) = (self.results.keys(), self.results.counts());
-        let given = |launch: &Launch| {
-            let mut terms = [TermView::default(); PRUNED_TERMS];
-            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
-            let query = launch.queries[0];
-            let alone = AloneView { query, hits, count, ended, blocks, unused: 0, terms };
-            Given { alone, ..Given::default() }
-        };
-        Ok((State { queries: 1, words }, launches.iter().map(given).collect()))
-    }
-
-    /// What launches get of many: one copy takes everything that kernels read.
-    fn in_memory(&mut self, launches: &[Launch]) -> Result<(State, Vec<Given>), DeviceError> {
+    /// One copy takes everything that kernels read; for each launch, where it is then.
+    fn send(&mut self, launches: &[Launch]) -> Result<(State, Vec<Sent>), DeviceError> {
         let queries = self.plans.len();
         let input = self.workspace.input.start();
         let parts: Vec<_> = launches
@@ -335,16 +362,16 @@ impl<'a> Round<'a> {
             .collect();
         let state = input.zeros(8 * State::words(queries));
         let input = input.send(&self.engine.device, &self.workspace.stream)?;
-        let given = |parts: [Range<usize>; 3]| {
+        let sent = |parts: [Range<usize>; 3]| {
             let address = |part: Range<usize>| match part.is_empty() {
                 true => 0,
                 false => input.slice(part).address(),
             };
             let [queries, terms, items] = parts.map(address);
-            Given { queries, terms, items, alone: AloneView::default() }
+            Sent { queries, terms, items }
         };
         let words = input.slice(state).cast();
-        Ok((State { queries, words }, parts.into_iter().map(given).collect()))
+        Ok((State { queries, words }, parts.into_iter().map(sent).collect()))
     }
 
     /// Puts the hits of each query's items together; `queries` is the address of those, in one allocation with the state, `enough` as kernels have it.

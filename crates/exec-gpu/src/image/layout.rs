@@ -74,7 +74,7 @@ pub struct QueryView {
 /// Terms of a query that is pruned, at most: a word has a bit for each.
 pub const PRUNED_TERMS: usize = 32;
 
-/// A query alone, as `kernels/pruned_tiles` has it.
+/// A query alone, as `kernels/pruned_alone` has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct AloneView {
@@ -86,7 +86,7 @@ pub struct AloneView {
     pub count: u64,
     /// Address of how many blocks of threads have ended.
     pub ended: u64,
-    /// Blocks in all launches; 0 if queries are in memory.
+    /// Blocks in all launches.
     pub blocks: u32,
     /// Nothing.
     pub unused: u32,

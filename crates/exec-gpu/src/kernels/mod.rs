@@ -15,6 +15,7 @@ pub mod merge;
 pub mod merge_find;
 pub mod merge_lists;
 pub mod or_tiles;
+pub mod pruned_alone;
 pub mod pruned_tiles;
 pub mod scan;
 pub mod wand;
@@ -38,6 +39,7 @@ pub const ALL: &[Source] = &[
     merge_find::SOURCE,
     merge_lists::SOURCE,
     or_tiles::SOURCE,
+    pruned_alone::SOURCE,
     pruned_tiles::SOURCE,
     scan::SOURCE,
     wand::SOURCE,
@@ -57,6 +59,15 @@ pub mod common {
     pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
+    /// Pruning over tiles, with all that it includes.
+    pub const PRUNED_TILES: &[(&str, &str)] = &[
+        TYPES,
+        SCAN,
+        TILES,
+        TOPK,
+        WARP,
+        ("pruned_tiles.cuh", include_str!("common/pruned_tiles.cuh")),
+    ];
     /// The best keys of a block of threads.
     pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
     /// Lists in compressed form.

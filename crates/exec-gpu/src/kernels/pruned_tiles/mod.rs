@@ -1,11 +1,8 @@
 //! OR and AND over tiles, with pruning.
 
-use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
+use super::common::PRUNED_TILES;
 use crate::device::Source;
 
 /// Its source.
-pub const SOURCE: Source = Source {
-    name: "pruned_tiles",
-    text: include_str!("kernel.cu"),
-    headers: &[TYPES, SCAN, TILES, TOPK, WARP],
-};
+pub const SOURCE: Source =
+    Source { name: "pruned_tiles", text: include_str!("kernel.cu"), headers: PRUNED_TILES };
