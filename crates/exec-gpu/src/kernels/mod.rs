@@ -4,6 +4,10 @@ pub mod and_tiles;
 pub mod cohort;
 pub mod compact;
 pub mod copy;
+pub mod counted_and_tiles;
+pub mod counted_merge;
+pub mod counted_or_tiles;
+pub mod counted_pruned_tiles;
 pub mod decode;
 pub mod intersect;
 pub mod intersect_bitpack;
@@ -27,6 +31,10 @@ pub const ALL: &[Source] = &[
     cohort::SOURCE,
     compact::SOURCE,
     copy::SOURCE,
+    counted_and_tiles::SOURCE,
+    counted_merge::SOURCE,
+    counted_or_tiles::SOURCE,
+    counted_pruned_tiles::SOURCE,
     decode::SOURCE,
     intersect::SOURCE,
     intersect_bitpack::SOURCE,
@@ -49,6 +57,8 @@ pub mod common {
 
     /// Integer types, and the few words that differ between NVRTC and the emulator.
     pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
+    /// For sources that count the bytes they move.
+    pub const COUNTED: (&str, &str) = ("counted.cuh", include_str!("common/counted.cuh"));
     /// Sums, minima and maxima over a warp.
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.

@@ -38,6 +38,7 @@ __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, 
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
     const uint16_t* places = reinterpret_cast<const uint16_t*>(term.docs);
     uint32_t low = starts[tile], high = starts[tile + 1];
+    COUNTED(moved(&starts[tile]);)
     if (low == high) return NONE;
     // The last four that does not begin behind it: about where it would be if places were even.
     const uint32_t guess = low + ((place & ((1u << bits) - 1)) * (high - low) >> bits);
@@ -51,12 +52,15 @@ __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, 
         for (; low + step < high && places[(high - step) * FOUR] > place; step *= 2) high -= step;
         if (low + step < high) low = high - step;
     }
+    COUNTED(moved(&places[guess * FOUR], 1 + __ffs(step));)
     while (high - low > 1) {
         const uint32_t middle = (low + high) / 2;
+        COUNTED(moved(&places[middle * FOUR]);)
         if (places[middle * FOUR] <= place) low = middle;
         else high = middle;
     }
     const ushort4 four = reinterpret_cast<const ushort4*>(places)[low];
+    COUNTED(moved(reinterpret_cast<const ushort4*>(places) + low);)
     const uint32_t at = four.x == place ? 0 : four.y == place ? 1 : four.z == place ? 2 : four.w == place ? 3 : NONE;
     return at == NONE ? NONE : low * FOUR + at;
 }
@@ -64,12 +68,14 @@ __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, 
 __device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) {
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
     uint32_t at = lower_bound(docs, 0, term.count, doc);
+    COUNTED(if (at < term.count) moved(&docs[at]);)
     return at < term.count && docs[at] == doc ? at : NONE;
 }
 
 // The bit that is not set if a dense list has nothing around a document.
 __device__ __forceinline__ uint32_t filter_bit(const Term& term, uint32_t doc) {
     const uint32_t bit = doc >> term.filter_shift;
+    COUNTED(moved(reinterpret_cast<const uint32_t*>(term.filter) + bit / 32);)
     return reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1;
 }
 
@@ -143,10 +149,12 @@ struct Search {
         const uint32_t doc = one.x, list = one.y;
         waiting = rest;
         uint32_t score = alive ? contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[one.z]) : 0;
+        COUNTED(if (alive) moved(reinterpret_cast<const float*>(terms[list].values) + one.z);)
         for (uint32_t left = warp_or(one.w); left != 0; left &= left - 1) {
             const uint32_t j = __ffs(left) - 1;
             if (!alive || (one.w >> j & 1) == 0) continue;
             const uint32_t at = find(j, doc);
+            COUNTED(if (at != NONE && j >= list) moved(reinterpret_cast<const float*>(terms[j].values) + at);)
             if (at == NONE) alive = query.all == 0;
             else if (j < list) alive = false;
             else score += contribution(terms[j].weight, reinterpret_cast<const float*>(terms[j].values)[at]);
@@ -193,11 +201,14 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
     const uint32_t base = window.first << bits, mask = window.tiles - 1;
     const ushort4 none = make_ushort4(0, 0, 0, 0);
     uint32_t at = begin + lane;
+    COUNTED(moved(&starts[window.first + __ffs(active) - 1]), moved(&starts[window.first + WARP - __clz(active)]);)
+    COUNTED(if (at < end) moved(&places[at]), moved(&roughs[at]);)
     ushort4 place = at < end ? places[at] : none, rough = at < end ? roughs[at] : none;
     for (uint32_t from = begin; from < end; from += WARP) {
         const uint32_t now = at;
         const ushort4 place_now = place, rough_now = rough;
         at += WARP;
+        COUNTED(if (at < end) moved(&places[at]), moved(&roughs[at]);)
         place = at < end ? places[at] : none;
         rough = at < end ? roughs[at] : none;
         const uint32_t least = __shfl_sync(FULL_WARP, limit, place_now.x >> bits & mask);
@@ -229,6 +240,7 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
     while (found == WARP) {
         const uint32_t mine = at + lane_id();
         const uint32_t doc = mine < term.count ? docs[mine] : NONE;
+        COUNTED(if (mine < term.count) moved(&docs[mine]);)
         const bool here = doc < end;
         const uint32_t tile = here ? (doc >> search.segment.bits) - window.first : 0;
         const uint32_t whole = __shfl_sync(FULL_WARP, window.whole, tile);
@@ -237,6 +249,7 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
         if (found < WARP) next = __shfl_sync(FULL_WARP, doc, found);
         if (drives) {
             const bool takes = here && (search.query.all == 0 || whole != 0);
+            COUNTED(if (takes) moved(&values[mine]);)
             search.consider(list, takes, mine, doc, tile, rest + (takes ? contribution(term.weight, values[mine]) : 0));
         }
     }
@@ -274,16 +287,21 @@ extern "C" __global__ void __launch_bounds__(WARP, 32)
                   Histogram{histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, 0};
     const uint32_t dense_count = query.terms - query.sparse;
     const Term* dense = terms + query.sparse;
+    COUNTED(if (items != nullptr) moved(&items[blockIdx.x]);)
+    COUNTED(moved(&queries[item.query]);)
+    COUNTED(for (uint32_t i = lane; i < query.terms; i += WARP) moved(&terms[i]);)
 
     for (uint32_t i = lane; i < query.sparse; i += WARP) {
         const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[i].docs);
         cursors[i] = lower_bound(docs, 0, terms[i].count, item.begin << (segment.bits + group));
         nexts[i] = cursors[i] < terms[i].count ? docs[cursors[i]] : NONE;
+        COUNTED(if (cursors[i] < terms[i].count) moved(&docs[cursors[i]]);)
     }
     __syncwarp();
 
     const auto peak_of = [&](uint32_t list, uint32_t tile) -> uint32_t {
         const uint16_t* peaks = reinterpret_cast<const uint16_t*>(dense[list].peaks);
+        COUNTED(if (lane < (1u << group) && tile < tiles) moved(&peaks[tile]);)
         return lane < (1u << group) && tile < tiles ? peaks[tile] : 0;
     };
     // The next list's are loaded while one is looked at.
