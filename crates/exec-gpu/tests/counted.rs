@@ -77,11 +77,8 @@ fn every_byte_is_counted_once() {
             // The query, its threshold and both counts; a key in, a key out.
             assert_eq!(moved["merge"], QUERY + 8 + 4 + 4 + 8 + 8, "{text}");
         }
-        let pruned = moved(
-            &engine(Settings { pruned: true, ..exhaustive }),
-            &snapshot,
-            "red green",
-        );
+        let pruned =
+            moved(&engine(Settings { pruned: true, ..exhaustive }), &snapshot, "red green");
         assert_eq!((pruned["and_tiles"], pruned["or_tiles"]), (0, 0));
         assert!(pruned["pruned_tiles"] > 0 && pruned["merge"] > 0);
     }
