@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
-use warpseek_exec_gpu::device::{Device, Step};
+use warpseek_exec_gpu::device::Step;
 use warpseek_exec_gpu::{CountedEngine, GpuEngine};
 
 use super::median;
@@ -40,6 +40,8 @@ pub(super) struct Cell {
     queries: usize,
     /// Of a query, from text to hits: the sum of all steps.
     us: f64,
+    /// The same where nothing is traced and rounds overlap, mean.
+    usual_us: f64,
     steps: Vec<Row>,
     /// Hits of the first queries.
     #[serde(skip)]
@@ -94,20 +96,20 @@ impl Way {
     }
 }
 
-/// Times the steps of a cell, in a batch and one at a time. `expected` are the hits of all queries.
+/// Times the steps of a cell, in a batch and one at a time, which usually take `usual_us` a query. `expected` are the hits of all queries.
 pub(super) fn time(
     bench: &Bench<'_>,
-    device: &Device,
     engine: &GpuEngine,
     place: Place,
+    usual_us: [f64; 2],
     expected: &[Answer],
     copy: f64,
 ) -> Result<Vec<Cell>, Failure> {
-    let measure = |way: Way| {
+    let measure = |(way, usual_us): (Way, f64)| {
         let queries = way.queries(bench).len();
         let plans = bench.plans(way.queries(bench), place.mode, place.k)?;
         let postings = postings_of(&plans);
-        let trace = device.trace();
+        let trace = bench.device.trace();
         let mut runs = Vec::new();
         for round in 0..=bench.options.rounds {
             let start = Instant::now();
@@ -126,9 +128,9 @@ pub(super) fn time(
         let steps = rows(&runs, queries, postings, copy);
         let us = steps.iter().map(|step| step.us).sum();
         let expected = expected[..bench.options.cpu.min(queries)].to_vec();
-        Ok(Cell { place, way, queries, us, steps, expected })
+        Ok(Cell { place, way, queries, us, usual_us, steps, expected })
     };
-    [Way::Batch, Way::Alone].into_iter().map(measure).collect()
+    [Way::Batch, Way::Alone].into_iter().zip(usual_us).map(measure).collect()
 }
 
 /// Adds what kernels move, in runs of their own.
@@ -216,9 +218,10 @@ pub(super) fn print(cells: &[Cell], copy: f64, out: &mut impl Write) -> std::io:
         };
         writeln!(
             out,
-            "\n{mode}, k = {k}, tiles of {}{at_once}: {} queries {way}",
+            "\n{mode}, k = {k}, tiles of {}{at_once}: {} queries {way}, {:.2} us each where rounds may overlap and no step is timed",
             1u64 << tile_bits,
-            count(cell.queries as u64)
+            count(cell.queries as u64),
+            cell.usual_us
         )?;
         let head = [
             "step",

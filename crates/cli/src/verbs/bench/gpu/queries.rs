@@ -94,6 +94,7 @@ pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) queries: &'a [&'a str],
     pub(super) threads: usize,
+    pub(super) device: &'a Device,
     snapshot: &'a Arc<Snapshot>,
     planner: &'a Planner,
 }
@@ -108,8 +109,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let device = Device::open(options.gpu, None)?;
     let snapshot = Arc::new(Snapshot::open(given(options.index.as_deref(), "--index")?)?);
     let planner = Planner::new(snapshot.clone(), options.ranking.get(snapshot.manifest())?)?;
-    let bench =
-        Bench { options, queries: &queries, threads, snapshot: &snapshot, planner: &planner };
+    let bench = Bench {
+        options,
+        queries: &queries,
+        threads,
+        device: &device,
+        snapshot: &snapshot,
+        planner: &planner,
+    };
     // While the device's memory is free.
     let copy = if options.kernels { Some(bandwidth(&device)?) } else { None };
     let (mut cells, mut images) = (Vec::new(), Vec::new());
@@ -145,9 +152,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                     let place = Place { tile_bits, at_once, mode, k };
                     let (cell, answers) = bench.cell(&engine, place)?;
                     eprintln!("{}", json!(cell));
+                    let usual_us = [1e6 / cell.batch.qps.max(1e-9), cell.alone.mean_us];
                     cells.push(cell);
                     if let Some(copy) = copy {
-                        let timed = kernels::time(&bench, &device, &engine, place, &answers, copy)?;
+                        let timed =
+                            kernels::time(&bench, &engine, place, usual_us, &answers, copy)?;
                         steps.extend(timed);
                     }
                     if options.classes {
