@@ -29,12 +29,17 @@ fn main() {
         let probe = out.join(format!("{name}.probe.cpp"));
         write_file(&probe, &include);
         let text = compiler(&kernels).file(&probe).expand();
-        let entries: String = kernels_in(&String::from_utf8_lossy(&text))
+        let text = String::from_utf8_lossy(&text);
+        let entries: String = kernels_in(&text)
             .map(|(kernel, bounds)| format!("    KERNEL({name}, {kernel}, ({bounds})),\n"))
+            .collect();
+        // Two sources may have a kernel of one name, and `extern "C"` reaches out of namespaces.
+        let renamed: String = kernels_in(&text)
+            .map(|(kernel, _)| format!("#define {kernel} {name}_has_{kernel}\n"))
             .collect();
         // In a namespace of its own, so that statics in templates are the file's own too and may live in its section of shared memory.
         let text = format!(
-            "#define SHARED_SECTION \"emulated_shared_{name}\"\n#include \"cuda.h\"\nnamespace {{\n{include}}}\n\
+            "#define SHARED_SECTION \"emulated_shared_{name}\"\n#include \"cuda.h\"\n{renamed}namespace {{\n{include}}}\n\
              #include \"table.h\"\nSHARED_BOUNDS({name})\n\
              extern const Kernel kernels_{name}[] = {{\n{entries}    END_OF_KERNELS\n}};\n"
         );

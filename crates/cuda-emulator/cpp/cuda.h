@@ -55,7 +55,7 @@ struct dim3 { unsigned x, y, z; };
 extern "C" {
 extern uint3 emulated_thread, emulated_block;
 extern dim3 emulated_block_dim, emulated_grid_dim;
-extern unsigned char* emulated_dynamic_shared;
+extern unsigned char *emulated_dynamic_shared, *emulated_dynamic_shared_end;
 uint64_t emulated_warp(int operation, uint32_t mask, uint64_t value, uint32_t argument, uint32_t width, const char* file, int line);
 uint32_t emulated_barrier(int operation, uint32_t value, const char* file, int line);
 void emulated_yield();
@@ -148,6 +148,11 @@ static inline int clock() { return (int)emulated_clock(); }
 #define __assume(condition) assert(condition)
 
 // ---- memory
+
+// Whether a kernel's pointer does not lead to its dynamic shared memory.
+static inline bool __isGlobal(const void* at) {
+    return at < emulated_dynamic_shared || at >= emulated_dynamic_shared_end;
+}
 
 // One lane runs at a time, so an atomic operation is a plain one.
 #define ATOMIC(name, expression)                                               \

@@ -64,7 +64,7 @@ void** arguments;
 extern "C" {
 uint3 emulated_thread, emulated_block;
 dim3 emulated_block_dim, emulated_grid_dim;
-unsigned char* emulated_dynamic_shared;
+unsigned char *emulated_dynamic_shared, *emulated_dynamic_shared_end;
 
 // How a launch failed.
 struct Failure {
@@ -504,6 +504,7 @@ extern "C" void emulated_launch(const Kernel* k, const uint32_t grid[3], const u
     emulated_grid_dim = {grid[0], grid[1], grid[2]};
     emulated_block_dim = {block[0], block[1], block[2]};
     emulated_dynamic_shared = shared_end - (shared_bytes + 15) / 16 * 16;
+    emulated_dynamic_shared_end = shared_end;
     static volatile uint64_t next;
     const uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
     running_here = true;

@@ -8,7 +8,7 @@ use warpseek_index::{Segment, Snapshot};
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
-use crate::kernels::{and_tiles, merge, or_tiles, pruned_alone, pruned_tiles};
+use crate::kernels::{and_tiles, merge, or_tiles, pruned_alone, pruned_tiles, pruned_twice};
 use crate::loading::Loading;
 use crate::round;
 use crate::workspace::{Pool, Workspace};
@@ -68,7 +68,7 @@ pub(crate) struct Kernels {
     pub(crate) and: Kernel,
     pub(crate) pruned: Kernel,
     pub(crate) alone: Kernel,
-    pub(crate) alone_twice: Kernel,
+    pub(crate) twice: Kernel,
     pub(crate) merge: Kernel,
 }
 
@@ -85,7 +85,7 @@ impl GpuEngine {
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
             pruned: device.kernel(&pruned_tiles::SOURCE, "pruned_tiles")?,
             alone: device.kernel(&pruned_alone::SOURCE, "pruned_alone")?,
-            alone_twice: device.kernel(&pruned_alone::SOURCE, "pruned_alone_twice")?,
+            twice: device.kernel(&pruned_twice::SOURCE, "pruned_twice")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
         let max_static = snapshot.statistics().max_static;

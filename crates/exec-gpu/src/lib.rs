@@ -5,6 +5,7 @@
 //! [`IntersectEngine`] does so for AND on compressed lists, [`CohortEngine`] for batches whose queries share lists.
 
 mod cohort;
+mod counted;
 pub mod device;
 mod engine;
 pub mod image;
@@ -16,6 +17,7 @@ mod round;
 mod workspace;
 
 pub use cohort::{CohortEngine, CohortSettings, MAX_COHORT};
+pub use counted::CountedEngine;
 pub use engine::{GpuEngine, Settings};
 pub use intersect::{IntersectEngine, PHASES};
 pub use loading::Loading;

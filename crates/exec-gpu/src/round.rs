@@ -242,7 +242,7 @@ impl<'a> Round<'a> {
         let kernels = &self.engine.kernels;
         let kernel = match pass {
             Pass::Or if self.is_alone() && self.plans[0].terms.len() >= TWICE_FROM => {
-                &kernels.alone_twice
+                &kernels.twice
             }
             _ if self.is_alone() => &kernels.alone,
             _ if self.pruned => &kernels.pruned,

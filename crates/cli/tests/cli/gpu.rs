@@ -192,3 +192,50 @@ fn cohorts_are_measured_and_written() {
     let postings = about["postings"].as_u64().unwrap() as usize;
     assert_eq!(read("docs_columns.npy").len() % 64, postings * 4 % 64);
 }
+
+/// Steps of rounds with what they move, classes of queries, and Table 2. What is measured is looked at only where it must add up.
+#[test]
+fn time_goes_to_steps_and_queries_to_classes() {
+    /// Of which a copy takes a part to find out how fast it is.
+    const SMALL: &str = "memory=2000000";
+    let machine = Machine::new();
+    let bench = "bench gpu --index idx --queries q.tsv --rounds 1 --singles 3 --kernels --classes";
+    for (options, kernels) in [
+        ("--modes or,and-or -k 10", vec!["pruned_tiles", "merge"]),
+        ("--modes and-or -k 40 --exhaustive", vec!["and_tiles", "merge", "or_tiles"]),
+    ] {
+        let report = machine.run(&format!("{bench} {options} --json"), SMALL).json();
+        let of = |name: &str| report[name].as_array().unwrap();
+        let cells = of("cells").len();
+        assert_eq!(of("table_2").len(), if options.contains("-k 10") { cells } else { 0 });
+        assert!(report["copy_bytes_per_s"].as_f64().unwrap() > 0.0);
+        assert_eq!(of("kernels").len(), 2 * cells, "in a batch and one at a time");
+        for cell in of("kernels") {
+            let steps = cell["steps"].as_array().unwrap();
+            let figure = |step: &serde_json::Value, name: &str| step[name].as_f64().unwrap();
+            let sum: f64 = steps.iter().map(|step| figure(step, "share")).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{cell:#}");
+            let named = |name: &str| steps.iter().find(|step| step["name"] == name);
+            for name in &kernels {
+                let step = named(name).unwrap_or_else(|| panic!("no {name}: {cell:#}"));
+                assert!(figure(step, "bytes") > 0.0 && figure(step, "of_copy") > 0.0, "{step:#}");
+                assert!(figure(step, "postings_per_s") > 0.0, "{step:#}");
+            }
+            let copy = named("copy in").unwrap();
+            assert!(figure(copy, "bytes") > 0.0 && copy["postings_per_s"].is_null());
+            let last = steps.last().unwrap();
+            assert_eq!((&last["name"], &last["bytes"]), (&"host".into(), &().into()));
+            assert_eq!(cell["queries"], if cell["way"] == "batch" { QUERIES } else { 3 });
+        }
+        let queries: u64 = of("classes").iter().map(|c| c["queries"].as_u64().unwrap()).sum();
+        assert_eq!(queries, (cells * QUERIES) as u64, "{report:#}");
+        assert!(of("classes").iter().all(|class| class["p50_us"].as_f64().unwrap() > 0.0));
+    }
+    let text = machine.run(&format!("{bench} --modes or"), SMALL).ok();
+    for part in ["Table 2", "Table 3", "212.72", "pruned_tiles", "from text to hits", "by number"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let plain = machine.run(&bench.replace("--kernels --classes", "-k 3"), "").ok();
+    assert!(!plain.contains("Table") && !plain.contains("pruned_tiles"), "{plain}");
+    machine.run("bench gpu --codecs --kernels", "").fails(2, &["cannot be used with"]);
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{c_int, c_void};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytemuck::Pod;
 
@@ -13,7 +13,10 @@ use super::driver::{Address, Driver, Handle, OUT_OF_MEMORY};
 use super::info::{handle, start};
 use super::kernel::Module;
 use super::nvrtc::{Architecture, Compiler};
-use super::{Buffer, DeviceError, DeviceInfo, Event, Kernel, Pinned, Source, Stream, Symbols};
+use super::trace;
+use super::{
+    Buffer, DeviceError, DeviceInfo, Event, Kernel, Pinned, Source, Stream, Symbols, Trace,
+};
 
 /// A device, opened. Clones are the same device.
 #[derive(Clone)]
@@ -39,6 +42,8 @@ pub(super) struct Context {
     memory: Mutex<MemoryUse>,
     modules: Mutex<HashMap<u128, Module>>,
     compiler: OnceLock<Result<Compiler, DeviceError>>,
+    /// Who wants to know what streams do.
+    pub(super) trace: Mutex<Weak<trace::Inner>>,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and its handles are used in any thread; `raw` is only handed to them.
@@ -93,6 +98,7 @@ impl Device {
             memory: Mutex::new(MemoryUse { budget, ..MemoryUse::default() }),
             modules: Mutex::default(),
             compiler: OnceLock::new(),
+            trace: Mutex::default(),
         })))
     }
 
@@ -119,6 +125,11 @@ impl Device {
     /// A new event: a moment in a stream.
     pub fn event(&self) -> Result<Event, DeviceError> {
         Event::new(self)
+    }
+
+    /// Times what streams do from now on, for the last who asks.
+    pub fn trace(&self) -> Trace {
+        Trace::new(self)
     }
 
     /// Memory on the device for `len` values. What it holds is unspecified.

@@ -61,9 +61,15 @@ impl Graph {
         inner.bind()?;
         inner.keep(&self.recorded.allocations);
         inner.remember(&self.recorded.kernels);
-        // SAFETY: both are alive, and the graph keeps the buffers it uses. What the kernels do was promised when they were recorded.
-        let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
-        inner.check("cuGraphLaunch", status)
+        stream.step(
+            || self.recorded.kernels.join(" + ").into(),
+            0,
+            || {
+                // SAFETY: both are alive, and the graph keeps the buffers it uses. What the kernels do was promised when they were recorded.
+                let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
+                inner.check("cuGraphLaunch", status)
+            },
+        )
     }
 }
 

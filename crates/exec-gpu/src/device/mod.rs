@@ -26,6 +26,7 @@ mod memory;
 mod nvrtc;
 mod source;
 mod stream;
+mod trace;
 mod uploader;
 
 pub use context::{Device, MemoryUse};
@@ -40,4 +41,5 @@ pub use memory::{Buffer, Pinned};
 pub use nvrtc::{Architecture, Compiler, Image};
 pub use source::Source;
 pub use stream::Stream;
+pub use trace::{Step, Trace};
 pub use uploader::Uploader;

@@ -104,14 +104,17 @@ impl Stream {
         }
         self.0.bind()?;
         let pointer = from.as_ptr().cast::<c_void>();
-        // SAFETY: `from` is borrowed until the copy has ended, and the lengths are the same.
-        let status = unsafe {
-            (self.0.driver().cuMemcpyHtoDAsync_v2)(to.address(), pointer, to.bytes(), self.0.raw)
-        };
-        // Also after a failure: nothing may read `from` once this has returned.
-        let ended = self.0.synchronize();
-        self.0.check("cuMemcpyHtoDAsync", status)?;
-        ended
+        self.step(copy_in, to.bytes(), || {
+            // SAFETY: `from` is borrowed until the copy has ended, and the lengths are the same.
+            let status = unsafe {
+                let (to, bytes) = (to.address(), to.bytes());
+                (self.0.driver().cuMemcpyHtoDAsync_v2)(to, pointer, bytes, self.0.raw)
+            };
+            // Also after a failure: nothing may read `from` once this has returned.
+            let ended = self.0.synchronize();
+            self.0.check("cuMemcpyHtoDAsync", status)?;
+            ended
+        })
     }
 
     /// Copies values from the device and waits for them.
@@ -130,18 +133,16 @@ impl Stream {
         }
         self.0.bind()?;
         let pointer = to.as_mut_ptr().cast::<c_void>();
-        // SAFETY: `to` is borrowed until the copy has ended, and the lengths are the same.
-        let status = unsafe {
-            (self.0.driver().cuMemcpyDtoHAsync_v2)(
-                pointer,
-                from.address(),
-                from.bytes(),
-                self.0.raw,
-            )
-        };
-        let ended = self.0.synchronize();
-        self.0.check("cuMemcpyDtoHAsync", status)?;
-        ended
+        self.step(copy_out, from.bytes(), || {
+            // SAFETY: `to` is borrowed until the copy has ended, and the lengths are the same.
+            let status = unsafe {
+                let (from, bytes) = (from.address(), from.bytes());
+                (self.0.driver().cuMemcpyDtoHAsync_v2)(pointer, from, bytes, self.0.raw)
+            };
+            let ended = self.0.synchronize();
+            self.0.check("cuMemcpyDtoHAsync", status)?;
+            ended
+        })
     }
 
     /// Copies the values from `start` on to the device, without waiting: as many as `to` takes.
@@ -157,14 +158,17 @@ impl Stream {
             return Ok(());
         }
         self.0.bind()?;
-        let mut issued = lock(&self.0.issued);
-        *issued += 1;
-        from.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
-        // SAFETY: `at` checked the range; `mark` keeps the memory until the copy has ended.
-        let status = unsafe {
-            (self.0.driver().cuMemcpyHtoDAsync_v2)(to.address(), pointer, to.bytes(), self.0.raw)
-        };
-        self.0.check("cuMemcpyHtoDAsync", status)
+        self.step(copy_in, to.bytes(), || {
+            let mut issued = lock(&self.0.issued);
+            *issued += 1;
+            from.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
+            // SAFETY: `at` checked the range; `mark` keeps the memory until the copy has ended.
+            let status = unsafe {
+                let (to, bytes) = (to.address(), to.bytes());
+                (self.0.driver().cuMemcpyHtoDAsync_v2)(to, pointer, bytes, self.0.raw)
+            };
+            self.0.check("cuMemcpyHtoDAsync", status)
+        })
     }
 
     /// Copies values from the device to the place from `start` on, without waiting.
@@ -180,19 +184,17 @@ impl Stream {
             return Ok(());
         }
         self.0.bind()?;
-        let mut issued = lock(&self.0.issued);
-        *issued += 1;
-        to.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
-        // SAFETY: `at` checked the range; `mark` keeps the memory, and eyes off it, until the copy has ended.
-        let status = unsafe {
-            (self.0.driver().cuMemcpyDtoHAsync_v2)(
-                pointer,
-                from.address(),
-                from.bytes(),
-                self.0.raw,
-            )
-        };
-        self.0.check("cuMemcpyDtoHAsync", status)
+        self.step(copy_out, from.bytes(), || {
+            let mut issued = lock(&self.0.issued);
+            *issued += 1;
+            to.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
+            // SAFETY: `at` checked the range; `mark` keeps the memory, and eyes off it, until the copy has ended.
+            let status = unsafe {
+                let (from, bytes) = (from.address(), from.bytes());
+                (self.0.driver().cuMemcpyDtoHAsync_v2)(pointer, from, bytes, self.0.raw)
+            };
+            self.0.check("cuMemcpyDtoHAsync", status)
+        })
     }
 
     /// Copies values on the device. The two must not overlap.
@@ -203,12 +205,19 @@ impl Stream {
         }
         self.0.bind()?;
         self.0.keep([from.allocation(), to.allocation()]);
-        // SAFETY: both buffers have that many bytes; freeing one waits for the copy.
-        let status = unsafe {
-            let bytes = from.bytes();
-            (self.0.driver().cuMemcpyDtoDAsync_v2)(to.address(), from.address(), bytes, self.0.raw)
-        };
-        self.0.check("cuMemcpyDtoDAsync", status)
+        let bytes = from.bytes();
+        // Read and written.
+        self.step(
+            || "copy".into(),
+            2 * bytes,
+            || {
+                let (to, from) = (to.address(), from.address());
+                // SAFETY: both buffers have that many bytes; freeing one waits for the copy.
+                let status =
+                    unsafe { (self.0.driver().cuMemcpyDtoDAsync_v2)(to, from, bytes, self.0.raw) };
+                self.0.check("cuMemcpyDtoDAsync", status)
+            },
+        )
     }
 
     /// Sets every byte.
@@ -218,11 +227,18 @@ impl Stream {
         }
         self.0.bind()?;
         self.0.keep([buffer.allocation()]);
-        // SAFETY: the buffer has that many bytes; freeing it waits for the work.
-        let status = unsafe {
-            (self.0.driver().cuMemsetD8Async)(buffer.address(), byte, buffer.bytes(), self.0.raw)
-        };
-        self.0.check("cuMemsetD8Async", status)
+        let bytes = buffer.bytes();
+        self.step(
+            || "fill".into(),
+            bytes,
+            || {
+                let to = buffer.address();
+                // SAFETY: the buffer has that many bytes; freeing it waits for the work.
+                let status =
+                    unsafe { (self.0.driver().cuMemsetD8Async)(to, byte, bytes, self.0.raw) };
+                self.0.check("cuMemsetD8Async", status)
+            },
+        )
     }
 
     /// Sets every byte to zero.
@@ -249,23 +265,29 @@ impl Stream {
         self.0.keep(args.allocations());
         self.0.remember([&kernel.name]);
         let mut pointers = args.pointers();
-        // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is the caller's promise.
-        let status = unsafe {
-            (self.0.driver().cuLaunchKernel)(
-                kernel.raw,
-                grid.blocks,
-                1,
-                1,
-                grid.threads,
-                1,
-                1,
-                grid.shared_bytes,
-                self.0.raw,
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        };
-        self.0.check("cuLaunchKernel", status)
+        self.step(
+            || Arc::clone(&kernel.name),
+            0,
+            || {
+                // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is the caller's promise.
+                let status = unsafe {
+                    (self.0.driver().cuLaunchKernel)(
+                        kernel.raw,
+                        grid.blocks,
+                        1,
+                        1,
+                        grid.threads,
+                        1,
+                        1,
+                        grid.shared_bytes,
+                        self.0.raw,
+                        pointers.as_mut_ptr(),
+                        std::ptr::null_mut(),
+                    )
+                };
+                self.0.check("cuLaunchKernel", status)
+            },
+        )
     }
 
     /// Waits until all of its work is done.
@@ -293,6 +315,11 @@ impl Stream {
         self.0.check("cuStreamWaitEvent", status)
     }
 
+    /// Whether a graph is being recorded.
+    pub(super) fn is_recording(&self) -> bool {
+        lock(&self.0.recording).is_some()
+    }
+
     /// Records the work that `record` gives to this stream, instead of running it. Meanwhile memory must be neither allocated nor freed,
     /// and kernels must have been asked for before.
     pub fn capture(
@@ -301,6 +328,14 @@ impl Stream {
     ) -> Result<Graph, DeviceError> {
         Graph::capture(self, record)
     }
+}
+
+fn copy_in() -> Arc<str> {
+    "copy in".into()
+}
+
+fn copy_out() -> Arc<str> {
+    "copy out".into()
 }
 
 impl Inner {

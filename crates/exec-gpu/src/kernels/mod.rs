@@ -4,6 +4,12 @@ pub mod and_tiles;
 pub mod cohort;
 pub mod compact;
 pub mod copy;
+pub mod counted_and_tiles;
+pub mod counted_merge;
+pub mod counted_or_tiles;
+pub mod counted_pruned_alone;
+pub mod counted_pruned_tiles;
+pub mod counted_pruned_twice;
 pub mod decode;
 pub mod intersect;
 pub mod intersect_bitpack;
@@ -17,6 +23,7 @@ pub mod merge_lists;
 pub mod or_tiles;
 pub mod pruned_alone;
 pub mod pruned_tiles;
+pub mod pruned_twice;
 pub mod scan;
 pub mod wand;
 
@@ -28,6 +35,12 @@ pub const ALL: &[Source] = &[
     cohort::SOURCE,
     compact::SOURCE,
     copy::SOURCE,
+    counted_and_tiles::SOURCE,
+    counted_merge::SOURCE,
+    counted_or_tiles::SOURCE,
+    counted_pruned_alone::SOURCE,
+    counted_pruned_tiles::SOURCE,
+    counted_pruned_twice::SOURCE,
     decode::SOURCE,
     intersect::SOURCE,
     intersect_bitpack::SOURCE,
@@ -41,6 +54,7 @@ pub const ALL: &[Source] = &[
     or_tiles::SOURCE,
     pruned_alone::SOURCE,
     pruned_tiles::SOURCE,
+    pruned_twice::SOURCE,
     scan::SOURCE,
     wand::SOURCE,
 ];
@@ -51,6 +65,8 @@ pub mod common {
 
     /// Integer types, and the few words that differ between NVRTC and the emulator.
     pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
+    /// For sources that count the bytes they move.
+    pub const COUNTED: (&str, &str) = ("counted.cuh", include_str!("common/counted.cuh"));
     /// Sums, minima and maxima over a warp.
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.
@@ -59,15 +75,18 @@ pub mod common {
     pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
-    /// Pruning over tiles, with all that it includes.
-    pub const PRUNED_TILES: &[(&str, &str)] = &[
-        TYPES,
-        SCAN,
-        TILES,
-        TOPK,
-        WARP,
-        ("pruned_tiles.cuh", include_str!("common/pruned_tiles.cuh")),
-    ];
+    /// Pruning over tiles.
+    pub const PRUNED_TILES_ITSELF: (&str, &str) =
+        ("pruned_tiles.cuh", include_str!("common/pruned_tiles.cuh"));
+    /// With all that it includes.
+    pub const PRUNED_TILES: &[(&str, &str)] =
+        &[TYPES, SCAN, TILES, TOPK, WARP, PRUNED_TILES_ITSELF];
+    /// Of a query alone.
+    pub const PRUNED_ALONE_ITSELF: (&str, &str) =
+        ("pruned_alone.cuh", include_str!("common/pruned_alone.cuh"));
+    /// With all that it includes.
+    pub const PRUNED_ALONE: &[(&str, &str)] =
+        &[TYPES, SCAN, TILES, TOPK, WARP, PRUNED_TILES_ITSELF, PRUNED_ALONE_ITSELF];
     /// The best keys of a block of threads.
     pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
     /// Lists in compressed form.

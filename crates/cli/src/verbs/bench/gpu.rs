@@ -1,8 +1,10 @@
 //! What a GPU does on the user's machine: a file for each thing that is measured.
 
+mod classes;
 mod codecs;
 mod cohorts;
 mod intersect;
+mod kernels;
 mod matrices;
 mod pruning;
 mod queries;
@@ -28,7 +30,10 @@ use crate::progress::Display;
 /// --pruning WAND and MaxScore; or with --cohorts queries in cohorts.
 ///
 /// Queries: for every cell (tile size, documents at once, mode, k): a batch of all queries, from text to hits and on the device alone, and queries one by one. Medians of
-/// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared.
+/// the rounds after one to warm up. The CPU engine answers the same batch on all threads in the same run, and its hits are compared. For k = 10, Table 2 of document D beside it.
+/// With --kernels, also where the time goes between text and hits, in rounds one after the other: each kernel, copies, fills, and the host as the rest; postings a second, and bytes that
+/// are moved, which kernels count in runs of their own, beside what copies on the device move. With --classes, also queries of one, two and more terms, each class in a batch of
+/// its own and one at a time.
 ///
 /// Codecs: lists of 25.2 million documents by length, and those of the index if one is given, decoded by every codec: documents alone, with frequencies, to
 /// memory, and frequencies one by one. Times are medians by the device's clock, of inputs larger than its caches; what is decoded is compared with
@@ -48,6 +53,7 @@ use crate::progress::Display;
 Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 10,11,12
+  warpseek bench gpu --index idx --queries log.txt --modes or,and,and-or --kernels --classes
   warpseek bench gpu --codecs
   warpseek bench gpu --codecs --index idx --json
   warpseek bench gpu --intersect --index idx --queries log.txt
@@ -61,6 +67,12 @@ pub(super) struct Options {
     /// File of queries: `id<TAB>text` or text alone a line
     #[arg(long, value_name = "FILE", required_unless_present_any = ["codecs", "intersect"])]
     queries: Option<PathBuf>,
+    /// Say for queries where their time goes: kernels, copies, fills, host
+    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"])]
+    kernels: bool,
+    /// Measure queries by their number of terms, too
+    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"])]
+    classes: bool,
     /// Measure decoding of lists instead of queries
     #[arg(long, conflicts_with = "queries")]
     codecs: bool,

@@ -60,6 +60,7 @@ struct Ranges {
             const uint32_t* starts = reinterpret_cast<const uint32_t*>(dense[lane_id()].starts);
             begin = starts[first];
             end = starts[last];
+            COUNTED(moved(&starts[first]), moved(&starts[last]);)
         }
     }
 
@@ -72,6 +73,7 @@ struct Ranges {
             const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
             from = starts[first];
             to = starts[last];
+            COUNTED(moved(&starts[first]), moved(&starts[last]);)
         }
     }
 };
@@ -91,6 +93,7 @@ struct Matches {
         uint32_t number = before[place / 32] + __popc(word & (bit - 1)) - from;
         // A list has a document once, so that its postings do not meet in a sum; lists do.
         if (number < SCORED) sums[number] += contribution(weight, *value);
+        COUNTED(if (number < SCORED) moved(value);)
     }
 };
 
@@ -116,6 +119,8 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
     const Term* terms = all_terms + query.first_term;
     const Term* dense = terms + query.sparse;
     const uint32_t dense_count = query.terms - query.sparse;
+    COUNTED(moved(&items[blockIdx.x]), moved(&queries[item.query]);)
+    COUNTED(for (uint32_t i = lane; i < query.terms; i += WARP) moved(&terms[i]);)
     for (uint32_t i = lane; i < query.sparse; i += WARP) cursors[i] = 0;
     for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
     __syncwarp();
@@ -156,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
                 __syncwarp();
                 if (lane == 0) cursors[list] = from;
                 for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) noted |= bits.note(list, of[i] - begin);
+                COUNTED(for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) moved(&of[i]);)
             } else {
                 const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
                 uint32_t from, to;
@@ -165,6 +171,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
 #pragma unroll
                     for (uint32_t j = 0; j < BATCH; j++) {
                         if (at + j * WARP < to) places[j] = of[at + j * WARP];
+                        COUNTED(if (at + j * WARP < to) moved(&of[at + j * WARP]);)
                     }
 #pragma unroll
                     for (uint32_t j = 0; j < BATCH; j++) {
@@ -199,12 +206,14 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
                     if (list < query.sparse) {
                         const uint32_t* of = reinterpret_cast<const uint32_t*>(term.docs);
                         for (uint32_t i = cursors[list] + lane; i < term.count && of[i] < end; i += WARP) found.add(of[i] - begin, term.weight, &values[i]);
+                        COUNTED(for (uint32_t i = cursors[list] + lane; i < term.count && of[i] < end; i += WARP) moved(&of[i]);)
                     } else {
                         const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
                         uint32_t from, to;
                         ranges.get(term, list - query.sparse, first, last, from, to);
                         for (uint32_t at = from + lane; at < to; at += WARP) {
                             const ushort4 places = of[at];
+                            COUNTED(moved(&of[at]);)
                             const float* four = values + uint64_t(at) * FOUR;
                             found.add(places.x & bits.mask, term.weight, four);
                             if (!is_fill(places.y)) found.add(places.y & bits.mask, term.weight, four + 1);
@@ -235,4 +244,5 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
     top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
     all = warp_sum(all);
     if (lane == 0 && all > 0) atomicAdd(&all_matches[item.query], uint64_t(all));
+    COUNTED(if (lane == 0 && all > 0) moved(&all_matches[item.query]);)
 }

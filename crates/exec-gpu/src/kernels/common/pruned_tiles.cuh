@@ -40,6 +40,7 @@ __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, 
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
     const uint16_t* places = reinterpret_cast<const uint16_t*>(term.docs);
     uint32_t low = starts[tile], high = starts[tile + 1];
+    COUNTED(moved(&starts[tile]);)
     if (low == high) return NONE;
     // The last four that does not begin behind it: about where it would be if places were even.
     const uint32_t guess = low + ((place & ((1u << bits) - 1)) * (high - low) >> bits);
@@ -53,12 +54,15 @@ __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, 
         for (; low + step < high && places[(high - step) * FOUR] > place; step *= 2) high -= step;
         if (low + step < high) low = high - step;
     }
+    COUNTED(moved(&places[guess * FOUR], 1 + __ffs(step));)
     while (high - low > 1) {
         const uint32_t middle = (low + high) / 2;
+        COUNTED(moved(&places[middle * FOUR]);)
         if (places[middle * FOUR] <= place) low = middle;
         else high = middle;
     }
     const ushort4 four = reinterpret_cast<const ushort4*>(places)[low];
+    COUNTED(moved(reinterpret_cast<const ushort4*>(places) + low);)
     const uint32_t at = four.x == place ? 0 : four.y == place ? 1 : four.z == place ? 2 : four.w == place ? 3 : NONE;
     return at == NONE ? NONE : low * FOUR + at;
 }
@@ -66,12 +70,14 @@ __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, 
 __device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) {
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
     uint32_t at = lower_bound(docs, 0, term.count, doc);
+    COUNTED(if (at < term.count) moved(&docs[at]);)
     return at < term.count && docs[at] == doc ? at : NONE;
 }
 
 // The bit that is not set if a dense list has nothing around a document.
 __device__ __forceinline__ uint32_t filter_bit(const Term& term, uint32_t doc) {
     const uint32_t bit = doc >> term.filter_shift;
+    COUNTED(moved(reinterpret_cast<const uint32_t*>(term.filter) + bit / 32);)
     return reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1;
 }
 
@@ -145,6 +151,7 @@ struct Search {
         const uint4 one = has ? hopefuls[rest + lane] : make_uint4(0, 0, 0, 0);
         waiting = rest;
         const float value = has ? reinterpret_cast<const float*>(terms[one.y].values)[one.z] : 0;
+        COUNTED(if (has) moved(reinterpret_cast<const float*>(terms[one.y].values) + one.z);)
         uint32_t* lookups = sums + WARP;
         sums[lane] = 0;
         uint32_t next = __popc(one.w);
@@ -161,6 +168,7 @@ struct Search {
             const uint32_t at = takes && (dead >> of & 1) == 0 ? find(list, doc) : NONE;
             // What a list before has was considered there; a document of AND is in all.
             const bool ends = takes && (at == NONE ? query.all != 0 : list < first_list);
+            COUNTED(if (at != NONE && !ends) moved(reinterpret_cast<const float*>(terms[list].values) + at);)
             if (at != NONE && !ends) atomicAdd(&sums[of], contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[at]));
             dead |= warp_or(ends ? 1u << of : 0);
             __syncwarp();
@@ -214,11 +222,14 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
     const uint32_t begin = starts[window.first + __ffs(active) - 1], end = starts[window.first + WARP - __clz(active)];
     const ushort4 none = make_ushort4(0, 0, 0, 0);
     uint32_t at = begin + lane;
+    COUNTED(moved(&starts[window.first + __ffs(active) - 1]), moved(&starts[window.first + WARP - __clz(active)]);)
+    COUNTED(if (at < end) moved(&places[at]), moved(&roughs[at]);)
     ushort4 place = at < end ? places[at] : none, rough = at < end ? roughs[at] : none;
     for (uint32_t from = begin; from < end; from += WARP) {
         const uint32_t now = at;
         const ushort4 place_now = place, rough_now = rough;
         at += WARP;
+        COUNTED(if (at < end) moved(&places[at]), moved(&roughs[at]);)
         place = at < end ? places[at] : none;
         rough = at < end ? roughs[at] : none;
         const uint32_t of = window.lane_of(place_now.x, bits);
@@ -251,6 +262,7 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
     while (found == WARP) {
         const uint32_t mine = at + lane_id();
         const uint32_t doc = mine < term.count ? docs[mine] : NONE;
+        COUNTED(if (mine < term.count) moved(&docs[mine]);)
         const bool here = doc < end;
         const uint32_t tile = here ? (doc >> search.segment.bits) - window.first : 0;
         const uint32_t whole = __shfl_sync(FULL_WARP, window.whole, tile);
@@ -259,6 +271,7 @@ __device__ void drive_sparse(Search& search, const Window& window, uint32_t list
         if (found < WARP) next = __shfl_sync(FULL_WARP, doc, found);
         if (drives) {
             const bool takes = here && (search.query.all == 0 || whole != 0);
+            COUNTED(if (takes) moved(&values[mine]);)
             search.consider(list, takes, mine, doc, tile, rest + (takes ? contribution(term.weight, values[mine]) : 0));
         }
     }
@@ -288,6 +301,7 @@ struct Work {
     uint32_t span;
 
     __device__ Item item(const Segment& segment) const {
+        COUNTED(if (items != nullptr) moved(&items[blockIdx.x]);)
         return items == nullptr ? even_share((tiles_of(segment) + span - 1) / span) : items[blockIdx.x];
     }
 };
@@ -315,12 +329,16 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
     const Term* dense = terms + query.sparse;
 
     const uint64_t* from = reinterpret_cast<const uint64_t*>(all_terms + query.first_term);
-    for (uint32_t i = lane; i < query.terms * (sizeof(Term) / sizeof(uint64_t)); i += WARP) reinterpret_cast<uint64_t*>(terms)[i] = from[i];
+    for (uint32_t i = lane; i < query.terms * (sizeof(Term) / sizeof(uint64_t)); i += WARP) {
+        COUNTED(moved(&from[i]);)
+        reinterpret_cast<uint64_t*>(terms)[i] = from[i];
+    }
     __syncwarp();
     for (uint32_t i = lane; i < query.sparse; i += WARP) {
         const uint32_t* docs = reinterpret_cast<const uint32_t*>(terms[i].docs);
         cursors[i] = lower_bound(docs, 0, terms[i].count, (item.begin * span) << segment.bits);
         nexts[i] = cursors[i] < terms[i].count ? docs[cursors[i]] : NONE;
+        COUNTED(if (cursors[i] < terms[i].count) moved(&docs[cursors[i]]);)
     }
     __syncwarp();
     // What the first of two passes asks for.
@@ -332,6 +350,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
 
     const auto peak_of = [&](uint32_t list, uint32_t tile) -> uint32_t {
         const uint16_t* peaks = reinterpret_cast<const uint16_t*>(dense[list].peaks);
+        COUNTED(if (lane < span && tile < tiles) moved(&peaks[tile]);)
         return lane < span && tile < tiles ? peaks[tile] : 0;
     };
     // The next list's are loaded while one is looked at.

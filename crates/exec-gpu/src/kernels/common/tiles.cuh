@@ -73,18 +73,21 @@ __device__ __forceinline__ uint32_t rough_contribution(uint32_t weight, uint32_t
 
 __device__ __forceinline__ bool is_deleted(const Segment& segment, uint32_t doc) {
     const uint32_t* deleted = reinterpret_cast<const uint32_t*>(segment.deleted);
+    COUNTED(if (deleted != nullptr) moved(&deleted[doc / 32]);)
     return deleted != nullptr && (deleted[doc / 32] >> (doc % 32) & 1) != 0;
 }
 
 // The order of hits as one number, as `Hit::key` has it: score up, then document down.
 __device__ __forceinline__ uint64_t hit_key(const Segment& segment, uint32_t doc, uint32_t score) {
     const uint32_t* ordinals = reinterpret_cast<const uint32_t*>(segment.ordinals);
+    COUNTED(if (ordinals != nullptr) moved(&ordinals[doc]);)
     uint32_t ordinal = ordinals != nullptr ? ordinals[doc] : doc;
     return uint64_t(score) << 32 | uint32_t(~(segment.base + ordinal));
 }
 
 __device__ __forceinline__ uint32_t static_score(const Segment& segment, float weight, uint32_t doc) {
     const float* statics = reinterpret_cast<const float*>(segment.statics);
+    COUNTED(if (statics != nullptr) moved(&statics[doc]);)
     return statics != nullptr ? __float2uint_rz(__fmul_rn(weight, statics[doc])) : 0;
 }
 
@@ -95,9 +98,11 @@ __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t f
         from += step;
         step *= 2;
     }
+    COUNTED(moved(&docs[from], __ffs(step));)
     uint32_t end = from + step < count ? from + step : count;
     while (from < end) {
         uint32_t middle = from + (end - from) / 2;
+        COUNTED(moved(&docs[middle]);)
         if (docs[middle] < doc) from = middle + 1;
         else end = middle;
     }
@@ -113,6 +118,7 @@ struct Starts {
         const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
         uint32_t tile = (first + lane_id()) << group;
         window = starts[tile < tiles ? tile : tiles];
+        COUNTED(moved(&starts[tile < tiles ? tile : tiles]);)
     }
 
     // Of group number `i` of the window, below 31.

@@ -12,7 +12,9 @@ __device__ __forceinline__ void sort_keys(uint64_t* keys, uint32_t size, uint32_
             for (uint32_t i = member; i < size / 2; i += members) {
                 uint32_t at = 2 * i - (i & (stride - 1));
                 uint64_t a = keys[at], b = keys[at + stride];
+                COUNTED(moved(&keys[at]), moved(&keys[at + stride]);)
                 if ((a < b) == ((at & run) == 0)) {
+                    COUNTED(moved(&keys[at]), moved(&keys[at + stride]);)
                     keys[at] = b;
                     keys[at + stride] = a;
                 }
@@ -66,6 +68,7 @@ struct WarpTopK {
             takers = __ballot_sync(FULL_WARP, key > threshold);
         }
         if (key > threshold) keys[count + __popc(takers & ((1u << lane_id()) - 1))] = key;
+        COUNTED(if (key > threshold) moved(&keys[count + __popc(takers & ((1u << lane_id()) - 1))]);)
         count += __popc(takers);
         __syncwarp();
     }
@@ -75,6 +78,7 @@ struct WarpTopK {
         uint32_t size = 1;
         while (size < count) size *= 2;
         for (uint32_t i = count + lane_id(); i < size; i += WARP) keys[i] = 0;
+        COUNTED(for (uint32_t i = count + lane_id(); i < size; i += WARP) moved(&keys[i]);)
         __syncwarp();
         sort_keys(keys, size, lane_id(), WARP, MeetWarp());
         if (count >= k) {
@@ -100,6 +104,8 @@ struct WarpTopK {
     // Writes the best so many, after `close`.
     __device__ void write(uint64_t* out, uint32_t kept) const {
         for (uint32_t i = lane_id(); i < kept; i += WARP) out[i] = k <= WARP ? mine : keys[i];
+        COUNTED(for (uint32_t i = lane_id(); i < kept; i += WARP) moved(&out[i]);)
+        COUNTED(for (uint32_t i = lane_id(); i < kept && k > WARP; i += WARP) moved(&keys[i]);)
     }
 
     // Writes the keys, best first, and how many there are.
@@ -115,12 +121,14 @@ struct WarpTopK {
         if (kept == 0) return;
         uint32_t at = 0;
         if (lane_id() == 0) at = atomicAdd(found, kept);
+        COUNTED(if (lane_id() == 0) moved(found);)
         write(out + __shfl_sync(FULL_WARP, at, 0), kept);
     }
 
     // What other items of the query have found, `known` of `shared`, helps here, and the other way round. `published` is what this one has said.
     __device__ void share(uint64_t* shared, uint64_t known, uint64_t& published) {
         if (threshold > published && lane_id() == 0) atomicMax(shared, threshold);
+        COUNTED(if (lane_id() == 0) moved(shared, threshold > published ? 2 : 1);)
         known = __shfl_sync(FULL_WARP, known, 0);
         if (known > threshold) threshold = known;
         published = threshold;
@@ -141,10 +149,14 @@ struct Histogram {
         const uint32_t score = uint32_t(key >> 32);
         const uint32_t bin = score > low ? (score - low) >> shift : 0;
         atomicAdd(&bins[bin < WARP ? bin : WARP - 1], 1u);
+        COUNTED(moved(&bins[bin < WARP ? bin : WARP - 1]);)
     }
 
     // The lane's bin.
-    __device__ uint32_t read() const { return reinterpret_cast<volatile uint32_t*>(bins)[lane_id()]; }
+    __device__ uint32_t read() const {
+        COUNTED(moved(&bins[lane_id()]);)
+        return reinterpret_cast<volatile uint32_t*>(bins)[lane_id()];
+    }
 
     // By all lanes, with what each has read: the k best hits have larger keys. A count that another warp is about to raise is too small, which is safe.
     __device__ uint64_t threshold(uint32_t count, uint32_t k) const {
@@ -177,6 +189,7 @@ struct TopK {
         uint32_t place = atomicAdd(&state->count, 1u);
         if (place >= capacity) return false;
         keys[place] = key;
+        COUNTED(moved(&keys[place]);)
         return true;
     }
 
@@ -187,6 +200,7 @@ struct TopK {
             uint64_t key[AT_ONCE];
 #pragma unroll
             for (uint32_t j = 0; j < AT_ONCE; j++) key[j] = first + j * blockDim.x < len ? from[first + j * blockDim.x] : 0;
+            COUNTED(for (uint32_t j = 0; j < AT_ONCE; j++) if (first + j * blockDim.x < len) moved(&from[first + j * blockDim.x]);)
             while (true) {
                 bool pending = false;
 #pragma unroll
@@ -208,6 +222,7 @@ struct TopK {
         uint32_t size = 1;
         while (size < found) size *= 2;
         for (uint32_t i = found + threadIdx.x; i < size; i += blockDim.x) keys[i] = 0;
+        COUNTED(for (uint32_t i = found + threadIdx.x; i < size; i += blockDim.x) moved(&keys[i]);)
         __syncthreads();
         sort_keys(keys, size, threadIdx.x, blockDim.x, MeetBlock());
         if (threadIdx.x == 0) {

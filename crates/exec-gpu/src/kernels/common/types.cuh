@@ -20,5 +20,10 @@ typedef long long int64_t;
 constexpr uint32_t WARP = 32;
 constexpr uint32_t FULL_WARP = 0xffffffffu;
 
+// Statements that are there only in sources that count the bytes they move (`counted.cuh`).
+#ifndef COUNTED
+#define COUNTED(...)
+#endif
+
 __device__ __forceinline__ uint32_t lane_id() { return threadIdx.x % WARP; }
 __device__ __forceinline__ uint32_t warp_id() { return threadIdx.x / WARP; }

@@ -15,11 +15,13 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
     if (threadIdx.x == 0) {
         // The k-th best key itself is a hit.
         uint64_t known = thresholds[blockIdx.x];
+        COUNTED(moved(&queries[blockIdx.x]), moved(&thresholds[blockIdx.x]), moved(&key_counts[blockIdx.x]), moved(&out_counts[blockIdx.x]);)
         state.threshold = known > 0 ? known - 1 : 0;
         state.count = 0;
     }
     __syncthreads();
     top.take<8>(keys + uint64_t(query.first_slot) * stride, key_counts[blockIdx.x]);
+    COUNTED(for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) moved(&buffer[i]), moved(&out_keys[uint64_t(blockIdx.x) * stride + i]);)
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(blockIdx.x) * stride + i] = buffer[i];
     if (threadIdx.x == 0) out_counts[blockIdx.x] = state.count;
 }

@@ -60,6 +60,7 @@ struct Exact {
     __device__ void add(uint32_t place, float weight, const float* value) const {
         uint32_t number = numbers[place] - from;
         if (number < CANDIDATES) {
+            COUNTED(moved(value);)
             sums[number] += contribution(weight, *value);
             places[number] = uint16_t(place);
         }
@@ -74,6 +75,7 @@ __device__ uint32_t each_sparse(const Term& term, uint32_t cursor, uint32_t end,
     while (true) {
         uint32_t mine = at + lane_id();
         uint32_t doc = mine < term.count ? docs[mine] : 0xffffffffu;
+        COUNTED(if (mine < term.count) moved(&docs[mine]);)
         if (doc < end) add(doc, mine);
         uint32_t found = __popc(__ballot_sync(FULL_WARP, doc < end));
         at += found;
@@ -95,6 +97,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
     const Item item = items[blockIdx.x];
     const Query query = queries[item.query];
     if (enough != nullptr && enough[item.query] >= query.k) return;
+    COUNTED(moved(&items[blockIdx.x]), moved(&queries[item.query]);)
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
     const uint32_t bits = segment.bits + group, docs = 1u << bits;
     const Sums sums{reinterpret_cast<uint16_t*>(shared), docs - 1};
@@ -112,6 +115,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
     for (uint32_t i = lane; i < query.sparse; i += WARP) {
         cursors[i] = lower_bound(reinterpret_cast<const uint32_t*>(terms[i].docs), 0, terms[i].count, item.begin << bits);
     }
+    COUNTED(for (uint32_t i = lane; i < query.terms; i += WARP) moved(&terms[i]);)
     __syncwarp();
 
     List lists[AHEAD];
@@ -127,6 +131,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
             if (at < starts[j].end(0)) {
                 places[j] = lists[j].docs[at];
                 values[j] = lists[j].roughs[at];
+                COUNTED(moved(&lists[j].docs[at]), moved(&lists[j].roughs[at]);)
                 there |= 1u << j;
             }
         }
@@ -156,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
                 if (at < next_end && tile + 1 < item.end) {
                     places[j] = lists[j].docs[at];
                     values[j] = lists[j].roughs[at];
+                    COUNTED(moved(&lists[j].docs[at]), moved(&lists[j].roughs[at]);)
                     there_next |= 1u << j;
                 }
                 uint32_t largest = 0;
@@ -163,6 +169,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
                 most = largest > most ? largest : most;
                 for (; rest < end; rest += WARP) {
                     largest = sums.add(lists[j].docs[rest], lists[j].roughs[rest], lists[j].weight);
+                    COUNTED(moved(&lists[j].docs[rest]), moved(&lists[j].roughs[rest]);)
                     most = largest > most ? largest : most;
                 }
                 __syncwarp();
@@ -176,7 +183,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
             list.open(dense[j]);
             const uint32_t* of = reinterpret_cast<const uint32_t*>(dense[j].starts);
             const uint32_t end = of[last];
+            COUNTED(moved(&of[first]), moved(&of[last]);)
             for (uint32_t at = of[first] + lane; at < end; at += WARP) {
+                COUNTED(moved(&list.docs[at]), moved(&list.roughs[at]);)
                 uint32_t largest = sums.add(list.docs[at], list.roughs[at], list.weight);
                 most = largest > most ? largest : most;
             }
@@ -187,6 +196,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
         for (uint32_t i = 0; i < query.sparse; i++) {
             const float* of = reinterpret_cast<const float*>(terms[i].values);
             each_sparse(terms[i], cursors[i], end_doc, [&](uint32_t doc, uint32_t at) {
+                COUNTED(moved(&of[at]);)
                 uint32_t share = (contribution(terms[i].weight, of[at]) + unit - 1) >> query.rough_shift;
                 uint32_t sum = sums.sums[doc - begin] + share;
                 sums.sums[doc - begin] = uint16_t(sum);
@@ -228,7 +238,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
                     const Term term = dense[j];
                     const uint32_t* of = reinterpret_cast<const uint32_t*>(term.starts);
                     const uint32_t end = of[last];
+                    COUNTED(moved(&of[first]), moved(&of[last]);)
                     for (uint32_t at = of[first] + lane; at < end; at += WARP) {
+                        COUNTED(moved(reinterpret_cast<const ushort4*>(term.docs) + at);)
                         const ushort4 four = reinterpret_cast<const ushort4*>(term.docs)[at];
                         const float* value = reinterpret_cast<const float*>(term.values) + uint64_t(at) * FOUR;
                         exact.add(four.x & sums.mask, term.weight, value);
@@ -260,4 +272,5 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
     top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
     matches = warp_sum(matches);
     if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
+    COUNTED(if (lane == 0 && matches > 0) moved(&all_matches[item.query]);)
 }

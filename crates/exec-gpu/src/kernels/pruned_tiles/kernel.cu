@@ -8,6 +8,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 28)
     const Work work{items, thresholds, histograms, out_keys, key_counts, global_keys, capacity, stride, sparse, terms_most, span};
     const Item item = work.item(segment);
     const Query query = queries[item.query];
+    COUNTED(moved(&queries[item.query]);)
     if (enough != nullptr && enough[item.query] >= query.k) return;
     search_windows<1>(segment, work, item, query, terms);
 }

@@ -1,0 +1,60 @@
+//! What kernels move, for those who measure.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use warpseek_exec::{Answer, Engine, ExecError, Plan};
+
+use crate::device::{Args, DeviceError, Grid, Kernel};
+use crate::engine::{GpuEngine, Kernels};
+use crate::kernels::{
+    counted_and_tiles, counted_merge, counted_or_tiles, counted_pruned_alone, counted_pruned_tiles,
+    counted_pruned_twice,
+};
+
+/// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
+pub struct CountedEngine {
+    engine: GpuEngine,
+    /// Each kernel's name, and the kernel that gives its count.
+    takers: Vec<(Arc<str>, Kernel)>,
+}
+
+impl GpuEngine {
+    /// The same with kernels that count. The image stays.
+    pub fn counted(mut self) -> Result<CountedEngine, DeviceError> {
+        let (device, mut takers) = (self.device.clone(), Vec::new());
+        let mut kernel = |source, name: &str| {
+            takers.push((name.into(), device.kernel(source, "take_moved")?));
+            device.kernel(source, name)
+        };
+        self.kernels = Kernels {
+            or: kernel(&counted_or_tiles::SOURCE, "or_tiles")?,
+            and: kernel(&counted_and_tiles::SOURCE, "and_tiles")?,
+            pruned: kernel(&counted_pruned_tiles::SOURCE, "pruned_tiles")?,
+            alone: kernel(&counted_pruned_alone::SOURCE, "pruned_alone")?,
+            twice: kernel(&counted_pruned_twice::SOURCE, "pruned_twice")?,
+            merge: kernel(&counted_merge::SOURCE, "merge")?,
+        };
+        Ok(CountedEngine { engine: self, takers })
+    }
+}
+
+impl CountedEngine {
+    /// Answers plans, as [`GpuEngine`] does.
+    pub fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        self.engine.search(plans)
+    }
+
+    /// Each kernel's name, and the bytes that it moved since this was last asked.
+    pub fn take_moved(&self) -> Result<Vec<(Arc<str>, u64)>, DeviceError> {
+        const THREADS: u32 = 1024;
+        let stream = self.engine.device.stream()?;
+        let take = |(name, kernel): &(Arc<str>, Kernel)| {
+            let sum = self.engine.device.upload(&stream, &[0u64])?;
+            // SAFETY: the kernel adds to one number, which is there.
+            unsafe { stream.launch(kernel, Grid::new(1, THREADS), &Args::new().buffer(&sum)) }?;
+            Ok((Arc::clone(name), stream.download(&sum)?[0]))
+        };
+        self.takers.iter().map(take).collect()
+    }
+}

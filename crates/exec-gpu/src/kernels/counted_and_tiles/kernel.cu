@@ -1,0 +1,4 @@
+// `and_tiles`, with the bytes that it moves.
+#include "counted.cuh"
+
+#include "../and_tiles/kernel.cu"

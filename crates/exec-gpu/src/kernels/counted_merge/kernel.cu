@@ -1,0 +1,4 @@
+// `merge`, with the bytes that it moves.
+#include "counted.cuh"
+
+#include "../merge/kernel.cu"

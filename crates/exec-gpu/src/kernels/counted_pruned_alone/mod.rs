@@ -1,0 +1,24 @@
+//! A query alone over tiles, with pruning, with the bytes that are moved.
+
+use super::common::{
+    COUNTED, PRUNED_ALONE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,
+};
+use crate::device::Source;
+use crate::kernels::pruned_alone;
+
+/// Its source: that of `pruned_alone`, which says what it moves.
+pub const SOURCE: Source = Source {
+    name: "counted_pruned_alone",
+    text: include_str!("kernel.cu"),
+    headers: &[
+        COUNTED,
+        TYPES,
+        SCAN,
+        TILES,
+        TOPK,
+        WARP,
+        PRUNED_TILES_ITSELF,
+        PRUNED_ALONE_ITSELF,
+        ("../pruned_alone/kernel.cu", pruned_alone::SOURCE.text),
+    ],
+};
