@@ -192,3 +192,26 @@ fn cohorts_are_measured_and_written() {
     let postings = about["postings"].as_u64().unwrap() as usize;
     assert_eq!(read("docs_columns.npy").len() % 64, postings * 4 % 64);
 }
+
+/// Every table of the thesis, with the CPU's hits where they must be; tables on standard error beside the report.
+#[test]
+fn wand_and_maxscore_are_measured() {
+    let machine = Machine::new();
+    // Lists of more than a block.
+    machine.0.run("synth --docs 600 --vocabulary 70 --mu 2 -o few.jsonl -q").ok();
+    machine.0.run("synth --docs 600 --vocabulary 70 --mu 2 -o few.tsv -q --queries 4").ok();
+    machine.0.run("index few.jsonl -o few -q").ok();
+    let bench = "bench gpu --pruning --index few --queries few.tsv --rounds 1 --json";
+    let done = machine.run(bench, "").says("Table 5.13: maxscore, and").says("recall");
+    let report = done.json();
+    let cells = report["cells"].as_array().unwrap();
+    let of = |table: &str| cells.iter().filter(|cell| cell["table"] == table).count();
+    // Settings, by four classes.
+    assert_eq!(["5.4", "5.7", "5.10", "5.13"].map(of), [4 * 36; 4]);
+    assert_eq!(["7.2", "7.3", "7.4"].map(of), [54, 54, 2]);
+    let exact = cells.iter().filter(|cell| cell["partitioning"] == "heterogeneous");
+    assert!(exact.clone().count() > 300 && exact.clone().all(|cell| cell["recall"] == 1.0));
+    let goals = &report["goals"][0];
+    assert!(goals["asynchronous_speedup"].as_f64().unwrap() > 0.0, "{goals:#}");
+    assert!(goals["safe_read_over_local"].as_f64().unwrap() > 0.0, "{goals:#}");
+}
