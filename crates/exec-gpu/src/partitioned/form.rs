@@ -50,7 +50,7 @@ pub(super) const POLICY_WORDS: usize = 3;
 pub(super) const WORK_WORDS: usize = 3;
 
 /// Words of shared or global memory that a list's cursor, decoded block and its contributions take.
-pub(super) const CURSOR_WORDS: usize = 8 + 2 * 128;
+pub(super) const CURSOR_WORDS: usize = 2 * 128 + 12;
 
 /// Words of what waits for being looked up.
 pub(super) const WAITING_WORDS: u32 = 2 * 64;

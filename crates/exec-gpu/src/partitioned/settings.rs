@@ -82,7 +82,7 @@ named!(
     /// Each over many blocks of threads, many in flight over streams.
     #[default]
     Asynchronous "async",
-    /// One block of threads each, in one launch.
+    /// One block of threads each, of several warps, in one launch.
     Synchronous "sync",
 );
 

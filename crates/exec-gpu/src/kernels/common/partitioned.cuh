@@ -26,8 +26,8 @@
 
 constexpr uint32_t NONE = 0xffffffffu;
 
-// Windows between looks at what other blocks of threads know.
-constexpr uint32_t TURNS = 4;
+// Windows between looks at what other blocks of threads know. What is seen was asked for at the look before, so that nobody waits for it.
+constexpr uint32_t TURNS = 2;
 
 // With more essential lists in a window, lanes are lists.
 constexpr uint32_t FEW_ESSENTIAL = 8;
@@ -72,28 +72,21 @@ struct PartitionedWork {
     uint64_t scored, decoded, matches;
 };
 
-// Where the lists of a query stand: one word a list each.
-struct Cursors {
-    uint32_t* doc;        // the next posting's document, or one before it where the list has just come to the partition; NO_DOC at the end
-    uint32_t* block;      // its block
-    uint32_t* held;       // the block that is decoded,
-    uint32_t* valued;     // and whose contributions are known
-    uint32_t* len;        // postings of that block that count
-    uint32_t* first;      // the partition's first posting,
-    uint32_t* end;        // and the one behind its last
-    uint32_t* essential;  // whether it is
-    uint32_t* slots;      // documents of decoded blocks, then their contributions
-
-    static constexpr uint32_t WORDS = 8 + 2 * BLOCK_LEN;
-
-    // `words` has room for WORDS words a list.
-    __device__ Cursors(uint32_t* words, uint32_t lists)
-        : doc(words + lists * 2 * BLOCK_LEN), block(doc + lists), held(block + lists), valued(held + lists), len(valued + lists), first(len + lists),
-          end(first + lists), essential(end + lists), slots(words) {}
-
-    __device__ uint32_t* slot(uint32_t list) const { return slots + list * 2 * BLOCK_LEN; }
-    __device__ uint32_t* added(uint32_t list) const { return slot(list) + BLOCK_LEN; }
+// Where a list of a query stands.
+struct Cursor {
+    uint32_t docs[BLOCK_LEN];   // documents of the block that is decoded,
+    uint32_t added[BLOCK_LEN];  // and what its postings add
+    uint32_t doc;        // the next posting's document, or one before it where the list has just come to the partition; NO_DOC at the end
+    uint32_t block;      // its block
+    uint32_t held;       // the block that is decoded,
+    uint32_t valued;     // and the one of which is known what its postings add
+    uint32_t len;        // postings of the decoded block that count
+    uint32_t first;      // the partition's first posting,
+    uint32_t end;        // and the one behind its last
+    uint32_t essential;  // whether it is
+    uint32_t unused[4];  // so that the same words of eight lists are in different banks
 };
+constexpr uint32_t CURSOR_WORDS = sizeof(Cursor) / sizeof(uint32_t);
 
 // The first of 128 ascending documents that is not before `doc`; 128 if all are.
 __device__ __forceinline__ uint32_t place_of(const uint32_t* docs, uint32_t doc) {
@@ -197,7 +190,7 @@ struct Search {
     const Values& values;
     const PartitionedQuery& query;
     const PartitionedTerm* terms;
-    Cursors at;
+    Cursor* at;  // of each list
     WarpTopK& top;
     uint32_t* waiting_docs;
     uint32_t* waiting_sums;
@@ -210,6 +203,7 @@ struct Search {
     uint32_t scored = 0;  // by this lane
     uint32_t matches = 0;  // by this lane
     uint32_t decoded = 0;
+    uint64_t ahead = 0;  // what other blocks knew when it was last asked for
     bool sorted = false, full = false;  // whether the keys of a k over 32 have been sorted, and were k then
 
     __device__ bool all_terms() const { return (query.flags & ALL_TERMS) != 0; }
@@ -237,11 +231,11 @@ struct Search {
     // Puts the documents of a block in the list's place for one.
     __device__ void hold(uint32_t list, uint32_t block, uint4 docs) {
         __syncwarp();
-        reinterpret_cast<uint4*>(at.slot(list))[lane_id()] = docs;
+        reinterpret_cast<uint4*>(at[list].docs)[lane_id()] = docs;
         if (lane_id() == 0) {
-            uint32_t left = at.end[list] > block * BLOCK_LEN ? at.end[list] - block * BLOCK_LEN : 0;
-            at.held[list] = block;
-            at.len[list] = left < BLOCK_LEN ? left : BLOCK_LEN;
+            uint32_t left = at[list].end > block * BLOCK_LEN ? at[list].end - block * BLOCK_LEN : 0;
+            at[list].held = block;
+            at[list].len = left < BLOCK_LEN ? left : BLOCK_LEN;
         }
         decoded++;
         __syncwarp();
@@ -250,8 +244,8 @@ struct Search {
     // What each posting of the decoded block adds.
     __device__ void value(uint32_t list) {
         const PartitionedTerm& term = terms[list];
-        const uint32_t block = at.held[list];
-        const uint4 docs = reinterpret_cast<const uint4*>(at.slot(list))[lane_id()];
+        const uint32_t block = at[list].held;
+        const uint4 docs = reinterpret_cast<const uint4*>(at[list].docs)[lane_id()];
         const uint32_t last = segment.docs - 1;
         // Behind the list's end there are no documents, and what is there is not asked for.
         const float factors[FOUR] = {factor_of(values, min(docs.x, last)), factor_of(values, min(docs.y, last)), factor_of(values, min(docs.z, last)),
@@ -262,10 +256,10 @@ struct Search {
         added.y = contribution(term.weight, value_of(values, max(freqs.y, 1u), factors[1]));
         added.z = contribution(term.weight, value_of(values, max(freqs.z, 1u), factors[2]));
         added.w = contribution(term.weight, value_of(values, max(freqs.w, 1u), factors[3]));
-        reinterpret_cast<uint4*>(at.added(list))[lane_id()] = added;
+        reinterpret_cast<uint4*>(at[list].added)[lane_id()] = added;
         // All have seen that it was not known.
         __syncwarp();
-        if (lane_id() == 0) at.valued[list] = block;
+        if (lane_id() == 0) at[list].valued = block;
         __syncwarp();
     }
 
@@ -283,23 +277,23 @@ struct Search {
 
     // Moves a list to its first posting at or after `doc`, never backwards, and decodes the block.
     __device__ void open(uint32_t list, uint32_t doc) {
-        uint32_t block = at.block[list];
-        const uint32_t* slot = at.slot(list);
-        bool here = at.held[list] == block && slot[BLOCK_LEN - 1] >= doc;
+        uint32_t block = at[list].block;
+        const uint32_t* slot = at[list].docs;
+        bool here = at[list].held == block && slot[BLOCK_LEN - 1] >= doc;
         if (!here) block = find_block(terms[list].list, block, doc);
         uint32_t next = NO_DOC;
-        if (block * BLOCK_LEN < at.end[list] && block < terms[list].list.blocks) {
-            if (at.held[list] != block) decode(list, block);
+        if (block * BLOCK_LEN < at[list].end && block < terms[list].list.blocks) {
+            if (at[list].held != block) decode(list, block);
             uint4 four = reinterpret_cast<const uint4*>(slot)[lane_id()];
             uint32_t before = warp_sum((four.x < doc) + (four.y < doc) + (four.z < doc) + (four.w < doc));
-            uint32_t first = at.first[list];
+            uint32_t first = at[list].first;
             if (first > block * BLOCK_LEN + before) before = first - block * BLOCK_LEN;
-            if (before < at.len[list]) next = slot[before];
+            if (before < at[list].len) next = slot[before];
         }
         __syncwarp();
         if (lane_id() == 0) {
-            at.block[list] = block;
-            at.doc[list] = next;
+            at[list].block = block;
+            at[list].doc = next;
         }
         __syncwarp();
     }
@@ -307,23 +301,23 @@ struct Search {
     // The posting of a list that has this lane's document, or NONE. `last`: no document before these will be asked for again.
     __device__ uint32_t look_up(uint32_t list, uint32_t doc, bool active, bool last) {
         const CompressedList& of = terms[list].list;
-        uint32_t block = find_blocks(of, at.block[list], doc, active);
-        active = active && block < of.blocks && block * BLOCK_LEN < at.end[list];
+        uint32_t block = find_blocks(of, at[list].block, doc, active);
+        active = active && block < of.blocks && block * BLOCK_LEN < at[list].end;
         if (last) {
             uint32_t furthest = warp_max(active ? block : 0);
-            if (lane_id() == 0 && furthest > at.block[list]) at.block[list] = furthest;
+            if (lane_id() == 0 && furthest > at[list].block) at[list].block = furthest;
         }
         uint32_t posting = NONE;
         // In the block that is decoded.
         auto see = [&](uint32_t held) {
             if (!active || block != held) return;
             active = false;
-            const uint32_t* slot = at.slot(list);
+            const uint32_t* slot = at[list].docs;
             uint32_t place = place_of(slot, doc);
             // A document of the block is not behind its last.
-            if (slot[place] == doc && place < at.len[list] && held * BLOCK_LEN + place >= at.first[list]) posting = held * BLOCK_LEN + place;
+            if (slot[place] == doc && place < at[list].len && held * BLOCK_LEN + place >= at[list].first) posting = held * BLOCK_LEN + place;
         };
-        see(at.held[list]);
+        see(at[list].held);
         for (uint32_t left = __ballot_sync(FULL_WARP, active); left != 0; left = __ballot_sync(FULL_WARP, active)) {
             const uint32_t next = __shfl_sync(FULL_WARP, block, __ffs(left) - 1);
             const uint32_t after = __ballot_sync(FULL_WARP, active && block != next);
@@ -372,7 +366,7 @@ struct Search {
         const float factor = factor_of(values, doc);
         uint32_t left = rest;
         for (uint32_t list = query.terms; list-- > 0;) {
-            if (at.essential[list] != 0) continue;
+            if (at[list].essential != 0) continue;
             alive = alive && sum + left > floor;
             if (!__any_sync(FULL_WARP, alive)) break;
             uint32_t posting = look_up(list, doc, alive, last);
@@ -390,27 +384,27 @@ struct Search {
     __device__ void window() {
         uint32_t end = until, in_window = 0;
         for (uint32_t list = 0; list < query.terms; list++) {
-            if (at.essential[list] == 0 || at.doc[list] >= end) continue;
-            uint32_t doc = at.doc[list];
-            if (doc < begin || at.held[list] != at.block[list]) open(list, doc < begin ? begin : doc);
-            if (at.doc[list] >= end) continue;
-            if (at.valued[list] != at.held[list]) value(list);
+            if (at[list].essential == 0 || at[list].doc >= end) continue;
+            uint32_t doc = at[list].doc;
+            if (doc < begin || at[list].held != at[list].block) open(list, doc < begin ? begin : doc);
+            if (at[list].doc >= end) continue;
+            if (at[list].valued != at[list].held) value(list);
             in_window++;
-            uint32_t last = at.slot(list)[BLOCK_LEN - 1];
+            uint32_t last = at[list].docs[BLOCK_LEN - 1];
             if (last < end) end = last + 1;
         }
         if (in_window <= FEW_ESSENTIAL) by_postings(end);
         else by_documents(end);
         __syncwarp();
         for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
-            if (at.essential[list] == 0 || at.held[list] != at.block[list] || at.doc[list] == NO_DOC) continue;
-            uint32_t place = place_of(at.slot(list), end);
-            bool here = place < at.len[list];
-            bool ended = at.block[list] * BLOCK_LEN + at.len[list] >= at.end[list];
+            if (at[list].essential == 0 || at[list].held != at[list].block || at[list].doc == NO_DOC) continue;
+            uint32_t place = place_of(at[list].docs, end);
+            bool here = place < at[list].len;
+            bool ended = at[list].block * BLOCK_LEN + at[list].len >= at[list].end;
             uint32_t next = NO_DOC;
-            if (here) next = at.slot(list)[place];
-            else if (!ended) next = first_of<Codec>(terms[list].list, ++at.block[list]);
-            at.doc[list] = next;
+            if (here) next = at[list].docs[place];
+            else if (!ended) next = first_of<Codec>(terms[list].list, ++at[list].block);
+            at[list].doc = next;
         }
         begin = end;
         __syncwarp();
@@ -420,17 +414,17 @@ struct Search {
     __device__ void by_postings(uint32_t end) {
         uint32_t others = 0;  // what essential lists to come add at most
         for (uint32_t list = 0; list < query.terms; list++) {
-            if (at.essential[list] != 0 && at.doc[list] < end) others += terms[list].most;
+            if (at[list].essential != 0 && at[list].doc < end) others += terms[list].most;
         }
         for (uint32_t list = 0; list < query.terms; list++) {
-            if (at.essential[list] == 0 || at.doc[list] >= end) continue;
+            if (at[list].essential == 0 || at[list].doc >= end) continue;
             others -= terms[list].most;
             uint32_t left = rest + others;
             // What has documents of this list and of none before scores too little.
             if (terms[list].most + left <= floor) continue;
-            const uint32_t* slot = at.slot(list);
-            const uint32_t len = at.len[list];
-            uint32_t place = place_of(slot, at.doc[list]);
+            const uint32_t* slot = at[list].docs;
+            const uint32_t len = at[list].len;
+            uint32_t place = place_of(slot, at[list].doc);
             for (;; left = rest + others) {
                 uint32_t doc = place + lane_id() < len ? slot[place + lane_id()] : NO_DOC;
                 uint32_t taken = __popc(__ballot_sync(FULL_WARP, doc < end));
@@ -439,19 +433,19 @@ struct Search {
                 uint32_t furthest = __shfl_sync(FULL_WARP, doc, taken - 1);
                 // What a list before has was taken there.
                 for (uint32_t other = 0; other < list; other++) {
-                    if (at.essential[other] == 0 || at.doc[other] > furthest) continue;
+                    if (at[other].essential == 0 || at[other].doc > furthest) continue;
                     if (alive && find(other, doc) != NONE) alive = false;
                 }
-                uint32_t sum = alive ? at.added(list)[place + lane_id()] : 0;
+                uint32_t sum = alive ? at[list].added[place + lane_id()] : 0;
                 scored += alive;
                 for (uint32_t other = list + 1; other < query.terms; other++) {
-                    if (at.essential[other] == 0 || at.doc[other] >= end) continue;
+                    if (at[other].essential == 0 || at[other].doc >= end) continue;
                     alive = alive && sum + left > floor;
                     left -= terms[other].most;
-                    if (!alive || at.doc[other] > furthest) continue;
+                    if (!alive || at[other].doc > furthest) continue;
                     uint32_t found = find(other, doc);
                     if (found == NONE) continue;
-                    sum += at.added(other)[found];
+                    sum += at[other].added[found];
                     scored++;
                 }
                 wait(doc, sum, alive && sum + left > floor);
@@ -463,10 +457,10 @@ struct Search {
 
     // The place in a list's block that has a document, or NONE.
     __device__ uint32_t find(uint32_t list, uint32_t doc) const {
-        const uint32_t* slot = at.slot(list);
-        if (doc < at.doc[list] || doc > slot[BLOCK_LEN - 1]) return NONE;
+        const uint32_t* slot = at[list].docs;
+        if (doc < at[list].doc || doc > slot[BLOCK_LEN - 1]) return NONE;
         uint32_t place = place_of(slot, doc);
-        return slot[place] == doc && place < at.len[list] ? place : NONE;
+        return slot[place] == doc && place < at[list].len ? place : NONE;
     }
 
     // Lanes are lists, documents come one by one (as algorithms 4 and 5 do it).
@@ -474,23 +468,35 @@ struct Search {
         while (true) {
             uint32_t doc = NO_DOC;
             for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
-                if (at.essential[list] != 0 && at.doc[list] < doc) doc = at.doc[list];
+                if (at[list].essential != 0 && at[list].doc < doc) doc = at[list].doc;
             }
             doc = warp_min(doc);
             if (doc >= end) break;
             uint32_t sum = 0;
             for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
-                if (at.essential[list] == 0 || at.doc[list] != doc) continue;
-                const uint32_t* slot = at.slot(list);
+                if (at[list].essential == 0 || at[list].doc != doc) continue;
+                const uint32_t* slot = at[list].docs;
                 uint32_t place = place_of(slot, doc);
-                sum += at.added(list)[place];
+                sum += at[list].added[place];
                 scored++;
                 // At the end of a block it stands behind the window, and `window` goes on from there.
-                at.doc[list] = place + 1 < at.len[list] ? slot[place + 1] : end;
+                at[list].doc = place + 1 < at[list].len ? slot[place + 1] : end;
             }
             sum = warp_sum(sum);
             wait(doc, sum, lane_id() == 0 && sum + rest > floor);
         }
+    }
+
+    // Asks what other blocks of threads know, for the next look.
+    __device__ void ask(const uint64_t* words) { ahead = *reinterpret_cast<const volatile uint64_t*>(words); }
+
+    // The k-th best key of this block for that of others.
+    __device__ void exchange(uint64_t* words, uint64_t& published) {
+        if (top.threshold > published && lane_id() == 0) atomicMax(words, top.threshold);
+        const uint64_t known = __shfl_sync(FULL_WARP, ahead, 0);
+        if (known > top.threshold) top.threshold = known;
+        published = top.threshold;
+        ask(words);
     }
 
     // Tells other blocks of threads what this one knows, and the other way round.
@@ -504,7 +510,7 @@ struct Search {
             sorted = true;
         }
         if (policy == SAFE_READ) {
-            top.share(words, published);
+            exchange(words, published);
         } else if (policy == SAFE_WRITE_READ) {
             // Neither written nor read before half of the keys are there.
             uint64_t middle = 0;
@@ -513,7 +519,7 @@ struct Search {
             if (middle == 0) return raise_floor();
             if (middle > middle_published && lane_id() == 0) atomicMax(words + 1 + parity, middle);
             middle_published = middle;
-            top.share(words, published);
+            exchange(words, published);
             const volatile uint64_t* seen = words;
             uint64_t even = __shfl_sync(FULL_WARP, seen[1], 0), odd = __shfl_sync(FULL_WARP, seen[2], 0);
             uint64_t known = even < odd ? even : odd;
@@ -543,14 +549,14 @@ struct Search {
 
     // Puts a list before a posting, with an end.
     __device__ void put(uint32_t list, uint32_t first, uint32_t end, uint32_t doc) {
-        at.doc[list] = doc;
-        at.block[list] = first / BLOCK_LEN;
-        at.held[list] = NONE;
-        at.valued[list] = NONE;
-        at.len[list] = 0;
-        at.first[list] = first;
-        at.end[list] = end;
-        at.essential[list] = 1;
+        at[list].doc = doc;
+        at[list].block = first / BLOCK_LEN;
+        at[list].held = NONE;
+        at[list].valued = NONE;
+        at[list].len = 0;
+        at[list].first = first;
+        at[list].end = end;
+        at[list].essential = 1;
     }
 
     // Heterogeneous partitions `from` to `to`: a range of documents.
@@ -583,11 +589,11 @@ struct Search {
             __syncwarp();
             if (count == 0) continue;
             open(list, begin);
-            if (lane_id() == 0 && at.doc[list] != NO_DOC) {
-                uint32_t block = at.block[list] * BLOCK_LEN, start = block + place_of(at.slot(list), at.doc[list]);
-                at.first[list] = start;
-                at.end[list] = start + count < df ? start + count : df;
-                if (at.end[list] - block < at.len[list]) at.len[list] = at.end[list] - block;
+            if (lane_id() == 0 && at[list].doc != NO_DOC) {
+                uint32_t block = at[list].block * BLOCK_LEN, start = block + place_of(at[list].docs, at[list].doc);
+                at[list].first = start;
+                at[list].end = start + count < df ? start + count : df;
+                if (at[list].end - block < at[list].len) at[list].len = at[list].end - block;
             }
             __syncwarp();
         }
@@ -610,19 +616,20 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
         if (lane_id() == 0) out_counts[slot] = 0;
         return;
     }
-    const uint32_t of_keys = global_keys != nullptr ? 0 : 2 * capacity, of_cursors = global_cursors != nullptr ? 0 : most_terms * Cursors::WORDS;
+    const uint32_t of_keys = global_keys != nullptr ? 0 : 2 * capacity, of_cursors = global_cursors != nullptr ? 0 : most_terms * CURSOR_WORDS;
     uint32_t* waiting = shared + warp_id() * (2 * WAITING + of_keys + of_cursors);
     uint32_t* left = waiting + 2 * WAITING;
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(own) * capacity : reinterpret_cast<uint64_t*>(left);
-    uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(own) * most_terms * Cursors::WORDS : left + of_keys;
+    uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(own) * most_terms * CURSOR_WORDS : left + of_keys;
     WarpTopK top(keys, capacity, query.k, 0);
-    Search<Codec> search{segment, values, query, all_terms + query.first_term, Cursors(words, query.terms), top, waiting, waiting + WAITING};
+    Search<Codec> search{segment, values, query, all_terms + query.first_term, reinterpret_cast<Cursor*>(words), top, waiting, waiting + WAITING};
     uint32_t all = 0;
     for (uint32_t list = lane_id(); list < query.terms; list += WARP) all += search.terms[list].most;
     search.all = warp_sum(all);
 
     uint64_t* known = all_words + query.number * POLICY_WORDS;
     uint64_t published = 0, middle_published = 0;
+    if (policy != LOCAL) search.ask(known);
     const uint32_t from = number * query.per_block;
     const uint32_t to = from + query.per_block < query.partitions ? from + query.per_block : query.partitions;
     // Documents of neighbouring partitions are one range; shares are taken one by one.

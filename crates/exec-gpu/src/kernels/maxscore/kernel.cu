@@ -15,7 +15,7 @@ struct ByMaximum {
             const uint32_t allowance = search.allowance();
             while (first < lists && sum + search.terms[first].most <= allowance) {
                 sum += search.terms[first].most;
-                if (lane_id() == 0) search.at.essential[first] = 0;
+                if (lane_id() == 0) search.at[first].essential = 0;
                 first++;
             }
             search.rest = sum + search.query.static_most;
@@ -23,7 +23,7 @@ struct ByMaximum {
         }
         uint32_t next = NO_DOC;
         for (uint32_t list = first + lane_id(); list < lists; list += WARP) {
-            uint32_t doc = search.at.doc[list];
+            uint32_t doc = search.at[list].doc;
             next = doc < next ? doc : next;
         }
         next = warp_min(next);

@@ -8,7 +8,7 @@ struct ByDocument {
     __device__ uint32_t pivot(const Search& search, uint32_t allowance) {
         const uint32_t lists = search.query.terms;
         if (lists <= WARP) {
-            uint32_t doc = lane_id() < lists ? search.at.doc[lane_id()] : NO_DOC;
+            uint32_t doc = lane_id() < lists ? search.at[lane_id()].doc : NO_DOC;
             uint32_t most = lane_id() < lists ? search.terms[lane_id()].most : 0;
             uint32_t sum = 0;
             for (uint32_t list = 0; list < lists; list++) {
@@ -21,7 +21,7 @@ struct ByDocument {
         while (from < to) {
             uint32_t middle = from + (to - from) / 2, sum = 0;
             for (uint32_t list = lane_id(); list < lists; list += WARP) {
-                if (search.at.doc[list] <= middle) sum += search.terms[list].most;
+                if (search.at[list].doc <= middle) sum += search.terms[list].most;
             }
             if (warp_sum(sum) > allowance) to = middle;
             else from = middle + 1;
@@ -39,23 +39,23 @@ struct ByDocument {
         if (at >= search.until) return false;
         // Lists before the pivot move to it; that may move the pivot, after which all documents up to the end of a block are taken from there.
         for (uint32_t list = 0; list < lists; list++) {
-            if (search.at.doc[list] < at) search.open(list, at);
+            if (search.at[list].doc < at) search.open(list, at);
         }
         at = pivot(search, allowance);
         if (at >= search.until) return false;
         uint32_t sum = 0;
         for (uint32_t list = lane_id(); list < lists; list += WARP) {
-            uint32_t doc = search.at.doc[list];
+            uint32_t doc = search.at[list].doc;
             if (doc < at) sum += search.terms[list].most;
-            search.at.essential[list] = doc < at ? 0 : 1;
+            search.at[list].essential = doc < at ? 0 : 1;
         }
         sum = warp_sum(sum);
         __syncwarp();
         // Of those on the pivot, too, as many as are allowed.
         for (uint32_t list = 0; list < lists; list++) {
-            if (search.at.doc[list] != at || sum + search.terms[list].most > allowance) continue;
+            if (search.at[list].doc != at || sum + search.terms[list].most > allowance) continue;
             sum += search.terms[list].most;
-            if (lane_id() == 0) search.at.essential[list] = 0;
+            if (lane_id() == 0) search.at[list].essential = 0;
         }
         search.rest = sum + search.query.static_most;
         search.begin = at;
