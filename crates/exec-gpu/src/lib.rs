@@ -16,6 +16,6 @@ mod round;
 mod workspace;
 
 pub use cohort::{CohortEngine, CohortSettings, MAX_COHORT};
-pub use engine::{GpuEngine, Settings};
+pub use engine::{GpuEngine, PRUNED_TERMS, Settings};
 pub use intersect::{IntersectEngine, PHASES};
 pub use loading::Loading;

@@ -5,9 +5,12 @@
 
 mod costs;
 mod documents;
+mod helper;
 pub mod measure;
 mod queries;
+mod speed;
 
-pub use costs::{Costs, Estimate};
+pub use costs::{Candidate, Cost, Costs, Estimate, Load, Method};
 pub use documents::{ByDocuments, split};
 pub use queries::ByQueries;
+pub use speed::Speed;
