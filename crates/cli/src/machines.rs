@@ -62,7 +62,11 @@ impl Maker<'_> {
         if with_host {
             let asked = self.options.device.host_share;
             let share = asked.map_or_else(|| self.measured(gpus), Ok)?;
-            let how = if asked.is_some() { "asked for" } else { "measured" };
+            let how = match asked {
+                Some(_) => "as asked for",
+                None if share > 0.0 => "as measured",
+                None => "as measured: it would be no help",
+            };
             host = Some((share, how));
         }
         self.by_documents(gpus, host)
@@ -116,8 +120,8 @@ impl Maker<'_> {
             engines.push(Box::new(engine));
         }
         let host = host.map(|(_, how)| match with_host {
-            true => format!("the processor has {share:.3} of the documents ({how})"),
-            false => format!("without the processor, which would be no help ({how})"),
+            true => format!("the processor's part of the documents is {share:.3}, {how}"),
+            false => format!("the processor's part of the documents is 0, {how}"),
         });
         let engine: Arc<dyn Engine> = match engines.pop() {
             Some(engine) if engines.is_empty() => engine.into(),

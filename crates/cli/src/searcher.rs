@@ -306,8 +306,8 @@ impl Searcher {
         };
         let asked = self.options.device.gpu_from.is_some();
         let reason = match (stays, asked) {
-            _ if estimate.is_none() => None,
             _ if self.options.device.device != Place::Auto => host,
+            _ if estimate.is_none() => None,
             (true, true) => Some("fewer postings than --gpu-from".to_owned()),
             (false, true) => Some("as many postings as --gpu-from, or more".to_owned()),
             (true, false) => Some("sooner done than on a GPU".to_owned()),

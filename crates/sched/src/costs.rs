@@ -277,7 +277,9 @@ impl Costs {
             let elsewhere = matches!(method, Method::Intersect | Method::Wand | Method::MaxScore);
             let why_not = match time {
                 _ if why_not[i].is_some() => why_not[i],
-                None if elsewhere => Some("not measured, and would need the compressed image as well"),
+                None if elsewhere => {
+                    Some("not measured, and would need the compressed image as well")
+                }
                 _ if elsewhere => Some("would need the compressed image as well"),
                 _ => None,
             };
@@ -324,7 +326,8 @@ impl AddAssign<&Estimate> for Estimate {
             return;
         }
         for (sum, more) in self.candidates.iter_mut().zip(&other.candidates) {
-            sum.time = sum.time.map_or(more.time, |time| Some(time + more.time.unwrap_or_default()));
+            sum.time =
+                sum.time.map_or(more.time, |time| Some(time + more.time.unwrap_or_default()));
             sum.why_not = sum.why_not.or(more.why_not);
         }
     }

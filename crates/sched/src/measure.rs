@@ -206,9 +206,12 @@ mod tests {
     fn batches_are_as_large_as_need_be() {
         let plans = plans(32);
         // A GPU as in docs/gpu.md, a processor, and something slow.
-        for (batch, query, most, largest) in
-            [(65_000, 5_000, 4096, 4096), (0, 1_310_000, 4096, 32), (0, 100_000, 256, 256), (9, 9, 33, 33)]
-        {
+        for (batch, query, most, largest) in [
+            (65_000, 5_000, 4096, 4096),
+            (0, 1_310_000, 4096, 32),
+            (0, 100_000, 256, 256),
+            (9, 9, 33, 33),
+        ] {
             let (clock, largest_seen) = Default::default();
             let engine = Fake { clock, batch, query, largest: largest_seen };
             let now = || Duration::from_nanos(engine.clock.load(Relaxed));
