@@ -36,7 +36,7 @@ pub(crate) struct Machines {
     pub(crate) loadings: Vec<Arc<Loading>>,
     /// What answers.
     pub(crate) name: String,
-    /// What the processor does of it, where it was asked to take part, and why.
+    /// The processor's part of the documents, where it was asked to take one.
     pub(crate) host: Option<String>,
     /// Queries that it answered, where it helps with these.
     pub(crate) helped: Option<Arc<AtomicU64>>,
@@ -84,15 +84,14 @@ impl Maker<'_> {
             let engine = engine.into();
             return Ok(Machines { engine, loadings, name, host: None, helped: None });
         }
-        let (mut both, mut host, mut helped) = (ByQueries::new(engines), None, None);
+        let (mut both, mut helped) = (ByQueries::new(engines), None);
         if with_host {
             let speed = Speed::threads(COSTS.processor, self.host_threads());
             both = both.helped_by(Arc::new(self.host()), speed);
-            host = Some("the processor takes short queries".to_owned());
             helped = Some(both.helped());
         }
         let engine = Arc::new(both);
-        Ok(Machines { engine, loadings, name, host, helped })
+        Ok(Machines { engine, loadings, name, host: None, helped })
     }
 
     /// Each has some documents: the GPUs the same, and the processor, where it takes part, a part of all and why that.

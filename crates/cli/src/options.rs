@@ -294,7 +294,8 @@ pub(crate) enum Place {
     /// On a GPU if there is one that the index fits, else on the processor, also when the GPU fails on the way; few short queries too, which take
     /// longer on a GPU. Says which
     Auto,
-    /// On the processor and the GPU together, each its share (see `--split`); it is an error if there is no GPU
+    /// On the processor and the GPU together, each its share (see `--split`); it is an error if there is no GPU. Three threads are left to
+    /// planning, to results and to the GPU
     Both,
 }
 
@@ -304,7 +305,7 @@ pub(crate) enum Split {
     /// The documents: each answers every query for its own part of the index, and only that is copied to it
     #[default]
     Documents,
-    /// The queries of a batch: each has all of the index
+    /// The queries of a batch: each has all of the index. The processor takes short ones, and is not waited for
     Queries,
 }
 
@@ -323,7 +324,8 @@ pub(crate) struct DeviceChoice {
     /// What several GPUs, or the processor and GPUs, share out
     #[arg(long, value_enum, default_value_t)]
     pub(crate) split: Split,
-    /// The processor's part of the documents with `--device both`, 0 to 1 [default: as fast as it is, which is measured]
+    /// The processor's part of the documents with `--device both`, 0 to 1 [default: what it is done with as soon as the GPU is, which is
+    /// measured; 0 if it would be no help]
     #[arg(long, value_name = "X", value_parser = parse_share)]
     pub(crate) host_share: Option<f64>,
     /// Postings from which on a batch is a GPU's with `--device auto`; 0 is all batches [default: those estimated to take longer on

@@ -50,7 +50,7 @@ struct Gpu {
     loadings: Vec<Arc<Loading>>,
     /// Name of the GPU that answers, or did, or of all that do so together.
     name: Option<String>,
-    /// What the processor does of it, where it takes part or was to.
+    /// The processor's part of the documents, where it takes one or was to.
     host: Option<String>,
     /// Queries that it answered, where it takes some of a batch.
     helped: Option<Arc<AtomicU64>>,
@@ -219,11 +219,9 @@ impl Searcher {
             (Some(name), None) => {
                 let stayed = some(self.stayed.load(Ordering::Relaxed), ", which is sooner done");
                 let helped = gpu.helped.as_ref().map_or(0, |helped| helped.load(Ordering::Relaxed));
-                let host = match (&gpu.host, &gpu.helped) {
-                    (Some(host), None) => format!(" ({host})"),
-                    _ => some(helped, ""),
-                };
-                Some(format!("on {name}{stayed}{host}"))
+                let (helped, host) = (some(helped, ""), gpu.host.iter());
+                let host: String = host.map(|host| format!(" ({host})")).collect();
+                Some(format!("on {name}{stayed}{helped}{host}"))
             }
             (Some(name), Some(_)) => Some(format!("on {name}, then on the processor")),
             (None, Some(why)) => Some(format!("on the processor: {why}")),

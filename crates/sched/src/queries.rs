@@ -73,18 +73,27 @@ impl ByQueries {
     /// Sends the helper off with its share of a batch.
     fn help(&self, plans: &[Plan]) -> Option<Help> {
         let helper = self.helper.as_ref().filter(|helper| helper.is_free())?;
-        let mut loads: Vec<(Load, usize)> = plans.iter().map(Load::of).zip(0..).collect();
-        loads.sort_unstable_by_key(|&(load, i)| (load.effort, i));
-        let (loads, mut queries): (Vec<Load>, Vec<usize>) = loads.into_iter().unzip();
-        let mut speed = helper.speed();
-        let n = share(&loads, &speed, &self.speeds());
-        let others = loads[n..].iter().copied().sum();
-        if n == 0 {
+        let loads: Vec<Load> = plans.iter().map(Load::of).collect();
+        let batch = loads.iter().copied().sum();
+        let (mut speed, speeds) = (helper.speed(), self.speeds().clone());
+        let share_of = |few: usize| {
+            let mut queries = shortest(&loads, few);
+            let short: Vec<Load> = queries.iter().map(|&i| loads[i]).collect();
+            queries.truncate(share(&short, batch, &speed, &speeds));
+            queries
+        };
+        let few = (plans.len() / FEW).max(2 * speed.at_once());
+        let mut queries = share_of(few);
+        if queries.len() == few {
+            queries = share_of(plans.len());
+        }
+        if queries.is_empty() {
             speed.forget();
             return None;
         }
+        let mut others = batch;
+        queries.iter().for_each(|&i| others -= loads[i]);
         drop(speed);
-        queries.truncate(n);
         queries.reverse();
         let errand = helper.start(queries.iter().map(|&i| plans[i].clone()).collect());
         Some(Help { errand, queries, others })
@@ -172,6 +181,20 @@ impl ByQueries {
     }
 }
 
+/// The part of a batch, one in so many, that a helper seldom has more than: sorting all of it would keep a GPU waiting.
+const FEW: usize = 8;
+
+/// So many queries, shortest first.
+fn shortest(loads: &[Load], n: usize) -> Vec<usize> {
+    let mut queries: Vec<(u64, usize)> = loads.iter().map(|load| load.effort).zip(0..).collect();
+    if n < queries.len() {
+        queries.select_nth_unstable(n);
+        queries.truncate(n);
+    }
+    queries.sort_unstable();
+    queries.into_iter().map(|(_, i)| i).collect()
+}
+
 impl Engine for ByQueries {
     fn name(&self) -> &'static str {
         "by queries"
@@ -200,7 +223,7 @@ impl Engine for ByQueries {
             words.join(" or ")
         };
         let who = match self.helper {
-            Some(_) => "short queries are the helper's, as many as it is done with in time",
+            Some(_) => "the last one has short queries, as many as it is done with in time",
             None => "each has its queries",
         };
         let choice = |i| Choice {
@@ -355,9 +378,19 @@ mod tests {
         let both = helped(&engine, &helper, 2e6);
         assert_eq!(who(&both.search(&queries(1000)).unwrap()), vec![1; 1000]);
         assert_eq!((engine.pieces(), helper.pieces()), (vec![1000], vec![]));
-        // In larger batches it is.
-        both.search(&queries(9000)).unwrap();
-        assert!(helper.pieces().len() + engine.pieces().len() > 2);
+        // In larger batches it is, or the engine takes its queries back.
+        let (engine, helper) = (fake(1, None, None), fake(2, None, None));
+        helped(&engine, &helper, 2e6).search(&queries(9000)).unwrap();
+        assert!(helper.pieces().len() + engine.pieces().len() > 1);
+    }
+
+    #[test]
+    fn the_shortest_come_first() {
+        let load = |effort| Load { effort, ..Load::default() };
+        let loads = [5, 1, 9, 1, 7].map(load);
+        for n in 0..=5 {
+            assert_eq!(shortest(&loads, n), [1, 3, 0, 4, 2][..n]);
+        }
     }
 
     #[test]

@@ -11,20 +11,22 @@ pub struct Speed {
     /// Of the processor; none for a GPU.
     threads: Option<usize>,
     factor: f64,
+    /// Whether the factor comes from anything it did.
+    known: bool,
 }
 
-/// No piece changes the factor by more than its square root: some have to wait for things that others do not.
+/// After the first, no piece changes the factor by more than the square root of this: some have to wait for things that others do not.
 const SURPRISE: f64 = 4.0;
 
 impl Speed {
     /// Of a GPU.
     pub fn gpu(cost: Cost) -> Self {
-        Speed { cost, threads: None, factor: 1.0 }
+        Speed { cost, threads: None, factor: 1.0, known: false }
     }
 
     /// Of so many threads of the processor.
     pub fn threads(cost: Cost, threads: usize) -> Self {
-        Speed { cost, threads: Some(threads), factor: 1.0 }
+        Speed { cost, threads: Some(threads), factor: 1.0, known: false }
     }
 
     /// Queries that it answers at the same time where each is one thread's.
@@ -52,9 +54,10 @@ impl Speed {
     pub(crate) fn learn(&mut self, load: &Load, took: Duration) {
         let cost = self.cost(load);
         if cost > 0.0 {
-            let seen = took.as_nanos() as f64 / cost;
-            let seen = seen.clamp(self.factor / SURPRISE, self.factor * SURPRISE);
-            self.factor = (self.factor * seen).sqrt();
+            let seen = (took.as_nanos() as f64 / cost).max(1e-6);
+            let usual = seen.clamp(self.factor / SURPRISE, self.factor * SURPRISE);
+            self.factor = if self.known { (self.factor * usual).sqrt() } else { seen };
+            self.known = true;
         }
     }
 
@@ -70,11 +73,11 @@ pub(crate) fn together(speeds: &[Speed], load: &Load) -> f64 {
     if rates > 0.0 { 1.0 / rates } else { 0.0 }
 }
 
-/// How many of these queries, shortest first, are a helper's: as many as it is done with while engines answer the others, and none if that are fewer than it answers at once.
+/// How many of these queries, the shortest of a batch in order, are a helper's: as many as it is done with while engines answer the others, and none if that are fewer than it answers at once.
 ///
 /// Short ones, because there it is the least behind: a GPU takes much the same for all.
-pub(crate) fn share(loads: &[Load], helper: &Speed, engines: &[Speed]) -> usize {
-    let (mut own, mut others) = (Load::default(), loads.iter().copied().sum());
+pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Speed]) -> usize {
+    let (mut own, mut others) = (Load::default(), batch);
     let fits = |load: &&Load| {
         own += **load;
         others -= **load;
@@ -139,8 +142,10 @@ mod tests {
     fn speeds_are_learned() {
         let mut speed = Speed::gpu(cost(1.0, 0.0));
         assert_eq!(speed.time(&load(5)), 1e3);
-        // Ten pieces that took three times as long.
-        (0..10).for_each(|_| speed.learn(&load(5), Duration::from_micros(3)));
+        // The first is all that is known; then many say more than one.
+        speed.learn(&load(5), Duration::from_micros(50));
+        assert_eq!(speed.time(&load(5)), 50e3);
+        (0..12).for_each(|_| speed.learn(&load(5), Duration::from_micros(3)));
         assert!((speed.time(&load(5)) / 3e3 - 1.0).abs() < 0.01, "{speed:?}");
         // One that waited for a disk does not say much.
         speed.learn(&load(5), Duration::from_secs(100));
@@ -161,21 +166,21 @@ mod tests {
         let (gpu, host) = (Speed::gpu(cost(5.0, 0.0)), Speed::threads(cost(5.0, 5.6), 13));
         let same = vec![load(3_740_000); 10_000];
         // 50 ms are two queries a thread, and some more.
-        assert_eq!(share(&same, &host, &[gpu]), 30);
+        assert_eq!(share(&same, sum(&same), &host, &[gpu]), 30);
         // Two GPUs leave it half of the time, and a batch of an eighth none at all.
-        assert_eq!(share(&same, &host, &[gpu, gpu]), 15);
-        assert_eq!(share(&same[..1250], &host, &[gpu]), 0);
+        assert_eq!(share(&same, sum(&same), &host, &[gpu, gpu]), 15);
+        assert_eq!(share(&same[..1250], sum(&same[..1250]), &host, &[gpu]), 0);
         // Short queries are another matter.
         let mut mixed = vec![load(1000); 5000];
         mixed.extend(&same[..5000]);
-        let n = share(&mixed, &host, &[gpu]);
+        let n = share(&mixed, sum(&mixed), &host, &[gpu]);
         assert!(n > 4900 && n < 5100, "{n}");
-        assert_eq!(share(&[], &host, &[gpu]), 0);
+        assert_eq!(share(&[], sum(&[]), &host, &[gpu]), 0);
     }
 
     /// When the one is done and when the other is, if they are as fast as is thought; in nanoseconds.
     fn ends(loads: &[Load], helper: &Speed, engine: &Speed) -> (f64, f64) {
-        let (own, others) = loads.split_at(share(loads, helper, &[*engine]));
+        let (own, others) = loads.split_at(share(loads, sum(loads), helper, &[*engine]));
         let (mut left, mut time) = (own.to_vec(), 0.0);
         left.reverse();
         while !left.is_empty() {
@@ -202,7 +207,7 @@ mod tests {
             let slack = 40.0 * longest;
             prop_assert!(own <= others + slack, "{} after {}", own, others);
             prop_assert!(others <= alone);
-            let n = share(&loads, &host, &[gpu]);
+            let n = share(&loads, sum(&loads), &host, &[gpu]);
             let next = host.time(&sum(&loads[..(n + threads).min(loads.len())]));
             prop_assert!(next + slack >= gpu.time(&sum(&loads[n..])) || n == loads.len(), "{} of {} is too few", n, loads.len());
         }
