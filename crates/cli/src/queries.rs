@@ -17,8 +17,8 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// Queries of the first batch, at most; each has twice as many as the one before, so that the first is soon planned and a file of few thousands is more than one batch, of which
-/// one is planned, one answered and one written at a time.
+/// Queries of the first batch, at most; the next ones have twice as many as the one before. So the first is soon planned, and a few thousands are more than one batch: while one is
+/// answered, another is planned or written.
 const FIRST: usize = 1 << 12;
 
 /// Batches of queries. A thread reads them, so that an interrupt is heard while the input keeps us waiting.

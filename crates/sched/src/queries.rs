@@ -257,11 +257,13 @@ mod tests {
     use super::*;
     use crate::costs::Cost;
 
-    /// Queries that differ in k alone, so that an answer tells which query it is of.
+    /// Queries, the longest first, that differ in k, so that an answer tells which query it is of.
     fn queries(n: usize) -> Vec<Plan> {
         let fixture = Fixture::of(&[Doc::text(0, "a1 a2")]);
         let plan = plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0);
-        (0..n).map(|k| Plan { k, ..plan.clone() }).collect()
+        let mut plans: Vec<Plan> = (0..n).map(|k| Plan { k, ..plan.clone() }).collect();
+        plans.iter_mut().rev().zip(1..).for_each(|(plan, df)| plan.terms[0].df = df);
+        plans
     }
 
     /// One hit: the query's k, and who answered.
@@ -280,6 +282,7 @@ mod tests {
         stops_after: Option<usize>,
         fails_at: Option<usize>,
         pieces: Mutex<Vec<usize>>,
+        first: Mutex<Option<usize>>,
         go: (Mutex<bool>, Condvar),
     }
 
@@ -302,6 +305,7 @@ mod tests {
         fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
             let piece = self.pieces().len();
             self.0.pieces.lock().unwrap().push(plans.len());
+            self.0.first.lock().unwrap().get_or_insert(plans[0].k);
             if self.0.stops_after.is_some_and(|pieces| piece >= pieces) {
                 let gone = self.0.go.0.lock().unwrap();
                 drop(self.0.go.1.wait_while(gone, |gone| !*gone).unwrap());
@@ -345,9 +349,31 @@ mod tests {
                 // How many it had time for is luck; those that it is stuck with are not its.
                 assert!(its < 500 && (stops_after > 0 || its == 0), "{its}");
             }
-            assert!(helper.pieces().len() <= stops_after + 1, "asked while it was late");
+            // It was not asked while it was late, and does not go on with what was taken back.
             helper.let_go();
+            while !both.helper.as_ref().unwrap().is_free() {
+                std::thread::yield_now();
+            }
+            assert!(helper.pieces().len() <= stops_after + 1, "{:?}", helper.pieces());
         }
+    }
+
+    #[test]
+    fn a_helper_that_is_late_is_not_heard() {
+        let plans = queries(1000);
+        let (engine, helper) = (fake(1, Some(0), None), fake(2, Some(0), None));
+        let both = helped(&engine, &helper, 1e3);
+        let by = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            while helper.pieces().is_empty() {
+                std::thread::yield_now();
+            }
+            engine.let_go();
+            who(&asked.join().unwrap())
+        });
+        assert_eq!(by, vec![1; 1000]);
+        assert_eq!(engine.pieces(), [500, 375, 125], "its own, what was not begun, what was late");
+        helper.let_go();
     }
 
     #[test]
@@ -367,6 +393,8 @@ mod tests {
         // All but its last piece are certainly in time.
         let its = by.iter().filter(|&&who| who == 2).count();
         assert!((499..=500).contains(&its), "{its}: {:?}", helper.pieces());
+        // The shortest half of the queries, beginning with the longest of them.
+        assert_eq!((&by[..500], *helper.0.first.lock().unwrap()), (&[1; 500][..], Some(500)));
         assert_eq!(both.helped().load(Ordering::Relaxed), its as u64);
         let pieces = helper.pieces();
         assert!(pieces[0] == 125 && pieces.windows(2).all(|p| p[0] >= p[1]), "{pieces:?}");
