@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures the processor and a GPU alone and together, on a machine with a GPU. Needs Python 3, nothing else.
 
-  gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--repeat 10] [--rounds 3] [--host-queries 2000] [--gpus 0,0]
+  gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--repeat 10] [--rounds 3] [--host-queries 2000] [--host-threads 4,8] [--gpus 0,0]
 
 Every way to answer writes a run; all runs must be equal byte by byte, as far as each goes, or the exit code is 1. The time is that of `run` from the first query read to the last
 hit written, without loading; the best of some rounds, in which the ways take turns. Queries are answered --repeat times over, so that a run lasts; the processor alone answers the first
---host-queries of them, once. With --gpus two GPUs, or one twice, are measured too.
+--host-queries of them, once. With --host-threads both are measured by queries with these numbers of threads, too. With --gpus two GPUs, or one twice, are measured too.
 Prints a table with the share of the sum of processor and GPU, what `run` said, and, last, one line of JSON. On gov2 and an H200 it takes about a minute.
 """
 import argparse
@@ -28,6 +28,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--host-queries", type=int, default=2000)
+    parser.add_argument("--host-threads", default="", help="numbers of threads with which both are measured by queries")
     parser.add_argument("--gpus", help="numbers of two GPUs, or one twice, to be measured together")
     options = parser.parse_args()
     ways = {
@@ -36,6 +37,8 @@ def main():
         "both by queries": ["--device", "both", "--split", "queries"],
         "both by documents": ["--device", "both"],
     }
+    for threads in filter(None, options.host_threads.split(",")):
+        ways[f"both, {threads} threads"] = ways["both by queries"] + ["--host-threads", threads]
     if options.gpus:
         several = ["--device", "cuda", "--gpus", options.gpus]
         ways["GPUs by documents"] = several

@@ -165,7 +165,8 @@ impl Maker<'_> {
     }
 
     fn host_threads(&self) -> usize {
-        self.threads.saturating_sub(OTHER_THREADS).max(1)
+        let usual = self.threads.saturating_sub(OTHER_THREADS).max(1);
+        self.options.device.host_threads.map_or(usual, usize::from)
     }
 
     /// What the algorithm asked for costs on a GPU, or one like it.

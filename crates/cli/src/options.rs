@@ -294,8 +294,7 @@ pub(crate) enum Place {
     /// On a GPU if there is one that the index fits, else on the processor, also when the GPU fails on the way; few short queries too, which take
     /// longer on a GPU. Says which
     Auto,
-    /// On the processor and the GPU together, each its share (see `--split`); it is an error if there is no GPU. Three threads are left to
-    /// planning, to results and to the GPU
+    /// On the processor and the GPU together, each its share (see `--split`); it is an error if there is no GPU
     Both,
 }
 
@@ -328,6 +327,10 @@ pub(crate) struct DeviceChoice {
     /// measured; 0 if it would be no help]
     #[arg(long, value_name = "X", value_parser = parse_share)]
     pub(crate) host_share: Option<f64>,
+    /// The processor's threads for its share with `--device both` [default: three fewer than all, which are left to planning, to results and to
+    /// the GPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) host_threads: Option<u16>,
     /// Postings from which on a batch is a GPU's with `--device auto`; 0 is all batches [default: those estimated to take longer on
     /// the processor]
     #[arg(long, value_name = "N")]

@@ -166,3 +166,24 @@ impl Drop for Errand {
         self.take_back();
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    #[test]
+    fn a_helpers_threads_let_others_go_first() {
+        let before = getpriority_process(None).unwrap();
+        let of_threads = std::thread::spawn(|| {
+            step_back();
+            let of_another = std::thread::spawn(|| getpriority_process(None).unwrap());
+            (getpriority_process(None).unwrap(), of_another.join().unwrap())
+        });
+        assert_eq!(of_threads.join().unwrap(), (19, 19));
+        assert_eq!(getpriority_process(None).unwrap(), before, "only its own");
+    }
+}

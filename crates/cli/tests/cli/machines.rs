@@ -33,7 +33,7 @@ fn machines_together_give_the_same_bytes() {
             "both --host-share 0",
             format!("on {order} (the processor's part of the documents is 0, as asked for) in"),
         ),
-        ("both --split queries", format!("on the processor and {order}")),
+        ("both --split queries --host-threads 2", format!("on the processor and {order}")),
         ("both --gpus 0,1 --split queries", format!("on the processor and {order} and {reverse}")),
     ];
     for options in ["-k 10", "-k 100 --mode and", "-k 5 --mode and-or --count"] {
