@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the processor and GPUs alone and together, on a machine with a GPU. Needs Python 3, nothing else.
+"""Measures the processor and a GPU alone and together, on a machine with a GPU. Needs Python 3, nothing else.
 
-  gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--gpus 0,0] [--rounds 3] [--host-queries 2000]
+  gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--repeat 10] [--rounds 3] [--host-queries 2000] [--host-threads 4,8] [--gpus 0,0]
 
-Every way to answer writes a run; all runs must be equal to the processor's byte by byte, or the exit code is 1. The time is that of `run` from the first query
-read to the last hit written, without loading; the best of some rounds. The processor alone answers the first --host-queries queries only.
-Prints a table and, last, one line of JSON.
+Every way to answer writes a run; all runs must be equal byte by byte, as far as each goes, or the exit code is 1. The time is that of `run` from the first query read to the last
+hit written, without loading; the best of some rounds, in which the ways take turns. Queries are answered --repeat times over, so that a run lasts; the processor alone answers the first
+--host-queries of them, once. With --host-threads both are measured by queries with these numbers of threads, too. With --gpus two GPUs, or one twice, are measured too.
+Prints a table with the share of the sum of processor and GPU, what `run` said, and, last, one line of JSON. On gov2 and an H200 it takes about a minute.
 """
 import argparse
 import json
@@ -13,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 
@@ -23,58 +25,69 @@ def main():
     parser.add_argument("--queries", required=True, type=Path)
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--mode", default="or")
-    parser.add_argument("--gpus", default="0,0", help="numbers of two GPUs, or one twice [default: 0,0]")
+    parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--host-queries", type=int, default=2000)
+    parser.add_argument("--host-threads", default="", help="numbers of threads with which both are measured by queries")
+    parser.add_argument("--gpus", help="numbers of two GPUs, or one twice, to be measured together")
     options = parser.parse_args()
-    several = ["--device", "cuda", "--gpus", options.gpus]
     ways = {
         "processor": ["--device", "cpu"],
         "GPU": ["--device", "cuda"],
-        "GPUs by documents": several,
-        "GPUs by queries": several + ["--split", "queries"],
-        "both by documents": ["--device", "both"],
         "both by queries": ["--device", "both", "--split", "queries"],
+        "both by documents": ["--device", "both"],
     }
+    for threads in filter(None, options.host_threads.split(",")):
+        ways[f"both, {threads} threads"] = ways["both by queries"] + ["--host-threads", threads]
+    if options.gpus:
+        several = ["--device", "cuda", "--gpus", options.gpus]
+        ways["GPUs by documents"] = several
+        ways["GPUs by queries"] = several + ["--split", "queries"]
     with tempfile.TemporaryDirectory() as folder:
         return measure(options, ways, Path(folder))
 
 
 def measure(options, ways, folder):
-    lines = options.queries.read_text().splitlines(keepends=True)
-    few = folder / "few.tsv"
-    few.write_text("".join(lines[: options.host_queries]))
-    cells, differ, expected = {}, [], None
-    print(f"{'':<20} {'queries':>8} {'queries/s':>10}", flush=True)
-    for way, arguments in ways.items():
-        alone = way == "processor"
-        rates = []
-        for _ in range(options.rounds):
-            run, rate = answer(options, few if alone else options.queries, arguments, folder / "run.trec")
-            rates.append(rate)
-            if expected is None:
-                expected = run
-            # The processor answered the first queries, and hits come in the order of queries.
-            if run[: len(expected)] != expected and way not in differ:
+    # Without ids, since an id must not come twice; `run` then numbers the lines.
+    texts = [line.split("\t")[-1] for line in options.queries.read_text().splitlines() if line.strip()]
+    few, many = folder / "few.txt", folder / "many.txt"
+    few.write_text("".join(text + "\n" for text in texts[: options.host_queries]))
+    many.write_text("".join(text + "\n" for text in texts * options.repeat))
+    start, best, said, differ, longest = time.time(), {}, {}, [], b""
+    for number in range(options.rounds):
+        for way, arguments in ways.items():
+            alone = way == "processor"
+            if alone and number > 0:
+                continue
+            run, rate, line = answer(options, few if alone else many, arguments, folder / "run.trec")
+            if rate > best.get(way, 0):
+                best[way], said[way] = rate, line
+            common = min(len(run), len(longest))
+            if run[:common] != longest[:common] and way not in differ:
                 differ.append(way)
-        cells[way] = max(rates)
-        print(f"{way:<20} {len(lines[: options.host_queries] if alone else lines):>8} {cells[way]:>10.0f}", flush=True)
-    total = cells["processor"] + cells["GPU"]
-    shares = {way: cells[way] / total for way in cells if way.startswith("both")}
-    for way, share in shares.items():
-        print(f"{way}: {share:.3f} of the sum of processor and GPU")
+            longest = max(run, longest, key=len)
+    total = best["processor"] + best["GPU"]
+    shares = {way: best[way] / total for way in best if way.startswith("both")}
+    print(f"{'':<20} {'queries':>8} {'queries/s':>10} {'of the sum':>11}")
+    for way, rate in best.items():
+        queries = min(len(texts), options.host_queries) if way == "processor" else len(texts) * options.repeat
+        print(f"{way:<20} {queries:>8} {rate:>10.0f} {shares.get(way, rate / total):>11.3f}")
+    for way, line in said.items():
+        print(f"{way}: {line}")
     print("differ: " + ", ".join(differ) if differ else "all runs are equal")
-    print(json.dumps({"k": options.k, "mode": options.mode, "queries_per_second": cells, "of_the_sum": shares, "differ": differ}))
+    print(f"{time.time() - start:.0f} s in all")
+    print(json.dumps({"k": options.k, "mode": options.mode, "repeat": options.repeat, "queries_per_second": best,
+                      "of_the_sum": shares, "said": said, "differ": differ}))
     return 1 if differ else 0
 
 
 def answer(options, queries, arguments, out):
     command = [options.warpseek, "run", options.index, "--queries", str(queries), "-k", str(options.k), "--mode", options.mode, "-o", str(out)]
     done = subprocess.run(command + arguments, capture_output=True, text=True)
-    found = re.search(r"\(([\d,]+)/s\)", done.stderr)
+    found = re.search(r"^.*\(([\d,]+)/s\).*$", done.stderr, re.MULTILINE)
     if done.returncode != 0 or not found:
         sys.exit(f"{' '.join(command + arguments)}: {done.stderr.strip()}")
-    return out.read_bytes(), float(found.group(1).replace(",", ""))
+    return out.read_bytes(), float(found.group(1).replace(",", "")), found.group(0).strip()
 
 
 if __name__ == "__main__":

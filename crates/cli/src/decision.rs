@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use warpseek_exec::{Choice, Plan};
-use warpseek_sched::Estimate;
+use warpseek_sched::{Candidate, Estimate, Method};
 
 use crate::terminal::{count, counted};
 
@@ -23,9 +23,23 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-fn estimated(estimate: &Estimate) -> String {
+/// Two lines: the places, and what was considered.
+fn estimated(estimate: &Estimate) -> [String; 2] {
     let (processor, gpu) = (milliseconds(estimate.processor), milliseconds(estimate.gpu));
-    format!("estimated: {processor} on the processor, {gpu} on a GPU")
+    let one = |candidate: &Candidate| {
+        let name = candidate.method.name();
+        match (candidate.time.map(milliseconds), candidate.why_not) {
+            (Some(time), None) => format!("{name} {time}"),
+            (Some(time), Some(why)) => format!("{name} {time} ({why})"),
+            (None, why) => format!("{name} ({})", why.unwrap_or("nothing to do")),
+        }
+    };
+    let on_gpu = estimate.candidates.iter().filter(|c| c.method != Method::Processor).map(one);
+    let on_gpu: Vec<String> = on_gpu.collect();
+    [
+        format!("estimated: {processor} on the processor, {gpu} on a GPU"),
+        format!("  there: {}", on_gpu.join(", ")),
+    ]
 }
 
 fn headline(choice: &Choice) -> String {
@@ -59,7 +73,8 @@ impl Decision {
                 counted(self.threads as u64, "thread"),
             ),
         ];
-        lines.extend(self.estimate.as_ref().map(|e| format!("  {}", estimated(e))));
+        let estimated = self.estimate.iter().flat_map(estimated);
+        lines.extend(estimated.map(|line| format!("  {line}")));
         lines
     }
 
@@ -67,6 +82,11 @@ impl Decision {
         let list =
             |term: &warpseek_exec::PlanTerm| json!({ "term": term.term, "postings": term.df });
         let choice = self.choices.first();
+        let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+        let candidate = |of: &Candidate| {
+            let (algorithm, time) = (of.method.name(), of.time.map(microseconds));
+            json!({ "algorithm": algorithm, "microseconds": time, "why_not": of.why_not })
+        };
         json!({
             "place": choice.map(|c| &c.place),
             "algorithm": choice.map(|c| &c.algorithm),
@@ -80,10 +100,11 @@ impl Decision {
             "batch": 1,
             "documents": self.documents,
             "threads": self.threads,
-            "estimate": self.estimate.map(|e| json!({
-                "effort": e.effort,
-                "processor_microseconds": e.processor.as_secs_f64() * 1e6,
-                "gpu_microseconds": e.gpu.as_secs_f64() * 1e6,
+            "estimate": self.estimate.as_ref().map(|e| json!({
+                "effort": e.load.effort,
+                "processor_microseconds": microseconds(e.processor),
+                "gpu_microseconds": microseconds(e.gpu),
+                "candidates": e.candidates.iter().map(candidate).collect::<Vec<_>>(),
             })),
         })
     }
@@ -112,10 +133,8 @@ impl Decisions {
     pub(crate) fn add(&mut self, decision: Decision, plans: &[Plan]) {
         self.batches += 1;
         self.largest = self.largest.max(plans.len());
-        if let Some(more) = decision.estimate {
-            let sum = self.estimate.get_or_insert_default();
-            sum.processor += more.processor;
-            sum.gpu += more.gpu;
+        if let Some(more) = &decision.estimate {
+            *self.estimate.get_or_insert_default() += more;
         }
         for (choice, plan) in decision.choices.into_iter().zip(plans) {
             let class = self.classes.entry(choice).or_default();
@@ -144,13 +163,14 @@ impl Decisions {
                 count(class.most),
             ));
         }
-        let estimate = self.estimate.as_ref().map(|e| format!("; {}", estimated(e)));
         let batches = match self.batches {
             1 => "1 batch".to_owned(),
             n => format!("{} batches", count(n)),
         };
         let largest = counted(self.largest as u64, "query");
-        lines.push(format!("  {batches} of up to {largest}{}", estimate.unwrap_or_default()));
+        lines.push(format!("  {batches} of up to {largest}"));
+        let estimated = self.estimate.iter().flat_map(estimated);
+        lines.extend(estimated.map(|line| format!("  {line}")));
         lines
     }
 }

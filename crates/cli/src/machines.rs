@@ -1,21 +1,33 @@
 //! The engine that a choice of devices asks for: one GPU, several, or GPUs and the processor.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use warpseek_exec::{Engine, ExecError, Planner};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::{Device, DeviceError};
 use warpseek_exec_gpu::partitioned::PartitionedEngine;
 use warpseek_exec_gpu::{
-    CohortEngine, CohortSettings, GpuEngine, IntersectEngine, Loading, Settings,
+    CohortEngine, CohortSettings, GpuEngine, IntersectEngine, Loading, PRUNED_TERMS, Settings,
 };
 use warpseek_index::Snapshot;
-use warpseek_sched::{ByDocuments, ByQueries, measure, split};
+use warpseek_sched::measure::{self, Line};
+use warpseek_sched::{ByDocuments, ByQueries, Cost, Costs, Method, Speed, split};
 
 use crate::options::{EngineChoice, Place, Searching, Split};
 
-/// The part of the documents on which rates are measured.
-const SAMPLE: u32 = 8;
+/// What everything is thought to cost.
+pub(crate) const COSTS: Costs = Costs::new(PRUNED_TERMS);
+
+/// The part of the documents on which a GPU is measured: one in so many.
+const SAMPLE: u32 = 16;
+
+/// Queries of a batch that is measured, at most: of a GPU, which is fast with many, and of the processor.
+const PROBES_A_GPU: usize = 1 << 12;
+const PROBES_A_HOST: usize = 1 << 8;
+
+/// Threads that a processor which answers together with GPUs leaves to planning, to results, and to the GPUs.
+const OTHER_THREADS: usize = 3;
 
 /// An engine with GPUs in it.
 pub(crate) struct Machines {
@@ -24,6 +36,10 @@ pub(crate) struct Machines {
     pub(crate) loadings: Vec<Arc<Loading>>,
     /// What answers.
     pub(crate) name: String,
+    /// The processor's part of the documents, where it was asked to take one.
+    pub(crate) host: Option<String>,
+    /// Queries that it answered, where it helps with these.
+    pub(crate) helped: Option<Arc<AtomicU64>>,
 }
 
 pub(crate) struct Maker<'a> {
@@ -38,45 +54,79 @@ impl Maker<'_> {
     /// The engine on these GPUs, and on the processor where both are asked for.
     pub(crate) fn make(&self, gpus: &[Device]) -> Result<Machines, ExecError> {
         let with_host = self.options.device.device == Place::Both;
-        let mut loadings = Vec::new();
-        let alone = gpus.len() == 1 && !with_host;
-        let by_queries = alone || self.options.device.split == Split::Queries;
-        let mut engines: Vec<Box<dyn Engine>> = Vec::new();
-        if by_queries {
-            for gpu in gpus {
-                engines.push(self.whole(gpu, &mut loadings)?);
-            }
-            if with_host {
-                engines.push(Box::new(self.host()));
-            }
-        } else {
-            let mut ranges = split(self.snapshot.doc_limit(), &self.shares(gpus)?).into_iter();
-            if with_host {
-                let docs = ranges.next().unwrap_or_default();
-                engines.push(Box::new(self.host().within(docs)));
-            }
-            for (gpu, docs) in gpus.iter().zip(ranges) {
-                let engine = self.gpu(gpu)?.within(docs);
-                loadings.push(engine.loading().clone());
-                engines.push(Box::new(engine));
-            }
+        let by_queries = self.options.device.split == Split::Queries;
+        if by_queries || (gpus.len() == 1 && !with_host) {
+            return self.by_queries(gpus, with_host);
         }
-        let mut names: Vec<&str> = gpus.iter().map(|gpu| gpu.info().name.as_str()).collect();
+        let mut host = None;
         if with_host {
-            names.insert(0, "the processor");
+            let asked = self.options.device.host_share;
+            let share = asked.map_or_else(|| self.measured(gpus), Ok)?;
+            let how = match asked {
+                Some(_) => "as asked for",
+                None if share > 0.0 => "as measured",
+                None => "as measured: it would be no help",
+            };
+            host = Some((share, how));
         }
-        let name = names.join(" and ");
+        self.by_documents(gpus, host)
+    }
+
+    /// Each answers some queries; one GPU all of them.
+    fn by_queries(&self, gpus: &[Device], with_host: bool) -> Result<Machines, ExecError> {
+        let (mut loadings, mut engines) = (Vec::new(), Vec::new());
+        for gpu in gpus {
+            engines.push((self.whole(gpu, &mut loadings)?, Speed::gpu(self.cost())));
+        }
+        let name = names(gpus, with_host);
+        if !with_host && engines.len() == 1 {
+            let (engine, _) = engines.remove(0);
+            let engine = engine.into();
+            return Ok(Machines { engine, loadings, name, host: None, helped: None });
+        }
+        let (mut both, mut helped) = (ByQueries::new(engines), None);
+        if with_host {
+            let speed = Speed::threads(COSTS.processor, self.host_threads());
+            both = both.helped_by(Arc::new(self.host()), speed);
+            helped = Some(both.helped());
+        }
+        let engine = Arc::new(both);
+        Ok(Machines { engine, loadings, name, host: None, helped })
+    }
+
+    /// Each has some documents: the GPUs the same, and the processor, where it takes part, a part of all and why that.
+    fn by_documents(
+        &self,
+        gpus: &[Device],
+        host: Option<(f64, &str)>,
+    ) -> Result<Machines, ExecError> {
+        let share = host.map_or(0.0, |(share, _)| share);
+        let shares = gpus.iter().map(|_| (1.0 - share) / gpus.len() as f64);
+        let shares: Vec<f64> = std::iter::once(share).chain(shares).collect();
+        let mut ranges = split(self.snapshot.doc_limit(), &shares).into_iter();
+        let docs = ranges.next().unwrap_or_default();
+        let mut engines: Vec<Box<dyn Engine>> = Vec::new();
+        let with_host = share > 0.0;
+        if with_host {
+            engines.push(Box::new(self.host().within(docs)));
+        }
+        let mut loadings = Vec::new();
+        for (gpu, docs) in gpus.iter().zip(ranges) {
+            let engine = self.gpu(gpu)?;
+            // Alone it is to be as it always is.
+            let engine = if with_host || gpus.len() > 1 { engine.within(docs) } else { engine };
+            loadings.push(engine.loading().clone());
+            engines.push(Box::new(engine));
+        }
+        let host = host.map(|(_, how)| match with_host {
+            true => format!("the processor's part of the documents is {share:.3}, {how}"),
+            false => format!("the processor's part of the documents is 0, {how}"),
+        });
         let engine: Arc<dyn Engine> = match engines.pop() {
             Some(engine) if engines.is_empty() => engine.into(),
-            last => {
-                engines.extend(last);
-                match by_queries {
-                    true => Arc::new(ByQueries::new(engines)),
-                    false => Arc::new(ByDocuments::new(engines)),
-                }
-            }
+            last => Arc::new(ByDocuments::new(engines.into_iter().chain(last).collect())),
         };
-        Ok(Machines { engine, loadings, name })
+        Ok(Machines { engine, loadings, name: names(gpus, with_host), host, helped: None })
     }
 
     /// For all documents, by the algorithm asked for.
@@ -111,33 +161,52 @@ impl Maker<'_> {
     }
 
     fn host(&self) -> CpuEngine {
-        CpuEngine::new(self.snapshot.clone(), None, self.threads)
+        CpuEngine::new(self.snapshot.clone(), None, self.host_threads())
     }
 
-    /// What each gets of the documents: GPUs the same, and the processor, which comes first where it takes part, as much as it is faster or slower.
-    fn shares(&self, gpus: &[Device]) -> Result<Vec<f64>, ExecError> {
-        let mut shares = vec![1.0; gpus.len()];
-        if self.options.device.device == Place::Both {
-            let host = match self.options.device.host_share {
-                Some(share) => share,
-                None => self.measured(gpus)?,
-            };
-            shares = vec![(1.0 - host) / gpus.len() as f64; gpus.len()];
-            shares.insert(0, host);
-        }
-        Ok(shares)
+    fn host_threads(&self) -> usize {
+        let usual = self.threads.saturating_sub(OTHER_THREADS).max(1);
+        self.options.device.host_threads.map_or(usual, usize::from)
     }
 
-    /// The processor's share, from the rates of it and of a GPU on the same small part of the documents.
+    /// What the algorithm asked for costs on a GPU, or one like it.
+    fn cost(&self) -> Cost {
+        let method = match self.options.algorithm {
+            EngineChoice::Auto => Method::PrunedTiles,
+            EngineChoice::Intersect => Method::Intersect,
+            EngineChoice::Cpu(Algorithm::Cohort) => Method::Cohort,
+            EngineChoice::Cpu(Algorithm::Wand) => Method::Wand,
+            EngineChoice::Cpu(Algorithm::MaxScore) => Method::MaxScore,
+            _ => Method::Tiles,
+        };
+        COSTS.of(method, self.options.mode).unwrap_or(COSTS.tiles)
+    }
+
+    /// The processor's part of the documents: a GPU is measured on a small part of them, and the processor on its own.
     fn measured(&self, gpus: &[Device]) -> Result<f64, ExecError> {
         let Some(gpu) = gpus.first() else { return Ok(1.0) };
-        let plans = measure::probes(self.snapshot, self.planner, self.options.mode, self.k)?;
-        let docs = 0..self.snapshot.doc_limit().div_ceil(SAMPLE);
-        let host = measure::rate(&self.host().within(docs.clone()), &plans)?;
-        let device = measure::rate(&self.gpu(gpu)?.within(docs), &plans)?;
-        let all = host + device * gpus.len() as f64;
-        Ok(if all > 0.0 { host / all } else { 0.0 })
+        let probes = measure::probes(self.snapshot, self.planner, self.options.mode, self.k)?;
+        let docs = self.snapshot.doc_limit();
+        if docs < SAMPLE || probes.is_empty() {
+            return Ok(0.0);
+        }
+        let sample = self.gpu(gpu)?.within(0..docs / SAMPLE);
+        let time = measure::time(&sample, &probes, PROBES_A_GPU)? / gpus.len() as f64;
+        let line = Line::scaled(&self.cost(), &probes, 1.0 / f64::from(SAMPLE), time);
+        // What it has measured on is given back before the rest is copied.
+        drop(sample);
+        measure::host_share(line, |part| {
+            let some = (f64::from(docs) * part) as u32;
+            measure::time(&self.host().within(0..some.max(1)), &probes, PROBES_A_HOST)
+        })
     }
+}
+
+/// What answers, for people.
+fn names(gpus: &[Device], with_host: bool) -> String {
+    let host = with_host.then_some("the processor");
+    let names = host.into_iter().chain(gpus.iter().map(|gpu| gpu.info().name.as_str()));
+    names.collect::<Vec<_>>().join(" and ")
 }
 
 fn failed(error: DeviceError) -> ExecError {

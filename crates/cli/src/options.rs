@@ -304,7 +304,7 @@ pub(crate) enum Split {
     /// The documents: each answers every query for its own part of the index, and only that is copied to it
     #[default]
     Documents,
-    /// The queries of a batch: each has all of the index
+    /// The queries of a batch: each has all of the index. The processor takes short ones, and is not waited for
     Queries,
 }
 
@@ -323,9 +323,14 @@ pub(crate) struct DeviceChoice {
     /// What several GPUs, or the processor and GPUs, share out
     #[arg(long, value_enum, default_value_t)]
     pub(crate) split: Split,
-    /// The processor's part of the documents with `--device both`, 0 to 1 [default: as fast as it is, which is measured]
+    /// The processor's part of the documents with `--device both`, 0 to 1 [default: what it is done with as soon as the GPU is, which is
+    /// measured; 0 if it would be no help]
     #[arg(long, value_name = "X", value_parser = parse_share)]
     pub(crate) host_share: Option<f64>,
+    /// The processor's threads for its share with `--device both` [default: three fewer than all, which are left to planning, to results and to
+    /// the GPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) host_threads: Option<u16>,
     /// Postings from which on a batch is a GPU's with `--device auto`; 0 is all batches [default: those estimated to take longer on
     /// the processor]
     #[arg(long, value_name = "N")]

@@ -17,6 +17,10 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
+/// Queries of the first batch, at most; the next ones have twice as many as the one before. So the first is soon planned, and a few thousands are more than one batch: while one is
+/// answered, another is planned or written.
+const FIRST: usize = 1 << 12;
+
 /// Batches of queries. A thread reads them, so that an interrupt is heard while the input keeps us waiting.
 pub(crate) struct Queries {
     pub(crate) name: String,
@@ -24,7 +28,7 @@ pub(crate) struct Queries {
 }
 
 impl Queries {
-    /// Opens a file, or standard input for `-`.
+    /// Opens a file, or standard input for `-`, with so many queries in a batch at most.
     pub(crate) fn open(path: &Path, batch: usize) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let input: Box<dyn BufRead + Send> = if path == Path::new("-") {
@@ -36,10 +40,12 @@ impl Queries {
         let mut reader = Reader { name: name.clone(), input, line: 0, ids: Ids::new() };
         let (sender, batches) = sync_channel(1);
         std::thread::spawn(move || {
+            let mut size = batch.min(FIRST);
             loop {
-                let batch = reader.batch(batch);
-                let last = batch.as_ref().map_or(true, Vec::is_empty);
-                if sender.send(batch).is_err() || last {
+                let read = reader.batch(size);
+                size = batch.min(2 * size);
+                let last = read.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(read).is_err() || last {
                     return;
                 }
             }

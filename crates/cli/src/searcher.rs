@@ -10,12 +10,12 @@ use warpseek_exec::{
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::Loading;
 use warpseek_index::Snapshot;
-use warpseek_sched::{Costs, Estimate};
+use warpseek_sched::Estimate;
 
 use crate::decision::Decision;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::machines::{Machines, Maker};
+use crate::machines::{COSTS, Machines, Maker};
 use crate::options::{EngineChoice, Place, Searching, Split};
 use crate::progress::Display;
 use crate::terminal::{count, note};
@@ -50,6 +50,10 @@ struct Gpu {
     loadings: Vec<Arc<Loading>>,
     /// Name of the GPU that answers, or did, or of all that do so together.
     name: Option<String>,
+    /// The processor's part of the documents, where it takes one or was to.
+    host: Option<String>,
+    /// Queries that it answered, where it takes some of a batch.
+    helped: Option<Arc<AtomicU64>>,
     /// Why none does, though it might.
     why_not: Option<String>,
     /// Whether hits may differ from those of other engines.
@@ -117,10 +121,11 @@ impl Searcher {
         if !gpus.is_empty() {
             let maker = Maker { snapshot: &snapshot, planner: &planner, options, k, threads };
             match maker.make(&gpus) {
-                Ok(Machines { engine, loadings, name }) => {
+                Ok(Machines { engine, loadings, name, host, helped }) => {
                     gpu_part.engine = Some(engine);
                     gpu_part.loadings = loadings;
                     gpu_part.name = Some(name);
+                    (gpu_part.host, gpu_part.helped) = (host, helped);
                     gpu_part.approximate = pruning.is_some_and(|p| p.is_approximate());
                 }
                 Err(ExecError::Device(error)) if options.device.device == Place::Auto => {
@@ -206,14 +211,18 @@ impl Searcher {
     /// One line on where queries are answered, where that was asked for.
     pub(crate) fn place(&self) -> Option<String> {
         let gpu = self.gpu();
+        let some = |queries: u64, why: &str| match queries {
+            0 => String::new(),
+            n => format!(", {} of them on the processor{why},", count(n)),
+        };
         match (&gpu.name, &gpu.why_not) {
-            (Some(name), None) => Some(match self.stayed.load(Ordering::Relaxed) {
-                0 => format!("on {name}"),
-                stayed => format!(
-                    "on {name}, {} of them on the processor, which is sooner done,",
-                    count(stayed)
-                ),
-            }),
+            (Some(name), None) => {
+                let stayed = some(self.stayed.load(Ordering::Relaxed), ", which is sooner done");
+                let helped = gpu.helped.as_ref().map_or(0, |helped| helped.load(Ordering::Relaxed));
+                let (helped, host) = (some(helped, ""), gpu.host.iter());
+                let host: String = host.map(|host| format!(" ({host})")).collect();
+                Some(format!("on {name}{stayed}{helped}{host}"))
+            }
             (Some(name), Some(_)) => Some(format!("on {name}, then on the processor")),
             (None, Some(why)) => Some(format!("on the processor: {why}")),
             (None, None) => None,
@@ -264,18 +273,20 @@ impl Searcher {
         self.engine.search(plans)
     }
 
-    /// What a batch takes here and there, if there is a GPU and we may choose.
+    /// What a batch takes here and there, and by which algorithm, if there is a GPU and we may choose.
     fn estimate(&self, plans: &[Plan]) -> Option<Estimate> {
-        let chooses = self.options.device.device == Place::Auto
-            && self.options.algorithm == EngineChoice::Auto
-            && self.gpu().engine.is_some();
-        chooses.then(|| Costs::default().estimate(plans, self.threads))
+        let chooses = self.options.algorithm == EngineChoice::Auto && self.gpu().engine.is_some();
+        chooses.then(|| COSTS.estimate(plans, self.threads))
     }
 
     /// Whether a batch is the processor's though a GPU is there.
     pub(crate) fn stays(&self, plans: &[Plan]) -> bool {
+        // Else it need not be known.
+        if self.options.device.device != Place::Auto {
+            return false;
+        }
         self.estimate(plans).is_some_and(|estimate| match self.options.device.gpu_from {
-            Some(least) => estimate.postings < least,
+            Some(least) => estimate.load.postings < least,
             None => estimate.processor <= estimate.gpu,
         })
     }
@@ -284,19 +295,23 @@ impl Searcher {
     pub(crate) fn decide(&self, plans: &[Plan]) -> Decision {
         let estimate = self.estimate(plans);
         let stays = self.stays(plans);
-        let gpu = self.gpu().engine.clone().filter(|_| !stays);
-        let mut choices = match gpu {
+        let gpu = self.gpu();
+        let (engine, host) = (gpu.engine.clone().filter(|_| !stays), gpu.host.clone());
+        drop(gpu);
+        let mut choices = match &engine {
             Some(engine) => engine.explain(plans),
             None => self.engine.explain(plans),
         };
-        if estimate.is_some() {
-            let asked = self.options.device.gpu_from.is_some();
-            let reason = match (stays, asked) {
-                (true, true) => "fewer postings than --gpu-from",
-                (false, true) => "as many postings as --gpu-from, or more",
-                (true, false) => "sooner done than on a GPU",
-                (false, false) => "sooner done than on the processor",
-            };
+        let asked = self.options.device.gpu_from.is_some();
+        let reason = match (stays, asked) {
+            _ if self.options.device.device != Place::Auto => host,
+            _ if estimate.is_none() => None,
+            (true, true) => Some("fewer postings than --gpu-from".to_owned()),
+            (false, true) => Some("as many postings as --gpu-from, or more".to_owned()),
+            (true, false) => Some("sooner done than on a GPU".to_owned()),
+            (false, false) => Some("sooner done than on the processor".to_owned()),
+        };
+        if let Some(reason) = reason {
             choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
         }
         let documents = self.snapshot.statistics().documents;

@@ -269,7 +269,8 @@ impl Engine for CohortEngine {
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
         let group = |plan: &Plan| (plan.mode, plan.formula);
-        self.tiles.in_rounds(plans, self.settings.cohort, group, |of, image, plans, workspace| {
+        let plans: Vec<&Plan> = plans.iter().collect();
+        self.tiles.in_rounds(&plans, self.settings.cohort, group, |of, image, plans, workspace| {
             self.run(image, of.0, plans, workspace)
         })
     }

@@ -204,28 +204,28 @@ impl GpuEngine {
     /// ready and hits of the last are taken out.
     pub(crate) fn in_rounds<G: Copy + PartialEq + Sync>(
         &self,
-        plans: &[Plan],
+        plans: &[&Plan],
         most: usize,
         group: impl Fn(&Plan) -> G,
         run: impl Fn(G, &[SegmentImage], &[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError>
         + Sync,
     ) -> Result<Vec<Answer>, ExecError> {
         let nothing =
-            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
+            |plan: &&Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
         let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
-        let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(&plans[i])).collect();
+        let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(plans[i])).collect();
         // Many hits a query leave room for few queries.
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
         let most = most.min(ROUND_HITS / k.max(1)).max(1);
         let in_flight = if self.is_timed() { 1 } else { IN_FLIGHT };
         while let Some(&first) = left.first() {
-            let of = group(&plans[first]);
+            let of = group(plans[first]);
             let (chosen, others): (Vec<usize>, Vec<usize>) =
-                left.into_iter().partition(|&i| group(&plans[i]) == of);
+                left.into_iter().partition(|&i| group(plans[i]) == of);
             left = others;
             let image = self.image(plans[first].formula)?;
-            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
+            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| plans[i]).collect();
             let rounds: Vec<&[&Plan]> = chosen_plans.chunks(most).collect();
             let run =
                 |plans: &[&Plan], workspace: &mut Workspace| run(of, &image, plans, workspace);
@@ -291,6 +291,10 @@ impl Engine for GpuEngine {
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        self.search_some(&plans.iter().collect::<Vec<_>>())
+    }
+
+    fn search_some(&self, plans: &[&Plan]) -> Result<Vec<Answer>, ExecError> {
         let most = if self.is_timed() { usize::MAX } else { self.settings.round };
         self.in_rounds(
             plans,

@@ -19,5 +19,6 @@ mod workspace;
 pub use cohort::{CohortEngine, CohortSettings, MAX_COHORT};
 pub use counted::CountedEngine;
 pub use engine::{GpuEngine, Settings};
+pub use image::PRUNED_TERMS;
 pub use intersect::{IntersectEngine, PHASES};
 pub use loading::Loading;

@@ -71,6 +71,12 @@ pub trait Engine: Send + Sync {
     /// Answers a batch.
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError>;
 
+    /// Answers plans that do not stand side by side, such as a part of a batch whose others are somebody else's.
+    fn search_some(&self, plans: &[&Plan]) -> Result<Vec<Answer>, ExecError> {
+        let plans: Vec<Plan> = plans.iter().map(|&plan| plan.clone()).collect();
+        self.search(&plans)
+    }
+
     /// How it would answer each plan of a batch.
     fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
         plans.iter().map(|_| Choice::on_processor(self.name(), "asked for")).collect()

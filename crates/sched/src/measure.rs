@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use warpseek_exec::{Engine, ExecError, Mode, Plan, Planner, Query};
 use warpseek_index::Snapshot;
 
+use crate::costs::{Cost, Load};
+
 /// Queries that stand for those to come, and terms of each.
 const QUERIES: usize = 32;
 const TERMS: usize = 3;
 
-/// How long an engine is asked.
-const LONG_ENOUGH: Duration = Duration::from_millis(200);
+/// How long a batch takes that says something, and how often it is asked; the best time counts.
+const LONG_ENOUGH: Duration = Duration::from_millis(25);
+const TIMES: usize = 3;
 
 /// Queries made of an index's own terms, each as likely as it has postings: every so many-th posting names one.
 pub fn probes(
@@ -42,26 +45,116 @@ pub fn probes(
     (0..queries).map(|first| planner.plan(&query(first), mode, k)).collect()
 }
 
-/// How often in a second the engine answers these plans; 0 if there are none. The first time does not count.
-pub fn rate(engine: &dyn Engine, plans: &[Plan]) -> Result<f64, ExecError> {
+/// What a query takes on a part of the documents, in nanoseconds: some, and more for the part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// On no documents.
+    pub fixed: f64,
+    /// And on all of them as much more.
+    pub whole: f64,
+}
+
+impl Line {
+    fn at(&self, part: f64) -> f64 {
+        self.fixed + self.whole * part
+    }
+
+    /// Through what was measured on two parts. More documents never take less time.
+    fn through(a: (f64, f64), b: (f64, f64)) -> Self {
+        let whole = if a.0 == b.0 { 0.0 } else { ((a.1 - b.1) / (a.0 - b.0)).max(0.0) };
+        Line { fixed: (b.1 - whole * b.0).max(0.0), whole }
+    }
+
+    /// What a method takes in large batches of queries like these, if on a part of the documents it takes so long.
+    pub fn scaled(cost: &Cost, probes: &[Plan], part: f64, measured: f64) -> Self {
+        let load = Load::sum(probes);
+        let queries = load.queries.max(1) as f64;
+        let fixed = cost.query + cost.hit * load.hits as f64 / queries;
+        let line = Line { fixed, whole: cost.posting * load.postings as f64 / queries };
+        let factor = measured / line.at(part).max(1e-9);
+        Line { fixed: factor * line.fixed, whole: factor * line.whole }
+    }
+}
+
+/// The part of the documents with which a processor is done when GPUs are with the others.
+fn even(host: Line, gpus: Line) -> f64 {
+    let more = gpus.at(1.0) - host.fixed;
+    let slope = host.whole + gpus.whole;
+    match (more > 0.0, slope > 0.0) {
+        (true, true) => (more / slope).min(1.0),
+        (true, false) => 1.0,
+        (false, _) => 0.0,
+    }
+}
+
+/// Parts of the documents on which a processor is measured first.
+const FIRST: [f64; 2] = [1.0 / 16.0, 1.0 / 64.0];
+
+/// The least part that is worth having: two engines' answers have to be merged, and the processor has other things to do.
+pub const WORTH: f64 = 0.02;
+
+/// The processor's part of the documents, 0 if it would be no help. `gpus` says what GPUs take, and `host` measures nanoseconds a query of the processor on a part.
+///
+/// A processor's time is not linear: what it passes over depends on how many documents there are. So it is measured again where lines meet, twice.
+pub fn host_share(
+    gpus: Line,
+    mut host: impl FnMut(f64) -> Result<f64, ExecError>,
+) -> Result<f64, ExecError> {
+    let mut last = (FIRST[0], host(FIRST[0])?);
+    let mut next = (FIRST[1], host(FIRST[1])?);
+    for _ in 0..2 {
+        let share = even(Line::through(last, next), gpus);
+        if share < WORTH || share == next.0 {
+            break;
+        }
+        (last, next) = (next, (share, host(share)?));
+    }
+    let share = even(Line::through(last, next), gpus);
+    Ok(if share < WORTH { 0.0 } else { share })
+}
+
+/// Nanoseconds a query in large batches of these plans: batches are doubled until one takes long enough, or has the most queries. The first time does not count.
+pub fn time(engine: &dyn Engine, plans: &[Plan], most: usize) -> Result<f64, ExecError> {
+    let start = Instant::now();
+    time_by(|| start.elapsed(), engine, plans, most)
+}
+
+fn time_by(
+    now: impl Fn() -> Duration,
+    engine: &dyn Engine,
+    plans: &[Plan],
+    most: usize,
+) -> Result<f64, ExecError> {
     if plans.is_empty() {
         return Ok(0.0);
     }
-    engine.search(plans)?;
-    let (start, mut times) = (Instant::now(), 0);
-    while times == 0 || start.elapsed() < LONG_ENOUGH {
-        engine.search(plans)?;
-        times += 1;
+    let ask = |plans: &[&Plan]| {
+        let start = now();
+        engine.search_some(plans).map(|_| now() - start)
+    };
+    let mut batch: Vec<&Plan> = plans.iter().collect();
+    ask(&batch)?;
+    let mut took = ask(&batch)?;
+    while took < LONG_ENOUGH && batch.len() < most {
+        batch.extend_from_within(..batch.len().min(most - batch.len()));
+        took = ask(&batch)?;
     }
-    Ok(f64::from(times) / start.elapsed().as_secs_f64().max(1e-9))
+    for _ in 1..TIMES {
+        took = took.min(ask(&batch)?);
+    }
+    Ok(took.as_nanos() as f64 / batch.len() as f64)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use warpseek_exec::{Ranking, Reference};
-    use warpseek_testkit::{Doc, Fixture};
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use proptest::prelude::*;
+    use warpseek_exec::{Answer, Ranking, Reference};
+    use warpseek_testkit::{Doc, Fixture, Search};
 
     use super::*;
 
@@ -76,7 +169,113 @@ mod tests {
             assert!(plans.len().abs_diff(expected) <= 1, "{} of {expected}", plans.len());
             assert!(plans.iter().all(|plan| plan.missing.is_empty() && plan.terms.len() <= TERMS));
             let engine = Reference::new(snapshot, 1);
-            assert_eq!(rate(&engine, &plans).unwrap() > 0.0, expected > 0);
+            assert_eq!(time(&engine, &plans, 100).unwrap() > 0.0, expected > 0);
         }
+    }
+
+    /// An engine with a clock of its own: some time for a batch, and for a query.
+    struct Fake {
+        clock: AtomicU64,
+        batch: u64,
+        query: u64,
+        largest: AtomicU64,
+    }
+
+    impl Engine for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+        fn set_threads(&mut self, _: usize) {}
+        fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+            let n = plans.len() as u64;
+            // The first time takes long.
+            let first = if self.largest.load(Relaxed) == 0 { 1_000_000_000 } else { 0 };
+            self.clock.fetch_add(self.batch + n * self.query + first, Relaxed);
+            self.largest.fetch_max(n, Relaxed);
+            Ok(vec![Answer::default(); plans.len()])
+        }
+    }
+
+    fn plans(n: usize) -> Vec<Plan> {
+        let snapshot = Fixture::of(&[Doc::text(0, "a1")]).snapshot();
+        let plan = warpseek_testkit::plans(&snapshot, &[Search::of(&["a1"])]).remove(0);
+        vec![plan; n]
+    }
+
+    #[test]
+    fn batches_are_as_large_as_need_be() {
+        let plans = plans(32);
+        // A GPU as in docs/gpu.md, a processor, and something slow.
+        for (batch, query, most, largest) in [
+            (65_000, 5_000, 4096, 4096),
+            (0, 1_310_000, 4096, 32),
+            (0, 100_000, 256, 256),
+            (9, 9, 33, 33),
+        ] {
+            let (clock, largest_seen) = Default::default();
+            let engine = Fake { clock, batch, query, largest: largest_seen };
+            let now = || Duration::from_nanos(engine.clock.load(Relaxed));
+            let time = time_by(now, &engine, &plans, most).unwrap();
+            assert_eq!(engine.largest.load(Relaxed), largest);
+            assert_eq!(time, (batch + query * largest) as f64 / largest as f64);
+        }
+    }
+
+    /// A processor that takes so long for a query, and a part of all documents.
+    fn share(gpu: Line, host: impl Fn(f64) -> f64) -> (f64, usize) {
+        let mut asked = 0;
+        let share = host_share(gpu, |part| {
+            assert!(part > 0.0 && part <= 1.0, "{part}");
+            asked += 1;
+            Ok(host(part))
+        });
+        assert!(asked <= 4, "asked {asked} times");
+        (share.unwrap(), asked)
+    }
+
+    #[test]
+    fn the_processors_part_is_what_it_is_done_with_in_time() {
+        let line = |fixed: f64, whole: f64| Line { fixed, whole };
+        // As fast as each other: a half.
+        let gpu = line(0.0, 100.0);
+        assert_eq!(share(gpu, |part| 100.0 * part).0, 0.5);
+        // Four times slower, with something for each query: 400 s + 20 = 100 (1 - s).
+        assert_eq!(share(gpu, |part| 20.0 + 400.0 * part).0, 0.16);
+        // A hundred times slower on 5 us a query: below what is worth it. Neither is it if a query alone takes too long.
+        let h200 = line(2_000.0, 3_000.0);
+        assert_eq!(share(h200, |part| 400.0 + 1_310_000.0 * part), (0.0, 2));
+        assert_eq!(share(h200, |part| 6_000.0 + 100.0 * part), (0.0, 2));
+        // All of it, where the GPU is of no use.
+        assert_eq!(share(line(1e6, 1e6), |part| 100.0 * part).0, 1.0);
+        assert_eq!(share(line(0.0, 0.0), |_| 0.0).0, 0.0);
+    }
+
+    proptest! {
+        /// Times that bend: both end at about the same time, whatever a straight line would have said.
+        #[test]
+        fn ends_are_even(
+            fixed in 0.0f64..2.0, whole in 1.0f64..100.0, bend in 0.6f64..1.0, host_fixed in 0.0f64..1.0, times in 0.2f64..20.0,
+        ) {
+            let gpu = Line { fixed, whole };
+            let host = |part: f64| host_fixed + times * whole * part.powf(bend);
+            let (share, _) = share(gpu, host);
+            let (own, others) = (host(share), gpu.at(1.0 - share));
+            if share > 0.0 {
+                let worse = own.max(others) / own.min(others).max(1e-9);
+                prop_assert!(worse < 1.25 || share > 0.98, "{} and {} at {}", own, others, share);
+            } else {
+                // More would have been too much, or nearly.
+                prop_assert!(host(2.0 * WORTH) > gpu.at(1.0 - 2.0 * WORTH), "nothing, with {}", host(0.04));
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_tells_of_the_whole() {
+        let cost = Cost { batch: 1e9, query: 2_000.0, posting: 2.0, hit: 0.0 };
+        // Queries of one posting: 2 us and 2 ns, of which an eighth was seen, at half the speed.
+        let line = Line::scaled(&cost, &plans(3), 0.125, 2.0 * 2000.25);
+        assert_eq!(line, Line { fixed: 4_000.0, whole: 4.0 });
+        assert_eq!(Line::scaled(&cost, &[], 0.125, 0.0).at(1.0), 0.0);
     }
 }

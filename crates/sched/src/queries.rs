@@ -1,63 +1,198 @@
 //! Queries shared out: every engine has all documents, and answers a part of a batch.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Plan, in_parallel};
 
-/// Queries that an engine takes at a time, at least; fewer than that are one engine's.
-const LEAST: usize = 64;
+use crate::costs::Load;
+use crate::helper::{Errand, Helper};
+use crate::speed::{LEAST, Speed, portion, share, together};
 
-/// Engines that each answer for all documents. They take queries of a batch in turn: as many as their share of what is left is, going by how fast they were so far, so that
-/// all are done at about the same time.
+/// Engines that each answer for all documents. Each takes its share of a batch, by its speed; what is left at the end goes in smaller pieces to those that are free.
+///
+/// A helper takes the shortest queries, as many as it should be done with while the engines answer the others. It is not waited for: what it has not begun when they are done they answer themselves,
+/// and what it is at as well, if it takes longer than they would.
 pub struct ByQueries {
     engines: Vec<Box<dyn Engine>>,
-    /// Queries a second; 0 before an engine has answered any.
-    rates: Mutex<Vec<f64>>,
+    speeds: Mutex<Vec<Speed>>,
+    helper: Option<Helper>,
+    helped: Arc<AtomicU64>,
+}
+
+/// What a helper has of a batch.
+struct Help {
+    errand: Errand,
+    /// Its queries, in the order it has them.
+    queries: Vec<usize>,
+    /// What all others ask for.
+    others: Load,
 }
 
 impl ByQueries {
-    /// All are for the same snapshot. The first one answers single queries until it is known who is fastest.
-    pub fn new(engines: Vec<Box<dyn Engine>>) -> Self {
-        let rates = Mutex::new(vec![0.0; engines.len()]);
-        ByQueries { engines, rates }
+    /// At least one engine, all for the same snapshot, with what is known of their speed; they learn the rest.
+    pub fn new(engines: Vec<(Box<dyn Engine>, Speed)>) -> Self {
+        let (engines, speeds) = engines.into_iter().unzip();
+        ByQueries { engines, speeds: Mutex::new(speeds), helper: None, helped: Arc::default() }
     }
 
-    fn rates(&self) -> MutexGuard<'_, Vec<f64>> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    /// With a helper.
+    pub fn helped_by(self, engine: Arc<dyn Engine>, speed: Speed) -> Self {
+        ByQueries { helper: Some(Helper::new(engine, speed)), ..self }
     }
 
-    /// Where few queries are answered.
-    fn fastest(&self) -> usize {
-        let rates = self.rates();
-        // The first of equals.
-        (0..rates.len()).rev().max_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0)
+    /// Counts the queries that the helper answered in time.
+    pub fn helped(&self) -> Arc<AtomicU64> {
+        self.helped.clone()
     }
 
-    /// The next queries of an engine.
-    fn take(&self, left: &Mutex<Range<usize>>, engine: usize) -> Option<Range<usize>> {
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-        let n = share(&self.rates(), engine, left.len());
-        let taken = left.start..left.start + n;
-        left.start = taken.end;
-        (n > 0).then_some(taken)
+    fn speeds(&self) -> MutexGuard<'_, Vec<Speed>> {
+        self.speeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An engine answered so many queries in that time.
-    fn learn(&self, engine: usize, queries: usize, took: Duration) {
-        let rate = queries as f64 / took.as_secs_f64().max(1e-9);
-        let of = &mut self.rates()[engine];
-        // What is newer counts more: batches differ, and the first ones are slow.
-        *of = if *of > 0.0 { (*of + rate) / 2.0 } else { rate };
+    /// Of the engines.
+    fn fastest(&self, load: &Load) -> usize {
+        let speeds = self.speeds();
+        let time = |i: &usize| speeds[*i].time(load);
+        (0..speeds.len()).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0)
+    }
+
+    /// Where few queries are answered, all of them; the helper where it is as fast.
+    fn one(&self, plans: &[Plan]) -> Option<&dyn Engine> {
+        let load = Load::sum(plans);
+        let fastest = self.fastest(&load);
+        let time = self.speeds().get(fastest).map_or(f64::INFINITY, |speed| speed.time(&load));
+        match &self.helper {
+            Some(helper) if helper.speed().time(&load) <= time => Some(helper.engine()),
+            _ => self.engines.get(fastest).map(|engine| &**engine),
+        }
+    }
+
+    /// Sends the helper off with its share of a batch.
+    fn help(&self, plans: &[Plan]) -> Option<Help> {
+        let helper = self.helper.as_ref().filter(|helper| helper.is_free())?;
+        let loads: Vec<Load> = plans.iter().map(Load::of).collect();
+        let batch = loads.iter().copied().sum();
+        let (mut speed, speeds) = (helper.speed(), self.speeds().clone());
+        let share_of = |few: usize| {
+            let mut queries = shortest(&loads, few);
+            let short: Vec<Load> = queries.iter().map(|&i| loads[i]).collect();
+            queries.truncate(share(&short, batch, &speed, &speeds));
+            queries
+        };
+        let few = (plans.len() / FEW).max(2 * speed.at_once());
+        let mut queries = share_of(few);
+        if queries.len() == few {
+            queries = share_of(plans.len());
+        }
+        if queries.is_empty() {
+            speed.forget();
+            return None;
+        }
+        let mut others = batch;
+        queries.iter().for_each(|&i| others -= loads[i]);
+        drop(speed);
+        queries.reverse();
+        let errand = helper.start(queries.iter().map(|&i| plans[i].clone()).collect());
+        Some(Help { errand, queries, others })
+    }
+
+    /// An engine's answers to plans, and what they tell about its speed.
+    fn ask(&self, engine: usize, plans: &[&Plan], load: Load) -> Result<Vec<Answer>, ExecError> {
+        let start = Instant::now();
+        let answers = self.engines[engine].search_some(plans)?;
+        if plans.len() >= LEAST {
+            self.speeds()[engine].learn(&load, start.elapsed());
+        }
+        Ok(answers)
+    }
+
+    /// The engines' answers.
+    fn shared(&self, plans: &[&Plan], batch: Load) -> Result<Vec<Answer>, ExecError> {
+        if let [_] = &self.engines[..] {
+            return self.ask(0, plans, batch);
+        }
+        let left = Mutex::new(0..plans.len());
+        let left = || left.lock().unwrap_or_else(PoisonError::into_inner);
+        let take = |engine: usize, first: bool| -> Range<usize> {
+            let mut left = left();
+            let n = portion(&self.speeds(), engine, &batch, left.len(), first);
+            let taken = left.start..left.start + n;
+            left.start = taken.end;
+            taken
+        };
+        let numbers: Vec<usize> = (0..self.engines.len()).collect();
+        let work = |(): &mut (), &engine: &usize| {
+            let (mut done, mut taken) = (Vec::new(), take(engine, true));
+            while !taken.is_empty() {
+                let piece = &plans[taken.clone()];
+                let answers = self.ask(engine, piece, Load::sum(piece.iter().copied()));
+                // One failure ends all.
+                let answers = answers.inspect_err(|_| left().start = plans.len())?;
+                done.push((taken.start, answers));
+                taken = take(engine, false);
+            }
+            Ok::<_, ExecError>(done)
+        };
+        let done = in_parallel(&numbers, numbers.len(), || (), work)?;
+        let mut parts: Vec<_> = done.into_iter().flatten().collect();
+        parts.sort_unstable_by_key(|&(start, _)| start);
+        Ok(parts.into_iter().flat_map(|(_, answers)| answers).collect())
+    }
+
+    /// The engines answer all that the helper was not given, then what it is not done with.
+    fn with_help(&self, plans: &[Plan], help: &Help) -> Result<Vec<Answer>, ExecError> {
+        let Help { errand, queries, others } = help;
+        let mut answers: Vec<Option<Answer>> = vec![None; plans.len()];
+        let mut answer = |which: &[usize], load: Load| -> Result<(), ExecError> {
+            let some: Vec<&Plan> = which.iter().map(|&i| &plans[i]).collect();
+            for (&i, answer) in which.iter().zip(self.shared(&some, load)?) {
+                answers[i] = Some(answer);
+            }
+            Ok(())
+        };
+        let mut given = vec![false; plans.len()];
+        queries.iter().for_each(|&i| given[i] = true);
+        let rest: Vec<usize> = (0..plans.len()).filter(|&i| !given[i]).collect();
+        answer(&rest, *others)?;
+        let patience =
+            |load: &Load| Duration::from_nanos(together(&self.speeds(), load).min(1e18) as u64);
+        let load = |which: &[usize]| Load::sum(which.iter().map(|&i| &plans[i]));
+        let back = &queries[errand.take_back()];
+        if !back.is_empty() {
+            answer(back, load(back))?;
+        }
+        let late = &queries[errand.late(patience)];
+        if !late.is_empty() {
+            answer(late, load(late))?;
+        }
+        for (start, done) in errand.answers()? {
+            for (&i, answer) in queries[start..].iter().zip(done) {
+                // What was answered twice is the same.
+                if answers[i].is_none() {
+                    answers[i] = Some(answer);
+                    self.helped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(answers.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 
-/// How many of the queries that are left an engine takes.
-fn share(rates: &[f64], engine: usize, left: usize) -> usize {
-    let known = rates.iter().all(|&rate| rate > 0.0);
-    let part = if known { rates[engine] / rates.iter().sum::<f64>() } else { 0.0 };
-    ((left as f64 * part) as usize).max(LEAST).min(left)
+/// The part of a batch, one in so many, that a helper seldom has more than: sorting all of it would keep a GPU waiting.
+const FEW: usize = 8;
+
+/// So many queries, shortest first.
+fn shortest(loads: &[Load], n: usize) -> Vec<usize> {
+    let mut queries: Vec<(u64, usize)> = loads.iter().map(|load| load.effort).zip(0..).collect();
+    if n < queries.len() {
+        queries.select_nth_unstable(n);
+        queries.truncate(n);
+    }
+    queries.sort_unstable();
+    queries.into_iter().map(|(_, i)| i).collect()
 }
 
 impl Engine for ByQueries {
@@ -67,96 +202,274 @@ impl Engine for ByQueries {
 
     fn set_threads(&mut self, threads: usize) {
         self.engines.iter_mut().for_each(|engine| engine.set_threads(threads));
+        self.helper.iter_mut().for_each(|helper| helper.set_threads(threads));
     }
 
     fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
-        let engines = &self.engines;
-        in_parallel(engines, engines.len(), || (), |(), e| e.prepare(formula)).map(|_| ())
+        let helper = self.helper.iter().map(Helper::engine);
+        let engines: Vec<_> = self.engines.iter().map(|engine| &**engine).chain(helper).collect();
+        in_parallel(&engines, engines.len(), || (), |(), e| e.prepare(formula)).map(|_| ())
     }
 
     fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
         if plans.len() <= LEAST {
-            let fastest = self.engines.get(self.fastest());
-            return fastest.map_or(Vec::new(), |engine| engine.explain(plans));
+            return self.one(plans).map_or(Vec::new(), |engine| engine.explain(plans));
         }
-        let engines: Vec<_> = self.engines.iter().map(|engine| engine.explain(plans)).collect();
+        let helper = self.helper.iter().map(|helper| helper.engine().explain(plans));
+        let engines = self.engines.iter().map(|engine| engine.explain(plans));
+        let all: Vec<_> = engines.chain(helper).collect();
         let join = |i: usize, of: fn(&Choice) -> &str| {
-            let words: Vec<&str> = engines.iter().map(|engine| of(&engine[i])).collect();
+            let words: Vec<&str> = all.iter().map(|engine| of(&engine[i])).collect();
             words.join(" or ")
+        };
+        let who = match self.helper {
+            Some(_) => "the last one has short queries, as many as it is done with in time",
+            None => "each has its queries",
         };
         let choice = |i| Choice {
             place: join(i, |c| &c.place),
             algorithm: join(i, |c| &c.algorithm),
-            why: format!("each has its queries: {}", join(i, |c| &c.why)),
+            why: format!("{who}: {}", join(i, |c| &c.why)),
         };
         (0..plans.len()).map(choice).collect()
     }
 
     fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
         if plans.len() <= LEAST {
-            return self.engines.get(self.fastest()).map_or(Ok(Vec::new()), |e| e.search(plans));
+            return self.one(plans).map_or(Ok(Vec::new()), |engine| engine.search(plans));
         }
-        let left = Mutex::new(0..plans.len());
-        let numbers: Vec<usize> = (0..self.engines.len()).collect();
-        let work = |(): &mut (), &engine: &usize| {
-            let mut done = Vec::new();
-            while let Some(taken) = self.take(&left, engine) {
-                let start = Instant::now();
-                let answers = self.engines[engine].search(&plans[taken.clone()]);
-                let answers = answers.inspect_err(|_| {
-                    // One failure ends all.
-                    left.lock().unwrap_or_else(PoisonError::into_inner).start = plans.len();
-                })?;
-                self.learn(engine, taken.len(), start.elapsed());
-                done.push((taken.start, answers));
-            }
-            Ok::<_, ExecError>(done)
-        };
-        let done = in_parallel(&numbers, numbers.len(), || (), work)?;
-        let mut parts: Vec<_> = done.into_iter().flatten().collect();
-        parts.sort_unstable_by_key(|&(start, _)| start);
-        Ok(parts.into_iter().flat_map(|(_, answers)| answers).collect())
+        match self.help(plans) {
+            Some(help) => self.with_help(plans, &help),
+            None => self.shared(&plans.iter().collect::<Vec<_>>(), Load::sum(plans)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    #![allow(clippy::unwrap_used)]
 
-    #[test]
-    fn shares_follow_rates() {
-        // As long as one is not known, nobody takes much.
-        assert_eq!(share(&[0.0, 100.0], 1, 5000), LEAST);
-        assert_eq!(share(&[100.0, 300.0], 0, 4000), 1000);
-        assert_eq!(share(&[100.0, 300.0], 1, 4000), 3000);
-        assert_eq!(share(&[1.0, 1e6], 0, 4000), LEAST);
-        assert_eq!(share(&[1.0, 1e6], 0, 3), 3);
-        assert_eq!(share(&[1.0, 1e6], 1, 0), 0);
+    use std::sync::Condvar;
+
+    use warpseek_core::Hit;
+    use warpseek_testkit::{Doc, Fixture, Search, plans};
+
+    use super::*;
+    use crate::costs::Cost;
+
+    /// Queries, the longest first, that differ in k, so that an answer tells which query it is of.
+    fn queries(n: usize) -> Vec<Plan> {
+        let fixture = Fixture::of(&[Doc::text(0, "a1 a2")]);
+        let plan = plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0);
+        let mut plans: Vec<Plan> = (0..n).map(|k| Plan { k, ..plan.clone() }).collect();
+        plans.iter_mut().rev().zip(1..).for_each(|(plan, df)| plan.terms[0].df = df);
+        plans
     }
 
-    struct Idle;
+    /// One hit: the query's k, and who answered.
+    fn answer(plan: &Plan, who: u32) -> Answer {
+        let hits = vec![Hit { doc: plan.k as u32, score: who }];
+        Answer { hits, ..Answer::default() }
+    }
 
-    impl Engine for Idle {
+    /// Says who it is; waits before each piece but the first ones, until it is let go; fails in a piece.
+    #[derive(Clone)]
+    struct Fake(Arc<State>);
+
+    #[derive(Default)]
+    struct State {
+        who: u32,
+        stops_after: Option<usize>,
+        fails_at: Option<usize>,
+        pieces: Mutex<Vec<usize>>,
+        first: Mutex<Option<usize>>,
+        go: (Mutex<bool>, Condvar),
+    }
+
+    impl Fake {
+        fn let_go(&self) {
+            *self.0.go.0.lock().unwrap() = true;
+            self.0.go.1.notify_all();
+        }
+
+        fn pieces(&self) -> Vec<usize> {
+            self.0.pieces.lock().unwrap().clone()
+        }
+    }
+
+    impl Engine for Fake {
         fn name(&self) -> &'static str {
-            "idle"
+            "fake"
         }
         fn set_threads(&mut self, _: usize) {}
         fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-            Ok(vec![Answer::default(); plans.len()])
+            let piece = self.pieces().len();
+            self.0.pieces.lock().unwrap().push(plans.len());
+            self.0.first.lock().unwrap().get_or_insert(plans[0].k);
+            if self.0.stops_after.is_some_and(|pieces| piece >= pieces) {
+                let gone = self.0.go.0.lock().unwrap();
+                drop(self.0.go.1.wait_while(gone, |gone| !*gone).unwrap());
+            }
+            if self.0.fails_at == Some(piece) {
+                return Err(ExecError::Device("it is broken".into()));
+            }
+            Ok(plans.iter().map(|plan| answer(plan, self.0.who)).collect())
+        }
+    }
+
+    fn fake(who: u32, stops_after: Option<usize>, fails_at: Option<usize>) -> Fake {
+        Fake(Arc::new(State { who, stops_after, fails_at, ..State::default() }))
+    }
+
+    fn cost(query: f64) -> Cost {
+        Cost { batch: 0.0, query, posting: 0.0, hit: 0.0 }
+    }
+
+    /// An engine of 1 us a query, and a helper of as many.
+    fn helped(engine: &Fake, helper: &Fake, query: f64) -> ByQueries {
+        ByQueries::new(vec![(Box::new(engine.clone()), Speed::gpu(cost(1e3)))])
+            .helped_by(Arc::new(helper.clone()), Speed::threads(cost(query), 1))
+    }
+
+    /// In order, and by whom.
+    fn who(answers: &[Answer]) -> Vec<u32> {
+        assert!(answers.iter().enumerate().all(|(i, a)| a.hits[0].doc == i as u32), "out of order");
+        answers.iter().map(|answer| answer.hits[0].score).collect()
+    }
+
+    #[test]
+    fn a_helper_that_never_ends_is_not_waited_for() {
+        let plans = queries(1000);
+        for stops_after in [0, 1, 2] {
+            let (engine, helper) = (fake(1, None, None), fake(2, Some(stops_after), None));
+            let both = helped(&engine, &helper, 1e3);
+            for _ in 0..3 {
+                let by = who(&both.search(&plans).unwrap());
+                let its = by.iter().filter(|&&who| who == 2).count();
+                // How many it had time for is luck; those that it is stuck with are not its.
+                assert!(its < 500 && (stops_after > 0 || its == 0), "{its}");
+            }
+            // It was not asked while it was late, and does not go on with what was taken back.
+            helper.let_go();
+            while !both.helper.as_ref().unwrap().is_free() {
+                std::thread::yield_now();
+            }
+            assert!(helper.pieces().len() <= stops_after + 1, "{:?}", helper.pieces());
         }
     }
 
     #[test]
-    fn few_queries_go_to_the_fastest() {
-        let idle = || Box::new(Idle) as Box<dyn Engine>;
-        let engine = ByQueries::new(vec![idle(), idle()]);
-        assert_eq!(engine.fastest(), 0);
-        engine.learn(0, 100, Duration::from_secs(10));
-        assert_eq!(engine.fastest(), 0);
-        engine.learn(1, 100, Duration::from_secs(1));
-        assert_eq!(engine.fastest(), 1);
-        assert_eq!(*engine.rates(), [10.0, 100.0]);
-        engine.learn(0, 100, Duration::from_millis(100));
-        assert_eq!(*engine.rates(), [505.0, 100.0]);
+    fn a_helper_that_is_late_is_not_heard() {
+        let plans = queries(1000);
+        let (engine, helper) = (fake(1, Some(0), None), fake(2, Some(0), None));
+        let both = helped(&engine, &helper, 1e3);
+        let by = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            while helper.pieces().is_empty() {
+                std::thread::yield_now();
+            }
+            engine.let_go();
+            who(&asked.join().unwrap())
+        });
+        assert_eq!(by, vec![1; 1000]);
+        assert_eq!(engine.pieces(), [500, 375, 125], "its own, what was not begun, what was late");
+        helper.let_go();
+    }
+
+    #[test]
+    fn a_helper_in_time_has_its_share() {
+        let plans = queries(1000);
+        let (engine, helper) = (fake(1, Some(0), None), fake(2, None, None));
+        let both = helped(&engine, &helper, 1e3);
+        let by = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            // The engine waits until the helper has done all of its share.
+            while helper.pieces().iter().sum::<usize>() < 500 {
+                std::thread::yield_now();
+            }
+            engine.let_go();
+            who(&asked.join().unwrap())
+        });
+        // All but its last piece are certainly in time.
+        let its = by.iter().filter(|&&who| who == 2).count();
+        assert!((499..=500).contains(&its), "{its}: {:?}", helper.pieces());
+        // The shortest half of the queries, beginning with the longest of them.
+        assert_eq!((&by[..500], *helper.0.first.lock().unwrap()), (&[1; 500][..], Some(500)));
+        assert_eq!(both.helped().load(Ordering::Relaxed), its as u64);
+        let pieces = helper.pieces();
+        assert!(pieces[0] == 125 && pieces.windows(2).all(|p| p[0] >= p[1]), "{pieces:?}");
+    }
+
+    #[test]
+    fn a_helper_that_is_too_slow_is_not_asked() {
+        let (engine, helper) = (fake(1, None, None), fake(2, None, None));
+        let both = helped(&engine, &helper, 2e6);
+        assert_eq!(who(&both.search(&queries(1000)).unwrap()), vec![1; 1000]);
+        assert_eq!((engine.pieces(), helper.pieces()), (vec![1000], vec![]));
+        // In larger batches it is, or the engine takes its queries back.
+        let (engine, helper) = (fake(1, None, None), fake(2, None, None));
+        helped(&engine, &helper, 2e6).search(&queries(9000)).unwrap();
+        assert!(helper.pieces().len() + engine.pieces().len() > 1);
+    }
+
+    #[test]
+    fn the_shortest_come_first() {
+        let load = |effort| Load { effort, ..Load::default() };
+        let loads = [5, 1, 9, 1, 7].map(load);
+        for n in 0..=5 {
+            assert_eq!(shortest(&loads, n), [1, 3, 0, 4, 2][..n]);
+        }
+    }
+
+    #[test]
+    fn few_queries_are_the_fastest_engines() {
+        for (query, by) in [(500.0, 2), (2000.0, 1)] {
+            let (engine, helper) = (fake(1, None, None), fake(2, None, None));
+            let both = helped(&engine, &helper, query);
+            assert_eq!(who(&both.search(&queries(LEAST)).unwrap()), vec![by; LEAST]);
+        }
+    }
+
+    #[test]
+    fn failures_are_the_batchs() {
+        let plans = queries(1000);
+        let broken = |error: ExecError| assert!(matches!(error, ExecError::Device(_)), "{error}");
+        let (engine, helper) = (fake(1, None, Some(0)), fake(2, Some(0), None));
+        let both = helped(&engine, &helper, 1e3);
+        broken(both.search(&plans).unwrap_err());
+        helper.let_go();
+        // A helper's failure too, if the engine does not come before it.
+        let (engine, helper) = (fake(1, Some(0), None), fake(2, None, Some(0)));
+        let both = helped(&engine, &helper, 1e3);
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans));
+            while helper.pieces().is_empty() || !both.helper.as_ref().unwrap().is_free() {
+                std::thread::yield_now();
+            }
+            engine.let_go();
+            broken(asked.join().unwrap().unwrap_err());
+        });
+    }
+
+    #[test]
+    fn engines_take_their_shares() {
+        let (slow, fast) = (fake(1, Some(0), None), fake(2, Some(0), None));
+        let engines = [(&slow, 3e3), (&fast, 1e3)];
+        let engines = engines.map(|(engine, query)| {
+            (Box::new(engine.clone()) as Box<dyn Engine>, Speed::gpu(cost(query)))
+        });
+        let (both, plans) = (ByQueries::new(engines.into()), queries(8000));
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            while slow.pieces().is_empty() || fast.pieces().is_empty() {
+                std::thread::yield_now();
+            }
+            slow.let_go();
+            fast.let_go();
+            who(&asked.join().unwrap());
+        });
+        // Whoever comes first: seven eighths of its share of all.
+        assert_eq!((slow.pieces()[0], fast.pieces()[0]), (1750, 5250));
+        assert_eq!(slow.pieces().iter().chain(&fast.pieces()).sum::<usize>(), 8000);
     }
 }

@@ -11,9 +11,9 @@ use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Reference, in
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::Device;
 use warpseek_exec_gpu::image::least_bytes;
-use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
 use warpseek_index::Snapshot;
-use warpseek_sched::{ByDocuments, ByQueries, split};
+use warpseek_sched::{ByDocuments, ByQueries, Cost, Costs, Speed, split};
 use warpseek_testkit::conformance::{check_fixed_cases, check_random_cases};
 use warpseek_testkit::{Doc, Fixture, Search, conformance, generator, plans};
 
@@ -63,16 +63,33 @@ fn one_gpu_twice_by_documents() {
     check_fixed_cases(twice);
 }
 
+/// Takes so many microseconds a query, as far as anybody knows.
+fn speed(microseconds: f64) -> Speed {
+    Speed::gpu(Cost { batch: 0.0, query: microseconds * 1e3, posting: 0.0, hit: 0.0 })
+}
+
+/// Engines thought to be as fast as each other.
+fn equals(engines: impl IntoIterator<Item = Box<dyn Engine>>) -> ByQueries {
+    ByQueries::new(engines.into_iter().map(|engine| (engine, speed(1e3))).collect())
+}
+
+/// Both GPUs, helped by the processor.
+fn helped(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+    let gpus = [0, 1].map(|i| Box::new(gpu(&snapshot, i, threads)) as Box<dyn Engine>);
+    Box::new(equals(gpus).helped_by(Arc::new(cpu(&snapshot, None, threads)), speed(1e3)))
+}
+
 #[test]
 fn host_and_devices_by_queries() {
     let make = |snapshot: Arc<Snapshot>, threads| -> Box<dyn Engine> {
-        Box::new(ByQueries::new(vec![
-            Box::new(gpu(&snapshot, 0, threads)),
+        Box::new(equals([
+            Box::new(gpu(&snapshot, 0, threads)) as Box<dyn Engine>,
             Box::new(cpu(&snapshot, None, threads)),
             Box::new(gpu(&snapshot, 1, threads)),
         ]))
     };
     check_fixed_cases(make);
+    check_fixed_cases(helped);
 }
 
 /// Three parts of the processor, each algorithm that can do so.
@@ -156,7 +173,7 @@ fn batches_are_shared_out() {
     let engines = counts.iter().map(|count| {
         Box::new(Counted(Box::new(cpu(&snapshot, None, 1)), count.clone())) as Box<dyn Engine>
     });
-    let engine = ByQueries::new(engines.collect());
+    let engine = equals(engines);
     for batch in 0..20 {
         let answers = engine.search(&plans).unwrap();
         for (answer, expected) in answers.iter().zip(&expected) {
@@ -166,11 +183,30 @@ fn batches_are_shared_out() {
     }
     let counts = counts.map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
     assert_eq!(counts.iter().sum::<usize>(), 20 * plans.len());
-    // Several callers at a time.
+    // Several callers at a time, of these and of engines with a helper.
     let callers = [(); 3];
-    let all = in_parallel(&callers, 3, || (), |(), ()| engine.search(&plans)).unwrap();
-    for answers in all {
-        assert!(answers.iter().zip(&expected).all(|(a, e)| a.hits == e.hits));
+    for engine in [&engine as &dyn Engine, &*helped(snapshot.clone(), 1)] {
+        let all = in_parallel(&callers, 3, || (), |(), ()| engine.search(&plans)).unwrap();
+        for answers in all {
+            assert_eq!(answers.len(), plans.len());
+            assert!(answers.iter().zip(&expected).all(|(a, e)| a.hits == e.hits));
+        }
+    }
+}
+
+/// Some of a batch, in any order, is answered as the whole is.
+#[test]
+fn some_plans_of_a_batch() {
+    let (_fixture, snapshot, plans) = apples(300);
+    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let some: Vec<usize> = (0..plans.len()).rev().step_by(7).collect();
+    let of: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
+    let engines: [Box<dyn Engine>; 2] =
+        [Box::new(gpu(&snapshot, 0, 1)), Box::new(cpu(&snapshot, None, 1))];
+    for engine in engines {
+        let answers = engine.search_some(&of).unwrap();
+        assert!(answers.iter().zip(&some).all(|(a, &i)| a.hits == expected[i].hits));
+        assert_eq!(answers.len(), some.len());
     }
 }
 
@@ -185,16 +221,11 @@ fn a_part_that_fails_is_an_error() {
         assert!(matches!(error, ExecError::Device(_)), "{error}");
     }
     let _injected = inject("cuLaunchKernel@1+=999!");
-    let by_queries =
-        ByQueries::new(vec![Box::new(gpu(&snapshot, 0, 1)), Box::new(cpu(&snapshot, None, 1))]);
-    let mut failed = 0;
-    for _ in 0..20 {
-        match by_queries.search(&plans) {
-            Ok(answers) => assert_eq!(answers.len(), plans.len()),
-            Err(error) => failed += usize::from(matches!(error, ExecError::Device(_))),
-        }
-    }
-    assert!(failed > 0, "the GPU was not asked");
+    // The GPU has what the helper has not.
+    let by_queries = equals([Box::new(gpu(&snapshot, 0, 1)) as Box<dyn Engine>])
+        .helped_by(Arc::new(cpu(&snapshot, None, 1)), speed(1.0));
+    let error = by_queries.search(&plans).unwrap_err();
+    assert!(matches!(error, ExecError::Device(_)), "{error}");
 }
 
 /// A part takes the memory of its documents, and no more.
@@ -230,8 +261,12 @@ fn engines_say_how_they_answer() {
     let counted = Plan { count: true, ..plans[0].clone() };
     let (one, many) = (plans[0].terms.clone(), plans[0].terms[0].clone());
     let long = Plan { terms: vec![many; 33], mode: Mode::Or, ..plans[0].clone() };
-    let of: Vec<_> = engine.explain(&[Plan { terms: one, ..plans[0].clone() }, counted, long]);
+    let asked = [Plan { terms: one, ..plans[0].clone() }, counted, long];
+    let of: Vec<_> = engine.explain(&asked);
     let algorithms: Vec<&str> = of.iter().map(|choice| choice.algorithm.as_str()).collect();
     assert_eq!(algorithms, ["pruned tiles", "tiles", "tiles"]);
+    // As estimates would have it.
+    let costs = Costs::new(PRUNED_TERMS);
+    assert_eq!(asked.each_ref().map(|plan| costs.best(plan).name()), *algorithms);
     assert!(of[1].why.contains("counted") && of[2].why.contains("lists"), "{of:?}");
 }

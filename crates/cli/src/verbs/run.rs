@@ -33,7 +33,7 @@ Examples:
   warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails
   warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec
   warpseek run idx --queries log.txt --device cuda --gpus 0,1 -o run.trec          half of the documents each
-  warpseek run idx --queries log.txt --device both --split queries -o run.trec     each as many as it can
+  warpseek run idx --queries log.txt --device both --split queries -o run.trec     the processor helps with short ones
   warpseek run idx --queries log.txt --device auto --explain-plan -o run.trec      what answered, and why")]
 pub(crate) struct Options {
     /// Directory of the index

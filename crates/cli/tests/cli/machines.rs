@@ -17,10 +17,24 @@ fn machines_together_give_the_same_bytes() {
         ("cuda --gpus 0,1", format!("on {order} and {reverse} in")),
         ("cuda --gpus 1,1 --split queries", format!("on {reverse} and {reverse} in")),
         ("auto --gpus 1 --gpu-from 0", format!("on {reverse} in")),
-        ("both", format!("on the processor and {order} in")),
-        ("both --host-share 0.3 --gpus 1,0", format!("on the processor and {reverse} and {order}")),
-        ("both --host-share 1", format!("on the processor and {order} in")),
-        ("both --split queries", format!("on the processor and {order} in")),
+        // The share that is measured depends on what else goes on.
+        ("both", format!("{order} (")),
+        (
+            "both --host-share 0.3 --gpus 1,0",
+            format!(
+                "on the processor and {reverse} and {order} (the processor's part of the documents is 0.300, as asked for) in"
+            ),
+        ),
+        (
+            "both --host-share 1",
+            format!("on the processor and {order} (the processor's part of the documents is 1.000"),
+        ),
+        (
+            "both --host-share 0",
+            format!("on {order} (the processor's part of the documents is 0, as asked for) in"),
+        ),
+        ("both --split queries --host-threads 2", format!("on the processor and {order}")),
+        ("both --gpus 0,1 --split queries", format!("on the processor and {order} and {reverse}")),
     ];
     for options in ["-k 10", "-k 100 --mode and", "-k 5 --mode and-or --count"] {
         let line = format!("run idx --queries many.txt {options}");
@@ -84,13 +98,34 @@ fn plans_are_explained() {
     assert!(auto["why"].as_str().unwrap().starts_with("sooner done than on a GPU; "), "{auto:#}");
     let time = |of: &str| auto["estimate"][of].as_f64().unwrap();
     assert!(time("processor_microseconds") <= time("gpu_microseconds"), "{auto:#}");
+    // All that could answer is named, with a time or a reason.
+    let candidates = auto["estimate"]["candidates"].as_array().unwrap();
+    let of = |name: &str| candidates.iter().find(|c| c["algorithm"] == name).unwrap();
+    assert_eq!(of("pruned tiles")["microseconds"], auto["estimate"]["gpu_microseconds"]);
+    assert!(of("cohort")["microseconds"].is_number() && of("cohort")["why_not"].is_null());
+    assert_eq!(of("intersect")["why_not"], "answers AND alone", "{auto:#}");
+    assert_eq!(of("wand")["microseconds"], Value::Null);
     machine.run("search idx x --device auto", "cuLaunchKernel@1=999!").ok();
 
     let forced = plan(&machine, "--device auto --gpu-from 0");
     assert_eq!(forced["place"], "emulated, in order", "{forced:#}");
     assert_eq!(forced["algorithm"], "pruned tiles");
     assert_eq!(plan(&machine, "--device auto --gpu-from 999999999")["place"], "the processor");
-    assert_eq!(plan(&machine, "--device cuda --count")["algorithm"], "tiles");
+    let counted = plan(&machine, "--device cuda --count");
+    assert_eq!(counted["algorithm"], "tiles");
+    assert_eq!(counted["estimate"]["candidates"][1]["why_not"], "matches are counted");
+    let and = plan(&machine, "--device cuda --mode and");
+    assert_eq!(
+        and["estimate"]["candidates"][4]["why_not"],
+        "would need the compressed image as well"
+    );
+    assert!(plan(&machine, "--device cuda --algorithm exhaustive")["estimate"].is_null());
+    let none = plan(&machine, "--device both --host-share 0");
+    assert_eq!(none["place"], "emulated, in order", "{none:#}");
+    assert!(
+        none["why"].as_str().unwrap().starts_with("the processor's part of the documents is 0, "),
+        "{none:#}"
+    );
     let both = plan(&machine, "--device both --host-share 0.5");
     assert_eq!(both["place"], "the processor + emulated, in order", "{both:#}");
 
@@ -107,7 +142,8 @@ fn plans_of_a_run_are_explained() {
     let auto = machine.run(&format!("{line} auto"), "");
     let auto = auto.says("16 of them on the processor, which is sooner done, in");
     let auto =
-        auto.says("on the processor, by ").says("  1 batch of up to 16 queries; estimated: ");
+        auto.says("on the processor, by ").says("  1 batch of up to 16 queries\n  estimated: ");
+    let auto = auto.says("\n    there: pruned tiles 0.").says("intersect (answers AND alone)");
     assert_eq!(auto.ok(), expected);
     let cuda = machine.run(&format!("{line} cuda"), "");
     let cuda = cuda.says("plan: 16 queries on emulated, in order, by pruned tiles: ");

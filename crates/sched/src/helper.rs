@@ -1,0 +1,189 @@
+//! An engine that others are helped by, and do not wait for.
+
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use warpseek_exec::{Answer, Engine, ExecError, Plan};
+
+use crate::costs::Load;
+use crate::speed::{Speed, piece};
+
+/// Answers queries of a batch in a thread of its own, which outlives the batch if it is late.
+pub(crate) struct Helper {
+    engine: Arc<dyn Engine>,
+    speed: Arc<Mutex<Speed>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Helper {
+    pub(crate) fn new(engine: Arc<dyn Engine>, speed: Speed) -> Self {
+        Helper { engine, speed: Arc::new(Mutex::new(speed)), thread: Mutex::default() }
+    }
+
+    /// For what is not worth sharing.
+    pub(crate) fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    pub(crate) fn speed(&self) -> MutexGuard<'_, Speed> {
+        locked(&self.speed)
+    }
+
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        if let Some(thread) = locked(&self.thread).take() {
+            // It is late; what it panics with, if it does, nobody waits for.
+            let _ = thread.join();
+        }
+        if let Some(engine) = Arc::get_mut(&mut self.engine) {
+            engine.set_threads(threads);
+            self.speed().set_threads(threads);
+        }
+    }
+
+    /// Whether it is not late with another batch.
+    pub(crate) fn is_free(&self) -> bool {
+        locked(&self.thread).as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Begins with these queries, longest first.
+    pub(crate) fn start(&self, plans: Vec<Plan>) -> Errand {
+        let (loads, end) = (plans.iter().map(Load::of).collect(), plans.len());
+        let state = Mutex::new(State { end, ..State::default() });
+        let shared = Arc::new(Shared { plans, loads, state, changed: Condvar::new() });
+        let (engine, speed, same) = (self.engine.clone(), self.speed.clone(), shared.clone());
+        let mut thread = locked(&self.thread);
+        if thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            *thread = Some(std::thread::spawn(move || {
+                step_back();
+                same.run(&*engine, &speed);
+            }));
+        }
+        Errand(shared)
+    }
+}
+
+/// Lets everybody else go first: a processor that helps a GPU must not take the time of the threads that keep the GPU busy. Threads that this one starts are the same.
+fn step_back() {
+    // On other systems it would be the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(19);
+}
+
+/// What a helper was given of a batch. When it is dropped, the helper stops after the piece that it is at.
+pub(crate) struct Errand(Arc<Shared>);
+
+struct Shared {
+    plans: Vec<Plan>,
+    loads: Vec<Load>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Queries before it are begun, and those from `end` on are not to be.
+    begun: usize,
+    end: usize,
+    /// Those that it is at.
+    running: Option<Range<usize>>,
+    /// The first query of each piece that is done, and its answers.
+    done: Vec<(usize, Vec<Answer>)>,
+    failed: Option<ExecError>,
+}
+
+impl Shared {
+    fn run(&self, engine: &dyn Engine, speed: &Mutex<Speed>) {
+        let now = || *locked(speed);
+        while let Some(taken) = self.take(&now()) {
+            let start = Instant::now();
+            let answers = engine.search(&self.plans[taken.clone()]);
+            let load = self.loads[taken.clone()].iter().copied().sum();
+            locked(speed).learn(&load, start.elapsed());
+            let mut state = locked(&self.state);
+            state.running = None;
+            match answers {
+                Ok(answers) => state.done.push((taken.start, answers)),
+                Err(error) => {
+                    state.failed = Some(error);
+                    state.end = state.begun;
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    fn take(&self, speed: &Speed) -> Option<Range<usize>> {
+        let mut state = locked(&self.state);
+        let left = &self.loads[state.begun..state.end];
+        if left.is_empty() {
+            return None;
+        }
+        let taken = state.begun..state.begun + piece(left, speed);
+        state.begun = taken.end;
+        state.running = Some(taken.clone());
+        Some(taken)
+    }
+}
+
+impl Errand {
+    /// What it has not begun, and will not.
+    pub(crate) fn take_back(&self) -> Range<usize> {
+        let mut state = locked(&self.0.state);
+        let left = state.begun..state.end;
+        state.end = state.begun;
+        left
+    }
+
+    /// What it is at, if that takes longer than `patience` says; then it is too late.
+    pub(crate) fn late(&self, patience: impl FnOnce(&Load) -> Duration) -> Range<usize> {
+        let state = locked(&self.0.state);
+        let Some(running) = state.running.clone() else { return 0..0 };
+        let load = self.0.loads[running].iter().copied().sum();
+        let wait = |state: &mut State| state.running.is_some();
+        let waited = self.0.changed.wait_timeout_while(state, patience(&load), wait);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.running.clone().unwrap_or_default()
+    }
+
+    /// Its answers, each piece with its first query.
+    pub(crate) fn answers(&self) -> Result<Vec<(usize, Vec<Answer>)>, ExecError> {
+        let mut state = locked(&self.0.state);
+        match state.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut state.done)),
+        }
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    #[test]
+    fn a_helpers_threads_let_others_go_first() {
+        let before = getpriority_process(None).unwrap();
+        let of_threads = std::thread::spawn(|| {
+            step_back();
+            let of_another = std::thread::spawn(|| getpriority_process(None).unwrap());
+            (getpriority_process(None).unwrap(), of_another.join().unwrap())
+        });
+        assert_eq!(of_threads.join().unwrap(), (19, 19));
+        assert_eq!(getpriority_process(None).unwrap(), before, "only its own");
+    }
+}

@@ -1,0 +1,253 @@
+//! How fast an engine is, which is learned, and what follows for the shares of those that answer a batch together.
+
+use std::time::Duration;
+
+use crate::costs::{Cost, Load};
+
+/// What an engine is expected to take: a table's figures, times a factor that is learned.
+#[derive(Debug, Clone, Copy)]
+pub struct Speed {
+    cost: Cost,
+    /// Of the processor; none for a GPU.
+    threads: Option<usize>,
+    factor: f64,
+    /// Whether the factor comes from anything it did.
+    known: bool,
+}
+
+/// After the first, no piece changes the factor by more than the square root of this: some have to wait for things that others do not.
+const SURPRISE: f64 = 4.0;
+
+impl Speed {
+    /// Of a GPU.
+    pub fn gpu(cost: Cost) -> Self {
+        Speed { cost, threads: None, factor: 1.0, known: false }
+    }
+
+    /// Of so many threads of the processor.
+    pub fn threads(cost: Cost, threads: usize) -> Self {
+        Speed { cost, threads: Some(threads), factor: 1.0, known: false }
+    }
+
+    /// Queries that it answers at the same time where each is one thread's.
+    pub(crate) fn at_once(&self) -> usize {
+        self.threads.unwrap_or(1)
+    }
+
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.threads = self.threads.map(|_| threads);
+    }
+
+    fn cost(&self, load: &Load) -> f64 {
+        match self.threads {
+            Some(threads) => self.cost.on_threads(load, threads),
+            None => self.cost.on_gpu(load),
+        }
+    }
+
+    /// Nanoseconds that it should take.
+    pub(crate) fn time(&self, load: &Load) -> f64 {
+        self.factor * self.cost(load)
+    }
+
+    /// It took so long.
+    pub(crate) fn learn(&mut self, load: &Load, took: Duration) {
+        let cost = self.cost(load);
+        if cost > 0.0 {
+            let seen = (took.as_nanos() as f64 / cost).max(1e-6);
+            let usual = seen.clamp(self.factor / SURPRISE, self.factor * SURPRISE);
+            self.factor = if self.known { (self.factor * usual).sqrt() } else { seen };
+            self.known = true;
+        }
+    }
+
+    /// It was not asked. What once was slow may not be so any more, and nobody would find out.
+    pub(crate) fn forget(&mut self) {
+        self.factor = self.factor.min(self.factor.powf(0.9));
+    }
+}
+
+/// Nanoseconds that engines take together.
+pub(crate) fn together(speeds: &[Speed], load: &Load) -> f64 {
+    let rates: f64 = speeds.iter().map(|speed| 1.0 / speed.time(load)).sum();
+    if rates > 0.0 { 1.0 / rates } else { 0.0 }
+}
+
+/// How many of these queries, the shortest of a batch in order, are a helper's: as many as it is done with while engines answer the others, and none if that are fewer than it answers at once.
+///
+/// Short ones, because there it is the least behind: a GPU takes much the same for all.
+pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Speed]) -> usize {
+    let (mut own, mut others) = (Load::default(), batch);
+    let fits = |load: &&Load| {
+        own += **load;
+        others -= **load;
+        helper.time(&own) <= together(engines, &others)
+    };
+    let n = loads.iter().take_while(fits).count();
+    if n < helper.at_once() { 0 } else { n }
+}
+
+/// How many of its queries, longest first, a helper takes next: what should take a quarter of the time of all of them, and as many as it answers at once at least. So pieces become
+/// smaller towards the end, and the last ones are of the shortest queries.
+pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
+    let most = helper.time(&loads.iter().copied().sum()) / 4.0;
+    let mut taken = Load::default();
+    let fits = |load: &&Load| {
+        taken += **load;
+        helper.time(&taken) <= most
+    };
+    let n = loads.iter().take_while(fits).count();
+    n.max(helper.at_once()).min(loads.len())
+}
+
+/// Queries that engines which share a batch take at a time, at least.
+pub(crate) const LEAST: usize = 64;
+
+/// How many queries an engine takes of those that are left. The first time that is most of its share of the batch, since GPUs are fast with many queries; then its share of what is left.
+pub(crate) fn portion(
+    speeds: &[Speed],
+    engine: usize,
+    batch: &Load,
+    left: usize,
+    first: bool,
+) -> usize {
+    let part = together(speeds, batch) / speeds[engine].time(batch);
+    let n = if first { batch.queries as f64 * part * 7.0 / 8.0 } else { left as f64 * part };
+    let n = if speeds.len() == 1 { left } else { n as usize };
+    n.max(LEAST).min(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MICROSECOND: f64 = 1e3;
+
+    /// So many microseconds a query, and nanoseconds a posting.
+    fn cost(query: f64, posting: f64) -> Cost {
+        Cost { batch: 0.0, query: query * MICROSECOND, posting, hit: 0.0 }
+    }
+
+    fn load(postings: u64) -> Load {
+        Load { queries: 1, postings, effort: postings, longest: postings, hits: 10 }
+    }
+
+    fn sum(loads: &[Load]) -> Load {
+        loads.iter().copied().sum()
+    }
+
+    #[test]
+    fn speeds_are_learned() {
+        let mut speed = Speed::gpu(cost(1.0, 0.0));
+        assert_eq!(speed.time(&load(5)), 1e3);
+        // The first is all that is known; then many say more than one.
+        speed.learn(&load(5), Duration::from_micros(50));
+        assert_eq!(speed.time(&load(5)), 50e3);
+        (0..12).for_each(|_| speed.learn(&load(5), Duration::from_micros(3)));
+        assert!((speed.time(&load(5)) / 3e3 - 1.0).abs() < 0.01, "{speed:?}");
+        // One that waited for a disk does not say much.
+        speed.learn(&load(5), Duration::from_secs(100));
+        assert!(speed.time(&load(5)) < 6.1e3, "{speed:?}");
+        speed.learn(&Load::default(), Duration::from_secs(1));
+        assert!(speed.time(&load(5)) < 6.1e3, "nothing was asked: {speed:?}");
+        let before = speed.factor;
+        speed.forget();
+        assert!(speed.factor < before && speed.factor > 1.0);
+        let mut fast = Speed { factor: 0.5, ..speed };
+        fast.forget();
+        assert_eq!(fast.factor, 0.5, "only what is slow is forgiven");
+    }
+
+    /// The machine of docs/gpu.md: 5 us a query on the GPU, 21 ms a query and thread on 13 threads of the processor.
+    #[test]
+    fn a_helper_gets_what_it_is_done_with() {
+        let (gpu, host) = (Speed::gpu(cost(5.0, 0.0)), Speed::threads(cost(5.0, 5.6), 13));
+        let same = vec![load(3_740_000); 10_000];
+        // 50 ms are two queries a thread, and some more.
+        assert_eq!(share(&same, sum(&same), &host, &[gpu]), 30);
+        // Two GPUs leave it half of the time, and a batch of an eighth none at all.
+        assert_eq!(share(&same, sum(&same), &host, &[gpu, gpu]), 15);
+        assert_eq!(share(&same[..1250], sum(&same[..1250]), &host, &[gpu]), 0);
+        // Short queries are another matter.
+        let mut mixed = vec![load(1000); 5000];
+        mixed.extend(&same[..5000]);
+        let n = share(&mixed, sum(&mixed), &host, &[gpu]);
+        assert!(n > 4900 && n < 5100, "{n}");
+        assert_eq!(share(&[], sum(&[]), &host, &[gpu]), 0);
+    }
+
+    /// When the one is done and when the other is, if they are as fast as is thought; in nanoseconds.
+    fn ends(loads: &[Load], helper: &Speed, engine: &Speed) -> (f64, f64) {
+        let (own, others) = loads.split_at(share(loads, sum(loads), helper, &[*engine]));
+        let (mut left, mut time) = (own.to_vec(), 0.0);
+        left.reverse();
+        while !left.is_empty() {
+            let next: Vec<Load> = left.drain(..piece(&left, helper)).collect();
+            time += helper.time(&sum(&next));
+        }
+        (time, engine.time(&sum(others)))
+    }
+
+    proptest! {
+        /// All is done sooner than by the engine alone, or at the same time; and where queries are many for a thread, both end together.
+        #[test]
+        fn ends_are_even(
+            mut postings in prop::collection::vec(0u64..20_000, 1000..3000),
+            query in 1.0f64..50.0, posting in 0.0f64..10.0, gpu in 0.5f64..20.0, threads in 1usize..32,
+        ) {
+            postings.sort_unstable();
+            let loads: Vec<Load> = postings.into_iter().map(load).collect();
+            let (host, gpu) = (Speed::threads(cost(query, posting), threads), Speed::gpu(cost(gpu, 0.0)));
+            let (own, others) = ends(&loads, &host, &gpu);
+            let alone = gpu.time(&sum(&loads));
+            // Threads wait for each other at the end of a piece, a query long at most, and there are no more pieces than halvings of the queries.
+            let longest = query * MICROSECOND + 20_000.0 * posting;
+            let slack = 40.0 * longest;
+            prop_assert!(own <= others + slack, "{} after {}", own, others);
+            prop_assert!(others <= alone);
+            let n = share(&loads, sum(&loads), &host, &[gpu]);
+            let next = host.time(&sum(&loads[..(n + threads).min(loads.len())]));
+            prop_assert!(next + slack >= gpu.time(&sum(&loads[n..])) || n == loads.len(), "{} of {} is too few", n, loads.len());
+        }
+
+        #[test]
+        fn pieces_are_a_quarter_or_one_query_a_thread(
+            mut postings in prop::collection::vec(0u64..5_000_000, 1..500), threads in 1usize..32,
+        ) {
+            postings.sort_unstable_by(|a, b| b.cmp(a));
+            let loads: Vec<Load> = postings.into_iter().map(load).collect();
+            let host = Speed::threads(cost(5.0, 3.0), threads);
+            let n = piece(&loads, &host);
+            prop_assert!(n >= threads.min(loads.len()) && n <= loads.len());
+            let whole = host.time(&sum(&loads));
+            prop_assert!(n <= threads || host.time(&sum(&loads[..n])) <= whole / 4.0);
+        }
+
+        /// Engines as fast as is thought end at about the same time, each after a few pieces; nothing is left.
+        #[test]
+        fn engines_share_evenly(
+            rates in prop::collection::vec(1.0f64..20.0, 1..5), queries in 1000usize..20_000,
+        ) {
+            let speeds: Vec<Speed> = rates.iter().map(|&us| Speed::gpu(cost(us, 0.0))).collect();
+            let batch = sum(&vec![load(1); queries]);
+            let (mut left, mut ends, mut pieces) = (queries, vec![0.0; speeds.len()], vec![0; speeds.len()]);
+            while left > 0 {
+                // The next to ask is the first to be free.
+                let engine = (0..ends.len()).min_by(|&a, &b| f64::total_cmp(&ends[a], &ends[b])).unwrap_or(0);
+                let n = portion(&speeds, engine, &batch, left, pieces[engine] == 0);
+                prop_assert!(n > 0 && n <= left);
+                left -= n;
+                pieces[engine] += 1;
+                ends[engine] += speeds[engine].time(&sum(&vec![load(1); n]));
+            }
+            let last = ends.iter().copied().fold(0.0, f64::max);
+            let best = together(&speeds, &batch);
+            let one = rates.iter().copied().fold(0.0, f64::max) * MICROSECOND * LEAST as f64;
+            prop_assert!(last <= best + one + 1.0, "{} instead of {}", last, best);
+            prop_assert!(pieces.iter().all(|&n| n <= 20), "{:?}", pieces);
+            prop_assert!(speeds.len() > 1 || pieces == [1]);
+        }
+    }
+}
