@@ -263,16 +263,17 @@ struct Search {
         __syncwarp();
     }
 
-    // The document of a posting.
-    __device__ uint32_t doc_at(uint32_t list, uint32_t posting) {
-        const CompressedList& of = terms[list].list;
-        uint32_t block = posting / BLOCK_LEN, place = posting % BLOCK_LEN;
-        if (place == BLOCK_LEN - 1) return lasts_of(of)[block];
-        uint4 docs = Called<Codec>::docs(of, block);
-        decoded++;
+    // The document at a place of a block, from the lanes that have it.
+    __device__ static uint32_t doc_in(uint4 docs, uint32_t place) {
         uint32_t j = place % FOUR;
         uint32_t doc = j < 2 ? (j == 0 ? docs.x : docs.y) : (j == 2 ? docs.z : docs.w);
         return __shfl_sync(FULL_WARP, doc, place / FOUR);
+    }
+
+    // The document of a posting.
+    __device__ uint32_t doc_at(uint32_t list, uint32_t posting) {
+        decoded++;
+        return doc_in(Called<Codec>::docs(terms[list].list, posting / BLOCK_LEN), posting % BLOCK_LEN);
     }
 
     // Moves a list to its first posting at or after `doc`, never backwards, and decodes the block.
@@ -531,20 +532,25 @@ struct Search {
     // Where a partition begins in a list of so many postings.
     __device__ uint32_t cut(uint32_t postings, uint32_t partition) const { return uint64_t(postings) * partition / query.partitions; }
 
-    // The first document of a partition by documents: behind the last one that any list has before the cut (thesis, 4.2.2).
-    __device__ uint32_t boundary(uint32_t partition) {
-        if (partition == 0) return 0;
-        if (partition >= query.partitions) return segment.docs;
-        uint32_t last = 0;
-        bool any = false;
+    // Borders of heterogeneous partitions `from` to `to`: behind the last document that any list has before the cut (thesis, 4.2.2).
+    __device__ void find_borders(uint32_t from, uint32_t to) {
+        begin = 0;
+        until = segment.docs;
+        if (from == 0 && to >= query.partitions) return;
+        until = 0;
         for (uint32_t list = 0; list < query.terms; list++) {
-            uint32_t before = cut(terms[list].list.df, partition);
-            if (before == 0) continue;
-            uint32_t doc = doc_at(list, before - 1);
-            last = doc > last ? doc : last;
-            any = true;
+            const CompressedList& of = terms[list].list;
+            // Postings before the cuts; where there are none, the first stands for them and does not count.
+            const uint32_t low = cut(of.df, from), high = cut(of.df, to);
+            const uint32_t first = low > 0 ? low - 1 : 0, last = high > 0 ? high - 1 : 0;
+            uint4 docs, others;
+            Called<Codec>::two(of, first / BLOCK_LEN, last / BLOCK_LEN, docs, others);
+            decoded += 2;
+            const uint32_t before = doc_in(docs, first % BLOCK_LEN) + 1, behind = doc_in(others, last % BLOCK_LEN) + 1;
+            if (low > 0 && before > begin) begin = before;
+            if (high > 0 && behind > until) until = behind;
         }
-        return any ? last + 1 : 0;
+        if (to >= query.partitions) until = segment.docs;
     }
 
     // Puts a list before a posting, with an end.
@@ -561,8 +567,7 @@ struct Search {
 
     // Heterogeneous partitions `from` to `to`: a range of documents.
     __device__ void take_range(uint32_t from, uint32_t to) {
-        begin = boundary(from);
-        until = boundary(to);
+        find_borders(from, to);
         rest = query.static_most;
         for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
             uint32_t first = first_of<Codec>(terms[list].list, 0);
