@@ -123,6 +123,24 @@ fn lists_of_many_blocks() {
     check(&fixture, &searches(24, &mut random), 0..6);
 }
 
+/// Windows that are too long for sums in shared memory, of few lists and of many.
+#[test]
+fn lists_of_documents_far_apart() {
+    let mut random = Random::new(13);
+    let doc = |i, random: &mut Random| {
+        let words = (0..20).filter(|_| random.below(50) == 0).map(|word| format!("y{word} "));
+        Doc::text(i, words.collect::<String>() + "z")
+    };
+    let docs: Vec<_> = (0..4000).map(|i| doc(i, &mut random)).collect();
+    let words: Vec<String> = (0..20).map(|word| format!("y{word}")).collect();
+    let search = |terms: usize, k| {
+        let terms: Vec<&str> = words[20 - terms..].iter().map(String::as_str).collect();
+        Search { k, ..Search::of(&terms) }
+    };
+    let searches = [search(3, 10), search(3, 200), search(12, 10), search(20, 100)];
+    check(&Fixture::of(&docs), &searches, 0..2);
+}
+
 /// As many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 partitioned --ignored soak`.
 #[test]
 #[ignore = "takes as long as it is told"]

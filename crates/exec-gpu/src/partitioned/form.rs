@@ -52,5 +52,5 @@ pub(super) const WORK_WORDS: usize = 3;
 /// Words of shared or global memory that a list's cursor, decoded block and its contributions take.
 pub(super) const CURSOR_WORDS: usize = 2 * 128 + 12;
 
-/// Words of what waits for being looked up.
-pub(super) const WAITING_WORDS: u32 = 2 * 64;
+/// Words of shared memory for what waits for being looked up, and for the sums of a window.
+pub(super) const WARP_WORDS: u32 = 2 * 64 + 1024;

@@ -9,8 +9,7 @@ use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
 use super::engine::PartitionedEngine;
 use super::form::{
-    ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WAITING_WORDS,
-    WORK_WORDS,
+    ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WARP_WORDS, WORK_WORDS,
 };
 use super::settings::{Batch, Partitioning};
 use crate::device::{Args, Buffer, Device, DeviceError, Event, Grid, Stream};
@@ -273,7 +272,7 @@ fn capacity(k: u32) -> u32 {
 fn shared_bytes(k: u32, terms: usize) -> u32 {
     let keys = Some(capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
     let cursors = Some(terms).filter(|&terms| terms <= SHARED_TERMS).unwrap_or(0) * CURSOR_WORDS;
-    4 * (WAITING_WORDS + cursors as u32) + 8 * keys
+    4 * (WARP_WORDS + cursors as u32) + 8 * keys
 }
 
 impl Round<'_> {

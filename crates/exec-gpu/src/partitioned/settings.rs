@@ -129,7 +129,7 @@ impl Default for PartitionSettings {
 pub const PARTITION: u32 = 128;
 
 /// Fewer partitions are not worth a block of threads of their own, as far as we choose.
-const LEAST: u32 = 16;
+const LEAST: u32 = 2;
 
 /// How often the queries in flight fill the device, as far as we choose: later blocks begin with what earlier ones have found.
 const WAVES: u32 = 2;
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn partitions_fill_the_device_and_no_more() {
         let auto = PartitionSettings::default();
-        // 1,000 blocks at a time, twice over: 8,000 partitions among 2,000 blocks would be 4 each, which is too little work.
-        assert_eq!(auto.cut(8000 * 128, 1000, 1, usize::MAX), (8000, 16));
+        // 1,000 blocks at a time, twice over: 1,500 partitions among 2,000 blocks would be one each, which is too little work.
+        assert_eq!(auto.cut(1500 * 128, 1000, 1, usize::MAX), (1500, 2));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1, usize::MAX), (100_000, 50));
         // Of several queries at a time each gets its share.
         assert_eq!(auto.cut(100_000 * 128, 1000, 4, usize::MAX), (100_000, 200));

@@ -5,8 +5,8 @@
 // blocks of the essential lists reach:
 //
 // 1. Blocks of essential lists are scored as a whole, four postings a lane, so that loads overlap. Lanes take 32 postings of such a list at a time and
-//    look them up in the other essential lists, whose blocks are in shared memory with what they add. Many essential lists are taken document by document instead, a
-//    lane a list.
+//    look them up in the other essential lists, whose blocks are in shared memory with what they add. A window of few documents is added up in
+//    shared memory instead, list by list; many essential lists are taken document by document, a lane a list.
 // 2. What can still become a hit waits until there are 32, which are looked up in the other lists, largest maximum first; a block is decoded only if
 //    one of them needs it.
 //
@@ -31,6 +31,9 @@ constexpr uint32_t TURNS = 2;
 
 // With more essential lists in a window, lanes are lists.
 constexpr uint32_t FEW_ESSENTIAL = 8;
+
+// Documents of a window that is added up in shared memory, at most.
+constexpr uint32_t SPAN = 1024;
 
 // Documents that wait for being looked up: 32, and what one step adds.
 constexpr uint32_t WAITING = 2 * WARP;
@@ -194,6 +197,7 @@ struct Search {
     WarpTopK& top;
     uint32_t* waiting_docs;
     uint32_t* waiting_sums;
+    uint32_t* sums;  // of SPAN documents: 0 between windows
     uint32_t waiting = 0;
     uint32_t until = 0;   // the partition's documents are before this one
     uint32_t begin = 0;   // those of the window are not before this one
@@ -263,16 +267,17 @@ struct Search {
         __syncwarp();
     }
 
-    // The document of a posting.
-    __device__ uint32_t doc_at(uint32_t list, uint32_t posting) {
-        const CompressedList& of = terms[list].list;
-        uint32_t block = posting / BLOCK_LEN, place = posting % BLOCK_LEN;
-        if (place == BLOCK_LEN - 1) return lasts_of(of)[block];
-        uint4 docs = Called<Codec>::docs(of, block);
-        decoded++;
+    // The document at a place of a block, from the lanes that have it.
+    __device__ static uint32_t doc_in(uint4 docs, uint32_t place) {
         uint32_t j = place % FOUR;
         uint32_t doc = j < 2 ? (j == 0 ? docs.x : docs.y) : (j == 2 ? docs.z : docs.w);
         return __shfl_sync(FULL_WARP, doc, place / FOUR);
+    }
+
+    // The document of a posting.
+    __device__ uint32_t doc_at(uint32_t list, uint32_t posting) {
+        decoded++;
+        return doc_in(Called<Codec>::docs(terms[list].list, posting / BLOCK_LEN), posting % BLOCK_LEN);
     }
 
     // Moves a list to its first posting at or after `doc`, never backwards, and decodes the block.
@@ -393,7 +398,8 @@ struct Search {
             uint32_t last = at[list].docs[BLOCK_LEN - 1];
             if (last < end) end = last + 1;
         }
-        if (in_window <= FEW_ESSENTIAL) by_postings(end);
+        if (end - begin <= SPAN) by_sums(end);
+        else if (in_window <= FEW_ESSENTIAL) by_postings(end);
         else by_documents(end);
         __syncwarp();
         for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
@@ -408,6 +414,28 @@ struct Search {
         }
         begin = end;
         __syncwarp();
+    }
+
+    // Lanes add postings of one list, and then look through the documents, four each.
+    __device__ void by_sums(uint32_t end) {
+        for (uint32_t list = 0; list < query.terms; list++) {
+            if (at[list].essential == 0 || at[list].doc >= end) continue;
+            const uint32_t* slot = at[list].docs;
+            for (uint32_t place = place_of(slot, at[list].doc) + lane_id(); place < at[list].len && slot[place] < end; place += WARP) {
+                sums[slot[place] - begin] += at[list].added[place];
+                scored++;
+            }
+            __syncwarp();
+        }
+        for (uint32_t first = 0; first < end - begin; first += WARP * FOUR) {
+            uint4* place = reinterpret_cast<uint4*>(sums + first) + lane_id();
+            const uint4 four = *place;
+            *place = make_uint4(0, 0, 0, 0);
+            const uint32_t sum[FOUR] = {four.x, four.y, four.z, four.w};
+            uint32_t most = max(max(four.x, four.y), max(four.z, four.w));
+            if (!__any_sync(FULL_WARP, most > 0 && most + rest > floor)) continue;
+            for (uint32_t j = 0; j < FOUR; j++) wait(begin + first + lane_id() * FOUR + j, sum[j], sum[j] > 0 && sum[j] + rest > floor);
+        }
     }
 
     // Lanes are postings of one list.
@@ -531,20 +559,25 @@ struct Search {
     // Where a partition begins in a list of so many postings.
     __device__ uint32_t cut(uint32_t postings, uint32_t partition) const { return uint64_t(postings) * partition / query.partitions; }
 
-    // The first document of a partition by documents: behind the last one that any list has before the cut (thesis, 4.2.2).
-    __device__ uint32_t boundary(uint32_t partition) {
-        if (partition == 0) return 0;
-        if (partition >= query.partitions) return segment.docs;
-        uint32_t last = 0;
-        bool any = false;
+    // Borders of heterogeneous partitions `from` to `to`: behind the last document that any list has before the cut (thesis, 4.2.2).
+    __device__ void find_borders(uint32_t from, uint32_t to) {
+        begin = 0;
+        until = segment.docs;
+        if (from == 0 && to >= query.partitions) return;
+        until = 0;
         for (uint32_t list = 0; list < query.terms; list++) {
-            uint32_t before = cut(terms[list].list.df, partition);
-            if (before == 0) continue;
-            uint32_t doc = doc_at(list, before - 1);
-            last = doc > last ? doc : last;
-            any = true;
+            const CompressedList& of = terms[list].list;
+            // Postings before the cuts; where there are none, the first stands for them and does not count.
+            const uint32_t low = cut(of.df, from), high = cut(of.df, to);
+            const uint32_t first = low > 0 ? low - 1 : 0, last = high > 0 ? high - 1 : 0;
+            uint4 docs, others;
+            Called<Codec>::two(of, first / BLOCK_LEN, last / BLOCK_LEN, docs, others);
+            decoded += 2;
+            const uint32_t before = doc_in(docs, first % BLOCK_LEN) + 1, behind = doc_in(others, last % BLOCK_LEN) + 1;
+            if (low > 0 && before > begin) begin = before;
+            if (high > 0 && behind > until) until = behind;
         }
-        return any ? last + 1 : 0;
+        if (to >= query.partitions) until = segment.docs;
     }
 
     // Puts a list before a posting, with an end.
@@ -561,8 +594,7 @@ struct Search {
 
     // Heterogeneous partitions `from` to `to`: a range of documents.
     __device__ void take_range(uint32_t from, uint32_t to) {
-        begin = boundary(from);
-        until = boundary(to);
+        find_borders(from, to);
         rest = query.static_most;
         for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
             uint32_t first = first_of<Codec>(terms[list].list, 0);
@@ -617,12 +649,14 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
         return;
     }
     const uint32_t of_keys = global_keys != nullptr ? 0 : 2 * capacity, of_cursors = global_cursors != nullptr ? 0 : most_terms * CURSOR_WORDS;
-    uint32_t* waiting = shared + warp_id() * (2 * WAITING + of_keys + of_cursors);
-    uint32_t* left = waiting + 2 * WAITING;
+    uint32_t* waiting = shared + warp_id() * (2 * WAITING + SPAN + of_keys + of_cursors);
+    uint32_t *sums = waiting + 2 * WAITING, *left = sums + SPAN;
+    for (uint32_t i = lane_id(); i < SPAN; i += WARP) sums[i] = 0;
+    __syncwarp();
     uint64_t* keys = global_keys != nullptr ? global_keys + uint64_t(own) * capacity : reinterpret_cast<uint64_t*>(left);
     uint32_t* words = global_cursors != nullptr ? global_cursors + uint64_t(own) * most_terms * CURSOR_WORDS : left + of_keys;
     WarpTopK top(keys, capacity, query.k, 0);
-    Search<Codec> search{segment, values, query, all_terms + query.first_term, reinterpret_cast<Cursor*>(words), top, waiting, waiting + WAITING};
+    Search<Codec> search{segment, values, query, all_terms + query.first_term, reinterpret_cast<Cursor*>(words), top, waiting, waiting + WAITING, sums};
     uint32_t all = 0;
     for (uint32_t list = lane_id(); list < query.terms; list += WARP) all += search.terms[list].most;
     search.all = warp_sum(all);

@@ -31,9 +31,18 @@ struct ByDocument {
 
     template <class Search>
     __device__ bool choose(Search& search) {
-        const uint32_t lists = search.query.terms;
+        const uint32_t lists = search.query.terms, statics = search.query.static_most;
+        if (search.all + statics <= search.floor) return false;
+        if (search.rest == statics && search.terms[0].most > search.allowance()) {
+            // All lists are essential and stay so: the next document is the pivot, and what waits may go on waiting.
+            uint32_t next = NO_DOC;
+            for (uint32_t list = lane_id(); list < lists; list += WARP) next = min(next, search.at[list].doc);
+            next = warp_min(next);
+            if (next > search.begin) search.begin = next;
+            return next < search.until;
+        }
         search.flush();
-        if (search.all + search.query.static_most <= search.floor) return false;
+        if (search.all + statics <= search.floor) return false;
         const uint32_t allowance = search.allowance();
         uint32_t at = pivot(search, allowance);
         if (at >= search.until) return false;
@@ -57,7 +66,7 @@ struct ByDocument {
             sum += search.terms[list].most;
             if (lane_id() == 0) search.at[list].essential = 0;
         }
-        search.rest = sum + search.query.static_most;
+        search.rest = sum + statics;
         search.begin = at;
         __syncwarp();
         return true;

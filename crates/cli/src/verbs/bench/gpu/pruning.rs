@@ -265,13 +265,13 @@ fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
             }
         }
     }
-    // As many partitions a block as suited the thesis' extra-long lists, and our own choice.
-    for per_block in [Some(100), None] {
+    // As many partitions a block as suited the thesis' extra-long lists, some of whole blocks of a list, and our own choice.
+    for (size, per_block) in [(64, Some(100)), (128, Some(8)), (128, Some(32)), (128, None)] {
         for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
             let each = Threshold::ALL.iter().map(|&threshold| PartitionSettings {
                 partitioning,
                 threshold,
-                partition_size: per_block.map(|_| 64),
+                partition_size: per_block.map(|_| size),
                 per_block,
                 ..base
             });
