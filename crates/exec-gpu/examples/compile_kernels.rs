@@ -2,8 +2,10 @@
 //!
 //!     WARPSEEK_NVRTC=.../libnvrtc.so.12 cargo run -p warpseek-exec-gpu --example compile_kernels -- 75 80 90 100
 
+use std::num::NonZero;
 use std::process::ExitCode;
 
+use warpseek_exec::in_parallel;
 use warpseek_exec_gpu::device::{Architecture, Compiler, DeviceError, Source};
 use warpseek_exec_gpu::kernels::{ALL, common};
 
@@ -41,8 +43,11 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         }
         let mut options = compiler.options(architecture);
         options.push("--ptxas-options=-v".into());
-        for source in ALL.iter().chain([&PROBES]) {
-            let image = compiler.compile(source, architecture, &options)?;
+        let sources: Vec<&Source> = ALL.iter().chain([&PROBES]).collect();
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let compile =
+            |(): &mut (), source: &&Source| compiler.compile(source, architecture, &options);
+        for (source, image) in sources.iter().zip(in_parallel(&sources, threads, || (), compile)?) {
             println!("{architecture} {}: {} bytes", source.name, image.bytes.len());
             usage(&image.log);
         }

@@ -8,8 +8,8 @@ use warpseek_exec::{Answer, Engine, ExecError, Plan};
 use crate::device::{Args, DeviceError, Grid, Kernel};
 use crate::engine::{GpuEngine, Kernels};
 use crate::kernels::{
-    counted_and_tiles, counted_merge, counted_or_tiles, counted_pruned_alone, counted_pruned_tiles,
-    counted_pruned_twice,
+    counted_and_tiles, counted_merge, counted_or_tiles, counted_pruned_alone, counted_pruned_many,
+    counted_pruned_tiles, counted_pruned_twice,
 };
 
 /// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
@@ -31,6 +31,7 @@ impl GpuEngine {
             or: kernel(&counted_or_tiles::SOURCE, "or_tiles")?,
             and: kernel(&counted_and_tiles::SOURCE, "and_tiles")?,
             pruned: kernel(&counted_pruned_tiles::SOURCE, "pruned_tiles")?,
+            many: kernel(&counted_pruned_many::SOURCE, "pruned_many")?,
             alone: kernel(&counted_pruned_alone::SOURCE, "pruned_alone")?,
             twice: kernel(&counted_pruned_twice::SOURCE, "pruned_twice")?,
             merge: kernel(&counted_merge::SOURCE, "merge")?,

@@ -8,7 +8,9 @@ use warpseek_index::{Segment, Snapshot};
 
 use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
-use crate::kernels::{and_tiles, merge, or_tiles, pruned_alone, pruned_tiles, pruned_twice};
+use crate::kernels::{
+    and_tiles, merge, or_tiles, pruned_alone, pruned_many, pruned_tiles, pruned_twice,
+};
 use crate::loading::Loading;
 use crate::round;
 use crate::workspace::{Pool, Workspace};
@@ -67,6 +69,7 @@ pub(crate) struct Kernels {
     pub(crate) or: Kernel,
     pub(crate) and: Kernel,
     pub(crate) pruned: Kernel,
+    pub(crate) many: Kernel,
     pub(crate) alone: Kernel,
     pub(crate) twice: Kernel,
     pub(crate) merge: Kernel,
@@ -84,6 +87,7 @@ impl GpuEngine {
             or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
             pruned: device.kernel(&pruned_tiles::SOURCE, "pruned_tiles")?,
+            many: device.kernel(&pruned_many::SOURCE, "pruned_many")?,
             alone: device.kernel(&pruned_alone::SOURCE, "pruned_alone")?,
             twice: device.kernel(&pruned_twice::SOURCE, "pruned_twice")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,

@@ -33,7 +33,7 @@ const AND_SCORED: u32 = 512;
 const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 
 /// Terms from which on OR of a query alone goes over postings twice: then thresholds that other windows find save more than that costs.
-const TWICE_FROM: usize = 5;
+const TWICE_FROM: usize = 4;
 
 /// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
 const DIRECT_WORDS: usize = 1 << 12;
@@ -245,7 +245,8 @@ impl<'a> Round<'a> {
                 &kernels.twice
             }
             _ if self.is_alone() => &kernels.alone,
-            _ if self.pruned => &kernels.pruned,
+            _ if self.pruned && self.stride <= WARP => &kernels.pruned,
+            _ if self.pruned => &kernels.many,
             Pass::And => &kernels.and,
             Pass::Or => &kernels.or,
         };

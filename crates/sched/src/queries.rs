@@ -9,6 +9,7 @@ use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Plan, in_paralle
 
 use crate::costs::Load;
 use crate::helper::{Errand, Helper};
+use crate::measure::WORTH;
 use crate::speed::{LEAST, Speed, portion, share, together};
 
 /// Engines that each answer for all documents. Each takes its share of a batch, by its speed; what is left at the end goes in smaller pieces to those that are free.
@@ -76,6 +77,11 @@ impl ByQueries {
         let loads: Vec<Load> = plans.iter().map(Load::of).collect();
         let batch = loads.iter().copied().sum();
         let (mut speed, speeds) = (helper.speed(), self.speeds().clone());
+        // Parting a batch takes longer than so little help saves.
+        if speed.time(&batch) * WORTH > together(&speeds, &batch) {
+            speed.forget();
+            return None;
+        }
         let share_of = |few: usize| {
             let mut queries = shortest(&loads, few);
             let short: Vec<Load> = queries.iter().map(|&i| loads[i]).collect();
@@ -406,9 +412,9 @@ mod tests {
         let both = helped(&engine, &helper, 2e6);
         assert_eq!(who(&both.search(&queries(1000)).unwrap()), vec![1; 1000]);
         assert_eq!((engine.pieces(), helper.pieces()), (vec![1000], vec![]));
-        // In larger batches it is, or the engine takes its queries back.
+        // One that is not so slow is, or the engine takes its queries back.
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
-        helped(&engine, &helper, 2e6).search(&queries(9000)).unwrap();
+        helped(&engine, &helper, 4e4).search(&queries(1000)).unwrap();
         assert!(helper.pieces().len() + engine.pieces().len() > 1);
     }
 

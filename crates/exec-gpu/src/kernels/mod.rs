@@ -8,6 +8,7 @@ pub mod counted_and_tiles;
 pub mod counted_merge;
 pub mod counted_or_tiles;
 pub mod counted_pruned_alone;
+pub mod counted_pruned_many;
 pub mod counted_pruned_tiles;
 pub mod counted_pruned_twice;
 pub mod decode;
@@ -22,6 +23,7 @@ pub mod merge_find;
 pub mod merge_lists;
 pub mod or_tiles;
 pub mod pruned_alone;
+pub mod pruned_many;
 pub mod pruned_tiles;
 pub mod pruned_twice;
 pub mod scan;
@@ -39,6 +41,7 @@ pub const ALL: &[Source] = &[
     counted_merge::SOURCE,
     counted_or_tiles::SOURCE,
     counted_pruned_alone::SOURCE,
+    counted_pruned_many::SOURCE,
     counted_pruned_tiles::SOURCE,
     counted_pruned_twice::SOURCE,
     decode::SOURCE,
@@ -53,6 +56,7 @@ pub const ALL: &[Source] = &[
     merge_lists::SOURCE,
     or_tiles::SOURCE,
     pruned_alone::SOURCE,
+    pruned_many::SOURCE,
     pruned_tiles::SOURCE,
     pruned_twice::SOURCE,
     scan::SOURCE,

@@ -25,7 +25,7 @@ __device__ void finish(const Alone& alone, const Work& work) {
     // The k-th best key itself is a hit.
     uint64_t floor = known > 0 ? known - 1 : 0;
     if (counted > floor) floor = counted;
-    WarpTopK best(nullptr, 0, query.k, floor);
+    KeysOfWarp<true> best(nullptr, 0, query.k, floor);
     for (uint32_t first = 0; first < len; first += EACH * WARP) {
         uint64_t key[EACH];
 #pragma unroll
@@ -49,7 +49,7 @@ __device__ void finish(const Alone& alone, const Work& work) {
 template <uint32_t PASSES>
 __device__ __forceinline__ void answer(const Segment& segment, const Alone& alone, const Work& work, const uint32_t* enough) {
     if (enough != nullptr && *enough >= alone.query.k) return;
-    search_windows<PASSES>(segment, work, work.item(segment), alone.query, alone.terms);
+    search_windows<PASSES, true>(segment, work, work.item(segment), alone.query, alone.terms);
     // Hits are there for all before the block counts as ended.
     __threadfence();
     __syncwarp();

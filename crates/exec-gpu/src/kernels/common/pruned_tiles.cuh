@@ -81,12 +81,13 @@ __device__ __forceinline__ uint32_t filter_bit(const Term& term, uint32_t doc) {
     return reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1;
 }
 
-// A query at work in a warp.
+// A query at work in a warp; with FEW it asks for no more than 32 hits.
+template <bool FEW>
 struct Search {
     const Segment& segment;
     const Query& query;
     const Term* terms;
-    WarpTopK top;
+    KeysOfWarp<FEW> top;
     Histogram histogram;
     const uint32_t* bounds;  // what each dense list gives at most in each tile of the window
     uint4* hopefuls;         // a document, its first list, the posting there, and a bit for every other list that may have it
@@ -210,8 +211,8 @@ struct Window {
 };
 
 // Considers what a dense list has in a window, of rough values from the tile's `limit` on and, if some were SEEN, below `seen`.
-template <bool SEEN>
-__device__ void drive_dense(Search& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit, uint32_t seen) {
+template <bool SEEN, bool FEW>
+__device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit, uint32_t seen) {
     const Term& term = search.terms[list];
     const uint32_t lane = lane_id(), bits = search.segment.bits;
     const uint32_t active = __ballot_sync(FULL_WARP, limit < seen);
@@ -253,7 +254,8 @@ __device__ void drive_dense(Search& search, Queue& queue, const Window& window, 
 }
 
 // Considers what a sparse list has in a window; `cursor` and `next` are the posting to come and its document, `rest` what sparse lists behind give at most.
-__device__ void drive_sparse(Search& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end, uint32_t rest) {
+template <bool FEW>
+__device__ void drive_sparse(Search<FEW>& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end, uint32_t rest) {
     const Term& term = search.terms[list];
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
     const float* values = reinterpret_cast<const float*>(term.values);
@@ -308,7 +310,7 @@ struct Work {
 
 // Searches an item's windows, in one pass or two, and appends its hits to those of the query. Dynamic shared memory: documents that wait, sums and look-ups, `terms_most` terms and
 // their bounds, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
-template <uint32_t PASSES>
+template <uint32_t PASSES, bool FEW>
 __device__ __forceinline__ void search_windows(const Segment& segment, const Work& work, const Item& item, const Query& query, const Term* all_terms) {
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id(), tiles = tiles_of(segment), span = work.span;
@@ -323,8 +325,8 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(nexts + (work.sparse + FOUR - 1) / FOUR * FOUR);
     uint64_t* keys = work.global_keys != nullptr ? work.global_keys + uint64_t(blockIdx.x) * work.capacity : shared_keys;
     uint64_t* threshold = &work.thresholds[item.query];
-    Search search{segment, query, terms, WarpTopK(keys, work.capacity, query.k, query.least),
-                  Histogram{work.histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, sums, 0};
+    Search<FEW> search{segment, query, terms, KeysOfWarp<FEW>(keys, work.capacity, query.k, query.least),
+                       Histogram{work.histograms + uint64_t(item.query) * WARP, query.low, query.low_shift}, bounds, hopefuls, sums, 0};
     const uint32_t dense_count = query.terms - query.sparse;
     const Term* dense = terms + query.sparse;
 
@@ -358,6 +360,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
 
     uint64_t published = query.least;
     for (uint32_t number = item.begin; number < item.end; number++) {
+#pragma unroll 1
         for (uint32_t pass = 1; pass <= PASSES; pass++) {
             Window window{number * span, 0, 1};
             // Both are on their way before one is waited for.
@@ -413,3 +416,17 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
     if (search.waiting > 0) search.score_hopefuls();
     search.top.append(work.out_keys + uint64_t(query.first_slot) * work.stride, &work.key_counts[item.query]);
 }
+
+// Of many queries; arguments as `or_tiles` has them.
+#define PRUNED(name, FEW, WARPS)                                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(WARP, WARPS)                                                                                          \
+        name(Segment segment, const Query* queries, const Term* terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,                 \
+             const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              \
+             uint32_t sparse, uint32_t span, uint32_t terms_most, uint32_t* histograms) {                                                              \
+        const Work work{items, thresholds, histograms, out_keys, key_counts, global_keys, capacity, stride, sparse, terms_most, span};                 \
+        const Item item = work.item(segment);                                                                                                          \
+        const Query query = queries[item.query];                                                                                                       \
+        COUNTED(moved(&queries[item.query]);)                                                                                                          \
+        if (enough != nullptr && enough[item.query] >= query.k) return;                                                                                \
+        search_windows<1, FEW>(segment, work, item, query, terms);                                                                                     \
+    }

@@ -32,8 +32,9 @@ struct MeetBlock {
     __device__ void operator()() const { __syncthreads(); }
 };
 
-// Of a warp. Up to 32 keys stand in its lanes, best first; of more, a buffer is sorted when it is full.
-struct WarpTopK {
+// Of a warp. Up to 32 keys stand in its lanes, best first; of more, a buffer is sorted when it is full. With FEW there are never more, and half of the code is not there.
+template <bool FEW>
+struct KeysOfWarp {
     uint64_t* keys;
     uint32_t capacity;  // of the buffer: a power of two, at least k + 32
     uint32_t k;
@@ -41,13 +42,15 @@ struct WarpTopK {
     uint32_t count;
     uint64_t mine;
 
-    __device__ WarpTopK(uint64_t* keys, uint32_t capacity, uint32_t k, uint64_t least)
+    __device__ KeysOfWarp(uint64_t* keys, uint32_t capacity, uint32_t k, uint64_t least)
         : keys(keys), capacity(capacity), k(k), threshold(least), count(0), mine(0) {}
+
+    __device__ bool is_few() const { return FEW || k <= WARP; }
 
     // By all lanes: takes the keys of those lanes that have one above the threshold; 0 is none.
     __device__ void offer(uint64_t key) {
         uint32_t takers = __ballot_sync(FULL_WARP, key > threshold);
-        if (k <= WARP) {
+        if (is_few()) {
             while (takers != 0) {
                 uint64_t one = __shfl_sync(FULL_WARP, key, __ffs(takers) - 1);
                 takers &= takers - 1;
@@ -90,7 +93,7 @@ struct WarpTopK {
 
     // Sorts the keys and returns how many have a chance: the worst of the k best is the threshold itself.
     __device__ uint32_t close() {
-        if (k <= WARP) return __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold));
+        if (is_few()) return __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold));
         compact();
         uint32_t kept = 0, some = WARP;
         for (uint32_t first = 0; first < count && some == WARP; first += WARP) {
@@ -103,9 +106,9 @@ struct WarpTopK {
 
     // Writes the best so many, after `close`.
     __device__ void write(uint64_t* out, uint32_t kept) const {
-        for (uint32_t i = lane_id(); i < kept; i += WARP) out[i] = k <= WARP ? mine : keys[i];
+        for (uint32_t i = lane_id(); i < kept; i += WARP) out[i] = is_few() ? mine : keys[i];
         COUNTED(for (uint32_t i = lane_id(); i < kept; i += WARP) moved(&out[i]);)
-        COUNTED(for (uint32_t i = lane_id(); i < kept && k > WARP; i += WARP) moved(&keys[i]);)
+        COUNTED(for (uint32_t i = lane_id(); i < kept && !is_few(); i += WARP) moved(&keys[i]);)
     }
 
     // Writes the keys, best first, and how many there are.
@@ -136,6 +139,8 @@ struct WarpTopK {
 
     __device__ void share(uint64_t* shared, uint64_t& published) { share(shared, *reinterpret_cast<volatile uint64_t*>(shared), published); }
 };
+
+using WarpTopK = KeysOfWarp<false>;
 
 // How many documents of a query score at least so much, over all of its items: the k-th best score is known to be in a bin or above long before one item
 // has k hits of its own. A bin is 2^shift scores wide, from `low` on; what is above the last bin counts there.

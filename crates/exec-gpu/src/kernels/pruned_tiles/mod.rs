@@ -1,4 +1,4 @@
-//! OR and AND over tiles, with pruning.
+//! OR and AND over tiles, with pruning, for up to 32 hits a query.
 
 use super::common::PRUNED_TILES;
 use crate::device::Source;
