@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use warpseek_exec::{Engine, ExecError, Planner};
+use warpseek_exec::{Engine, ExecError, Plan, Planner};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::device::{Device, DeviceError};
 use warpseek_exec_gpu::partitioned::PartitionedEngine;
@@ -87,7 +87,7 @@ impl Maker<'_> {
         let (mut both, mut helped) = (ByQueries::new(engines), None);
         if with_host {
             let speed = Speed::threads(COSTS.processor, self.host_threads());
-            both = both.helped_by(Arc::new(self.host()), speed);
+            both = both.helped_by(Arc::new(self.host()), speed).measured_by(self.probes()?);
             helped = Some(both.helped());
         }
         let engine = Arc::new(both);
@@ -182,10 +182,15 @@ impl Maker<'_> {
         COSTS.of(method, self.options.mode).unwrap_or(COSTS.tiles)
     }
 
+    /// Queries that stand for those to come.
+    fn probes(&self) -> Result<Vec<Plan>, ExecError> {
+        measure::probes(self.snapshot, self.planner, self.options.mode, self.k)
+    }
+
     /// The processor's part of the documents: a GPU is measured on a small part of them, and the processor on its own.
     fn measured(&self, gpus: &[Device]) -> Result<f64, ExecError> {
         let Some(gpu) = gpus.first() else { return Ok(1.0) };
-        let probes = measure::probes(self.snapshot, self.planner, self.options.mode, self.k)?;
+        let probes = self.probes()?;
         let docs = self.snapshot.doc_limit();
         if docs < SAMPLE || probes.is_empty() {
             return Ok(0.0);

@@ -132,12 +132,13 @@ impl Shared {
 }
 
 impl Errand {
-    /// What it has not begun, and will not.
-    pub(crate) fn take_back(&self) -> Range<usize> {
+    /// Some of what it has not begun, and will not: as many of the shortest as is said of all of it.
+    pub(crate) fn take_back(&self, how_many: impl FnOnce(&[Load]) -> usize) -> Range<usize> {
         let mut state = locked(&self.0.state);
-        let left = state.begun..state.end;
-        state.end = state.begun;
-        left
+        let left = &self.0.loads[state.begun..state.end];
+        let taken = state.end - how_many(left).min(left.len())..state.end;
+        state.end = taken.start;
+        taken
     }
 
     /// What it is at, if that takes longer than `patience` says; then it is too late.
@@ -163,7 +164,7 @@ impl Errand {
 
 impl Drop for Errand {
     fn drop(&mut self) {
-        self.take_back();
+        self.take_back(<[Load]>::len);
     }
 }
 

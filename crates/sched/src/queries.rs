@@ -9,8 +9,8 @@ use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Plan, in_paralle
 
 use crate::costs::Load;
 use crate::helper::{Errand, Helper};
-use crate::measure::WORTH;
-use crate::speed::{LEAST, Speed, portion, share, together};
+use crate::measure::{self, WORTH};
+use crate::speed::{LEAST, Speed, back, portion, share, together};
 
 /// Engines that each answer for all documents. Each takes its share of a batch, by its speed; what is left at the end goes in smaller pieces to those that are free.
 ///
@@ -21,10 +21,15 @@ pub struct ByQueries {
     speeds: Mutex<Vec<Speed>>,
     helper: Option<Helper>,
     helped: Arc<AtomicU64>,
+    probes: Vec<Plan>,
 }
 
+/// Queries of a batch that an engine is measured with, at most.
+const PROBES: usize = 1 << 12;
+
 /// What a helper has of a batch.
-struct Help {
+struct Help<'a> {
+    helper: &'a Helper,
     errand: Errand,
     /// Its queries, in the order it has them.
     queries: Vec<usize>,
@@ -36,12 +41,32 @@ impl ByQueries {
     /// At least one engine, all for the same snapshot, with what is known of their speed; they learn the rest.
     pub fn new(engines: Vec<(Box<dyn Engine>, Speed)>) -> Self {
         let (engines, speeds) = engines.into_iter().unzip();
-        ByQueries { engines, speeds: Mutex::new(speeds), helper: None, helped: Arc::default() }
+        let (speeds, helper) = (Mutex::new(speeds), None);
+        ByQueries { engines, speeds, helper, helped: Arc::default(), probes: Vec::new() }
     }
 
     /// With a helper.
     pub fn helped_by(self, engine: Arc<dyn Engine>, speed: Speed) -> Self {
         ByQueries { helper: Some(Helper::new(engine, speed)), ..self }
+    }
+
+    /// With queries that stand for those to come: [`Engine::prepare`] finds out how fast all are by them.
+    pub fn measured_by(self, probes: Vec<Plan>) -> Self {
+        ByQueries { probes, ..self }
+    }
+
+    fn measure(&self) -> Result<(), ExecError> {
+        for (i, engine) in self.engines.iter().enumerate() {
+            let (load, took) = measure::batch(&**engine, &self.probes, PROBES)?;
+            self.speeds()[i].guess(&load, took);
+        }
+        if let Some(helper) = &self.helper {
+            // As many as it answers at once, and more if that does not take long.
+            let few = self.probes.len().min(helper.speed().at_once());
+            let (load, took) = measure::batch(helper.engine(), &self.probes[..few], PROBES)?;
+            helper.speed().guess(&load, took);
+        }
+        Ok(())
     }
 
     /// Counts the queries that the helper answered in time.
@@ -72,7 +97,7 @@ impl ByQueries {
     }
 
     /// Sends the helper off with its share of a batch.
-    fn help(&self, plans: &[Plan]) -> Option<Help> {
+    fn help(&self, plans: &[Plan]) -> Option<Help<'_>> {
         let helper = self.helper.as_ref().filter(|helper| helper.is_free())?;
         let loads: Vec<Load> = plans.iter().map(Load::of).collect();
         let batch = loads.iter().copied().sum();
@@ -102,7 +127,7 @@ impl ByQueries {
         drop(speed);
         queries.reverse();
         let errand = helper.start(queries.iter().map(|&i| plans[i].clone()).collect());
-        Some(Help { errand, queries, others })
+        Some(Help { helper, errand, queries, others })
     }
 
     /// An engine's answers to plans, and what they tell about its speed.
@@ -150,7 +175,7 @@ impl ByQueries {
 
     /// The engines answer all that the helper was not given, then what it is not done with.
     fn with_help(&self, plans: &[Plan], help: &Help) -> Result<Vec<Answer>, ExecError> {
-        let Help { errand, queries, others } = help;
+        let Help { helper, errand, queries, others } = help;
         let mut answers: Vec<Option<Answer>> = vec![None; plans.len()];
         let mut answer = |which: &[usize], load: Load| -> Result<(), ExecError> {
             let some: Vec<&Plan> = which.iter().map(|&i| &plans[i]).collect();
@@ -166,8 +191,12 @@ impl ByQueries {
         let patience =
             |load: &Load| Duration::from_nanos(together(&self.speeds(), load).min(1e18) as u64);
         let load = |which: &[usize]| Load::sum(which.iter().map(|&i| &plans[i]));
-        let back = &queries[errand.take_back()];
-        if !back.is_empty() {
+        let how_many = |left: &[Load]| back(left, &helper.speed(), &self.speeds());
+        loop {
+            let back = &queries[errand.take_back(how_many)];
+            if back.is_empty() {
+                break;
+            }
             answer(back, load(back))?;
         }
         let late = &queries[errand.late(patience)];
@@ -214,7 +243,8 @@ impl Engine for ByQueries {
     fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
         let helper = self.helper.iter().map(Helper::engine);
         let engines: Vec<_> = self.engines.iter().map(|engine| &**engine).chain(helper).collect();
-        in_parallel(&engines, engines.len(), || (), |(), e| e.prepare(formula)).map(|_| ())
+        in_parallel(&engines, engines.len(), || (), |(), e| e.prepare(formula))?;
+        self.measure()
     }
 
     fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
@@ -378,7 +408,9 @@ mod tests {
             who(&asked.join().unwrap())
         });
         assert_eq!(by, vec![1; 1000]);
-        assert_eq!(engine.pieces(), [500, 375, 125], "its own, what was not begun, what was late");
+        // Its own, what was not begun, what was late.
+        let pieces = engine.pieces();
+        assert_eq!((pieces[0], pieces.last(), pieces.iter().sum()), (500, Some(&125), 1000));
         helper.let_go();
     }
 
@@ -416,6 +448,20 @@ mod tests {
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
         helped(&engine, &helper, 4e4).search(&queries(1000)).unwrap();
         assert!(helper.pieces().len() + engine.pieces().len() > 1);
+    }
+
+    #[test]
+    fn engines_are_measured_when_prepared() {
+        let plans = queries(100);
+        let (engine, helper) = (fake(1, None, None), fake(2, None, None));
+        let both = helped(&engine, &helper, 1e3).measured_by(plans[..9].to_vec());
+        both.prepare(plans[0].formula).unwrap();
+        assert_eq!((&engine.pieces()[..3], helper.pieces()[0]), (&[9, 9, 18][..], 1));
+        who(&both.search(&plans).unwrap());
+        // One that fails then fails at once.
+        let (engine, helper) = (fake(1, None, Some(0)), fake(2, None, None));
+        let both = helped(&engine, &helper, 1e3).measured_by(plans);
+        assert!(both.prepare(both.probes[0].formula).is_err());
     }
 
     #[test]

@@ -61,6 +61,13 @@ impl Speed {
         }
     }
 
+    /// It took so long for queries that stand for those to come, of which the first will say more.
+    pub(crate) fn guess(&mut self, load: &Load, took: Duration) {
+        self.known = false;
+        self.learn(load, took);
+        self.known = false;
+    }
+
     /// It was not asked. What once was slow may not be so any more, and nobody would find out.
     pub(crate) fn forget(&mut self) {
         self.factor = self.factor.min(self.factor.powf(0.9));
@@ -98,6 +105,15 @@ pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
     };
     let n = loads.iter().take_while(fits).count();
     n.max(helper.at_once()).min(loads.len())
+}
+
+/// How many of a helper's queries engines take back that have nothing else to do: their share by speed, and all where that is most of it.
+pub(crate) fn back(left: &[Load], helper: &Speed, engines: &[Speed]) -> usize {
+    let load = left.iter().copied().sum();
+    let (own, its) = (together(engines, &load), helper.time(&load));
+    let part = its / (own + its);
+    let n = if part > 0.75 { left.len() } else { (left.len() as f64 * part) as usize };
+    n.max(LEAST).min(left.len())
 }
 
 /// Queries that engines which share a batch take at a time, at least.
@@ -142,6 +158,8 @@ mod tests {
     fn speeds_are_learned() {
         let mut speed = Speed::gpu(cost(1.0, 0.0));
         assert_eq!(speed.time(&load(5)), 1e3);
+        speed.guess(&load(5), Duration::from_secs(1));
+        assert_eq!(speed.time(&load(5)), 1e9);
         // The first is all that is known; then many say more than one.
         speed.learn(&load(5), Duration::from_micros(50));
         assert_eq!(speed.time(&load(5)), 50e3);
@@ -176,6 +194,17 @@ mod tests {
         let n = share(&mixed, sum(&mixed), &host, &[gpu]);
         assert!(n > 4900 && n < 5100, "{n}");
         assert_eq!(share(&[], sum(&[]), &host, &[gpu]), 0);
+    }
+
+    #[test]
+    fn engines_take_back_what_they_are_faster_with() {
+        let left = vec![load(1); 1000];
+        let of = |helper, engine| {
+            back(&left, &Speed::threads(cost(helper, 0.0), 1), &[Speed::gpu(cost(engine, 0.0))])
+        };
+        assert_eq!([of(1.0, 1.0), of(1.0, 4.0), of(4.0, 1.0)], [500, 200, 1000]);
+        assert_eq!([of(1.0, 1e6), of(0.0, 0.0)], [LEAST; 2], "it must come to an end");
+        assert_eq!(back(&left[..3], &Speed::gpu(cost(1.0, 0.0)), &[Speed::gpu(cost(9.0, 0.0))]), 3);
     }
 
     /// When the one is done and when the other is, if they are as fast as is thought; in nanoseconds.
