@@ -169,7 +169,7 @@ impl Maker<'_> {
         self.options.device.host_threads.map_or(usual, usize::from)
     }
 
-    /// What the algorithm asked for costs on a GPU, or one like it.
+    /// What the algorithm asked for costs on a GPU.
     fn cost(&self) -> Cost {
         let method = match self.options.algorithm {
             EngineChoice::Auto => Method::PrunedTiles,
@@ -179,7 +179,7 @@ impl Maker<'_> {
             EngineChoice::Cpu(Algorithm::MaxScore) => Method::MaxScore,
             _ => Method::Tiles,
         };
-        COSTS.of(method, self.options.mode).unwrap_or(COSTS.tiles)
+        COSTS.of(method, self.options.mode)
     }
 
     /// Queries that stand for those to come.
