@@ -196,8 +196,10 @@ impl Maker<'_> {
             return Ok(0.0);
         }
         let sample = self.gpu(gpu)?.within(0..docs / SAMPLE);
-        let time = measure::time(&sample, &probes, PROBES_A_GPU)? / gpus.len() as f64;
+        let time = measure::time(&sample, &probes, PROBES_A_GPU)?;
         let line = Line::scaled(&self.cost(), &probes, 1.0 / f64::from(SAMPLE), time);
+        // Each GPU answers every query, for its part of the documents.
+        let line = Line { whole: line.whole / gpus.len() as f64, ..line };
         // What it has measured on is given back before the rest is copied.
         drop(sample);
         measure::host_share(line, |part| {

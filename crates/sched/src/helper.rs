@@ -152,13 +152,10 @@ impl Errand {
         state.running.clone().unwrap_or_default()
     }
 
-    /// Its answers, each piece with its first query.
-    pub(crate) fn answers(&self) -> Result<Vec<(usize, Vec<Answer>)>, ExecError> {
+    /// Its answers, each piece with its first query, and why there are no more.
+    pub(crate) fn answers(&self) -> (Vec<(usize, Vec<Answer>)>, Option<ExecError>) {
         let mut state = locked(&self.0.state);
-        match state.failed.take() {
-            Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut state.done)),
-        }
+        (std::mem::take(&mut state.done), state.failed.take())
     }
 }
 

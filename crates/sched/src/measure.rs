@@ -1,4 +1,4 @@
-//! How fast engines are, found by asking them: what documents are split by.
+//! How fast engines are, found by asking them: what documents and queries are shared out by.
 
 use std::time::{Duration, Instant};
 

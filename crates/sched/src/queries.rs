@@ -203,7 +203,8 @@ impl ByQueries {
         if !late.is_empty() {
             answer(late, load(late))?;
         }
-        for (start, done) in errand.answers()? {
+        let (done, failed) = errand.answers();
+        for (start, done) in done {
             for (&i, answer) in queries[start..].iter().zip(done) {
                 // What was answered twice is the same.
                 if answers[i].is_none() {
@@ -212,7 +213,10 @@ impl ByQueries {
                 }
             }
         }
-        Ok(answers.into_iter().map(Option::unwrap_or_default).collect())
+        // A failure with what others have answered by now is none.
+        let answers: Option<Vec<Answer>> = answers.into_iter().collect();
+        let nobody = || ExecError::Device("nobody answered some of the queries".into());
+        answers.ok_or_else(|| failed.unwrap_or_else(nobody))
     }
 }
 
@@ -501,6 +505,18 @@ mod tests {
             engine.let_go();
             broken(asked.join().unwrap().unwrap_err());
         });
+    }
+
+    #[test]
+    fn one_engines_failure_is_the_batchs() {
+        for broken in 0..2 {
+            let engine = |i: u32| {
+                let fake = fake(i, None, (i == broken).then_some(0));
+                (Box::new(fake) as Box<dyn Engine>, Speed::gpu(cost(1e3)))
+            };
+            let error = ByQueries::new(vec![engine(0), engine(1)]).search(&queries(8000));
+            assert!(matches!(error, Err(ExecError::Device(_))));
+        }
     }
 
     #[test]

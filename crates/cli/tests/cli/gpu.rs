@@ -218,7 +218,11 @@ fn time_goes_to_steps_and_queries_to_classes() {
             let named = |name: &str| steps.iter().find(|step| step["name"] == name);
             // A query alone comes with the arguments, and merges its own hits.
             let alone = cell["way"] != "batch" && kernels[0] == "pruned_tiles";
-            let kernels = if alone { vec!["pruned_alone"] } else { kernels.clone() };
+            let twice = named("pruned_twice").is_some();
+            let kernels = match alone {
+                true => vec![if twice { "pruned_twice" } else { "pruned_alone" }],
+                false => kernels.clone(),
+            };
             for name in &kernels {
                 let step = named(name).unwrap_or_else(|| panic!("no {name}: {cell:#}"));
                 assert!(figure(step, "bytes") > 0.0 && figure(step, "of_copy") > 0.0, "{step:#}");

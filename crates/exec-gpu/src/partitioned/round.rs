@@ -15,6 +15,7 @@ use super::settings::{Batch, Partitioning};
 use crate::device::{Args, Buffer, Device, DeviceError, Event, Grid, Stream};
 use crate::image::SegmentLists;
 use crate::kernels::merge_lists::{Lists, MergeLists};
+use crate::round::key_capacity;
 use crate::workspace::{Growing, Input, Output};
 
 /// Threads of a warp, and of a block of an asynchronous batch.
@@ -264,13 +265,8 @@ fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
     warps
 }
 
-/// Keys that a block of threads has room for, beside those in its lanes.
-fn capacity(k: u32) -> u32 {
-    if k <= WARP { 0 } else { k.saturating_mul(2).min(1 << 31).next_power_of_two() }
-}
-
 fn shared_bytes(k: u32, terms: usize) -> u32 {
-    let keys = Some(capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
+    let keys = Some(key_capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
     let cursors = Some(terms).filter(|&terms| terms <= SHARED_TERMS).unwrap_or(0) * CURSOR_WORDS;
     4 * (WARP_WORDS + cursors as u32) + 8 * keys
 }
@@ -395,7 +391,7 @@ impl Round<'_> {
     ) -> Result<(), DeviceError> {
         let (engine, segment) = (self.engine, &self.image[number]);
         let (queries, all_terms) = &self.sent.parts[number];
-        let capacity = capacity(k);
+        let capacity = key_capacity(k);
         let warps = whole.unwrap_or(1);
         let all_warps = blocks as usize * warps as usize;
         let keys = match capacity {

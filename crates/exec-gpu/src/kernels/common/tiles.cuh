@@ -66,7 +66,7 @@ __device__ __forceinline__ uint32_t contribution(float weight, float value) {
     return __float2uint_rz(__fmul_rn(weight, value)) + 1;
 }
 
-// At least the contribution in rough units; see `round::rough`, which chooses weights such that sums stay below 2^16.
+// At least the contribution in rough units; see `rough_weight` and `rough_shift` in `round.rs`, which choose weights such that sums stay below 2^16.
 __device__ __forceinline__ uint32_t rough_contribution(uint32_t weight, uint32_t value) {
     return (weight * value >> 16) + 2;
 }

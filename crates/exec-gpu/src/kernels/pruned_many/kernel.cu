@@ -1,4 +1,4 @@
-// Many queries, with pruning, of any number of hits.
+// Queries with pruning, of many hits.
 #include "pruned_tiles.cuh"
 
 PRUNED(pruned_many, false, 28)

@@ -1,4 +1,4 @@
-// Many queries, with pruning, of up to 32 hits each.
+// Queries with pruning, of up to 32 hits each.
 #include "pruned_tiles.cuh"
 
 PRUNED(pruned_tiles, true, 32)

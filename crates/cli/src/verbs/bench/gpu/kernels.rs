@@ -260,7 +260,7 @@ pub(super) fn print(cells: &[Cell], copy: f64, out: &mut impl Write) -> std::io:
     if cells.iter().any(|cell| cell.place.mode == Mode::Or) {
         writeln!(
             out,
-            "\nTable 3 of document D, OR on its GPU: {TABLE_3}. Here lists are not compressed, and scoring and the best k of an item are one kernel; merge has the best k of all items. \
+            "\nTable 3 of document D, OR on its GPU: {TABLE_3}. Here lists are not compressed, and scoring and the best k of an item are one kernel; merge, or the last block of a query alone, has the best k of all items. \
              For AND see --intersect."
         )?;
     }
