@@ -1,18 +1,21 @@
 //! One round: queries of one mode and formula, from plans to hits, in a fixed small number of launches.
 #![allow(unsafe_code)]
 
+mod alone;
+mod memory;
+
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use crate::device::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream};
+use crate::device::{Args, Buffer, DeviceError, Grid, Kernel, Stream};
 use crate::engine::{GpuEngine, Timer};
-use crate::image::{
-    AloneView, Item, PRUNED_TERMS, QueryView, SegmentImage, TermView, largest_value,
-};
+use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::workspace::Workspace;
+use memory::Results;
+pub(crate) use memory::State;
 
 /// Postings that looking at a tile costs as much as.
 const TILE_COST: u64 = 512;
@@ -34,9 +37,6 @@ const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 
 /// Terms from which on OR of a query alone goes over postings twice: then thresholds that other windows find save more than that costs.
 const TWICE_FROM: usize = 4;
-
-/// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
-const DIRECT_WORDS: usize = 1 << 12;
 
 /// Threads that work on an item.
 pub(crate) const WARP: u32 = 32;
@@ -103,101 +103,6 @@ pub(crate) fn key_capacity(k: u32) -> u32 {
 pub(crate) enum Pass {
     And,
     Or,
-}
-
-/// What a pass begins with at 0: parts of the input, in words of eight bytes. Thresholds (a word a query), histograms (half a word a lane), keys found (half a
-/// word).
-pub(crate) struct State {
-    pub(crate) queries: usize,
-    pub(crate) words: Buffer<u64>,
-}
-
-impl State {
-    pub(crate) fn words(queries: usize) -> usize {
-        Self::found_at(queries) + queries.div_ceil(2)
-    }
-
-    pub(crate) fn found_at(queries: usize) -> usize {
-        queries + queries * WARP as usize / 2
-    }
-
-    pub(crate) fn thresholds(&self) -> Buffer<u64> {
-        self.words.slice(..self.queries)
-    }
-
-    pub(crate) fn histograms(&self) -> Buffer<u32> {
-        self.words.slice(self.queries..Self::found_at(self.queries)).cast()
-    }
-
-    pub(crate) fn found(&self) -> Buffer<u32> {
-        self.words.slice(Self::found_at(self.queries)..).cast()
-    }
-}
-
-/// What goes to the host, in words of eight bytes: matches of OR, matches of AND (a word a query each), counts of hits (half a word), keys.
-pub(crate) struct Results {
-    queries: usize,
-    stride: u32,
-    /// None if hits are few: the device then writes them to the host's memory itself.
-    buffer: Option<Buffer<u64>>,
-    address: u64,
-}
-
-impl Results {
-    fn words(queries: usize, stride: u32) -> usize {
-        Self::keys_at(queries) + queries * stride as usize
-    }
-
-    fn keys_at(queries: usize) -> usize {
-        2 * queries + queries.div_ceil(2)
-    }
-
-    /// For matches to be counted in; on the device, if they are.
-    fn new(
-        engine: &GpuEngine,
-        workspace: &mut Workspace,
-        queries: usize,
-        stride: u32,
-        counts_matches: bool,
-    ) -> Result<Self, DeviceError> {
-        let words = Self::words(queries, stride);
-        if !counts_matches && words <= DIRECT_WORDS {
-            let address = workspace.output.room(&engine.device, words)?;
-            return Ok(Results { queries, stride, buffer: None, address });
-        }
-        let buffer = workspace.results.take(&engine.device, words)?;
-        workspace.stream.zero(&buffer.slice(..2 * queries))?;
-        let address = buffer.address();
-        Ok(Results { queries, stride, buffer: Some(buffer), address })
-    }
-
-    pub(crate) fn matches(&self, pass: Pass) -> u64 {
-        let part = if pass == Pass::Or { 0 } else { 1 };
-        self.address + 8 * (part * self.queries) as u64
-    }
-
-    pub(crate) fn counts(&self) -> u64 {
-        self.address + 8 * (2 * self.queries) as u64
-    }
-
-    pub(crate) fn keys(&self) -> u64 {
-        self.address + 8 * Self::keys_at(self.queries) as u64
-    }
-
-    /// Waits for them.
-    pub(crate) fn receive<'a>(
-        &self,
-        device: &Device,
-        workspace: &'a mut Workspace,
-    ) -> Result<&'a [u64], DeviceError> {
-        match &self.buffer {
-            Some(buffer) => workspace.output.receive(device, &workspace.stream, buffer),
-            None => {
-                workspace.stream.synchronize()?;
-                workspace.output.read(Self::words(self.queries, self.stride))
-            }
-        }
-    }
 }
 
 pub(crate) struct Round<'a> {
@@ -294,54 +199,6 @@ impl<'a> Round<'a> {
         // Segments differ in terms; where hits are is the same.
         let queries = sent.first().map_or(0, |sent| sent.queries);
         self.merge(stream, queries, &state, enough, &slot_keys)?;
-        self.stop(timer)
-    }
-
-    /// Whether it is one query that comes with the arguments, and has so few hits that a warp can put them together.
-    fn is_alone(&self) -> bool {
-        self.pruned && self.plans.len() == 1 && self.stride <= WARP
-    }
-
-    /// Runs over all segments with one query: nothing is copied, its state is that which the last such query left at 0, and the last block of threads merges.
-    fn alone(
-        &mut self,
-        image: &[SegmentImage],
-        kernel: &Kernel,
-        span: u32,
-        launches: &[Launch],
-        enough: u64,
-        slot_keys: &Buffer<u64>,
-    ) -> Result<(), DeviceError> {
-        let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
-        let ended = words.slice(State::words(1)..).address();
-        let state = State { queries: 1, words };
-        let (hits, count) = (self.results.keys(), self.results.counts());
-        let blocks = launches.iter().map(|launch| launch.blocks).sum();
-        let stream = &self.workspace.stream;
-        let timer = self.engine.timer(stream)?;
-        for (segment, launch) in image.iter().zip(launches) {
-            let mut terms = [TermView::default(); PRUNED_TERMS];
-            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
-            let query = launch.queries[0];
-            let alone = AloneView { query, hits, count, ended, blocks, unused: 0, terms };
-            let args = Args::new()
-                .value(segment.view())
-                .value(alone)
-                .value(enough)
-                .buffer(&state.thresholds())
-                .buffer(&state.histograms())
-                .buffer(slot_keys)
-                .buffer(&state.found())
-                .value(self.stride)
-                .value(launch.sparse)
-                .value(span)
-                .value(launch.most);
-            let shared = self.shared_bytes(segment, Pass::Or, launch, span);
-            let grid = Grid::new(launch.blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Terms name lists of this image, which keeps what their addresses lead to; there is room for the hits of
-            // all blocks, and for cursors as the kernel is told.
-            unsafe { stream.launch(kernel, grid, &args) }?;
-        }
         self.stop(timer)
     }
 
