@@ -14,7 +14,7 @@ use warpseek_exec_gpu::image::compressed::CODECS;
 use warpseek_index::Snapshot;
 use warpseek_testkit::blocks;
 use warpseek_testkit::conformance::{
-    check_collections, check_fixed_cases, check_random_cases, check_snapshot,
+    check_collections, check_fixed_cases, check_random_cases, check_snapshot, part_of,
 };
 use warpseek_testkit::{Doc, Fixture, Search};
 
@@ -55,13 +55,13 @@ fn engine(snapshot: Arc<Snapshot>, threads: usize, codec: Option<CodecId>) -> Bo
 
 #[test]
 fn fixed_cases() {
-    check_fixed_cases(|snapshot, threads| engine(snapshot, threads, None));
+    check_fixed_cases(|snapshot, threads| engine(snapshot, threads, None), part_of(1, 1));
 }
 
 /// The device has the index's codec, or bit packing in its place.
 #[test]
 fn random_cases() {
-    check_random_cases(|snapshot, threads| engine(snapshot, threads, None));
+    check_random_cases(|snapshot, threads| engine(snapshot, threads, None), part_of(1, 1));
 }
 
 #[test]

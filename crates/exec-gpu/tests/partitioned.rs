@@ -48,9 +48,9 @@ fn maxscore(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     engine(Pruning::MaxScore, snapshot, threads)
 }
 
-conformance!(gpu_wand, wand, cases alone);
+conformance!(gpu_wand, wand, part 1 of 2);
 
-conformance!(gpu_maxscore, maxscore, cases alone);
+conformance!(gpu_maxscore, maxscore, part 2 of 2);
 
 /// Documents of a dozen words, from one in all of them to rare ones that come in clumps, with lengths that differ.
 fn documents(count: usize, random: &mut Random) -> Vec<Doc> {

@@ -14,7 +14,7 @@ use warpseek_exec_gpu::image::least_bytes;
 use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
 use warpseek_index::Snapshot;
 use warpseek_sched::{ByDocuments, ByQueries, Cost, Costs, Speed, split};
-use warpseek_testkit::conformance::{check_fixed_cases, check_random_cases};
+use warpseek_testkit::conformance::{check_fixed_cases, check_random_cases, part_of};
 use warpseek_testkit::{Doc, Fixture, Search, conformance, generator, plans};
 
 /// Tiles so small that small indexes have many.
@@ -54,13 +54,13 @@ fn shares<const N: usize>(snapshot: &Snapshot, rates: [f64; N]) -> [Range<u32>; 
 
 #[test]
 fn host_and_devices_by_documents() {
-    check_fixed_cases(together);
-    check_random_cases(together);
+    check_fixed_cases(together, part_of(1, 1));
+    check_random_cases(together, part_of(1, 1));
 }
 
 #[test]
 fn one_gpu_twice_by_documents() {
-    check_fixed_cases(twice);
+    check_fixed_cases(twice, part_of(1, 2));
 }
 
 /// Takes so many microseconds a query, as far as anybody knows.
@@ -88,8 +88,8 @@ fn host_and_devices_by_queries() {
             Box::new(gpu(&snapshot, 1, threads)),
         ]))
     };
-    check_fixed_cases(make);
-    check_fixed_cases(helped);
+    check_fixed_cases(make, part_of(1, 2));
+    check_fixed_cases(helped, part_of(2, 2));
 }
 
 /// Three parts of the processor, each algorithm that can do so.

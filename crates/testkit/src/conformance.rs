@@ -38,18 +38,25 @@ macro_rules! conformance {
     ($name:ident, $make:expr, cases alone) => {
         $crate::conformance!($name, $make, {});
     };
+    // Slow engines that differ little share the cases among them there.
+    ($name:ident, $make:expr, part $part:literal of $parts:literal) => {
+        $crate::conformance!($name, $make, $crate::conformance::part_of($part, $parts), {});
+    };
     ($name:ident, $make:expr, { $($more:item)* }) => {
+        $crate::conformance!($name, $make, $crate::conformance::part_of(1, 1), { $($more)* });
+    };
+    ($name:ident, $make:expr, $part:expr, { $($more:item)* }) => {
         mod $name {
             use super::*;
 
             #[test]
             fn fixed_cases() {
-                $crate::conformance::check_fixed_cases($make);
+                $crate::conformance::check_fixed_cases($make, $part);
             }
 
             #[test]
             fn random_cases() {
-                $crate::conformance::check_random_cases($make);
+                $crate::conformance::check_random_cases($make, $part);
             }
 
             $($more)*
@@ -59,14 +66,14 @@ macro_rules! conformance {
 
 /// The whole suite.
 pub fn check_engine(make: impl MakeEngine) {
-    check_fixed_cases(&make);
-    check_random_cases(&make);
+    check_fixed_cases(&make, part_of(1, 1));
+    check_random_cases(&make, part_of(1, 1));
     check_collections(&make);
 }
 
 /// Cases at the edges: lengths around blocks, ties, many terms, nothing at all, deletions, segments, statics, vectors; each also reordered.
-pub fn check_fixed_cases(make: impl MakeEngine) {
-    let ([by_input, by_text, ..], (part, parts)) = (orders(), part());
+pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
+    let [by_input, by_text, ..] = orders();
     let mut number = 0;
     for (order, config) in [("", by_input), (" by text", by_text)] {
         for case in fixed_cases(&config) {
@@ -81,8 +88,7 @@ pub fn check_fixed_cases(make: impl MakeEngine) {
 }
 
 /// Random corpora with random histories, codecs and orders of documents.
-pub fn check_random_cases(make: impl MakeEngine) {
-    let (_, parts) = part();
+pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     let cases = CASES.div_ceil(parts);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let run = TestRunner::new(config).run(&generator::cases(), |case| {
@@ -94,9 +100,15 @@ pub fn check_random_cases(make: impl MakeEngine) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// A part of the suite for tools under which the whole takes too long, WARPSEEK_TEST_PART=2/5 being the second of five; else all of it.
-fn part() -> (u32, u32) {
-    let Ok(text) = std::env::var("WARPSEEK_TEST_PART") else { return (1, 1) };
+/// Which part of the cases, from 1 on, of how many.
+pub type Part = (u32, u32);
+
+/// The part that is asked for, on a device all cases; or, for tools under which the whole takes too long, what WARPSEEK_TEST_PART says, 2/5 being the second of five parts.
+pub fn part_of(part: u32, parts: u32) -> Part {
+    let Ok(text) = std::env::var("WARPSEEK_TEST_PART") else {
+        let on_device = std::env::var_os("WARPSEEK_TEST_DEVICE").is_some();
+        return if on_device { (1, 1) } else { (part, parts) };
+    };
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((i, n)) if (1..=n).contains(&i) => (i, n),

@@ -387,7 +387,7 @@ struct Table2 {
     paper_cpu_ms: f64,
     paper_gpu_ms: f64,
     /// On one core.
-    cpu_ms: f64,
+    cpu_ms: Option<f64>,
     /// One at a time.
     gpu_ms: f64,
     /// In a batch.
@@ -403,7 +403,7 @@ impl Table2 {
             mode,
             paper_cpu_ms,
             paper_gpu_ms,
-            cpu_ms: 1e3 / cell.cpu_core_qps.max(1e-9),
+            cpu_ms: (cell.cpu_core_qps > 0.0).then(|| 1e3 / cell.cpu_core_qps),
             gpu_ms: cell.alone.mean_us / 1e3,
             gpu_batch_ms: 1e3 / cell.batch.qps.max(1e-9),
         })
@@ -420,7 +420,8 @@ fn print_paper(rows: &[Table2], out: &mut impl Write) -> std::io::Result<()> {
     let mut table_rows = vec![head.map(String::from).to_vec()];
     for row in rows {
         let figures = [row.paper_cpu_ms, row.paper_gpu_ms].map(|ms| format!("{ms:.2}"));
-        let here = [row.cpu_ms, row.gpu_ms, row.gpu_batch_ms].map(|ms| format!("{ms:.4}"));
+        let here = [row.cpu_ms, Some(row.gpu_ms), Some(row.gpu_batch_ms)];
+        let here = here.map(|ms| ms.map_or("-".to_owned(), |ms| format!("{ms:.4}")));
         table_rows.push([vec![row.mode.to_string()], figures.to_vec(), here.to_vec()].concat());
     }
     table(&table_rows, out)
