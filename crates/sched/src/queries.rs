@@ -509,14 +509,20 @@ mod tests {
 
     #[test]
     fn one_engines_failure_is_the_batchs() {
-        for broken in 0..2 {
-            let engine = |i: u32| {
-                let fake = fake(i, None, (i == broken).then_some(0));
-                (Box::new(fake) as Box<dyn Engine>, Speed::gpu(cost(1e3)))
-            };
-            let error = ByQueries::new(vec![engine(0), engine(1)]).search(&queries(8000));
-            assert!(matches!(error, Err(ExecError::Device(_))));
-        }
+        // The whole one waits until the broken one was asked.
+        let (whole, broken) = (fake(1, Some(0), None), fake(2, None, Some(0)));
+        let engines = [&whole, &broken]
+            .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::gpu(cost(1e3))));
+        let (both, plans) = (ByQueries::new(engines.into()), queries(8000));
+        let answers = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans));
+            while broken.pieces().is_empty() {
+                std::thread::yield_now();
+            }
+            whole.let_go();
+            asked.join().unwrap()
+        });
+        assert!(matches!(answers, Err(ExecError::Device(_))));
     }
 
     #[test]
