@@ -10,7 +10,6 @@ mod matrix;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
 
@@ -185,11 +184,7 @@ impl CohortEngine {
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
         round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)?;
-        if let Some(timer) = timer {
-            let time = timer.stop(&stream)?;
-            self.tiles.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-        }
-        Ok(())
+        round.stop(timer)
     }
 
     /// Groups of queries and items, a launch a segment; and the slots that the hits of all items take, one a query of an item.

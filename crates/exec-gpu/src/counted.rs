@@ -7,10 +7,7 @@ use warpseek_exec::{Answer, Engine, ExecError, Plan};
 
 use crate::device::{Args, DeviceError, Grid, Kernel};
 use crate::engine::{GpuEngine, Kernels};
-use crate::kernels::{
-    counted_and_tiles, counted_merge, counted_or_tiles, counted_pruned_alone, counted_pruned_many,
-    counted_pruned_tiles, counted_pruned_twice,
-};
+use crate::kernels::counted;
 
 /// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
 pub struct CountedEngine {
@@ -28,13 +25,13 @@ impl GpuEngine {
             device.kernel(source, name)
         };
         self.kernels = Kernels {
-            or: kernel(&counted_or_tiles::SOURCE, "or_tiles")?,
-            and: kernel(&counted_and_tiles::SOURCE, "and_tiles")?,
-            pruned: kernel(&counted_pruned_tiles::SOURCE, "pruned_tiles")?,
-            many: kernel(&counted_pruned_many::SOURCE, "pruned_many")?,
-            alone: kernel(&counted_pruned_alone::SOURCE, "pruned_alone")?,
-            twice: kernel(&counted_pruned_twice::SOURCE, "pruned_twice")?,
-            merge: kernel(&counted_merge::SOURCE, "merge")?,
+            or: kernel(&counted::OR_TILES, "or_tiles")?,
+            and: kernel(&counted::AND_TILES, "and_tiles")?,
+            pruned: kernel(&counted::PRUNED_TILES, "pruned_tiles")?,
+            many: kernel(&counted::PRUNED_MANY, "pruned_many")?,
+            alone: kernel(&counted::PRUNED_ALONE, "pruned_alone")?,
+            twice: kernel(&counted::PRUNED_TWICE, "pruned_twice")?,
+            merge: kernel(&counted::MERGE, "merge")?,
         };
         Ok(CountedEngine { engine: self, takers })
     }

@@ -202,7 +202,8 @@ impl<'a> Round<'a> {
         self.stop(timer)
     }
 
-    fn stop(&self, timer: Option<Timer>) -> Result<(), DeviceError> {
+    /// Adds the time of kernels, where it is taken.
+    pub(crate) fn stop(&self, timer: Option<Timer>) -> Result<(), DeviceError> {
         if let Some(timer) = timer {
             let time = timer.stop(&self.workspace.stream)?;
             self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);

@@ -4,13 +4,7 @@ pub mod and_tiles;
 pub mod cohort;
 pub mod compact;
 pub mod copy;
-pub mod counted_and_tiles;
-pub mod counted_merge;
-pub mod counted_or_tiles;
-pub mod counted_pruned_alone;
-pub mod counted_pruned_many;
-pub mod counted_pruned_tiles;
-pub mod counted_pruned_twice;
+pub mod counted;
 pub mod decode;
 pub mod intersect;
 pub mod intersect_bitpack;
@@ -37,13 +31,13 @@ pub const ALL: &[Source] = &[
     cohort::SOURCE,
     compact::SOURCE,
     copy::SOURCE,
-    counted_and_tiles::SOURCE,
-    counted_merge::SOURCE,
-    counted_or_tiles::SOURCE,
-    counted_pruned_alone::SOURCE,
-    counted_pruned_many::SOURCE,
-    counted_pruned_tiles::SOURCE,
-    counted_pruned_twice::SOURCE,
+    counted::AND_TILES,
+    counted::MERGE,
+    counted::OR_TILES,
+    counted::PRUNED_ALONE,
+    counted::PRUNED_MANY,
+    counted::PRUNED_TILES,
+    counted::PRUNED_TWICE,
     decode::SOURCE,
     intersect::SOURCE,
     intersect_bitpack::SOURCE,
