@@ -101,7 +101,7 @@ pub mod common {
     /// What a posting is worth.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
     /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
-    pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 12] {
+    pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 14] {
         [
             TYPES,
             SCAN,
@@ -113,6 +113,8 @@ pub mod common {
             CODEC_RICE,
             CODEC_PFOR,
             VALUES,
+            ("partitioned_form.cuh", include_str!("common/partitioned_form.cuh")),
+            ("partitioned_lists.cuh", include_str!("common/partitioned_lists.cuh")),
             ("partitioned.cuh", include_str!("common/partitioned.cuh")),
             ("partitioned_codecs.cuh", codecs),
         ]

@@ -1,4 +1,4 @@
-//! Structures as `kernels/common/partitioned.cuh` has them.
+//! Structures as `kernels/common/partitioned_form.cuh` has them.
 
 use bytemuck::{Pod, Zeroable};
 
