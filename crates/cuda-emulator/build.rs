@@ -1,4 +1,4 @@
-//! Compiles every kernel of `exec-gpu`, and those of this crate's own tests, for the host.
+//! Compiles the kernels of every GPU crate, and those of this crate's own tests, for the host.
 //!
 //! A kernel's launcher needs its type, which the compiler knows; so only names are looked for here, in preprocessed text, where kernels
 //! that macros make are visible too.
@@ -7,13 +7,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+/// Crates that have kernels.
+const CRATES: [&str; 3] = ["cuda", "exec-gpu", "exec-gpu-papers"];
+
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let kernels = here.join("../exec-gpu/src/kernels");
+    let kernels = CRATES.map(|name| here.join(format!("../{name}/src/kernels")));
     let own = here.join("tests/kernels");
     let cpp = here.join("cpp");
-    for folder in [&kernels, &own, &cpp] {
+    for folder in kernels.iter().chain([&own, &cpp]) {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
     println!("cargo::rerun-if-changed=build.rs");
@@ -21,7 +24,7 @@ fn main() {
     let mut files = Vec::new();
     let mut tables = String::from("#include \"table.h\"\n");
     let mut list = String::new();
-    for source in [sources(&kernels), sources(&own)].concat() {
+    for source in kernels.iter().chain([&own]).flat_map(|folder| sources(folder)) {
         let name = source.parent().and_then(Path::file_name).expect("a folder").to_string_lossy();
         let file = out.join(format!("{name}.cpp"));
         let include = format!("#include \"{}\"\n", source.display());
@@ -72,13 +75,13 @@ fn main() {
     build.include(&cpp).file(cpp.join("runtime.cpp")).file(&table).compile("cuda_emulator");
 }
 
-fn compiler(kernels: &Path) -> cc::Build {
+fn compiler(kernels: &[PathBuf]) -> cc::Build {
     let mut build = cc::Build::new();
     build
         .cpp(true)
         .std("c++17")
         .opt_level(2)
-        .include(kernels.join("common"))
+        .includes(kernels.iter().map(|folder| folder.join("common")))
         .define("EMULATED", None)
         // IEEE operations, one at a time, as `--fmad=false` on the device.
         .flag("-ffp-contract=off")
