@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use crate::hit::{DocId, Hit, Score};
 
 /// The best `k` hits of those offered, in any order of offering.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TopK {
     k: usize,
     heap: BinaryHeap<Reverse<u64>>,

@@ -1,14 +1,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warpseek_exec::{Mode, Plan};
+use warpseek_exec::{Candidate, Load, Mode, Plan, Rates};
 
-/// Postings that are read faster than their bounds are set up.
-const FEW: u64 = 512;
 /// Terms from which on the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
-/// Postings that should be worth starting threads for: a guess, not measured.
+/// Postings for which it pays to wake threads for one query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
+
+/// Nanoseconds of one thread, on `gov2` on a core of the machine that has the H200 (docs/gpu/results.md). Which algorithm wins for few postings, for many terms and for the
+/// rest was measured with 1 to 100 terms and k of 10 and 1000; exactly where the lines cross was not. Up to 512 postings are read faster than their bounds are set up.
+const WINDOWED: Rates = Rates::thread(5_000.0, 3.0);
+const DAAT: Rates = Rates::thread(1_000.0, 3.0 + 4_000.0 / 512.0);
+const TAAT: Rates = Rates::thread(6_000.0, 2.5);
+/// For what is only taken when it is asked for: about what it takes compared to windowed MaxScore.
+const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 
 /// How an OR is answered. All give the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +32,7 @@ pub enum Algorithm {
     /// MaxScore with block maxima.
     BlockMaxMaxScore,
     /// MaxScore over windows of documents, whole blocks at a time.
-    Ranges,
+    WindowedMaxScore,
     /// The same for a batch of queries, tile by tile of documents; or for one, its tiles spread over the threads.
     Cohort,
 }
@@ -40,7 +46,7 @@ impl Algorithm {
         Algorithm::MaxScore,
         Algorithm::BlockMaxWand,
         Algorithm::BlockMaxMaxScore,
-        Algorithm::Ranges,
+        Algorithm::WindowedMaxScore,
         Algorithm::Cohort,
     ];
 
@@ -52,7 +58,7 @@ impl Algorithm {
         "maxscore",
         "block-max-wand",
         "block-max-maxscore",
-        "ranges",
+        "windowed-maxscore",
         "cohort",
     ];
 
@@ -61,35 +67,55 @@ impl Algorithm {
         Self::NAMES[self as usize]
     }
 
-    /// The one that suits a query, and why, on an index of so many documents; `threads` are those that the query has for itself, 1 in a batch.
-    ///
-    /// Which of them wins for few postings, many terms and the rest was measured, with 1 to 100 terms and k of 10 and 1000; where exactly the lines lie
-    /// was not, nor from what size on threads pay.
-    pub fn choose(plan: &Plan, documents: u64, threads: usize) -> (Algorithm, &'static str) {
-        let dfs = plan.terms.iter().map(|term| term.df);
-        let postings: u64 = dfs.clone().sum();
-        let effort = match plan.mode {
-            Mode::Or => postings,
-            // The shortest list says what is looked up in the others.
-            Mode::And | Mode::AndOr => dfs.min().unwrap_or(0) * plan.terms.len() as u64,
+    /// Names of earlier versions that `FromStr` takes too, with the names of today.
+    pub const ALIASES: [(&'static str, &'static str); 1] = [("ranges", "windowed-maxscore")];
+
+    /// Those that are chosen from where none is asked for, each with what a query costs by it, on an index of this many documents; `threads` are those that the query has
+    /// for itself, 1 in a batch.
+    pub(crate) fn candidates(
+        plan: &Plan,
+        load: &Load,
+        documents: u64,
+        threads: usize,
+    ) -> [(Algorithm, Candidate); 4] {
+        let of = |algorithm: Algorithm, rates, why| {
+            (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
-        if threads > 1 && effort >= MUCH {
-            return (
-                Algorithm::Cohort,
-                "one long query: tiles of documents are spread over threads",
-            );
-        }
-        match plan.mode {
-            Mode::Or if postings <= FEW => {
-                (Algorithm::Daat, "so few postings are read faster than skipped")
-            }
-            Mode::Or if plan.terms.len() >= MANY_TERMS && postings >= documents => {
-                (Algorithm::Taat, "so many terms leave nothing to skip")
-            }
-            Mode::Or => {
-                (Algorithm::Ranges, "whole blocks are scored, windows without a chance skipped")
-            }
-            Mode::And | Mode::AndOr => (Algorithm::Ranges, "blocks without a chance are skipped"),
+        let or = plan.mode == Mode::Or;
+        let cohort = match threads {
+            0 | 1 => Err("it has one thread"),
+            _ if load.effort < MUCH => Err("it is too short to wake threads for"),
+            _ => Ok(WINDOWED),
+        };
+        let daat = if or { Ok(DAAT) } else { Err("it is for OR") };
+        let taat = match () {
+            () if !or => Err("it is for OR"),
+            () if plan.terms.len() < MANY_TERMS => Err("it is for many terms"),
+            () if load.postings < documents => Err("it is for lists as long as the index"),
+            () => Ok(TAAT),
+        };
+        let windowed = match plan.mode {
+            Mode::Or => "it scores whole blocks and skips windows without a chance",
+            Mode::And | Mode::AndOr => "it skips blocks without a chance",
+        };
+        [
+            of(Algorithm::Cohort, cohort, "one long query: tiles of documents are spread over threads"),
+            of(Algorithm::Daat, daat, "so few postings are read faster than skipped"),
+            of(Algorithm::Taat, taat, "with so many terms there is nothing to skip"),
+            of(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),
+        ]
+    }
+
+    /// What a query costs by it, where it is asked for.
+    pub(crate) fn rates(self) -> Rates {
+        match self {
+            Algorithm::Daat => DAAT,
+            Algorithm::Taat => TAAT,
+            Algorithm::WindowedMaxScore | Algorithm::Cohort => WINDOWED,
+            Algorithm::Wand
+            | Algorithm::MaxScore
+            | Algorithm::BlockMaxWand
+            | Algorithm::BlockMaxMaxScore => PIVOTS,
         }
     }
 
@@ -100,7 +126,7 @@ impl Algorithm {
             Algorithm::Wand | Algorithm::MaxScore => Pruning::Lists,
             Algorithm::BlockMaxWand
             | Algorithm::BlockMaxMaxScore
-            | Algorithm::Ranges
+            | Algorithm::WindowedMaxScore
             | Algorithm::Cohort => Pruning::Blocks,
         }
     }
@@ -127,6 +153,7 @@ impl FromStr for Algorithm {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
+        let name = Self::ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
         let at = Self::NAMES.iter().position(|&known| known == name);
         at.map(|i| Self::ALL[i])
             .ok_or_else(|| format!("no algorithm `{name}`; there are: {}", Self::NAMES.join(", ")))
@@ -135,7 +162,10 @@ impl FromStr for Algorithm {
 
 #[cfg(test)]
 mod tests {
-    use warpseek_exec::{Formula, Mode, Plan, PlanTerm};
+    #![allow(clippy::unwrap_used)]
+
+    use warpseek_exec::{Load, Mode, Plan, cheapest};
+    use warpseek_testkit::{Doc, Fixture, Search, plans};
 
     use super::Algorithm;
 
@@ -144,42 +174,40 @@ mod tests {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
+        assert_eq!("ranges".parse(), Ok(Algorithm::WindowedMaxScore));
         assert!("nosuch".parse::<Algorithm>().is_err());
     }
 
     fn plan(mode: Mode, dfs: &[u64]) -> Plan {
-        let term = |&df: &u64| PlanTerm {
-            term: df.to_string(),
-            query_weight: 1.0,
-            df,
-            idf: 1.0,
-            weight: 1.0,
-            most: 1,
-            lists: Vec::new(),
-        };
-        let formula = Formula::Saturation { fixed: 0.0, by_length: 0.0 };
-        let terms = dfs.iter().map(term).collect();
-        let (missing, static_weight) = (Vec::new(), 0.0);
-        Plan { terms, missing, mode, k: 10, count: false, formula, static_weight, scale: 0 }
+        let words: Vec<String> = (1..=dfs.len()).map(|i| format!("a{i}")).collect();
+        let fixture = Fixture::of(&[Doc::text(0, words.join(" "))]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let search = Search { mode, ..Search::of(&words) };
+        let mut plan = plans(&fixture.snapshot(), &[search]).remove(0);
+        plan.terms.iter_mut().zip(dfs).for_each(|(term, &df)| term.df = df);
+        plan
     }
 
     #[test]
-    fn the_choice_follows_the_lists_and_says_why() {
+    fn the_least_costly_follows_the_lists_and_says_why() {
         let choose = |mode, dfs: &[u64], threads| {
-            let (algorithm, why) = Algorithm::choose(&plan(mode, dfs), 100_000, threads);
-            (algorithm, why.split(' ').next_back().unwrap())
+            let plan = plan(mode, dfs);
+            let load = Load::of(&plan);
+            let all = Algorithm::candidates(&plan, &load, 100_000, threads).map(|(_, c)| c);
+            let chosen = cheapest(&all, &load).unwrap();
+            (chosen.algorithm.parse().unwrap(), chosen.why.split(' ').next_back().unwrap())
         };
-        use Algorithm::{Cohort, Daat, Ranges, Taat};
+        use Algorithm::{Cohort, Daat, Taat, WindowedMaxScore};
         assert_eq!(choose(Mode::Or, &[300, 212], 8), (Daat, "skipped"));
-        assert_eq!(choose(Mode::Or, &[300, 213], 8), (Ranges, "skipped"));
-        assert_eq!(choose(Mode::Or, &[3, 90_000], 1), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::Or, &[300, 213], 8), (WindowedMaxScore, "chance"));
+        assert_eq!(choose(Mode::Or, &[3, 90_000], 1), (WindowedMaxScore, "chance"));
         assert_eq!(choose(Mode::Or, &[3, 90_000], 2), (Cohort, "threads"));
-        assert_eq!(choose(Mode::Or, &[2000; 63], 1), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::Or, &[2000; 63], 1), (WindowedMaxScore, "chance"));
         assert_eq!(choose(Mode::Or, &[2000; 64], 1), (Taat, "skip"));
-        assert_eq!(choose(Mode::Or, &[20; 64], 1), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::Or, &[20; 64], 1), (WindowedMaxScore, "chance"));
         // What AND does depends on its shortest list.
-        assert_eq!(choose(Mode::And, &[3, 90_000], 2), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::And, &[3, 90_000], 2), (WindowedMaxScore, "chance"));
         assert_eq!(choose(Mode::AndOr, &[40_000, 90_000], 2), (Cohort, "threads"));
-        assert_eq!(choose(Mode::And, &[], 2), (Ranges, "skipped"));
+        assert_eq!(choose(Mode::And, &[], 2), (WindowedMaxScore, "chance"));
     }
 }

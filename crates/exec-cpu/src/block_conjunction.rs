@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -47,24 +47,31 @@ impl Default for Scratch {
     }
 }
 
-/// Offers all documents of a range that every list has and that can become hits; where matches are to be counted, all of them.
+/// Offers all documents of a range that every list has and that can become hits; where matches are to be counted, all of them. Returns the end of what was searched: that of the
+/// range, unless the ticker asked to stop.
 pub(crate) fn and<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
     docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
+) -> Result<u32, ListError> {
     streams.sort_by_key(Stream::df);
-    let Some((shortest, others)) = streams.split_first_mut() else { return Ok(()) };
+    let Some((shortest, others)) = streams.split_first_mut() else { return Ok(docs.end) };
     let factors = &query.scorer.factors;
     for block in shortest.find(docs.start)..shortest.blocks() as usize {
         let (from, last) = shortest.span(block);
         if from >= docs.end {
             break;
         }
-        let Some(others_most) = scratch.bounds(query, others, from, last) else { return Ok(()) };
+        // Up to here everything is done.
+        let done = from.max(docs.start);
+        if ticker.must_stop(others.len() + BLOCK) {
+            return Ok(done);
+        }
+        let Some(others_most) = scratch.bounds(query, others, from, last) else { break };
         // Where matches are counted, every one of them is offered.
         let threshold = if query.plan.count { 0 } else { u64::from(collector.threshold()) };
         if u64::from(shortest.block_most(block)) + others_most <= threshold {
@@ -84,6 +91,9 @@ pub(crate) fn and<'a>(
             scratch.sums[..n].fill(0);
         }
         for (i, stream) in others.iter_mut().enumerate() {
+            if ticker.must_stop(n) {
+                return Ok(done);
+            }
             // Unscored sums are 0, and so is the threshold then.
             let rest = scratch.most_from[i + 1];
             n = scratch.pass(stream, n, threshold, rest, factors, work)?;
@@ -98,7 +108,7 @@ pub(crate) fn and<'a>(
             query.offer(doc, sum, collector);
         }
     }
-    Ok(())
+    Ok(docs.end)
 }
 
 impl Scratch {

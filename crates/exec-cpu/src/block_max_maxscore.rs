@@ -1,7 +1,9 @@
 //! Block-max MaxScore (Chakrabarti et al. 2011; Mallia et al. 2017): as MaxScore, but before a document is looked up in the lists that
 //! are not essential, the maxima of the blocks it would fall in must let it exceed the threshold.
 
-use warpseek_exec::Work;
+use std::ops::Range;
+
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -12,17 +14,22 @@ use crate::segment::SegmentQuery;
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
-    let mut lists = Partition::start(query, cursors)?;
-    while let Some(doc) = lists.next(cursors, collector) {
+) -> Result<u32, ListError> {
+    let mut lists = Partition::start(query, cursors, docs.start)?;
+    while let Some(doc) = lists.next(cursors, collector).filter(|&doc| doc < docs.end) {
+        if ticker.must_stop(cursors.len()) {
+            return Ok(doc);
+        }
         let mut sum = lists.score_essential(query, cursors, doc, work)?;
         if look_up(&lists, query, cursors, doc, &mut sum, collector, work)? {
             query.offer(doc, sum, collector);
         }
     }
-    Ok(())
+    Ok(docs.end)
 }
 
 /// As [`Partition::look_up`], with the blocks' maxima in place of the lists'.

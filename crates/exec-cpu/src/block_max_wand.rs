@@ -1,8 +1,10 @@
 //! Block-max WAND (Ding and Suel 2011): a WAND pivot is scored only if the sum of the maxima of the blocks it falls in exceeds the
 //! threshold; if not, all documents up to the nearest end of those blocks are passed over.
 
+use std::ops::Range;
+
 use warpseek_core::limits::NO_DOC;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -13,11 +15,19 @@ use crate::wand::ByDocument;
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
-    let mut order = ByDocument::start(cursors)?;
+) -> Result<u32, ListError> {
+    let mut order = ByDocument::start(cursors, docs.start)?;
     while let Some((pivot, doc)) = order.pivot(cursors, query.static_most, collector.threshold()) {
+        if doc >= docs.end {
+            break;
+        }
+        if ticker.must_stop(pivot + 1) {
+            return Ok(doc);
+        }
         let (mut sum, mut end) = (u64::from(query.static_most), NO_DOC - 1);
         for i in 0..=pivot {
             let (most, until) = order.get(cursors, i).peek(doc);
@@ -42,5 +52,5 @@ pub(crate) fn or(
         let longest = (0..=pivot).max_by_key(|&i| order.get(cursors, i).most).unwrap_or(0);
         order.advance(cursors, longest, target)?;
     }
-    Ok(())
+    Ok(docs.end)
 }

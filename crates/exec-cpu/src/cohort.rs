@@ -1,24 +1,27 @@
-//! Cohorts (Agrawal et al. §3.2-3.3.1): documents are cut in tiles, and all cores work on one tile at a time, each on other queries of the
+//! Cohorts (Agrawal 2016, sections 3.2 to 3.3.1): documents are cut in tiles, and all cores work on one tile at a time, each on other queries of the
 //! batch, so that what they read of it stays in the cache they share. A query keeps its best hits from tile to tile.
 //! A batch too small to keep the cores busy goes query by query, its tiles spread over the cores.
 //!
-//! Inside a tile a query is answered by `ranges`, whose sums are the accumulators and whose bits of sums that are not 0 are the occupancy
+//! Inside a tile a query is answered by windowed MaxScore, whose sums are the accumulators and whose bits of sums that are not 0 are the occupancy
 //! array, or by `conjunction`.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use warpseek_exec::{Answer, ExecError, Mode, Plan, Work, in_parallel};
+use warpseek_exec::{
+    Answer, Answers, Context, Coverage, ExecError, Mode, Plan, Ticker, Work,
+};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::count::Counter;
 use crate::cursor::Cursor;
 use crate::engine::{CpuEngine, Scratch};
+use crate::halt::Halt;
 use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
-use crate::{conjunction, ranges};
+use crate::{conjunction, windowed_maxscore};
 
 /// Lists that are open at a time, unless one query has more: some 26 MB.
 const LISTS: usize = 1 << 14;
@@ -37,10 +40,10 @@ struct Tile {
 /// Answers a batch, in tiles of `size` documents if that is given.
 pub(crate) fn search(
     engine: &CpuEngine,
-    plans: &[Plan],
+    plans: &[&Plan],
     size: Option<u32>,
-    threads: usize,
-) -> Result<Vec<Answer>, ExecError> {
+    context: &Context,
+) -> Answers {
     let mut answers = Vec::with_capacity(plans.len());
     let mut left = plans;
     while !left.is_empty() {
@@ -50,11 +53,10 @@ pub(crate) fn search(
             lists <= LISTS
         });
         let (cohort, rest) = left.split_at(fits.count().max(1));
-        let all: Vec<&Plan> = cohort.iter().collect();
-        answers.append(&mut by_modes(engine, &all, size, threads)?);
+        answers.append(&mut by_modes(engine, cohort, size, context));
         left = rest;
     }
-    Ok(answers)
+    answers
 }
 
 /// AND first; then OR for the plans that ask for it, and for those whose AND gave too few.
@@ -62,36 +64,38 @@ fn by_modes(
     engine: &CpuEngine,
     plans: &[&Plan],
     size: Option<u32>,
-    threads: usize,
-) -> Result<Vec<Answer>, ExecError> {
-    let run = |plans: &[&Plan], all: bool| {
+    context: &Context,
+) -> Answers {
+    let threads = context.threads();
+    let run = |plans: &[&Plan], all: bool| -> Answers {
         if plans.len() < threads {
             let tiles = tiles(engine, size.unwrap_or_else(|| part(engine, threads)));
-            plans.iter().map(|plan| spread(engine, plan, all, &tiles, threads)).collect()
+            plans.iter().map(|plan| spread(engine, plan, all, &tiles, context)).collect()
         } else {
             let tiles = tiles(engine, size.unwrap_or(TILE));
-            together(engine, plans, all, &tiles, threads)
+            together(engine, plans, all, &tiles, context)
         }
     };
-    let mut answers = vec![Answer::default(); plans.len()];
+    let mut answers: Answers = plans.iter().map(|_| Ok(Answer::default())).collect();
     let and: Vec<usize> = (0..plans.len()).filter(|&i| plans[i].mode != Mode::Or).collect();
-    let of = |places: &[usize]| places.iter().map(|&i| plans[i]).collect::<Vec<_>>();
-    for (&i, answer) in and.iter().zip(run(&of(&and), true)?) {
+    let of = |which: &[usize]| which.iter().map(|&i| plans[i]).collect::<Vec<_>>();
+    for (&i, answer) in and.iter().zip(run(&of(&and), true)) {
         answers[i] = answer;
     }
-    let too_few = |i: usize| answers[i].hits.len() < plans[i].k;
+    let too_few = |i: usize| answers[i].as_ref().is_ok_and(|a| a.hits.len() < plans[i].k);
     let or = (0..plans.len()).filter(|&i| match plans[i].mode {
         Mode::Or => true,
         Mode::And => false,
         Mode::AndOr => too_few(i),
     });
     let or: Vec<usize> = or.collect();
-    for (&i, answer) in or.iter().zip(run(&of(&or), false)?) {
-        let work = answers[i].work;
+    for (&i, mut answer) in or.iter().zip(run(&of(&or), false)) {
+        if let (Ok(answer), Ok(before), Mode::AndOr) = (&mut answer, &answers[i], plans[i].mode) {
+            answer.add_work(before.work);
+        }
         answers[i] = answer;
-        answers[i].work += work;
     }
-    Ok(answers)
+    answers
 }
 
 /// Documents in a tile such that each thread gets several: they differ in what they take.
@@ -120,22 +124,27 @@ fn together(
     plans: &[&Plan],
     all: bool,
     tiles: &[Tile],
-    threads: usize,
-) -> Result<Vec<Answer>, ExecError> {
-    let readings: Vec<_> = plans.iter().map(|plan| Mutex::new(Reading::new(plan, all))).collect();
+    context: &Context,
+) -> Answers {
+    let readings: Vec<_> =
+        plans.iter().map(|plan| Mutex::new(Ok(Reading::new(plan, all)))).collect();
     for tile in tiles {
-        in_parallel(
+        context.pool().map(
             &readings,
-            threads,
-            || engine.scratch(),
-            |lent, reading| {
+            || (engine.scratch(), context.ticker()),
+            |(lent, ticker), reading| {
                 let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-                lent.with(|scratch| reading.tile(engine, tile, scratch))
+                if let Ok(of) = &mut *reading
+                    && let Err(error) =
+                        lent.with(|scratch| of.tile(engine, tile, scratch, ticker))
+                {
+                    *reading = Err(error);
+                }
             },
-        )?;
+        );
     }
     let unlocked = readings.into_iter().map(Mutex::into_inner);
-    Ok(unlocked.map(|r| r.unwrap_or_else(PoisonError::into_inner).finish()).collect())
+    unlocked.map(|r| r.unwrap_or_else(PoisonError::into_inner).map(Reading::finish)).collect()
 }
 
 /// One query, all threads on different tiles.
@@ -147,23 +156,31 @@ fn spread(
     plan: &Plan,
     all: bool,
     tiles: &[Tile],
-    threads: usize,
+    context: &Context,
 ) -> Result<Answer, ExecError> {
     let (next, worst) = (AtomicUsize::new(0), AtomicU32::new(0));
-    let workers = vec![(); threads.clamp(1, tiles.len().max(1))];
-    let parts = in_parallel(
+    let workers = vec![(); context.threads().clamp(1, tiles.len().max(1))];
+    let parts = context.pool().map(
         &workers,
-        threads,
-        || engine.scratch(),
-        |lent, ()| {
+        || (engine.scratch(), context.ticker()),
+        |(lent, ticker), ()| {
             let mut reading = Reading::new(plan, all);
-            while let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
-                lent.with(|scratch| reading.shared_tile(engine, tile, &worst, scratch))?;
+            while !reading.stopped
+                && let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                lent.with(|scratch| reading.shared_tile(engine, tile, &worst, scratch, ticker))?;
             }
-            Ok::<_, ExecError>(reading.finish())
+            Ok::<_, ExecError>(reading)
         },
-    )?;
-    Ok(merge(parts, plan.k))
+    );
+    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // Each thread knows its own tiles; all of them together are complete if nobody stopped.
+    let coverage = match parts.iter().any(|reading| reading.stopped) {
+        true => Coverage::of(parts.iter().flat_map(|part| part.covered.iter().cloned()).collect()),
+        false => Coverage::Complete,
+    };
+    let parts = parts.into_iter().map(Reading::finish).collect();
+    Ok(Answer { coverage, ..merge(parts, plan.k) })
 }
 
 fn merge(parts: Vec<Answer>, k: usize) -> Answer {
@@ -172,7 +189,7 @@ fn merge(parts: Vec<Answer>, k: usize) -> Answer {
     for part in parts {
         whole.hits.extend(part.hits);
         whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
-        whole.work += part.work;
+        whole.add_work(part.work);
     }
     whole.hits.sort_unstable();
     whole.hits.truncate(k);
@@ -188,6 +205,10 @@ struct Reading<'a> {
     collector: Collector,
     counted: u64,
     work: Work,
+    /// What was searched, by position, counted through all segments.
+    covered: Vec<Range<u32>>,
+    /// Whether it had to stop; then no more tiles are taken.
+    stopped: bool,
 }
 
 /// Its lists in the segment of the last tile.
@@ -205,48 +226,97 @@ enum Lists<'a> {
 impl<'a> Reading<'a> {
     fn new(plan: &'a Plan, all: bool) -> Self {
         let collector = Collector::new(plan.k);
-        Reading { plan, all, open: None, collector, counted: 0, work: Work::default() }
+        Reading {
+            plan,
+            all,
+            open: None,
+            collector,
+            counted: 0,
+            work: Work::default(),
+            covered: Vec::new(),
+            stopped: false,
+        }
     }
 
-    /// Goes on with a tile, which must lie behind those before.
+    /// Goes on with a tile, which must lie behind those before, as far as there is time.
     fn tile(
         &mut self,
         engine: &'a CpuEngine,
         tile: &Tile,
         scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
     ) -> Result<(), ExecError> {
-        if self.all && !self.plan.all_in(tile.segment) {
+        if self.stopped {
             return Ok(());
+        }
+        let end = match self.search(engine, tile, scratch, ticker) {
+            Ok(end) => end,
+            Err(Halt::Stop) => tile.docs.start,
+            Err(Halt::Failed(error)) => return Err(error),
+        };
+        self.stopped = end < tile.docs.end;
+        let base = engine.segments()[tile.segment].base();
+        self.covered.push(base + tile.docs.start..base + end);
+        Ok(())
+    }
+
+    /// Returns the end of what was searched.
+    fn search(
+        &mut self,
+        engine: &'a CpuEngine,
+        tile: &Tile,
+        scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<u32, Halt> {
+        if self.all && !self.plan.all_in(tile.segment) {
+            return Ok(tile.docs.end);
         }
         if self.open.as_ref().is_none_or(|open| open.query.number() != tile.segment) {
             self.close();
-            let open = Open::new(engine, self.plan, self.all, tile.segment)?;
+            let open = Open::new(engine, self.plan, self.all, tile.segment, ticker)?;
             open.query.enter(&mut self.collector);
             self.open = Some(open);
         }
-        let Some(open) = &mut self.open else { return Ok(()) };
-        let (collector, work) = (&mut self.collector, &mut self.work);
+        let Some(open) = &mut self.open else { return Ok(tile.docs.end) };
         let (query, docs) = (&open.query, tile.docs.clone());
-        match &mut open.lists {
-            Lists::Any(streams) => ranges::or(
+        // The count is of the whole tile: if the search does not come to its end, hits of the tile go with it.
+        let mut count = 0;
+        if let Some(counter) = &mut open.counter {
+            let counted = counter.count(docs.clone(), ticker, &mut scratch.count);
+            count = counted.map_err(|what| query.broken(what))?.ok_or(Halt::Stop)?;
+        }
+        let before = (open.counter.is_some() && ticker.is_limited()).then(|| self.collector.clone());
+        let (collector, work) = (&mut self.collector, &mut self.work);
+        let end = match &mut open.lists {
+            Lists::Any(streams) => windowed_maxscore::or(
                 query,
                 streams,
                 docs.clone(),
                 false,
-                &mut scratch.ranges,
+                ticker,
+                &mut scratch.windowed,
                 collector,
                 work,
             ),
-            Lists::All(cursors) => {
-                conjunction::and(query, cursors, docs.clone(), Pruning::Blocks, collector, work)
-            }
+            Lists::All(cursors) => conjunction::and(
+                query,
+                cursors,
+                docs.clone(),
+                Pruning::Blocks,
+                ticker,
+                collector,
+                work,
+            ),
         }
         .map_err(|what| query.broken(what))?;
-        if let Some(counter) = &mut open.counter {
-            let count = counter.count(docs, &mut scratch.count);
-            self.counted += count.map_err(|what| query.broken(what))?;
+        if end < docs.end
+            && let Some(before) = before
+        {
+            self.collector = before;
+            return Err(Halt::Stop);
         }
-        Ok(())
+        self.counted += count;
+        Ok(end)
     }
 
     /// The same, where others work on tiles before and behind; `worst` is the best of what they know of the k-th hit's score.
@@ -256,9 +326,10 @@ impl<'a> Reading<'a> {
         tile: &Tile,
         worst: &AtomicU32,
         scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
     ) -> Result<(), ExecError> {
         self.collector.raise(worst.load(Ordering::Relaxed).saturating_sub(1));
-        self.tile(engine, tile, scratch)?;
+        self.tile(engine, tile, scratch, ticker)?;
         worst.fetch_max(self.collector.worst(), Ordering::Relaxed);
         Ok(())
     }
@@ -280,7 +351,9 @@ impl<'a> Reading<'a> {
         self.close();
         let matches = if self.all { self.collector.matches() } else { self.counted };
         let matches = self.plan.count.then_some(matches);
-        Answer { hits: self.collector.into_hits(), matches, work: self.work }
+        let coverage =
+            if self.stopped { Coverage::of(self.covered) } else { Coverage::Complete };
+        Answer { hits: self.collector.into_hits(), matches, coverage, work: Some(self.work) }
     }
 }
 
@@ -290,16 +363,20 @@ impl<'a> Open<'a> {
         plan: &'a Plan,
         all: bool,
         number: usize,
-    ) -> Result<Self, ExecError> {
-        let query = engine.query(plan, number)?;
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Self, Halt> {
+        let query = engine.query(plan, number, ticker)?;
         let maxima = engine.maxima(number);
         let lists = if all {
-            Lists::All(query.cursors(Pruning::Blocks, maxima)?)
+            Lists::All(query.cursors(Pruning::Blocks, maxima, ticker)?)
         } else {
-            Lists::Any(query.streams(maxima)?)
+            Lists::Any(query.streams(maxima, ticker)?)
         };
         let docs = engine.docs(number);
-        let counter = (plan.count && !all).then(|| Counter::new(&query, docs)).transpose()?;
+        let counter = match plan.count && !all {
+            true => Some(Counter::new(&query, docs, ticker.is_limited())?),
+            false => None,
+        };
         Ok(Open { query, lists, counter })
     }
 }
@@ -316,14 +393,17 @@ mod tests {
     fn a_tie_with_a_hit_of_a_tile_behind_is_a_hit() {
         let docs: Vec<_> = (0..40).map(|i| Doc::text(i, "apple")).collect();
         let fixture = Fixture::of(&docs);
-        let engine = CpuEngine::new(fixture.snapshot(), None, 1);
-        let plans = plans(&fixture.snapshot(), &[Search { k: 3, ..Search::of(&["appl"]) }]);
+        let snapshot = fixture.snapshot();
+        let engine = CpuEngine::new(snapshot.clone(), None);
+        let context = Context::new(1);
+        let plans = plans(&snapshot, &[Search { k: 3, ..Search::of(&["appl"]) }]);
         let (tiles, worst) = (tiles(&engine, 20), AtomicU32::new(0));
         let mut scratch = Scratch::default();
         let mut parts = Vec::new();
         for tile in tiles.iter().rev() {
             let mut reading = Reading::new(&plans[0], false);
-            reading.shared_tile(&engine, tile, &worst, &mut scratch).unwrap();
+            let ticker = &mut context.ticker();
+            reading.shared_tile(&engine, tile, &worst, &mut scratch, ticker).unwrap();
             parts.push(reading.finish());
         }
         assert!(worst.into_inner() > 0, "the tiles told each other nothing");

@@ -4,6 +4,7 @@ use warpseek_core::{DocId, Hit, Score, TopK};
 use warpseek_index::Segment;
 
 /// Keeps the best hits of documents that come segment by segment.
+#[derive(Clone)]
 pub(crate) struct Collector {
     top: TopK,
     threshold: Score,

@@ -1,11 +1,11 @@
-//! AND: the shortest list drives, one posting at a time; the others are sought in, shortest first (Ding et al. §8.1). A block of a longer list
+//! AND: the shortest list drives, one posting at a time; the others are sought in, shortest first (Ding 2009, section 8.1). A block of a longer list
 //! is decoded only if a document that is in all shorter lists falls in it. With bounds, blocks whose
 //! maxima cannot exceed the threshold together are passed over.
 
 use std::ops::Range;
 
 use warpseek_core::limits::NO_DOC;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::algorithm::Pruning;
@@ -14,31 +14,35 @@ use crate::cursor::Cursor;
 use crate::segment::SegmentQuery;
 
 /// Offers all documents of a range that every cursor has, or with pruning all that can become hits; where matches are to be counted, all of
-/// them in any case. The next range must not begin before this one's end.
+/// them in any case. The next range must not begin before this one's end. Returns the end of what was searched: that of the range, unless the ticker asked to stop.
 pub(crate) fn and(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
     docs: Range<u32>,
     pruning: Pruning,
+    ticker: &mut Ticker<'_>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
+) -> Result<u32, ListError> {
     cursors.sort_by_key(Cursor::df);
     // Nothing matches behind the end of a list, as far as that is known without decoding. It is the same whoever goes first, so that a device, which does
     // not go document by document, decodes the same blocks.
     let behind = cursors.iter().map(|c| c.limit() + 1).fold(docs.end, u32::min);
-    let Some((shortest, others)) = cursors.split_first_mut() else { return Ok(()) };
+    let Some((shortest, others)) = cursors.split_first_mut() else { return Ok(docs.end) };
     let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
         + u64::from(shortest.most)
         + u64::from(query.static_most);
     let counts = query.plan.count;
-    let mut doc = shortest.seek(docs.start)?;
+    let mut doc = shortest.enter(docs.start)?;
     // Documents up to here can become hits, or cannot, as far as blocks tell.
     let (mut known, mut hopeful) = (None, true);
     'documents: while doc < behind {
+        if ticker.must_stop(others.len() + 1) {
+            return Ok(doc);
+        }
         if pruning >= Pruning::Lists && most <= u64::from(collector.threshold()) {
             if !counts {
-                return Ok(());
+                return Ok(docs.end);
             }
             (known, hopeful) = (Some(NO_DOC), false);
         }
@@ -60,7 +64,7 @@ pub(crate) fn and(
         for cursor in others.iter_mut() {
             let found = cursor.seek(doc)?;
             if found != doc {
-                // Without pruning the driver goes one posting at a time, as document D counts blocks; with it, it may jump.
+                // Without pruning the driver goes one posting at a time, as Ding 2009 counts blocks; with it, it may jump.
                 doc = match pruning {
                     _ if found == NO_DOC => NO_DOC,
                     Pruning::None => shortest.next()?,
@@ -82,5 +86,5 @@ pub(crate) fn and(
         query.offer(doc, sum, collector);
         doc = shortest.next()?;
     }
-    Ok(())
+    Ok(docs.end)
 }

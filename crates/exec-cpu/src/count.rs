@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::ExecError;
+use warpseek_exec::{ExecError, Ticker};
 use warpseek_index::{List, ListError, Segment};
 
 use crate::segment::SegmentQuery;
@@ -36,17 +36,21 @@ pub(crate) struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    /// For documents of a range, of which the first are asked for once.
-    pub(crate) fn new(query: &SegmentQuery<'a>, docs: Range<u32>) -> Result<Self, ExecError> {
+    /// For documents of a range, of which the first are asked for once; with `parts`, what a call of [`Counter::count`] returns is of its own documents alone.
+    pub(crate) fn new(
+        query: &SegmentQuery<'a>,
+        docs: Range<u32>,
+        parts: bool,
+    ) -> Result<Self, ExecError> {
         let segment = query.segment;
         let mut terms: Vec<_> = query.terms().collect();
         terms.sort_by_key(|info| info.df);
         let longest = terms.pop();
-        let whole = docs == (0..segment.documents().count());
+        let whole = !parts && docs == (0..segment.documents().count());
         let known = match longest {
             None => Known::All(0),
             Some(info) if whole => Known::All(u64::from(segment.live_df(info))),
-            Some(info) => Known::Of(Box::new(Forward::new(segment.list(info)?)), docs.end),
+            Some(info) => Known::Of(Box::new(Forward::new(segment.list(info)?))),
         };
         // Nothing is looked up in the longest list if there are no others.
         let longest = longest.filter(|_| !terms.is_empty());
@@ -56,30 +60,36 @@ impl<'a> Counter<'a> {
         Ok(Counter { segment, longest, others, start: docs.start, known })
     }
 
-    /// Matches among `docs`; those of the longest list all count where the range begins.
+    /// Matches among `docs`; those of the longest list all count where the range begins, unless parts are counted. None if the ticker asked to stop.
     pub(crate) fn count(
         &mut self,
         docs: Range<u32>,
+        ticker: &mut Ticker<'_>,
         scratch: &mut Scratch,
-    ) -> Result<u64, ListError> {
+    ) -> Result<Option<u64>, ListError> {
         let mut count = match &mut self.known {
-            _ if docs.start != self.start => 0,
-            Known::All(live) => *live,
-            Known::Of(list, end) => list.live(self.segment, self.start..*end)?,
+            Known::Of(list) => list.live(self.segment, docs.clone())?,
+            Known::All(live) if docs.start == self.start => *live,
+            Known::All(_) => 0,
         };
-        let Some(mut longest) = self.longest.take() else { return Ok(count) };
+        let Some(mut longest) = self.longest.take() else { return Ok(Some(count)) };
         let mut from = docs.start;
         while from < docs.end {
+            if ticker.must_stop(self.others.len()) {
+                return Ok(None);
+            }
             let to = docs.end.min((from / WINDOW + 1).saturating_mul(WINDOW));
-            count += match self.others.iter_mut().map(|list| list.blocks(from, to).len()).sum() {
-                0 => 0,
-                1..=FEW => self.few(&mut longest, from, to, &mut scratch.few)?,
-                _ => self.many(&mut longest, from, to, &mut scratch.marks)?,
+            let found = match self.others.iter_mut().map(|list| list.blocks(from, to).len()).sum() {
+                0 => Some(0),
+                1..=FEW => Some(self.few(&mut longest, from, to, &mut scratch.few)?),
+                _ => self.many(&mut longest, from, to, ticker, &mut scratch.marks)?,
             };
+            let Some(found) = found else { return Ok(None) };
+            count += found;
             from = to;
         }
         self.longest = Some(longest);
-        Ok(count)
+        Ok(Some(count))
     }
 
     /// Live documents from `from` up to, but not including, `to` that the longest list lacks.
@@ -105,36 +115,41 @@ impl<'a> Counter<'a> {
         Ok(count)
     }
 
-    /// The same.
+    /// The same; none if the ticker asked to stop.
     fn many(
         &mut self,
         longest: &mut Forward<'_>,
         from: u32,
         to: u32,
+        ticker: &mut Ticker<'_>,
         marks: &mut Vec<u8>,
-    ) -> Result<u64, ListError> {
+    ) -> Result<Option<u64>, ListError> {
         marks.resize(WINDOW as usize, 0);
         // The remainder tells the compiler that the mark is there.
-        let place = |doc: u32| (doc - from) as usize % WINDOW as usize;
+        let index = |doc: u32| (doc - from) as usize % WINDOW as usize;
         for list in &mut self.others {
             for block in list.blocks(from, to) {
-                list.docs(block, from, to)?.iter().for_each(|&doc| marks[place(doc)] = 1);
+                if ticker.must_stop(BLOCK) {
+                    marks.fill(0);
+                    return Ok(None);
+                }
+                list.docs(block, from, to)?.iter().for_each(|&doc| marks[index(doc)] = 1);
             }
         }
         for block in longest.blocks(from, to) {
             let (first, last) = longest.span(block, from, to);
-            if marks[place(first)..=place(last)].iter().fold(0, |any, mark| any | mark) != 0 {
-                longest.docs(block, from, to)?.iter().for_each(|&doc| marks[place(doc)] = 0);
+            if marks[index(first)..=index(last)].iter().fold(0, |any, mark| any | mark) != 0 {
+                longest.docs(block, from, to)?.iter().for_each(|&doc| marks[index(doc)] = 0);
             }
         }
         if let Some(deletes) = self.segment.deletes() {
-            deletes.docs.within(from, to).for_each(|doc| marks[place(doc)] = 0);
+            deletes.docs.within(from, to).for_each(|doc| marks[index(doc)] = 0);
         }
         let window = &mut marks[..(to - from) as usize];
         // So many marks are summed up in a byte.
         let count = window.chunks(255).map(|marks| u64::from(marks.iter().sum::<u8>())).sum();
         window.fill(0);
-        Ok(count)
+        Ok(Some(count))
     }
 
     /// Blocks that were decoded.
@@ -147,8 +162,8 @@ impl<'a> Counter<'a> {
 enum Known<'a> {
     /// So many, if all of the segment is counted.
     All(u64),
-    /// Those of the list up to a document, still to be counted.
-    Of(Box<Forward<'a>>, u32),
+    /// Those of the list, still to be counted.
+    Of(Box<Forward<'a>>),
 }
 
 /// A list whose documents are read forward.

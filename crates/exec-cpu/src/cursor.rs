@@ -83,6 +83,11 @@ impl<'a> Cursor<'a> {
         self.load(self.block.wrapping_add(1), 0)
     }
 
+    /// Moves to the first posting at or after `target` if it is not there or behind already.
+    pub(crate) fn enter(&mut self, target: u32) -> Result<u32, ListError> {
+        if self.block == usize::MAX || self.doc < target { self.seek(target) } else { Ok(self.doc) }
+    }
+
     /// Moves to the first posting at or after `target`, never backwards.
     #[inline]
     pub(crate) fn seek(&mut self, target: u32) -> Result<u32, ListError> {
@@ -139,7 +144,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn score(&mut self, scorer: &Scorer) -> Result<Score, ListError> {
         if self.freqs_of != self.block {
-            // One frequency of a block is fetched alone (document D §8.2); who wants a second one gets them all.
+            // One frequency of a block is fetched alone (Ding 2009, section 8.2); who wants a second one gets them all.
             if self.fetched_of != self.block {
                 self.fetched_of = self.block;
                 let freq = self.list.freq_at(self.block, self.at)?;

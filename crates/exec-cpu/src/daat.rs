@@ -1,7 +1,9 @@
 //! Exhaustive, document at a time: the smallest document under any cursor is scored, and all cursors on it step on.
 
+use std::ops::Range;
+
 use warpseek_core::limits::NO_DOC;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -11,16 +13,21 @@ use crate::segment::SegmentQuery;
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
+) -> Result<u32, ListError> {
     for cursor in cursors.iter_mut() {
-        cursor.next()?;
+        cursor.enter(docs.start)?;
     }
     loop {
         let doc = cursors.iter().map(Cursor::doc).min().unwrap_or(NO_DOC);
-        if doc == NO_DOC {
-            return Ok(());
+        if doc >= docs.end {
+            return Ok(docs.end);
+        }
+        if ticker.must_stop(cursors.len()) {
+            return Ok(doc);
         }
         let mut sum = 0;
         for cursor in cursors.iter_mut().filter(|c| c.doc() == doc) {

@@ -2,27 +2,35 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_core::Score;
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Work, in_parallel};
-use warpseek_index::{Segment, Snapshot, Statistics};
+use warpseek_exec::{
+    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Load, Mode, Plan,
+    Ticker, Work, answer_supported, cheapest,
+};
+use warpseek_index::{Segment, Snapshot, SnapshotId, Statistics};
 
 use crate::algorithm::{Algorithm, Pruning};
 use crate::collector::Collector;
 use crate::count::Counter;
 use crate::factors::FactorCache;
+use crate::halt::Halt;
 use crate::maxima::MaximaCache;
+use crate::cursor::Cursor;
 use crate::segment::{SegmentQuery, account};
+use crate::stream::Stream;
 use crate::{
     block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
-    maxscore, ranges, taat, wand,
+    maxscore, taat, wand, windowed_maxscore,
 };
 
-/// An algorithm on all segments of an index; queries are spread over the threads.
+/// Documents that are counted and searched in turn where matches are counted and the search may have to stop.
+const COUNTED_CHUNK: u32 = 1 << 15;
+
+/// An algorithm on all segments of an index; queries are spread over the threads of the context.
 pub struct CpuEngine {
     snapshot: Arc<Snapshot>,
     algorithm: Option<Algorithm>,
-    threads: usize,
     tile: Option<u32>,
-    /// Places that it answers for, if not for all.
+    /// Positions that it answers for, if not for all.
     within: Option<Range<u32>>,
     documents: u64,
     max_static: f32,
@@ -36,7 +44,7 @@ pub struct CpuEngine {
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
-    pub(crate) ranges: ranges::Scratch,
+    pub(crate) windowed: windowed_maxscore::Scratch,
     pub(crate) count: count::Scratch,
     and: block_conjunction::Scratch,
 }
@@ -72,8 +80,8 @@ impl Drop for Lent<'_> {
 }
 
 impl CpuEngine {
-    /// For an index; without an algorithm each query gets the one that suits it ([`Algorithm::choose`]).
-    pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> Self {
+    /// For an index; without an algorithm each query gets the one that costs the least.
+    pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>) -> Self {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let Statistics { max_static, documents, .. } = snapshot.statistics();
@@ -81,7 +89,6 @@ impl CpuEngine {
         CpuEngine {
             snapshot,
             algorithm,
-            threads,
             tile,
             within,
             documents,
@@ -92,35 +99,29 @@ impl CpuEngine {
         }
     }
 
-    /// With tiles of so many documents, for [`Algorithm::Cohort`].
+    /// With tiles of this many documents, for [`Algorithm::Cohort`].
     pub fn with_tile(self, docs: u32) -> Self {
         CpuEngine { tile: Some(docs), ..self }
     }
 
-    /// For a range of documents alone, by place, counted through all segments: its hits are the best of these, its matches theirs. Others answer for the rest. What
-    /// goes by windows of documents can do that: `ranges`, in whose place other algorithms are not taken, and `cohort`.
+    /// For a range of documents alone, by position, counted through all segments: its hits are the best of these, its matches theirs. Others answer for the
+    /// rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         CpuEngine { within: Some(docs), ..self }
     }
 
-    /// The algorithm that answers a plan with so many threads for itself, and why.
-    fn choose(&self, plan: &Plan, threads: usize) -> (Algorithm, &'static str) {
-        let (algorithm, why) = match self.algorithm {
-            Some(algorithm) => (algorithm, "asked for"),
-            None => Algorithm::choose(plan, self.documents, threads),
-        };
-        match algorithm {
-            Algorithm::Ranges | Algorithm::Cohort => (algorithm, why),
-            _ if self.within.is_some() => {
-                (Algorithm::Ranges, "it can take a part of the documents")
-            }
-            _ => (algorithm, why),
+    /// The algorithm that answers a plan with this many threads for itself.
+    fn choose(&self, plan: &Plan, threads: usize) -> Algorithm {
+        if let Some(algorithm) = self.algorithm {
+            return algorithm;
         }
-    }
-
-    /// The same without the reason.
-    fn algorithm(&self, plan: &Plan, threads: usize) -> Algorithm {
-        self.choose(plan, threads).0
+        let load = Load::of(plan);
+        let candidates = Algorithm::candidates(plan, &load, self.documents, threads);
+        let chosen = cheapest(&candidates.map(|(_, candidate)| candidate), &load).copied();
+        let of = |name| candidates.iter().find(|(_, candidate)| candidate.algorithm == name);
+        chosen
+            .and_then(|candidate| of(candidate.algorithm))
+            .map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
     }
 
     /// The documents of a segment that it answers for.
@@ -143,117 +144,248 @@ impl CpuEngine {
         Lent { kept: &self.scratches, scratch: kept.pop().unwrap_or_default() }
     }
 
-    fn answer(&self, scratch: &mut Scratch, plan: &Plan) -> Result<Answer, ExecError> {
-        let mut work = Work::default();
-        let algorithm = self.algorithm(plan, 1);
+    fn answer(
+        &self,
+        scratch: &mut Scratch,
+        plan: &Plan,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Answer, ExecError> {
+        let mut before = Some(Work::default());
+        let algorithm = self.choose(plan, 1);
         if plan.mode != Mode::Or {
-            let answer = self.and(algorithm, scratch, plan, work)?;
+            let answer = self.pass(algorithm, true, scratch, plan, ticker)?;
             // Pruning may leave matches uncounted, but only once k hits are there.
             if plan.mode == Mode::And || answer.hits.len() >= plan.k {
                 return Ok(answer);
             }
-            work = answer.work;
+            before = answer.work;
         }
-        self.or(algorithm, scratch, plan, work)
+        // Where the first pass had to stop, this one stops at once: it covers no document that the first did not.
+        let mut answer = self.pass(algorithm, false, scratch, plan, ticker)?;
+        answer.add_work(before);
+        Ok(answer)
     }
 
     pub(crate) fn query<'a>(
         &'a self,
         plan: &'a Plan,
         number: usize,
-    ) -> Result<SegmentQuery<'a>, ExecError> {
+        ticker: &mut Ticker<'_>,
+    ) -> Result<SegmentQuery<'a>, Halt> {
         let segment = &self.snapshot.segments()[number];
-        SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static)
+        SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static, ticker)
     }
 
-    fn and(
+    /// AND (`all`) or OR over all segments, or as many as there is time for.
+    fn pass(
         &self,
         algorithm: Algorithm,
+        all: bool,
         scratch: &mut Scratch,
         plan: &Plan,
-        mut work: Work,
+        ticker: &mut Ticker<'_>,
     ) -> Result<Answer, ExecError> {
-        let mut collector = Collector::new(plan.k);
-        let pruning = algorithm.pruning();
-        for number in (0..self.segments().len()).filter(|&number| plan.all_in(number)) {
-            let query = self.query(plan, number)?;
-            query.enter(&mut collector);
-            if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
-                let mut streams = query.streams(&self.maxima[number])?;
-                let scratch = &mut scratch.and;
-                let (streams, docs) = (&mut streams, self.docs(number));
-                block_conjunction::and(&query, streams, docs, scratch, &mut collector, &mut work)
-                    .map_err(|what| query.broken(what))?;
-                account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
-                continue;
-            }
-            let docs = self.docs(number);
-            let mut cursors = query.cursors(pruning, &self.maxima[number])?;
-            conjunction::and(&query, &mut cursors, docs, pruning, &mut collector, &mut work)
-                .map_err(|what| query.broken(what))?;
-            account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
-        }
-        let counted = plan.count || pruning == Pruning::None;
-        let matches = counted.then(|| collector.matches());
-        Ok(Answer { matches, work, hits: collector.into_hits() })
-    }
-
-    fn or(
-        &self,
-        algorithm: Algorithm,
-        scratch: &mut Scratch,
-        plan: &Plan,
-        mut work: Work,
-    ) -> Result<Answer, ExecError> {
-        let mut collector = Collector::new(plan.k);
-        let exhaustive = algorithm.pruning() == Pruning::None;
-        let mut counted = 0;
+        let mut pass = Pass {
+            engine: self,
+            algorithm,
+            plan,
+            collector: Collector::new(plan.k),
+            counted: 0,
+            work: Work::default(),
+        };
+        let mut coverage = Coverage::Complete;
         for number in 0..self.segments().len() {
-            let query = self.query(plan, number)?;
-            query.enter(&mut collector);
+            if all && !plan.all_in(number) {
+                continue;
+            }
             let docs = self.docs(number);
-            let mut streams = match algorithm {
-                Algorithm::Ranges | Algorithm::Cohort => query.streams(&self.maxima[number])?,
-                _ => Vec::new(),
+            let end = match if all {
+                pass.and(number, scratch, ticker)
+            } else {
+                pass.or(number, scratch, ticker)
+            } {
+                Ok(end) => end,
+                Err(Halt::Stop) => docs.start,
+                Err(Halt::Failed(error)) => return Err(error),
             };
-            let on_the_way = plan.count && !streams.is_empty() && ranges::counts(&streams);
-            if plan.count && !exhaustive && !on_the_way {
-                let mut counter = Counter::new(&query, docs.clone())?;
-                let count = counter.count(docs.clone(), &mut scratch.count);
-                counted += count.map_err(|what| query.broken(what))?;
-                work.blocks_decoded += counter.decoded();
+            if end < docs.end {
+                let start = self.within.as_ref().map_or(0, |docs| docs.start);
+                coverage = Coverage::of(vec![start..self.segments()[number].base() + end]);
+                break;
             }
-            if algorithm == Algorithm::Taat {
-                taat::or(&query, &mut scratch.sums, &mut collector, &mut work)?;
-                continue;
-            }
-            if matches!(algorithm, Algorithm::Ranges | Algorithm::Cohort) {
-                let scratch = &mut scratch.ranges;
-                scratch.counted = 0;
-                let (streams, collector) = (&mut streams, &mut collector);
-                ranges::or(&query, streams, docs, on_the_way, scratch, collector, &mut work)
-                    .map_err(|what| query.broken(what))?;
-                account(streams.iter().map(|s| (s.decoded, s.blocks())), &mut work);
-                counted += scratch.counted;
-                continue;
-            }
-            let mut cursors = query.cursors(algorithm.pruning(), &self.maxima[number])?;
-            let or = match algorithm {
-                Algorithm::Daat => daat::or,
-                Algorithm::Wand => wand::or,
-                Algorithm::MaxScore => maxscore::or,
-                Algorithm::BlockMaxWand => block_max_wand::or,
-                Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
-                Algorithm::Taat | Algorithm::Ranges | Algorithm::Cohort => continue,
-            };
-            or(&query, &mut cursors, &mut collector, &mut work)
-                .map_err(|what| query.broken(what))?;
-            account(cursors.iter().map(|c| (c.decoded, c.blocks())), &mut work);
         }
-        let matches = if exhaustive { collector.matches() } else { counted };
+        let exhaustive = algorithm.pruning() == Pruning::None;
+        let matches = if all || exhaustive { pass.collector.matches() } else { pass.counted };
         let matches = (plan.count || exhaustive).then_some(matches);
-        Ok(Answer { matches, work, hits: collector.into_hits() })
+        Ok(Answer { matches, coverage, work: Some(pass.work), hits: pass.collector.into_hits() })
     }
+}
+
+/// A query on its way through the segments.
+struct Pass<'a> {
+    engine: &'a CpuEngine,
+    algorithm: Algorithm,
+    plan: &'a Plan,
+    collector: Collector,
+    counted: u64,
+    work: Work,
+}
+
+impl Pass<'_> {
+    /// Returns the end of what was searched in the segment.
+    fn and(
+        &mut self,
+        number: usize,
+        scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<u32, Halt> {
+        let (engine, docs) = (self.engine, self.engine.docs(number));
+        let maxima = engine.maxima(number);
+        let query = engine.query(self.plan, number, ticker)?;
+        query.enter(&mut self.collector);
+        let (collector, work) = (&mut self.collector, &mut self.work);
+        if matches!(self.algorithm, Algorithm::WindowedMaxScore | Algorithm::Cohort) {
+            let mut streams = query.streams(maxima, ticker)?;
+            let (streams, scratch) = (&mut streams, &mut scratch.and);
+            let end =
+                block_conjunction::and(&query, streams, docs, ticker, scratch, collector, work)
+                    .map_err(|what| query.broken(what))?;
+            account(streams.iter().map(|s| (s.decoded, s.blocks())), work);
+            return Ok(end);
+        }
+        let pruning = self.algorithm.pruning();
+        let mut cursors = query.cursors(pruning, maxima, ticker)?;
+        let end =
+            conjunction::and(&query, &mut cursors, docs, pruning, ticker, collector, work)
+                .map_err(|what| query.broken(what))?;
+        account(cursors.iter().map(|c| (c.decoded, c.blocks())), work);
+        Ok(end)
+    }
+
+    /// The same for OR.
+    fn or(
+        &mut self,
+        number: usize,
+        scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<u32, Halt> {
+        let (engine, docs) = (self.engine, self.engine.docs(number));
+        let query = engine.query(self.plan, number, ticker)?;
+        query.enter(&mut self.collector);
+        let mut lists = match self.algorithm {
+            Algorithm::Taat => Lists::None,
+            Algorithm::WindowedMaxScore | Algorithm::Cohort => {
+                Lists::Streams(query.streams(engine.maxima(number), ticker)?)
+            }
+            algorithm => {
+                let maxima = engine.maxima(number);
+                Lists::Cursors(query.cursors(algorithm.pruning(), maxima, ticker)?)
+            }
+        };
+        let exhaustive = self.algorithm.pruning() == Pruning::None;
+        let on_the_way = match &lists {
+            Lists::Streams(streams) => {
+                self.plan.count && !streams.is_empty() && windowed_maxscore::counts(streams)
+            }
+            _ => false,
+        };
+        let end = if self.plan.count && !exhaustive && !on_the_way {
+            self.or_and_count(&query, &mut lists, docs, scratch, ticker)?
+        } else {
+            scratch.windowed.counted = 0;
+            let end = self.or_over(&query, &mut lists, docs, on_the_way, scratch, ticker)?;
+            self.counted += scratch.windowed.counted;
+            end
+        };
+        match &lists {
+            Lists::None => {}
+            Lists::Streams(lists) => {
+                account(lists.iter().map(|s| (s.decoded, s.blocks())), &mut self.work);
+            }
+            Lists::Cursors(lists) => {
+                account(lists.iter().map(|c| (c.decoded, c.blocks())), &mut self.work);
+            }
+        }
+        Ok(end)
+    }
+
+    /// Where matches are counted apart from hits. If the search may have to stop, it goes chunk by chunk, so that both cover the same documents at every moment.
+    fn or_and_count<'q>(
+        &mut self,
+        query: &SegmentQuery<'q>,
+        lists: &mut Lists<'q>,
+        docs: Range<u32>,
+        scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<u32, Halt> {
+        let limited = ticker.is_limited();
+        let chunk = if limited { COUNTED_CHUNK } else { u32::MAX };
+        let mut counter = Counter::new(query, docs.clone(), limited)?;
+        let mut from = docs.start;
+        while from < docs.end {
+            let to = docs.end.min(from.saturating_add(chunk));
+            let count = counter.count(from..to, ticker, &mut scratch.count);
+            let Some(count) = count.map_err(|what| query.broken(what))? else { break };
+            let before = limited.then(|| self.collector.clone());
+            let end = self.or_over(query, lists, from..to, false, scratch, ticker)?;
+            if end < to {
+                // The count is of the whole chunk: its hits go as well.
+                if let Some(before) = before {
+                    self.collector = before;
+                }
+                break;
+            }
+            self.counted += count;
+            from = to;
+        }
+        self.work.blocks_decoded += counter.decoded();
+        Ok(from)
+    }
+
+    /// OR over a range of documents behind those before; returns the end of what was searched.
+    fn or_over<'q>(
+        &mut self,
+        query: &SegmentQuery<'q>,
+        lists: &mut Lists<'q>,
+        docs: Range<u32>,
+        count: bool,
+        scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<u32, Halt> {
+        let (collector, work) = (&mut self.collector, &mut self.work);
+        let cursors = match lists {
+            Lists::None => {
+                return Ok(taat::or(query, docs, ticker, &mut scratch.sums, collector, work)?);
+            }
+            Lists::Streams(streams) => {
+                let scratch = &mut scratch.windowed;
+                return windowed_maxscore::or(
+                    query, streams, docs, count, ticker, scratch, collector, work,
+                )
+                .map_err(|what| query.broken(what).into());
+            }
+            Lists::Cursors(cursors) => cursors,
+        };
+        let or = match self.algorithm {
+            Algorithm::Wand => wand::or,
+            Algorithm::MaxScore => maxscore::or,
+            Algorithm::BlockMaxWand => block_max_wand::or,
+            Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
+            Algorithm::Daat
+            | Algorithm::Taat
+            | Algorithm::WindowedMaxScore
+            | Algorithm::Cohort => daat::or,
+        };
+        or(query, cursors, docs, ticker, collector, work).map_err(|what| query.broken(what).into())
+    }
+}
+
+/// The lists of a query in one segment, as its algorithm reads them.
+enum Lists<'a> {
+    /// It opens them itself.
+    None,
+    Streams(Vec<Stream<'a>>),
+    Cursors(Vec<Cursor<'a>>),
 }
 
 impl Engine for CpuEngine {
@@ -261,32 +393,51 @@ impl Engine for CpuEngine {
         self.algorithm.map_or("auto", Algorithm::name)
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
+    fn snapshot(&self) -> SnapshotId {
+        self.snapshot.id()
     }
 
-    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
-        let threads = if plans.len() == 1 { self.threads } else { 1 };
-        let choice = |plan| {
-            let (algorithm, why) = self.choose(plan, threads);
-            Choice::on_processor(algorithm.name(), why)
-        };
-        plans.iter().map(choice).collect()
-    }
-
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let cohort = match plans {
-            [plan] => self.algorithm(plan, self.threads) == Algorithm::Cohort,
-            _ => self.algorithm == Some(Algorithm::Cohort),
-        };
-        if cohort {
-            return cohort::search(self, plans, self.tile, self.threads);
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+        if let Some(algorithm) = self.algorithm {
+            let (rates, why) = (Ok(algorithm.rates()), "asked for");
+            return vec![Candidate { algorithm: algorithm.name(), rates, why }];
         }
-        in_parallel(
-            plans,
-            self.threads,
-            || self.scratch(),
-            |lent, plan| lent.with(|scratch| self.answer(scratch, plan)),
-        )
+        let threads = if alone { context.threads() } else { 1 };
+        let all = Algorithm::candidates(plan, &Load::of(plan), self.documents, threads);
+        all.map(|(_, candidate)| candidate).to_vec()
+    }
+
+    fn supports(&self, _plan: &Plan) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        let mut ticker = context.ticker();
+        for (segment, factors) in self.segments().iter().zip(&self.factors) {
+            match factors.get(segment, formula, &mut ticker) {
+                Ok(_) | Err(Halt::Stop) => {}
+                Err(Halt::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        answer_supported(self, plans, |plans| {
+            let cohort = match plans {
+                [plan] => self.choose(plan, context.threads()) == Algorithm::Cohort,
+                _ => self.algorithm == Some(Algorithm::Cohort),
+            };
+            if cohort {
+                return cohort::search(self, plans, self.tile, context);
+            }
+            context.pool().map(
+                plans,
+                || self.scratch(),
+                |lent, plan| {
+                    lent.with(|scratch| self.answer(scratch, plan, &mut context.ticker()))
+                },
+            )
+        })
     }
 }

@@ -1,29 +1,63 @@
 //! What the formula needs of each document of a segment, computed once and kept for later queries.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use warpseek_exec::{ExecError, Formula};
+use warpseek_exec::{Formula, Ticker};
 use warpseek_index::Segment;
+
+use crate::halt::Halt;
+
+/// Documents between two looks at the clock.
+const CHUNK: usize = 1 << 12;
 
 /// Factors of one segment for one formula; with another they are computed anew.
 #[derive(Default)]
 pub(crate) struct FactorCache {
     kept: RwLock<Option<(Formula, Arc<[f32]>)>>,
+    /// Those that a query with too little time began; the next one goes on with them.
+    begun: Mutex<Option<(Formula, Vec<f32>)>>,
 }
 
 impl FactorCache {
-    pub(crate) fn get(&self, segment: &Segment, formula: Formula) -> Result<Arc<[f32]>, ExecError> {
-        if let Some((of, factors)) = &*self.kept.read().unwrap_or_else(PoisonError::into_inner)
-            && *of == formula
-        {
-            return Ok(factors.clone());
+    pub(crate) fn get(
+        &self,
+        segment: &Segment,
+        formula: Formula,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Arc<[f32]>, Halt> {
+        if let Some(factors) = self.kept(formula) {
+            return Ok(factors);
+        }
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever waited for the lock may find them made.
+        if let Some(factors) = self.kept(formula) {
+            return Ok(factors);
         }
         let documents = segment.documents();
         let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-        let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
-        let factors: Arc<[f32]> = (0..documents.count()).map(factor).collect();
+        let mut factors = match begun.take() {
+            Some((of, factors)) if of == formula => factors,
+            _ => Vec::with_capacity(documents.count() as usize),
+        };
+        while factors.len() < documents.count() as usize {
+            if ticker.must_stop(CHUNK) {
+                *begun = Some((formula, factors));
+                return Err(Halt::Stop);
+            }
+            let end = documents.count().min((factors.len() + CHUNK) as u32);
+            let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
+            factors.extend((factors.len() as u32..end).map(factor));
+        }
+        let factors: Arc<[f32]> = factors.into();
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         *kept = Some((formula, factors.clone()));
         Ok(factors)
+    }
+
+    fn kept(&self, formula: Formula) -> Option<Arc<[f32]>> {
+        match &*self.kept.read().unwrap_or_else(PoisonError::into_inner) {
+            Some((of, factors)) if *of == formula => Some(factors.clone()),
+            _ => None,
+        }
     }
 }

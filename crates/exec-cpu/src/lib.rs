@@ -1,7 +1,8 @@
 //! The engines that run on the CPU, one file an algorithm.
 //!
 //! Every algorithm answers OR over one segment at a time, keeping the best hits so far; [`CpuEngine`] does the rest: modes,
-//! segments, threads. AND is `conjunction` for all, with the bounds that the algorithm knows of, but `block_conjunction` for `ranges`.
+//! segments, threads. AND is `conjunction` for all, with the bounds that the algorithm knows of, but `block_conjunction` for windowed MaxScore.
+//! All of them go by ranges of documents and can stop at a deadline: they return how far they came, and everything before that is done.
 
 mod algorithm;
 mod block_conjunction;
@@ -15,14 +16,15 @@ mod cursor;
 mod daat;
 mod engine;
 mod factors;
+mod halt;
 mod maxima;
 mod maxscore;
-mod ranges;
 mod segment;
 mod simd;
 mod stream;
 mod taat;
 mod wand;
+mod windowed_maxscore;
 
 pub use algorithm::Algorithm;
 pub use engine::CpuEngine;

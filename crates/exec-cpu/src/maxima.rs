@@ -1,42 +1,66 @@
 //! The largest value of each block of a list, computed from its bounds once and kept for later queries.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use warpseek_exec::Formula;
+use warpseek_exec::{Formula, Ticker};
 use warpseek_index::{List, ListError};
 
 /// Values by block; empty for a list of one block, whose list bound says it all.
 pub(crate) type Maxima = Arc<[f32]>;
 
+/// Postings that take as long to score as a bound to compute.
+const BOUND_COST: usize = 8;
+
 /// Kept maxima of one segment. They hold for one formula; with another they are computed anew.
 #[derive(Default)]
 pub(crate) struct MaximaCache {
     kept: RwLock<(Option<Formula>, HashMap<u32, Maxima>)>,
+    /// Those of lists that a query with too little time began; the next one goes on with them.
+    begun: Mutex<HashMap<u32, (Formula, Vec<f32>)>>,
 }
 
 impl MaximaCache {
+    /// Those of a list; none if the ticker asked to stop.
     pub(crate) fn get(
         &self,
         ordinal: u32,
         list: &List<'_>,
         formula: Formula,
-    ) -> Result<Maxima, ListError> {
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Option<Maxima>, ListError> {
         {
             let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
             if kept.0 == Some(formula)
                 && let Some(maxima) = kept.1.get(&ordinal)
             {
-                return Ok(maxima.clone());
+                return Ok(Some(maxima.clone()));
             }
         }
-        let values = list.block_bounds().map(|bounds| Ok(formula.most_value(&bounds?)));
-        let maxima: Maxima = values.collect::<Result<Vec<_>, _>>()?.into();
+        let mut values = Vec::new();
+        if ticker.is_limited()
+            && let Some((of, begun)) = self.begun().remove(&ordinal)
+            && of == formula
+        {
+            values = begun;
+        }
+        for bounds in list.block_bounds().skip(values.len()) {
+            if ticker.must_stop(BOUND_COST) {
+                self.begun().insert(ordinal, (formula, values));
+                return Ok(None);
+            }
+            values.push(formula.most_value(&bounds?));
+        }
+        let maxima: Maxima = values.into();
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if kept.0 != Some(formula) {
             *kept = (Some(formula), HashMap::new());
         }
         kept.1.insert(ordinal, maxima.clone());
-        Ok(maxima)
+        Ok(Some(maxima))
+    }
+
+    fn begun(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (Formula, Vec<f32>)>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

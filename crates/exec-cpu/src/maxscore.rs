@@ -1,9 +1,11 @@
-//! MaxScore (Turtle and Flood 1995; thesis of Gaioso, algorithm 1): lists in the order of their maxima. Those whose maxima together do not
+//! MaxScore (Turtle and Flood 1995; Gaioso 2019, algorithm 1): lists in the order of their maxima. Those whose maxima together do not
 //! exceed the threshold are not essential: no document that only they have can become a hit. Documents come
 //! from the essential lists and are looked up in the others.
 
+use std::ops::Range;
+
 use warpseek_core::limits::NO_DOC;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -13,17 +15,22 @@ use crate::segment::SegmentQuery;
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
-    let mut lists = Partition::start(query, cursors)?;
-    while let Some(doc) = lists.next(cursors, collector) {
+) -> Result<u32, ListError> {
+    let mut lists = Partition::start(query, cursors, docs.start)?;
+    while let Some(doc) = lists.next(cursors, collector).filter(|&doc| doc < docs.end) {
+        if ticker.must_stop(cursors.len()) {
+            return Ok(doc);
+        }
         let mut sum = lists.score_essential(query, cursors, doc, work)?;
         if lists.look_up(query, cursors, doc, &mut sum, collector, work)? {
             query.offer(doc, sum, collector);
         }
     }
-    Ok(())
+    Ok(docs.end)
 }
 
 /// Cursors in ascending order of maxima, cut in essential ones and others.
@@ -35,10 +42,11 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Sorts the cursors and moves them to their first postings.
+    /// Sorts the cursors and moves them to their first postings from a document on.
     pub(crate) fn start(
         query: &SegmentQuery<'_>,
         cursors: &mut [Cursor<'_>],
+        from: u32,
     ) -> Result<Self, ListError> {
         // Of lists with the same maximum the longer one is left out of the essential ones first.
         cursors.sort_by_key(|c| (c.most, std::cmp::Reverse(c.df())));
@@ -49,7 +57,7 @@ impl Partition {
         });
         let sums = sums.collect();
         for cursor in cursors.iter_mut() {
-            cursor.next()?;
+            cursor.enter(from)?;
         }
         Ok(Partition { sums, first: 0 })
     }

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use warpseek_core::Score;
-use warpseek_exec::{ExecError, Formula, Plan, Work};
+use warpseek_exec::{ExecError, Formula, Plan, Ticker, Work};
 use warpseek_index::{Floats, List, ListError, Ordinals, Segment, TermInfo};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::cursor::Cursor;
 use crate::factors::FactorCache;
+use crate::halt::Halt;
 use crate::maxima::{Maxima, MaximaCache};
 use crate::stream::Stream;
+
+/// Postings that take as long to score as a list to open.
+const OPENING_COST: usize = 128;
 
 /// What scoring needs to know of documents.
 pub(crate) struct Scorer {
@@ -47,9 +51,10 @@ impl<'a> SegmentQuery<'a> {
         segment: &'a Segment,
         factors: &FactorCache,
         max_static: f32,
-    ) -> Result<Self, ExecError> {
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Self, Halt> {
         let documents = segment.documents();
-        let factors = factors.get(segment, plan.formula)?;
+        let factors = factors.get(segment, plan.formula, ticker)?;
         let scorer = Scorer { formula: plan.formula, factors };
         let statics = documents.statics()?.filter(|_| plan.static_weight > 0.0);
         let static_most = statics.map_or(0, |_| plan.static_score(max_static));
@@ -67,13 +72,18 @@ impl<'a> SegmentQuery<'a> {
         &self,
         pruning: Pruning,
         cache: &MaximaCache,
-    ) -> Result<Vec<Cursor<'a>>, ExecError> {
-        self.lists(pruning, cache, Cursor::new)
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Vec<Cursor<'a>>, Halt> {
+        self.lists(pruning, cache, ticker, Cursor::new)
     }
 
     /// The same as streams, which always know block maxima.
-    pub(crate) fn streams(&self, cache: &MaximaCache) -> Result<Vec<Stream<'a>>, ExecError> {
-        self.lists(Pruning::Blocks, cache, |list, weight, most, maxima| {
+    pub(crate) fn streams(
+        &self,
+        cache: &MaximaCache,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Vec<Stream<'a>>, Halt> {
+        self.lists(Pruning::Blocks, cache, ticker, |list, weight, most, maxima| {
             Stream::new(list, weight, self.plan.formula, most, maxima)
         })
     }
@@ -82,17 +92,23 @@ impl<'a> SegmentQuery<'a> {
         &self,
         pruning: Pruning,
         cache: &MaximaCache,
+        ticker: &mut Ticker<'_>,
         make: impl Fn(List<'a>, f32, Score, Maxima) -> T,
-    ) -> Result<Vec<T>, ExecError> {
+    ) -> Result<Vec<T>, Halt> {
         let mut cursors = Vec::with_capacity(self.plan.terms.len());
         for term in &self.plan.terms {
             let Some(info) = &term.lists[self.number] else { continue };
+            // Opening a list takes as long as scoring some hundred postings.
+            if ticker.must_stop(OPENING_COST) {
+                return Err(Halt::Stop);
+            }
             let list = self.segment.list(info)?;
             let mut maxima = Maxima::default();
             if pruning == Pruning::Blocks && list.blocks() > 1 {
                 maxima = cache
-                    .get(info.ordinal, &list, self.plan.formula)
-                    .map_err(|what| self.segment.bad_list(info, what))?;
+                    .get(info.ordinal, &list, self.plan.formula, ticker)
+                    .map_err(|what| self.segment.bad_list(info, what))?
+                    .ok_or(Halt::Stop)?;
             }
             let most = match list.bounds() {
                 Some(bounds) if pruning != Pruning::None => {
@@ -114,13 +130,13 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Offers the document at a place with the sum of its terms' contributions, unless it is deleted.
+    /// Offers the document at a position with the sum of its terms' contributions, unless it is deleted.
     #[inline]
-    pub(crate) fn offer(&self, place: u32, sum: Score, collector: &mut Collector) {
-        if !self.segment.is_deleted(place) {
-            let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(place)));
+    pub(crate) fn offer(&self, position: u32, sum: Score, collector: &mut Collector) {
+        if !self.segment.is_deleted(position) {
+            let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(position)));
             collector.offer(sum + fixed, || {
-                self.segment.base() + self.ordinals.map_or(place, |o| o.get(place))
+                self.segment.base() + self.ordinals.map_or(position, |o| o.get(position))
             });
         }
     }

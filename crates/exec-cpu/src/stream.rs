@@ -137,7 +137,7 @@ impl<'a> Stream<'a> {
         let n = docs.len();
         let mut freqs = [0; BLOCK];
         if n <= 2 && self.freqs_of != self.block {
-            // A few frequencies are fetched alone (document D §8.2).
+            // A few frequencies are fetched alone (Ding 2009, section 8.2).
             for (slot, &at) in freqs.iter_mut().zip(places) {
                 *slot = self.list.freq_at(self.block, usize::from(at))?;
             }

@@ -2,43 +2,80 @@
 //!
 //! A score of 0 means "no match" (contributions are at least 1), so nothing but the sums is needed.
 
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::{ExecError, Work};
+use warpseek_exec::{ExecError, Ticker, Work};
 
 use crate::collector::Collector;
 use crate::segment::SegmentQuery;
+use crate::stream::find_block;
 
-/// `sums` is scratch, kept from query to query.
+/// Documents at a time where the search may have to stop: so many sums are soon made in vain.
+const CHUNK: u32 = 1 << 16;
+
+/// Searches a range of documents, and returns the end of what was searched: that of the range, unless the ticker asked to stop. `sums` is scratch, kept from query to query.
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     sums: &mut Vec<Score>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ExecError> {
+) -> Result<u32, ExecError> {
+    let chunk = if ticker.is_limited() { CHUNK } else { u32::MAX };
+    let mut from = docs.start;
+    while from < docs.end {
+        let to = docs.end.min(from.saturating_add(chunk));
+        sums.clear();
+        sums.resize((to - from) as usize, 0);
+        if !add_up(query, from..to, ticker, sums, work)? {
+            return Ok(from);
+        }
+        for (doc, &sum) in (from..to).zip(sums.iter()) {
+            if sum > 0 {
+                query.offer(doc, sum, collector);
+            }
+        }
+        from = to;
+    }
+    Ok(docs.end)
+}
+
+/// Adds up what all terms give the documents of a range; false if the ticker asked to stop.
+fn add_up(
+    query: &SegmentQuery<'_>,
+    range: Range<u32>,
+    ticker: &mut Ticker<'_>,
+    sums: &mut [Score],
+    work: &mut Work,
+) -> Result<bool, ExecError> {
     let segment = query.segment;
-    sums.clear();
-    sums.resize(segment.documents().count() as usize, 0);
     let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
     for term in &query.plan.terms {
         let Some(info) = &term.lists[query.number()] else { continue };
         let list = segment.list(info)?;
-        for block in 0..list.blocks() {
+        for block in find_block(&list, 0, range.start)..list.blocks() {
+            if ticker.must_stop(BLOCK) {
+                return Ok(false);
+            }
             let n = list
                 .decode_docs(block, &mut docs)
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| segment.bad_list(info, what))?;
-            for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
-                sums[doc as usize] += query.scorer.contribution(term.weight, freq, doc);
+            let start = docs[..n].partition_point(|&doc| doc < range.start);
+            let end = start + docs[start..n].partition_point(|&doc| doc < range.end);
+            for (&doc, &freq) in docs[start..end].iter().zip(&freqs[start..end]) {
+                let contribution = query.scorer.contribution(term.weight, freq, doc);
+                sums[(doc - range.start) as usize] += contribution;
             }
-            work.postings_scored += n as u64;
+            work.postings_scored += (end - start) as u64;
             work.blocks_decoded += 1;
+            if end < n {
+                break;
+            }
         }
     }
-    for (doc, &sum) in sums.iter().enumerate() {
-        if sum > 0 {
-            query.offer(doc as u32, sum, collector);
-        }
-    }
-    Ok(())
+    Ok(true)
 }

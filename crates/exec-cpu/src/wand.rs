@@ -1,8 +1,10 @@
-//! WAND (Broder et al. 2003; thesis of Gaioso, algorithm 2): cursors in the order of their documents; the first one at which the sum of
+//! WAND (Broder et al. 2003; Gaioso 2019, algorithm 2): cursors in the order of their documents; the first one at which the sum of
 //! list maxima exceeds the threshold is the pivot. No document before the pivot's can become a hit.
 
+use std::ops::Range;
+
 use warpseek_core::limits::NO_DOC;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -12,11 +14,19 @@ use crate::segment::SegmentQuery;
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
-    let mut order = ByDocument::start(cursors)?;
+) -> Result<u32, ListError> {
+    let mut order = ByDocument::start(cursors, docs.start)?;
     while let Some((pivot, doc)) = order.pivot(cursors, query.static_most, collector.threshold()) {
+        if doc >= docs.end {
+            break;
+        }
+        if ticker.must_stop(pivot + 1) {
+            return Ok(doc);
+        }
         if order.first_doc(cursors) == doc {
             order.score_pivot(query, cursors, doc, collector, work)?;
         } else {
@@ -25,17 +35,17 @@ pub(crate) fn or(
             order.advance(cursors, behind, doc)?;
         }
     }
-    Ok(())
+    Ok(docs.end)
 }
 
-/// Places of cursors in the order of their documents.
+/// Indexes of cursors in the order of their documents.
 pub(crate) struct ByDocument(Vec<u32>);
 
 impl ByDocument {
-    /// Moves all cursors to their first posting.
-    pub(crate) fn start(cursors: &mut [Cursor<'_>]) -> Result<Self, ListError> {
+    /// Moves all cursors to their first posting from a document on.
+    pub(crate) fn start(cursors: &mut [Cursor<'_>], from: u32) -> Result<Self, ListError> {
         for cursor in cursors.iter_mut() {
-            cursor.next()?;
+            cursor.enter(from)?;
         }
         let mut order: Vec<u32> = (0..cursors.len() as u32).collect();
         order.sort_by_key(|&i| cursors[i as usize].doc());
@@ -58,7 +68,7 @@ impl ByDocument {
         self.doc(cursors, 0)
     }
 
-    /// The last place whose cursor stands on the pivot document, and that document; `None` when no document can become a hit.
+    /// The last cursor in this order that stands on the pivot document, and that document; `None` when no document can become a hit.
     pub(crate) fn pivot(
         &self,
         cursors: &[Cursor<'_>],
@@ -105,7 +115,7 @@ impl ByDocument {
         Ok(())
     }
 
-    /// Moves the cursor at place `i` to `target` or behind, and to its new place.
+    /// Moves the `i`-th cursor to `target` or behind, and to where it now belongs in the order.
     pub(crate) fn advance(
         &mut self,
         cursors: &mut [Cursor<'_>],
@@ -117,7 +127,7 @@ impl ByDocument {
         Ok(())
     }
 
-    /// Restores the order after the cursor at place `i` moved forward.
+    /// Restores the order after the `i`-th cursor moved forward.
     fn sink(&mut self, cursors: &[Cursor<'_>], mut i: usize) {
         let (moved, doc) = (self.0[i], self.doc(cursors, i));
         while i + 1 < self.0.len() && self.doc(cursors, i + 1) < doc {

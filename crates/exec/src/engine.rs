@@ -1,7 +1,13 @@
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use warpseek_core::Hit;
+use warpseek_index::SnapshotId;
 
+use crate::choice::{Candidate, Choice, Estimate, cheapest};
+use crate::context::Context;
+use crate::cost::Load;
+use crate::coverage::Coverage;
 use crate::error::ExecError;
 use crate::formula::Formula;
 use crate::plan::Plan;
@@ -32,58 +38,131 @@ pub struct Answer {
     pub hits: Vec<Hit>,
     /// How many live documents match: always if [`Plan::count`] asks for it, else where the engine found out.
     pub matches: Option<u64>,
-    /// What it took.
-    pub work: Work,
+    /// Which documents were searched; hits and matches are those of these documents.
+    pub coverage: Coverage,
+    /// What it took, where the engine counts it.
+    pub work: Option<Work>,
 }
 
-/// How an engine answers a plan, and why.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Choice {
-    /// The processor, or the name of a GPU.
-    pub place: String,
-    /// The algorithm there.
-    pub algorithm: String,
-    /// Why this one; the same for all plans that have the same reason.
-    pub why: String,
-}
+impl Answer {
+    /// The answer of an engine that did not begin.
+    pub fn nothing(plan: &Plan) -> Self {
+        let matches = plan.count.then_some(0);
+        Answer { matches, coverage: Coverage::NOTHING, ..Answer::default() }
+    }
 
-impl Choice {
-    /// On the processor.
-    pub fn on_processor(algorithm: &str, why: &str) -> Self {
-        let (place, algorithm, why) = ("the processor".into(), algorithm.into(), why.into());
-        Choice { place, algorithm, why }
+    /// Adds the work that was done before for the same plan; unknown if either is.
+    pub fn add_work(&mut self, before: Option<Work>) {
+        self.work = self.work.zip(before).map(|(mut work, before)| {
+            work += before;
+            work
+        });
     }
 }
+
+/// What each plan of a batch got, in the order of the plans.
+pub type Answers = Vec<Result<Answer, ExecError>>;
 
 /// An engine, made for one snapshot of an index.
 ///
-/// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns: same documents, same order,
-/// same scores, whatever else is in the batch. Hits name documents by [`warpseek_index::Segment::base`] plus ordinal, never by place, and ties are
+/// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns over the same documents: same documents, same order,
+/// same scores, whatever else is in the batch. Hits name documents by [`warpseek_index::Segment::base`] plus ordinal, never by position, and ties are
 /// broken by that number; so a reordered segment returns what it returned before. Deleted documents never are hits. A plan with k = 0 or without terms has no
-/// hits. Answers come in the order of the plans. An error concerns the whole batch, and no answer is returned.
+/// hits.
+///
+/// Each plan has a result of its own: one that fails does not disturb the others. A plan of another snapshot fails with [`ExecError::OtherSnapshot`], one that
+/// the engine cannot answer with [`ExecError::Unsupported`].
+///
+/// When the context's deadline has passed or it is cancelled, the engine stops between ranges of documents. [`Answer::coverage`] then says which
+/// documents were searched, and the answer is exact over these.
 pub trait Engine: Send + Sync {
-    /// Its name, as given to `--engine`.
+    /// Its name, as given to `--algorithm`.
     fn name(&self) -> &'static str;
 
-    /// How many threads it may use from now on.
-    fn set_threads(&mut self, threads: usize);
+    /// `CPU`, or the name of a GPU.
+    fn device(&self) -> String {
+        "CPU".to_owned()
+    }
 
-    /// Answers a batch.
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError>;
+    /// The snapshot whose plans it answers.
+    fn snapshot(&self) -> SnapshotId;
 
-    /// Answers plans that do not stand side by side, such as a part of a batch whose others are somebody else's.
-    fn search_some(&self, plans: &[&Plan]) -> Result<Vec<Answer>, ExecError> {
-        let plans: Vec<Plan> = plans.iter().map(|&plan| plan.clone()).collect();
-        self.search(&plans)
+    /// Its algorithms, the same and in the same order for all plans, with what each costs for this one or why it cannot answer it. `alone` says that the
+    /// plan is the only one of its batch, and may have all threads.
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate>;
+
+    /// Whether any of its algorithms can answer a plan; else why not.
+    fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
+        let candidates = self.candidates(plan, false, &Context::new(1));
+        if candidates.iter().any(|candidate| candidate.rates.is_ok()) {
+            return Ok(());
+        }
+        Err(candidates.iter().find_map(|c| c.rates.err()).unwrap_or("it has no algorithm"))
+    }
+
+    /// How long a batch should take, and by which algorithms.
+    fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
+        let alone = plans.len() == 1;
+        let candidates = |plan: &Plan| self.candidates(plan, alone, context);
+        Estimate::new(plans.iter().copied(), context.threads(), candidates)
+    }
+
+    /// How long a batch should take.
+    fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
+        self.estimate(plans, context).time
     }
 
     /// How it would answer each plan of a batch.
-    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
-        plans.iter().map(|_| Choice::on_processor(self.name(), "asked for")).collect()
+    fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
+        let explain = |plan: &&Plan| {
+            let candidates = self.candidates(plan, plans.len() == 1, context);
+            let chosen = cheapest(&candidates, &Load::of(plan));
+            let (algorithm, why) = chosen.map_or(("none", "it cannot answer the query"), |c| {
+                (c.algorithm, c.why)
+            });
+            let (algorithm, why) = (algorithm.to_owned(), why.to_owned());
+            Choice { device: self.device(), algorithm, why }
+        };
+        plans.iter().map(explain).collect()
     }
 
     /// Does what the first query with a formula would have to wait for, such as copying the index to a device.
-    fn prepare(&self, _formula: Formula) -> Result<(), ExecError> {
+    fn prepare(&self, _formula: Formula, _context: &Context) -> Result<(), ExecError> {
         Ok(())
     }
+
+    /// Answers a batch. Plans are borrowed one by one, so that a part of a batch can go to one engine and the rest to another.
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers;
+}
+
+/// What every engine does first: refuses the plans that are not for it, and answers the others by `search`, which returns as many results.
+pub fn answer_supported(
+    engine: &(impl Engine + ?Sized),
+    plans: &[&Plan],
+    search: impl FnOnce(&[&Plan]) -> Answers,
+) -> Answers {
+    let refusal = |plan: &Plan| -> Option<ExecError> {
+        if plan.snapshot != engine.snapshot() {
+            return Some(ExecError::OtherSnapshot);
+        }
+        let why = engine.supports(plan).err()?.to_owned();
+        Some(ExecError::Unsupported { engine: engine.name(), why })
+    };
+    let refused: Vec<Option<ExecError>> = plans.iter().map(|plan| refusal(plan)).collect();
+    if refused.iter().all(Option::is_none) {
+        return search(plans);
+    }
+    let taken: Vec<&Plan> =
+        plans.iter().zip(&refused).filter(|(_, no)| no.is_none()).map(|(&plan, _)| plan).collect();
+    let mut answers = search(&taken).into_iter();
+    let mut put = |refused: Option<ExecError>| match refused {
+        Some(error) => Err(error),
+        None => answers.next().unwrap_or(Err(ExecError::NoAnswer)),
+    };
+    refused.into_iter().map(&mut put).collect()
+}
+
+/// The same error for every plan of a batch.
+pub fn fail_all(plans: &[&Plan], error: &ExecError) -> Answers {
+    plans.iter().map(|_| Err(error.clone())).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
-use warpseek_index::{Snapshot, Statistics, TermInfo};
+use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
 
 use crate::error::ExecError;
 use crate::formula::Formula;
@@ -72,6 +72,8 @@ pub struct PlanTerm {
 /// All an engine needs to answer a query. Scores of a plan are integers: real scores times 2^`scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
+    /// The snapshot it was made for: engines of others refuse it.
+    pub snapshot: SnapshotId,
     /// Distinct terms, in the order of the query.
     pub terms: Vec<PlanTerm>,
     /// Terms of the query that are in no live document.
@@ -181,7 +183,8 @@ impl Planner {
             term.most = self.formula.most(term.weight) as u32;
         }
         let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
-        Ok(Plan { terms, missing, mode, k, count: false, formula, static_weight, scale })
+        let snapshot = self.snapshot.id();
+        Ok(Plan { snapshot, terms, missing, mode, k, count: false, formula, static_weight, scale })
     }
 
     fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {

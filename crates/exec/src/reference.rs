@@ -5,23 +5,32 @@ use std::sync::Arc;
 
 use warpseek_core::Hit;
 use warpseek_core::limits::BLOCK;
-use warpseek_index::{Segment, Snapshot};
+use warpseek_index::{Segment, Snapshot, SnapshotId};
 
-use crate::engine::{Answer, Engine, Work};
+use crate::choice::Candidate;
+use crate::context::Context;
+use crate::cost::Rates;
+use crate::coverage::Coverage;
+use crate::engine::{Answer, Answers, Engine, Work, answer_supported};
 use crate::error::ExecError;
-use crate::parallel::in_parallel;
 use crate::plan::{Mode, Plan};
 
-/// Reads every list of a query from end to end, adds up in a map, and sorts.
+/// Reads every list of a query from end to end, adds up in a map, and sorts. It looks at the clock between queries only.
 pub struct Reference {
     snapshot: Arc<Snapshot>,
-    threads: usize,
+    /// The documents it answers for.
+    over: Coverage,
 }
 
 impl Reference {
-    /// For an index; queries are spread over the threads.
-    pub fn new(snapshot: Arc<Snapshot>, threads: usize) -> Self {
-        Reference { snapshot, threads }
+    /// For an index.
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        Self::over(snapshot, Coverage::Complete)
+    }
+
+    /// For some documents of an index: it judges answers that cover these.
+    pub fn over(snapshot: Arc<Snapshot>, over: Coverage) -> Self {
+        Reference { snapshot, over }
     }
 
     fn answer(&self, plan: &Plan) -> Result<Answer, ExecError> {
@@ -29,8 +38,11 @@ impl Reference {
         let (mut any, mut all) = (Vec::new(), Vec::new());
         for (number, segment) in self.snapshot.segments().iter().enumerate() {
             let ordinals = segment.documents().ordinals()?;
-            for (place, (score, terms)) in sums(plan, number, segment, &mut work)? {
-                let ordinal = ordinals.map_or(place, |o| o.get(place));
+            for (position, (score, terms)) in sums(plan, number, segment, &mut work)? {
+                if !self.over.contains(segment.base() + position) {
+                    continue;
+                }
+                let ordinal = ordinals.map_or(position, |o| o.get(position));
                 let hit = Hit { doc: segment.base() + ordinal, score };
                 any.push(hit);
                 if terms == plan.terms.len() && !plan.lacks_terms() {
@@ -47,7 +59,7 @@ impl Reference {
         let matches = Some(hits.len() as u64);
         hits.sort_unstable();
         hits.truncate(plan.k);
-        Ok(Answer { hits, matches, work })
+        Ok(Answer { hits, matches, coverage: self.over.clone(), work: Some(work) })
     }
 }
 
@@ -93,11 +105,22 @@ impl Engine for Reference {
         "reference"
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
+    fn snapshot(&self) -> SnapshotId {
+        self.snapshot.id()
     }
 
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        in_parallel(plans, self.threads, || (), |(), plan| self.answer(plan))
+    fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
+        // Some hundred nanoseconds for a step in a map.
+        let rates = Ok(Rates::thread(5_000.0, 200.0));
+        vec![Candidate { algorithm: "reference", rates, why: "asked for" }]
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        answer_supported(self, plans, |plans| {
+            context.pool().map(plans, || (), |(), plan| match context.is_over() {
+                true => Ok(Answer::nothing(plan)),
+                false => self.answer(plan),
+            })
+        })
     }
 }

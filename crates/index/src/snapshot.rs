@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpseek_core::DocId;
 
@@ -14,8 +15,20 @@ use crate::segment::Segment;
 /// How often a reader starts over because a writer removed files under it.
 const RETRIES: usize = 20;
 
+/// Tells opened snapshots apart, within one process: no two have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotId(u64);
+
+impl SnapshotId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        SnapshotId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// An index, opened for reading.
 pub struct Snapshot {
+    id: SnapshotId,
     dir: PathBuf,
     manifest: Manifest,
     segments: Vec<Arc<Segment>>,
@@ -75,7 +88,13 @@ impl Snapshot {
             base += entry.documents as u32;
         }
         let max_static = max_static(&segments)?;
-        Ok(Snapshot { dir: dir.to_owned(), manifest, segments, max_static })
+        let id = SnapshotId::next();
+        Ok(Snapshot { id, dir: dir.to_owned(), manifest, segments, max_static })
+    }
+
+    /// Tells it apart from every other snapshot that this process opens, of the same index too.
+    pub fn id(&self) -> SnapshotId {
+        self.id
     }
 
     /// Where it is.

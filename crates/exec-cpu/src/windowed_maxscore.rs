@@ -1,4 +1,4 @@
-//! MaxScore over ranges of documents, made for vector units: the collection is cut in windows that fit the first-level cache.
+//! Windowed MaxScore, made for vector units: the collection is cut in windows of documents that fit the first-level cache.
 //!
 //! In each window the block maxima say which lists are essential there, and whether the window can hold a hit at all. Essential lists are
 //! decoded and scored block by block into accumulators, without a branch a posting; the few documents whose
@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use warpseek_core::Score;
-use warpseek_exec::Work;
+use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
@@ -45,34 +45,42 @@ pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
     streams.iter().map(|stream| u64::from(stream.df())).sum::<u64>() <= 1 << 15
 }
 
-/// Searches a range of documents; the next one must not begin before its end. With `count`, all matches are counted in the scratch.
+/// Searches a range of documents; the next one must not begin before its end. With `count`, all matches are counted in the scratch. Returns the end of what was searched: that of
+/// the range, unless the ticker asked to stop.
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
     docs: Range<u32>,
     count: bool,
+    ticker: &mut Ticker<'_>,
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
-) -> Result<(), ListError> {
+) -> Result<u32, ListError> {
     scratch.sums.resize(LARGEST as usize, 0);
     scratch.touched.resize(LARGEST as usize / 64, 0);
     let window = window(query, streams);
     let mut from = docs.start;
     while from < docs.end {
         let to = docs.end.min((from / window + 1).saturating_mul(window));
+        if ticker.must_stop(streams.len()) {
+            return Ok(from);
+        }
         let factors = &query.scorer.factors;
-        let mut here = Window { query, streams, factors, scratch, from, to, count };
+        let mut here = Window { query, streams, factors, scratch, ticker, from, to, count };
         let next = here.bounds()?;
         if next >= to {
             // Nothing here: on to the window of the next posting.
             from = next;
             continue;
         }
-        here.search(collector, work)?;
+        let end = here.search(collector, work)?;
+        if end < to {
+            return Ok(end);
+        }
         from = to;
     }
-    Ok(())
+    Ok(docs.end)
 }
 
 /// A sum must exceed this to have a chance, if other lists give at most `others`.
@@ -81,17 +89,18 @@ fn needed(collector: &Collector, others: u64) -> Score {
     u64::from(collector.threshold()).saturating_sub(others).min(u64::from(Score::MAX)) as Score
 }
 
-struct Window<'w, 'a> {
+struct Window<'w, 'a, 't> {
     query: &'w SegmentQuery<'a>,
     streams: &'w mut [Stream<'a>],
     factors: &'w [f32],
     scratch: &'w mut Scratch,
+    ticker: &'w mut Ticker<'t>,
     from: u32,
     to: u32,
     count: bool,
 }
 
-impl Window<'_, '_> {
+impl Window<'_, '_, '_> {
     /// Sorts the lists that have postings here by the most these can give; returns a document that no posting comes before.
     fn bounds(&mut self) -> Result<u32, ListError> {
         let (order, most_below) = (&mut self.scratch.order, &mut self.scratch.most_below);
@@ -115,13 +124,14 @@ impl Window<'_, '_> {
         Ok(next)
     }
 
-    fn search(&mut self, collector: &mut Collector, work: &mut Work) -> Result<(), ListError> {
+    /// Returns the end of what was searched: that of the window, unless the ticker asked to stop.
+    fn search(&mut self, collector: &mut Collector, work: &mut Work) -> Result<u32, ListError> {
         // `most_below[i]`: what the first i lists and a static score give at most. The first list that lifts that over the threshold is essential.
         let threshold = u64::from(collector.threshold());
         let lists = self.scratch.order.len();
         let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);
         // To be counted, every posting must be seen.
-        let Some(first) = (if self.count { Some(0) } else { first }) else { return Ok(()) };
+        let Some(first) = (if self.count { Some(0) } else { first }) else { return Ok(self.to) };
         if first + 1 == lists && !self.count {
             return self.search_one(first, collector, work);
         }
@@ -138,6 +148,9 @@ impl Window<'_, '_> {
                 }
                 work.postings_scored += docs.len() as u64;
                 from = next;
+                if self.ticker.must_stop(docs.len()) {
+                    return Ok(self.abandon());
+                }
             }
         }
         self.collect(first, collector, work)
@@ -149,7 +162,7 @@ impl Window<'_, '_> {
         first: usize,
         collector: &mut Collector,
         work: &mut Work,
-    ) -> Result<(), ListError> {
+    ) -> Result<u32, ListError> {
         let others = self.scratch.most_below[first];
         let (i, mut from) = (self.scratch.order[first].1, self.from);
         let mut least = needed(collector, others);
@@ -158,11 +171,24 @@ impl Window<'_, '_> {
             let (docs, scores) = self.streams[i].postings(run);
             let postings = docs.iter().copied().zip(scores.iter().copied());
             self.scratch.candidates.extend(postings.filter(|&(_, score)| score > least));
-            self.look_up(first, collector, work)?;
+            // Documents before the run are done: those that the list lacks have no chance.
+            if self.ticker.must_stop(docs.len()) || !self.look_up(first, collector, work)? {
+                self.scratch.candidates.clear();
+                return Ok(from);
+            }
             least = needed(collector, others);
             from = next;
         }
-        Ok(())
+        Ok(self.to)
+    }
+
+    /// Clears the sums, as if nothing had been done in the window; returns where it begins.
+    fn abandon(&mut self) -> u32 {
+        let words = (self.to - self.from).div_ceil(64) as usize;
+        self.scratch.sums[..64 * words].fill(0);
+        self.scratch.touched[..words].fill(0);
+        self.scratch.candidates.clear();
+        self.from
     }
 
     /// Takes what may become a hit, and clears the sums.
@@ -171,8 +197,9 @@ impl Window<'_, '_> {
         first: usize,
         collector: &mut Collector,
         work: &mut Work,
-    ) -> Result<(), ListError> {
+    ) -> Result<u32, ListError> {
         let least = needed(collector, self.scratch.most_below[first]);
+        let before = self.scratch.counted;
         let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
         let words = (self.to - self.from).div_ceil(64) as usize;
         for (word, bits) in touched[..words].iter_mut().enumerate() {
@@ -195,21 +222,29 @@ impl Window<'_, '_> {
                 }
             }
         }
-        self.look_up(first, collector, work)
+        if self.look_up(first, collector, work)? {
+            return Ok(self.to);
+        }
+        self.scratch.counted = before;
+        Ok(self.from)
     }
 
     /// Adds to the candidates what the lists that are not essential give, dropping those without a chance, and offers the rest. List by list: the
-    /// candidates ascend, so each list is walked forward once.
+    /// candidates ascend, so each list is walked forward once. False if the ticker asked to stop: then nothing was offered.
     fn look_up(
         &mut self,
         first: usize,
         collector: &mut Collector,
         work: &mut Work,
-    ) -> Result<(), ListError> {
+    ) -> Result<bool, ListError> {
         let Scratch { order, most_below, candidates, .. } = &mut *self.scratch;
         let threshold = u64::from(collector.threshold());
         let mut result = Ok(());
         for at in (0..first).rev() {
+            if self.ticker.must_stop(candidates.len()) {
+                candidates.clear();
+                return Ok(false);
+            }
             let (most, i) = order[at];
             let (stream, below) = (&mut self.streams[i], most_below[at]);
             candidates.retain_mut(|(doc, sum)| {
@@ -235,6 +270,6 @@ impl Window<'_, '_> {
         for (doc, sum) in candidates.drain(..) {
             self.query.offer(doc, sum, collector);
         }
-        result
+        result.map(|()| true)
     }
 }

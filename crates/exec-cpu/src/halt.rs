@@ -1,0 +1,16 @@
+use warpseek_exec::ExecError;
+
+/// Why a step of a search gave no result.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// The search has to stop: its time is up, or nobody wants it any more.
+    Stop,
+    /// Something failed.
+    Failed(ExecError),
+}
+
+impl<E: Into<ExecError>> From<E> for Halt {
+    fn from(error: E) -> Self {
+        Halt::Failed(error.into())
+    }
+}

@@ -1,0 +1,105 @@
+//! How much of an index an answer covers.
+
+use std::ops::Range;
+
+use warpseek_index::Snapshot;
+
+/// The documents that an answer covers, by position, counted through all segments. Over these it is exact: it is the answer that an index of these documents
+/// alone would give, with the statistics of the whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Coverage {
+    /// All documents that the engine answers for.
+    #[default]
+    Complete,
+    /// Those of these ranges, which ascend and do not touch; there may be none.
+    Partial(Vec<Range<u32>>),
+}
+
+impl Coverage {
+    /// Nothing was searched.
+    pub const NOTHING: Coverage = Coverage::Partial(Vec::new());
+
+    /// Of ranges in any order, of which none may overlap.
+    pub fn of(mut ranges: Vec<Range<u32>>) -> Self {
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut joined: Vec<Range<u32>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => joined.push(range),
+            }
+        }
+        Coverage::Partial(joined)
+    }
+
+    /// Whether nothing was left out.
+    pub fn is_complete(&self) -> bool {
+        *self == Coverage::Complete
+    }
+
+    /// Its ranges, where the engine answers for these documents.
+    pub fn ranges(&self, all: Range<u32>) -> Vec<Range<u32>> {
+        match self {
+            Coverage::Complete => vec![all],
+            Coverage::Partial(ranges) => ranges.clone(),
+        }
+    }
+
+    /// Whether a document is covered.
+    pub fn contains(&self, position: u32) -> bool {
+        match self {
+            Coverage::Complete => true,
+            Coverage::Partial(ranges) => {
+                let after = ranges.partition_point(|range| range.start <= position);
+                after > 0 && ranges[after - 1].contains(&position)
+            }
+        }
+    }
+
+    /// How many live documents it covers.
+    pub fn documents(&self, snapshot: &Snapshot) -> u64 {
+        let Coverage::Partial(ranges) = self else { return snapshot.statistics().documents };
+        let mut documents = 0;
+        for segment in snapshot.segments() {
+            for range in ranges {
+                let docs = segment.part(range);
+                let deleted = segment.deletes().map_or(0, |deletes| {
+                    if docs.is_empty() { 0 } else { deletes.docs.within(docs.start, docs.end).count() }
+                });
+                documents += (docs.len() - deleted) as u64;
+            }
+        }
+        documents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpseek_testkit::{Doc, Fixture};
+
+    #[test]
+    fn ranges_are_put_in_order_and_joined() {
+        let coverage = Coverage::of(vec![8..9, 0..3, 5..5, 3..4]);
+        assert_eq!(coverage, Coverage::Partial(vec![0..4, 8..9]));
+        let covered: Vec<u32> = (0..12).filter(|&doc| coverage.contains(doc)).collect();
+        assert_eq!(covered, [0, 1, 2, 3, 8]);
+        assert!(Coverage::Complete.contains(7) && !Coverage::NOTHING.contains(0));
+    }
+
+    #[test]
+    fn live_documents_are_counted_over_segments() {
+        let docs = |from: usize| (from..from + 100).map(|i| Doc::text(i, "a")).collect::<Vec<_>>();
+        let fixture = Fixture::of(&docs(0));
+        fixture.add(&docs(100)).unwrap();
+        fixture.delete(&["10", "99", "100", "150"].map(str::to_owned)).unwrap();
+        let snapshot = fixture.snapshot();
+        let documents = |ranges| Coverage::of(ranges).documents(&snapshot);
+        assert_eq!(Coverage::Complete.documents(&snapshot), 196);
+        assert_eq!(documents(vec![0..200]), 196);
+        assert_eq!(documents(vec![0..11]), 10);
+        assert_eq!(documents(vec![90..101, 150..151]), 9);
+        assert_eq!(documents(Vec::new()), 0);
+    }
+}
