@@ -1,5 +1,6 @@
-//! The suite that every engine must pass: hits equal those of the reference, documents, order and score bits, and so do counts of
-//! matches where they are asked for, whatever the batch and the number of threads.
+//! The suite that every engine must pass: its hits equal those of the reference in documents, order
+//! and score bits, and so do the counts of matches where requested, whatever the batch and the
+//! number of threads.
 
 use std::sync::Arc;
 
@@ -13,17 +14,17 @@ use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::search::{Search, plans};
 
-/// Random cases a run.
+/// The number of random cases per run.
 const CASES: u32 = 24;
-/// Searches in each.
+/// The number of searches per case.
 const SEARCHES: usize = 40;
 
-/// Makes an engine for a snapshot that uses so many threads.
+/// Creates an engine for a snapshot with the given number of threads.
 pub trait MakeEngine: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine> {}
 
 impl<F: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine>> MakeEngine for F {}
 
-/// Stamps the suite out for an engine: `conformance!(name, |snapshot, threads| ...)`.
+/// Generates the suite for an engine: `conformance!(name, |snapshot, threads| ...)`.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $make:expr) => {
@@ -34,11 +35,11 @@ macro_rules! conformance {
             }
         });
     };
-    // An engine that is slow on the emulator does without the collections there.
+    // An engine that is slow on the emulator skips the collections there.
     ($name:ident, $make:expr, cases alone) => {
         $crate::conformance!($name, $make, {});
     };
-    // Slow engines that differ little share the cases among them there.
+    // Slow engines that differ little divide the cases among themselves on the emulator.
     ($name:ident, $make:expr, part $part:literal of $parts:literal) => {
         $crate::conformance!($name, $make, $crate::conformance::part_of($part, $parts), {});
     };
@@ -71,7 +72,8 @@ pub fn check_engine(make: impl MakeEngine) {
     check_collections(&make);
 }
 
-/// Cases at the edges: lengths around blocks, ties, many terms, nothing at all, deletions, segments, statics, vectors; each also reordered.
+/// Edge cases: list lengths around the block size, ties, many terms, empty indexes, deletions,
+/// segments, static scores and vectors; each also with reordered documents.
 pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
     let [by_input, by_text, ..] = orders();
     let mut number = 0;
@@ -87,7 +89,7 @@ pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
     }
 }
 
-/// Random corpora with random histories, codecs and orders of documents.
+/// Random corpora with random histories, codecs and document orders.
 pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     let cases = CASES.div_ceil(parts);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -100,10 +102,12 @@ pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Which part of the cases, from 1 on, of how many.
+/// Which part of the cases to run, counted from 1, and the number of parts.
 pub type Part = (u32, u32);
 
-/// The part that is asked for, on a device all cases; or, for tools under which the whole takes too long, what WARPSEEK_TEST_PART says, 2/5 being the second of five parts.
+/// Returns the given part, or all cases when testing on a device. The environment variable
+/// WARPSEEK_TEST_PART overrides it for tools under which the whole suite takes too long: 2/5 is the
+/// second of five parts.
 pub fn part_of(part: u32, parts: u32) -> Part {
     let Ok(text) = std::env::var("WARPSEEK_TEST_PART") else {
         let on_device = std::env::var_os("WARPSEEK_TEST_DEVICE").is_some();
@@ -112,11 +116,11 @@ pub fn part_of(part: u32, parts: u32) -> Part {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((i, n)) if (1..=n).contains(&i) => (i, n),
-        _ => panic!("WARPSEEK_TEST_PART is `{text}`; it must be like 2/5"),
+        _ => panic!("WARPSEEK_TEST_PART is `{text}`; it must have the form 2/5"),
     }
 }
 
-/// The shared collections with all their queries.
+/// Checks the shared collections with all their queries.
 pub fn check_collections(make: impl MakeEngine) {
     let rankings = ["bm25", "okapi", "wakatsuki", "cosine"]
         .map(|name| Ranking { function: name.parse().unwrap(), static_weight: 0.0 });
@@ -138,8 +142,8 @@ pub fn check_collections(make: impl MakeEngine) {
     }
 }
 
-/// Some searches on one snapshot: all at once and one by one, in one thread and in three, each once with its matches counted and once
-/// without.
+/// Runs searches on one snapshot: in one batch and one by one, with one thread and with three, and
+/// each once with its matches counted and once without.
 pub fn check_snapshot(
     make: &impl MakeEngine,
     name: &str,
@@ -181,7 +185,7 @@ pub fn check_snapshot(
     }
 }
 
-/// The search with its first few terms.
+/// The search, cut to its first few terms.
 fn brief(search: &Search) -> Search {
     let mut search = search.clone();
     search.query.terms.truncate(12);

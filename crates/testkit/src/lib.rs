@@ -1,7 +1,7 @@
-//! What tests share: collections, generators, indexes in temporary directories, an oracle that knows
-//! nothing of indexes, and the conformance suite that every engine must pass.
+//! Shared test utilities: collections, generators, indexes in temporary directories, an oracle that
+//! knows nothing about indexes, and the conformance suite that every engine must pass.
 //!
-//! For tests only: everything here panics where a step fails.
+//! For tests only: everything here panics on failure.
 #![allow(clippy::unwrap_used)]
 
 pub mod blocks;
