@@ -7,7 +7,7 @@
 Needs NumPy, and CuPy or PyTorch with a GPU; both call cuSPARSE. If they are missing, the script says so and exits with 0. `--backend scipy` runs the same steps on the CPU
 to try out the script; it is not cuSPARSE, and the output says so.
 
-The product of documents and queries is computed in tiles of documents (500,000 as in Agrawal 2016, Figure 2), as a sparse matrix times a dense one, and with CuPy also times a
+The product of documents and queries is computed in tiles of documents (500,000 as in Agrawal 2016, figure 2), as a sparse matrix times a dense one, and with CuPy also times a
 sparse one. Then the top k of each query are selected in each tile, and from all tiles. Matrices are on the device before the clock starts. The results are compared with the hits
 that were written with the matrices. Other programs add single-precision numbers in any order, so a query counts as equal if each of its k scores is within 10^-3 of ours, which
 are exact.

@@ -1,4 +1,4 @@
-//! Compiles every kernel of `exec-gpu`, and those of this crate's own tests, for the host.
+//! Compiles the kernels of every GPU crate, and those of this crate's own tests, for the host.
 //!
 //! The launcher of a kernel needs the type of its function, which only the compiler knows. So this
 //! script looks only for the names of kernels, in preprocessed text, where kernels defined by
@@ -8,13 +8,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+/// Crates that have kernels.
+const CRATES: [&str; 3] = ["cuda", "exec-gpu", "exec-gpu-papers"];
+
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let kernels = here.join("../exec-gpu/src/kernels");
+    let kernels = CRATES.map(|name| here.join(format!("../{name}/src/kernels")));
     let own = here.join("tests/kernels");
     let cpp = here.join("cpp");
-    for folder in [&kernels, &own, &cpp] {
+    for folder in kernels.iter().chain([&own, &cpp]) {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
     println!("cargo::rerun-if-changed=build.rs");
@@ -22,7 +25,7 @@ fn main() {
     let mut files = Vec::new();
     let mut tables = String::from("#include \"table.h\"\n");
     let mut list = String::new();
-    for source in [sources(&kernels), sources(&own)].concat() {
+    for source in kernels.iter().chain([&own]).flat_map(|folder| sources(folder)) {
         let name = source.parent().and_then(Path::file_name).expect("a folder").to_string_lossy();
         let file = out.join(format!("{name}.cpp"));
         let include = format!("#include \"{}\"\n", source.display());
@@ -76,13 +79,13 @@ fn main() {
     build.include(&cpp).file(cpp.join("runtime.cpp")).file(&table).compile("cuda_emulator");
 }
 
-fn compiler(kernels: &Path) -> cc::Build {
+fn compiler(kernels: &[PathBuf]) -> cc::Build {
     let mut build = cc::Build::new();
     build
         .cpp(true)
         .std("c++17")
         .opt_level(2)
-        .include(kernels.join("common"))
+        .includes(kernels.iter().map(|folder| folder.join("common")))
         .define("EMULATED", None)
         // IEEE operations, never fused, like `--fmad=false` on the device.
         .flag("-ffp-contract=off")

@@ -29,7 +29,8 @@ pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), Strin
         },
     };
     let library = library.to_string_lossy();
-    let args = ["run", "--package", "warpseek-exec-gpu", "--example", "compile_kernels", "--"];
+    let args =
+        ["run", "--package", "warpseek-exec-gpu-papers", "--example", "compile_kernels", "--"];
     cargo(&[&args[..], &ARCHITECTURES].concat(), &[flags, &[("WARPSEEK_NVRTC", &library)]].concat())
 }
 
@@ -54,11 +55,19 @@ fn installed() -> Option<PathBuf> {
     pythons.into_iter().find_map(library)
 }
 
-/// Builds the tests of `exec-gpu` as programs that run on machines without Rust.
+/// Builds the tests of the GPU crates as programs that run on machines without Rust.
 pub(crate) fn tests() -> Result<(), String> {
     let folder = Path::new("target/gpu-tests");
     fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let args = ["test", "--no-run", "--release", "--package", "warpseek-exec-gpu", "--tests"];
+    let args = [
+        "test",
+        "--no-run",
+        "--release",
+        "-pwarpseek-cuda",
+        "-pwarpseek-exec-gpu",
+        "-pwarpseek-exec-gpu-papers",
+        "--tests",
+    ];
     eprintln!("\n== cargo {}", args.join(" "));
     let output = cargo_command()
         .args(args)

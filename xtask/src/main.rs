@@ -11,7 +11,7 @@ usage: cargo xtask <task>
 
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
-  gpu-tests  build the tests of exec-gpu as programs for a machine with a GPU, in target/gpu-tests
+  gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   fuzz       run each fuzz target for a number of seconds: cargo xtask fuzz [SECONDS]
   peers      compare the speed with other engines: cargo xtask peers --help";
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use warpseek_eval::EvalError;
 use warpseek_exec::ExecError;
-use warpseek_exec_gpu::device::DeviceError;
+use warpseek_cuda::DeviceError;
 use warpseek_index::IndexError;
 use warpseek_synth::SynthError;
 

@@ -5,11 +5,10 @@ use std::sync::atomic::AtomicU64;
 
 use warpseek_exec::{Engine, ExecError, Plan, Planner};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::device::{Device, DeviceError};
-use warpseek_exec_gpu::partitioned::PartitionedEngine;
-use warpseek_exec_gpu::{
-    CohortEngine, CohortSettings, GpuEngine, IntersectEngine, Loading, PRUNED_TERMS, Settings,
-};
+use warpseek_cuda::{Device, DeviceError};
+use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
+use warpseek_exec_gpu::{GpuEngine, Loading, PRUNED_TERMS, Settings};
+use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
 use warpseek_index::Snapshot;
 use warpseek_sched::measure::{self, Line};
 use warpseek_sched::{ByDocuments, ByQueries, Cost, Costs, Method, Speed, split};

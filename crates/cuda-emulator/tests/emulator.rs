@@ -2,8 +2,8 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use bytemuck::{Pod, Zeroable};
+use warpseek_cuda::{Args, Device, DeviceError, Grid, Source, Stream};
 use warpseek_cuda_emulator::{DEVICES, symbol};
-use warpseek_exec_gpu::device::{Args, Device, DeviceError, Grid, Source, Stream};
 
 const PROBES: Source = Source { name: "probes", text: "", headers: &[] };
 const FULL: u32 = u32::MAX;

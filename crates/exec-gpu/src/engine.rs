@@ -6,14 +6,15 @@ use std::time::Duration;
 use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::{Segment, Snapshot};
 
-use crate::device::{Device, DeviceError, Event, Kernel, Stream};
 use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
 use crate::kernels::{
-    and_tiles, merge, or_tiles, pruned_alone, pruned_many, pruned_tiles, pruned_twice,
+    and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
+    pruned_tiles,
 };
 use crate::loading::Loading;
 use crate::round;
 use crate::workspace::{Pool, Workspace};
+use warpseek_cuda::{Device, DeviceError, Event, Kernel, Stream};
 
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ const ROUND_HITS: usize = 1 << 24;
 
 /// Answers on a GPU, tile by tile of documents.
 pub struct GpuEngine {
-    pub(crate) snapshot: Arc<Snapshot>,
+    snapshot: Arc<Snapshot>,
     pub(crate) device: Device,
     pub(crate) settings: Settings,
     pub(crate) kernels: Kernels,
@@ -65,14 +66,14 @@ pub struct GpuEngine {
     pub(crate) device_time: AtomicU64,
 }
 
-pub(crate) struct Kernels {
-    pub(crate) or: Kernel,
-    pub(crate) and: Kernel,
-    pub(crate) pruned: Kernel,
-    pub(crate) many: Kernel,
-    pub(crate) alone: Kernel,
-    pub(crate) twice: Kernel,
-    pub(crate) merge: Kernel,
+pub struct Kernels {
+    pub or: Kernel,
+    pub and: Kernel,
+    pub pruned: Kernel,
+    pub any_k: Kernel,
+    pub single: Kernel,
+    pub two_pass: Kernel,
+    pub merge: Kernel,
 }
 
 impl GpuEngine {
@@ -87,9 +88,9 @@ impl GpuEngine {
             or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
             pruned: device.kernel(&pruned_tiles::SOURCE, "pruned_tiles")?,
-            many: device.kernel(&pruned_many::SOURCE, "pruned_many")?,
-            alone: device.kernel(&pruned_alone::SOURCE, "pruned_alone")?,
-            twice: device.kernel(&pruned_twice::SOURCE, "pruned_twice")?,
+            any_k: device.kernel(&pruned_batch_any_k::SOURCE, "pruned_batch_any_k")?,
+            single: device.kernel(&pruned_single::SOURCE, "pruned_single")?,
+            two_pass: device.kernel(&pruned_single_two_pass::SOURCE, "pruned_single_two_pass")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
         let max_static = snapshot.statistics().max_static;
@@ -109,6 +110,26 @@ impl GpuEngine {
             timed,
             device_time,
         })
+    }
+
+    /// The same with other kernels, which must take the same arguments. The image stays.
+    pub fn with_kernels(self, kernels: Kernels) -> Self {
+        GpuEngine { kernels, ..self }
+    }
+
+    /// The device it runs on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How work is laid out.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The largest static score of the index.
+    pub fn max_static(&self) -> f32 {
+        self.max_static
     }
 
     /// For a range of documents alone, by place, counted through all segments: its hits are the best of these, its matches theirs. Only they are copied to the
@@ -160,7 +181,7 @@ impl GpuEngine {
     }
 
     /// Starts taking the time, where that is wanted.
-    pub(crate) fn timer(&self, stream: &Stream) -> Result<Option<Timer>, DeviceError> {
+    pub fn timer(&self, stream: &Stream) -> Result<Option<Timer>, DeviceError> {
         if !self.is_timed() {
             return Ok(None);
         }
@@ -192,7 +213,7 @@ impl GpuEngine {
         }
     }
 
-    pub(crate) fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
+    pub fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
         self.image.get(formula, || {
             self.loading.start(self.fits()?);
             let load = |segment: &Arc<Segment>| {
@@ -206,7 +227,7 @@ impl GpuEngine {
 
     /// Answers plans in rounds of one group each, of so many queries at most; plans of a group have one formula. While one round runs on the device, the next is made
     /// ready and hits of the last are taken out.
-    pub(crate) fn in_rounds<G: Copy + PartialEq + Sync>(
+    pub fn in_rounds<G: Copy + PartialEq + Sync>(
         &self,
         plans: &[&Plan],
         most: usize,
@@ -245,14 +266,14 @@ impl GpuEngine {
     }
 }
 
-pub(crate) struct Timer {
+pub struct Timer {
     start: Event,
     end: Event,
 }
 
 impl Timer {
     /// Waits, and says how long it was.
-    pub(crate) fn stop(self, stream: &Stream) -> Result<Duration, DeviceError> {
+    pub fn stop(self, stream: &Stream) -> Result<Duration, DeviceError> {
         stream.record(&self.end)?;
         self.end.synchronize()?;
         self.end.since(&self.start)

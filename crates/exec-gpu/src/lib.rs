@@ -1,24 +1,16 @@
-//! Engines on the GPU.
+//! The engine on the GPU that serves queries.
 //!
-//! `device` is the only part that talks to the driver. `image` is the device form of an index. `kernels` has one folder a kernel: its CUDA
-//! C++ and what launches it. [`GpuEngine`] puts them together: plans in, hits out;
-//! [`IntersectEngine`] does so for AND on compressed lists, [`CohortEngine`] for batches whose queries share lists.
+//! [`image`] is the device form of an index, in tiles of documents. [`kernels`] has one folder a kernel. [`round`] takes queries of one mode and formula
+//! from plans to hits, in memory of a [`workspace`]. [`GpuEngine`] puts them together: plans in, answers out. The papers' own
+//! engines, in `warpseek-exec-gpu-papers`, stand on the same parts, which are public for them.
 
-mod cohort;
-mod counted;
-pub mod device;
 mod engine;
 pub mod image;
-mod intersect;
 pub mod kernels;
 mod loading;
-pub mod partitioned;
-mod round;
-mod workspace;
+pub mod round;
+pub mod workspace;
 
-pub use cohort::{CohortEngine, CohortSettings, MAX_COHORT};
-pub use counted::CountedEngine;
-pub use engine::{GpuEngine, Settings};
+pub use engine::{GpuEngine, Kernels, Settings, Timer};
 pub use image::PRUNED_TERMS;
-pub use intersect::{IntersectEngine, PHASES};
 pub use loading::Loading;

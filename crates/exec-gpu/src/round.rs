@@ -1,8 +1,8 @@
 //! One round: queries of one mode and formula, from plans to hits, in a fixed small number of launches.
 #![allow(unsafe_code)]
 
-mod alone;
 mod memory;
+mod single;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use crate::device::{Args, Buffer, DeviceError, Grid, Kernel, Stream};
 use crate::engine::{GpuEngine, Timer};
 use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::workspace::Workspace;
 use memory::Results;
-pub(crate) use memory::State;
+pub use memory::State;
+use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel, Stream};
 
 /// Postings that looking at a tile costs as much as.
 const TILE_COST: u64 = 512;
@@ -39,7 +39,7 @@ const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 const TWICE_FROM: usize = 4;
 
 /// Threads that work on an item.
-pub(crate) const WARP: u32 = 32;
+pub const WARP: u32 = 32;
 
 /// Threads that merge the hits of a query, and the keys they have room for at least.
 const MERGE_THREADS: u32 = 512;
@@ -67,7 +67,7 @@ struct Sent {
 }
 
 /// Answers the plans; `mode` and the formula are theirs. With `pruned`, documents without a chance are passed over.
-pub(crate) fn run(
+pub fn run(
     engine: &GpuEngine,
     image: &[SegmentImage],
     mode: Mode,
@@ -92,7 +92,7 @@ pub(crate) fn run(
 }
 
 /// Room for keys of a query of which so many hits are wanted; up to 32 stand in the lanes of a warp.
-pub(crate) fn key_capacity(k: u32) -> u32 {
+pub fn key_capacity(k: u32) -> u32 {
     match k {
         ..=WARP => 0,
         _ => k.saturating_mul(2).min(1 << 31).next_power_of_two(),
@@ -100,27 +100,27 @@ pub(crate) fn key_capacity(k: u32) -> u32 {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pass {
+pub enum Pass {
     And,
     Or,
 }
 
-pub(crate) struct Round<'a> {
+pub struct Round<'a> {
     engine: &'a GpuEngine,
-    pub(crate) workspace: &'a mut Workspace,
-    pub(crate) plans: &'a [&'a Plan],
-    pub(crate) ks: &'a [u32],
+    pub workspace: &'a mut Workspace,
+    pub plans: &'a [&'a Plan],
+    pub ks: &'a [u32],
     /// The largest k: how far apart the hits of queries lie.
-    pub(crate) stride: u32,
+    pub stride: u32,
     /// Keys that a block of threads has room for.
-    pub(crate) capacity: u32,
+    pub capacity: u32,
     /// Whether documents without a chance are passed over.
     pruned: bool,
-    pub(crate) results: Results,
+    pub results: Results,
 }
 
 impl<'a> Round<'a> {
-    pub(crate) fn new(
+    pub fn new(
         engine: &'a GpuEngine,
         plans: &'a [&'a Plan],
         ks: &'a [u32],
@@ -146,12 +146,12 @@ impl<'a> Round<'a> {
         let stream = &stream;
         let kernels = &self.engine.kernels;
         let kernel = match pass {
-            Pass::Or if self.is_alone() && self.plans[0].terms.len() >= TWICE_FROM => {
-                &kernels.twice
+            Pass::Or if self.is_single() && self.plans[0].terms.len() >= TWICE_FROM => {
+                &kernels.two_pass
             }
-            _ if self.is_alone() => &kernels.alone,
+            _ if self.is_single() => &kernels.single,
             _ if self.pruned && self.stride <= WARP => &kernels.pruned,
-            _ if self.pruned => &kernels.many,
+            _ if self.pruned => &kernels.any_k,
             Pass::And => &kernels.and,
             Pass::Or => &kernels.or,
         };
@@ -161,8 +161,8 @@ impl<'a> Round<'a> {
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let enough = if enough { self.results.counts() } else { 0 };
-        if self.is_alone() && slots > 0 {
-            return self.alone(image, kernel, span, &launches, enough, &slot_keys);
+        if self.is_single() && slots > 0 {
+            return self.single(image, kernel, span, &launches, enough, &slot_keys);
         }
         let (state, sent) = self.send(&launches)?;
         let timer = self.engine.timer(stream)?;
@@ -203,7 +203,7 @@ impl<'a> Round<'a> {
     }
 
     /// Adds the time of kernels, where it is taken.
-    pub(crate) fn stop(&self, timer: Option<Timer>) -> Result<(), DeviceError> {
+    pub fn stop(&self, timer: Option<Timer>) -> Result<(), DeviceError> {
         if let Some(timer) = timer {
             let time = timer.stop(&self.workspace.stream)?;
             self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl<'a> Round<'a> {
     }
 
     /// Puts the hits of each query's items together; `queries` is the address of those, in one allocation with the state, `enough` as kernels have it.
-    pub(crate) fn merge(
+    pub fn merge(
         &mut self,
         stream: &Stream,
         queries: u64,
@@ -421,7 +421,7 @@ impl<'a> Round<'a> {
         Ok(Some(self.workspace.block_keys.take(&self.engine.device, room)?))
     }
 
-    pub(crate) fn answers(self) -> Result<Vec<Answer>, DeviceError> {
+    pub fn answers(self) -> Result<Vec<Answer>, DeviceError> {
         let n = self.plans.len();
         let words = self.results.receive(&self.engine.device, self.workspace)?;
         let (or, words) = words.split_at(n);
@@ -447,7 +447,7 @@ impl<'a> Round<'a> {
 }
 
 /// A key that k hits exceed at least. For OR: as many documents as a list has best values of that rank score no less, whatever other terms add.
-pub(crate) fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
+pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     if pass == Pass::And {
         return 0;
     }
@@ -463,13 +463,13 @@ pub(crate) fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> 
 ///
 /// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift,
 /// rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The factor covers that the product was rounded.
-pub(crate) fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
+pub fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
     let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
     (real * 1.0001).ceil() as u32 + 1
 }
 
 /// The smallest unit in which no sum of a query's terms exceeds `limit`.
-pub(crate) fn rough_shift(plan: &Plan, most: f32, limit: u16) -> u32 {
+pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> u32 {
     let sum = |shift: u32| -> u64 {
         let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 2;
         plan.terms.iter().map(|term| most(term.weight)).sum()
@@ -478,7 +478,7 @@ pub(crate) fn rough_shift(plan: &Plan, most: f32, limit: u16) -> u32 {
 }
 
 /// The smallest width of bins, as a binary logarithm, with which all scores of a query above `low` have one.
-pub(crate) fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
+pub fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
     let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
     let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
     (range.ilog2() + 1).saturating_sub(WARP.ilog2())

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use bytemuck::{NoUninit, Pod};
 use warpseek_exec::in_parallel;
 
-use crate::device::{Buffer, Device, DeviceError, Pinned, Stream};
+use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
 
 /// A buffer that grows when more is asked for.
-pub(crate) struct Growing<T>(Option<Buffer<T>>);
+pub struct Growing<T>(Option<Buffer<T>>);
 
 impl<T> Default for Growing<T> {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl<T> Default for Growing<T> {
 
 impl<T: Pod> Growing<T> {
     /// So many values, of any content.
-    pub(crate) fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
+    pub fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
         if let Some(buffer) = &self.0
             && buffer.len() >= len
         {
@@ -35,29 +35,29 @@ impl<T: Pod> Growing<T> {
 }
 
 /// What a round needs beside the image. Nobody else uses the stream.
-pub(crate) struct Workspace {
-    pub(crate) stream: Stream,
-    pub(crate) input: Input,
-    pub(crate) output: Output,
-    pub(crate) results: Growing<u64>,
-    pub(crate) slot_keys: Growing<u64>,
-    pub(crate) block_keys: Growing<u64>,
+pub struct Workspace {
+    pub stream: Stream,
+    pub input: Input,
+    pub output: Output,
+    pub results: Growing<u64>,
+    pub slot_keys: Growing<u64>,
+    pub block_keys: Growing<u64>,
     state: Option<Buffer<u64>>,
 }
 
 /// Workspaces of rounds to come: as many as there ever were rounds at the same time.
-pub(crate) struct Pool {
+pub struct Pool {
     device: Device,
     idle: Mutex<Vec<Workspace>>,
 }
 
 impl Pool {
-    pub(crate) fn new(device: Device) -> Self {
+    pub fn new(device: Device) -> Self {
         Pool { device, idle: Mutex::default() }
     }
 
     /// Works with one that nobody else has. After a failure it is not used again.
-    pub(crate) fn with<T>(
+    pub fn with<T>(
         &self,
         work: impl FnOnce(&mut Workspace) -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
@@ -73,7 +73,7 @@ impl Pool {
     }
 
     /// Runs rounds, some at once, and joins what they give. Where there is no memory for that they run one by one, and in halves as far as that helps.
-    pub(crate) fn rounds<P: Sync, R: Send>(
+    pub fn rounds<P: Sync, R: Send>(
         &self,
         rounds: &[&[P]],
         in_flight: usize,
@@ -124,11 +124,7 @@ impl Workspace {
     }
 
     /// So many words, always as many, that are 0 at first, and that who uses them leaves at 0.
-    pub(crate) fn state(
-        &mut self,
-        device: &Device,
-        words: usize,
-    ) -> Result<Buffer<u64>, DeviceError> {
+    pub fn state(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>, DeviceError> {
         if let Some(state) = &self.state {
             return Ok(state.clone());
         }
@@ -140,7 +136,7 @@ impl Workspace {
 
 /// Structures on their way to the device.
 #[derive(Default)]
-pub(crate) struct Input {
+pub struct Input {
     bytes: Vec<u8>,
     pinned: Option<Pinned<u8>>,
     buffer: Growing<u8>,
@@ -148,13 +144,13 @@ pub(crate) struct Input {
 
 impl Input {
     /// Empty.
-    pub(crate) fn start(&mut self) -> &mut Self {
+    pub fn start(&mut self) -> &mut Self {
         self.bytes.clear();
         self
     }
 
     /// Adds values at a multiple of 16 bytes; returns where they are.
-    pub(crate) fn add<T: NoUninit>(&mut self, values: &[T]) -> Range<usize> {
+    pub fn add<T: NoUninit>(&mut self, values: &[T]) -> Range<usize> {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let from = self.bytes.len();
         self.bytes.extend_from_slice(bytemuck::cast_slice(values));
@@ -162,18 +158,14 @@ impl Input {
     }
 
     /// Adds so many bytes of 0, likewise.
-    pub(crate) fn zeros(&mut self, bytes: usize) -> Range<usize> {
+    pub fn zeros(&mut self, bytes: usize) -> Range<usize> {
         let from = self.bytes.len().next_multiple_of(16);
         self.bytes.resize(from + bytes, 0);
         from..self.bytes.len()
     }
 
     /// Copies everything, without waiting.
-    pub(crate) fn send(
-        &mut self,
-        device: &Device,
-        stream: &Stream,
-    ) -> Result<Buffer<u8>, DeviceError> {
+    pub fn send(&mut self, device: &Device, stream: &Stream) -> Result<Buffer<u8>, DeviceError> {
         let len = self.bytes.len();
         let buffer = self.buffer.take(device, len)?;
         if self.pinned.as_ref().is_none_or(|pinned| pinned.len() < len) {
@@ -189,7 +181,7 @@ impl Input {
 
 /// Results on their way to the host.
 #[derive(Default)]
-pub(crate) struct Output {
+pub struct Output {
     pinned: Option<Pinned<u64>>,
 }
 
@@ -204,12 +196,12 @@ impl Output {
     }
 
     /// Where kernels may write so many words of the host's memory; they are read when the stream is known to have ended.
-    pub(crate) fn room(&mut self, device: &Device, len: usize) -> Result<u64, DeviceError> {
+    pub fn room(&mut self, device: &Device, len: usize) -> Result<u64, DeviceError> {
         Ok(self.grown(device, len)?.address())
     }
 
     /// The words that kernels wrote.
-    pub(crate) fn read(&self, len: usize) -> Result<&[u64], DeviceError> {
+    pub fn read(&self, len: usize) -> Result<&[u64], DeviceError> {
         match &self.pinned {
             Some(pinned) => Ok(&pinned.read()?[..len]),
             None => Ok(&[]),
@@ -217,7 +209,7 @@ impl Output {
     }
 
     /// Waits for the words of a buffer.
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         device: &Device,
         stream: &Stream,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../cuda/tests/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use warpseek_cuda::{Device, DeviceError, Uploader};
 use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference};
-use warpseek_exec_gpu::device::{Device, DeviceError, Uploader};
 use warpseek_exec_gpu::image::least_bytes;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::{IndexError, Snapshot};

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Reference, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::device::Device;
+use warpseek_cuda::Device;
 use warpseek_exec_gpu::image::least_bytes;
 use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
 use warpseek_index::Snapshot;

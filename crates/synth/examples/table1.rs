@@ -1,4 +1,4 @@
-//! Prints the counts of (Wakatsuki 2016, Table 1) for collections with the same numbers of
+//! Prints the counts of (Wakatsuki 2016, table 1) for collections with the same numbers of
 //! documents, and the speed of generation: `cargo run --release -p warpseek-synth --example table1
 //! [burst]`.
 

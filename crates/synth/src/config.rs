@@ -12,7 +12,7 @@ const MAX_EXPONENT: f64 = 4.0;
 const MAX_SHIFT: f64 = 1e6;
 
 /// Settings of a collection. The defaults of the frequency law were fitted to (Wakatsuki 2016,
-/// Table 1), that is, to the numbers of distinct words at five sizes and of term-document pairs,
+/// table 1), that is, to the numbers of distinct words at five sizes and of term-document pairs,
 /// with that paper's vocabulary of ten million words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextConfig {
@@ -76,7 +76,7 @@ impl Default for TextConfig {
 }
 
 impl TextConfig {
-    /// The collection of (Wakatsuki 2016, Table 1, first row): independent words and the full
+    /// The collection of (Wakatsuki 2016, table 1, first row): independent words and the full
     /// vocabulary. Multiply `documents` for the other rows.
     #[must_use]
     pub fn table1() -> Self {

@@ -2,7 +2,7 @@
 //! vowels, computed without a table.
 //!
 //! Ranks are divided into classes by word length, and frequent ranks are short. With these class
-//! sizes, the mean length of a word in running text is 4.6 letters, as (Wakatsuki 2016, Table 1)
+//! sizes, the mean length of a word in running text is 4.6 letters, as (Wakatsuki 2016, table 1)
 //! implies (5.6 bytes per word including its line feed). Within a class, a modular multiplication
 //! scatters neighbouring ranks over the alphabet. Otherwise dictionary order would be frequency
 //! order, which would make a sorted dictionary unrealistically easy.

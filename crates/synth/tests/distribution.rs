@@ -2,7 +2,7 @@
 
 use warpseek_synth::{TextConfig, TextFormat, TextGenerator, write_document};
 
-/// The counts of (Wakatsuki 2016, Table 1).
+/// The counts of (Wakatsuki 2016, table 1).
 struct Counts {
     words: u64,
     pairs: u64,

@@ -218,9 +218,9 @@ fn time_goes_to_steps_and_queries_to_classes() {
             let named = |name: &str| steps.iter().find(|step| step["name"] == name);
             // A query alone comes with the arguments, and merges its own hits.
             let alone = cell["way"] != "batch" && kernels[0] == "pruned_tiles";
-            let twice = named("pruned_twice").is_some();
+            let twice = named("pruned_single_two_pass").is_some();
             let kernels = match alone {
-                true => vec![if twice { "pruned_twice" } else { "pruned_alone" }],
+                true => vec![if twice { "pruned_single_two_pass" } else { "pruned_single" }],
                 false => kernels.clone(),
             };
             for name in &kernels {

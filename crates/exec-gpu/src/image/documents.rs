@@ -6,7 +6,7 @@ use warpseek_index::Segment;
 
 use super::layout::SegmentView;
 use super::segment::{ImageError, send};
-use crate::device::{Buffer, Device, Uploader};
+use warpseek_cuda::{Buffer, Device, Uploader};
 
 /// Static scores, deletions and ordinals on the device.
 pub struct DocumentTables {

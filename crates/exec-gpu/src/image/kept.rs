@@ -5,7 +5,7 @@ use warpseek_exec::{ExecError, Formula};
 use super::segment::ImageError;
 
 /// The segments of an index as an engine has them on the device, for the formula that was last asked for.
-pub(crate) struct Kept<T>(Mutex<Option<(Formula, Arc<[T]>)>>);
+pub struct Kept<T>(Mutex<Option<(Formula, Arc<[T]>)>>);
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
@@ -15,7 +15,7 @@ impl<T> Default for Kept<T> {
 
 impl<T> Kept<T> {
     /// Those for a formula, made anew if it is another one.
-    pub(crate) fn get(
+    pub fn get(
         &self,
         formula: Formula,
         make: impl FnOnce() -> Result<Vec<T>, ImageError>,

@@ -74,10 +74,10 @@ pub struct QueryView {
 /// Terms of a query that is pruned, at most: a word has a bit for each.
 pub const PRUNED_TERMS: usize = 32;
 
-/// A query alone, as `kernels/pruned_alone` has it.
+/// A query alone, as `kernels/pruned_single` has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
-pub struct AloneView {
+pub struct SingleView {
     /// The query.
     pub query: QueryView,
     /// Where the best keys go.

@@ -11,8 +11,8 @@ use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::documents::DocumentTables;
 use super::layout::{FOUR, SegmentView, TermView};
-use crate::device::{Buffer, Device, DeviceError, Uploader};
 use crate::loading::Loading;
+use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 
 /// Postings that are made ready and sent at once.
 const PART: u64 = 1 << 22;
@@ -167,7 +167,7 @@ impl SegmentImage {
 }
 
 /// Copies bytes to the device; nothing has no address.
-pub(super) fn send(
+pub fn send(
     uploader: &mut Uploader,
     bytes: &[u8],
 ) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
@@ -180,7 +180,7 @@ pub(super) fn send(
 }
 
 /// What the formula needs of the documents `within` a segment.
-pub(super) fn factors(
+pub fn factors(
     segment: &Segment,
     formula: Formula,
     within: Range<u32>,
@@ -191,7 +191,7 @@ pub(super) fn factors(
 }
 
 /// Does the work in so many threads, one at least.
-pub(super) fn on_threads(
+pub fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), ImageError> + Sync,
 ) -> Result<(), ImageError> {
@@ -204,7 +204,7 @@ pub(super) fn on_threads(
 }
 
 /// Ranges of dictionary blocks with about [`PART`] postings each.
-pub(super) fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
+pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
     let dictionary = segment.dictionary();
     let blocks = dictionary.blocks();
     let (mut ranges, mut from) = (Vec::new(), 0);
@@ -364,12 +364,12 @@ impl Maker<'_> {
 }
 
 /// How many documents, as a binary logarithm, a bit of the filter of a list with so many of all stands for.
-pub(super) fn filter_shift(docs: u64, df: u64) -> u32 {
+pub fn filter_shift(docs: u64, df: u64) -> u32 {
     (0..).find(|&shift| docs >> shift <= df * FILTER_BITS).unwrap_or(0)
 }
 
 /// No value of the formula is larger.
-pub(crate) fn largest_value(formula: Formula) -> f32 {
+pub fn largest_value(formula: Formula) -> f32 {
     // A weight of 1 contributes the value, rounded down, and one.
     (formula.most(1.0) - 1) as f32
 }

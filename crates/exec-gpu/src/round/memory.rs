@@ -1,44 +1,44 @@
 //! What a round has in the device's memory, and what goes to the host.
 
 use super::{Pass, WARP};
-use crate::device::{Buffer, Device, DeviceError};
 use crate::engine::GpuEngine;
 use crate::workspace::Workspace;
+use warpseek_cuda::{Buffer, Device, DeviceError};
 
 /// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
 const DIRECT_WORDS: usize = 1 << 12;
 
 /// What a pass begins with at 0: parts of the input, in words of eight bytes. Thresholds (a word a query), histograms (half a word a lane), keys found (half a
 /// word).
-pub(crate) struct State {
-    pub(crate) queries: usize,
-    pub(crate) words: Buffer<u64>,
+pub struct State {
+    pub queries: usize,
+    pub words: Buffer<u64>,
 }
 
 impl State {
-    pub(crate) fn words(queries: usize) -> usize {
+    pub fn words(queries: usize) -> usize {
         Self::found_at(queries) + queries.div_ceil(2)
     }
 
-    pub(crate) fn found_at(queries: usize) -> usize {
+    pub fn found_at(queries: usize) -> usize {
         queries + queries * WARP as usize / 2
     }
 
-    pub(crate) fn thresholds(&self) -> Buffer<u64> {
+    pub fn thresholds(&self) -> Buffer<u64> {
         self.words.slice(..self.queries)
     }
 
-    pub(crate) fn histograms(&self) -> Buffer<u32> {
+    pub fn histograms(&self) -> Buffer<u32> {
         self.words.slice(self.queries..Self::found_at(self.queries)).cast()
     }
 
-    pub(crate) fn found(&self) -> Buffer<u32> {
+    pub fn found(&self) -> Buffer<u32> {
         self.words.slice(Self::found_at(self.queries)..).cast()
     }
 }
 
 /// What goes to the host, in words of eight bytes: matches of OR, matches of AND (a word a query each), counts of hits (half a word), keys.
-pub(crate) struct Results {
+pub struct Results {
     queries: usize,
     stride: u32,
     /// None if hits are few: the device then writes them to the host's memory itself.
@@ -56,7 +56,7 @@ impl Results {
     }
 
     /// For matches to be counted in; on the device, if they are.
-    pub(super) fn new(
+    pub fn new(
         engine: &GpuEngine,
         workspace: &mut Workspace,
         queries: usize,
@@ -74,21 +74,21 @@ impl Results {
         Ok(Results { queries, stride, buffer: Some(buffer), address })
     }
 
-    pub(crate) fn matches(&self, pass: Pass) -> u64 {
+    pub fn matches(&self, pass: Pass) -> u64 {
         let part = if pass == Pass::Or { 0 } else { 1 };
         self.address + 8 * (part * self.queries) as u64
     }
 
-    pub(crate) fn counts(&self) -> u64 {
+    pub fn counts(&self) -> u64 {
         self.address + 8 * (2 * self.queries) as u64
     }
 
-    pub(crate) fn keys(&self) -> u64 {
+    pub fn keys(&self) -> u64 {
         self.address + 8 * Self::keys_at(self.queries) as u64
     }
 
     /// Waits for them.
-    pub(crate) fn receive<'a>(
+    pub fn receive<'a>(
         &self,
         device: &Device,
         workspace: &'a mut Workspace,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::Args;
 use warpseek_exec::{Mode, Planner};
 use warpseek_exec_gpu::GpuEngine;
-use warpseek_exec_gpu::MAX_COHORT;
+use warpseek_exec_gpu_papers::MAX_COHORT;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -1,7 +1,7 @@
 //! The best of all items of a query.
 
 use super::common::{SCAN, TILES, TOPK, TYPES};
-use crate::device::Source;
+use warpseek_cuda::Source;
 
 /// Its source.
 pub const SOURCE: Source =

@@ -1,7 +1,7 @@
 //! OR over tiles.
 
 use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
-use crate::device::Source;
+use warpseek_cuda::Source;
 
 /// Its source.
 pub const SOURCE: Source = Source {

@@ -1,7 +1,7 @@
 //! OR and AND over tiles, with pruning, for up to 32 hits a query.
 
 use super::common::PRUNED_TILES;
-use crate::device::Source;
+use warpseek_cuda::Source;
 
 /// Its source.
 pub const SOURCE: Source =

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Answer, Engine, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::device::Device;
-use warpseek_exec_gpu::{CohortEngine, CohortSettings, GpuEngine, Settings};
+use warpseek_cuda::Device;
+use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};

@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Engine, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::IntersectEngine;
-use warpseek_exec_gpu::device::{Buffer, Device, DeviceError, Stream};
-use warpseek_exec_gpu::kernels::max_tree::{Best, MaxTree};
-use warpseek_exec_gpu::kernels::merge_find::{MAX_LEVELS, MergeFind};
+use warpseek_exec_gpu_papers::IntersectEngine;
+use warpseek_cuda::{Buffer, Device, DeviceError, Stream};
+use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
+use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};
@@ -383,7 +383,7 @@ fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries
     let on_device: Duration = phases.iter().sum();
     let rate = |n: usize, time: Duration| n as f64 / time.as_secs_f64().max(1e-9);
     let share = |i: usize| phases[i].as_secs_f64() / on_device.as_secs_f64().max(1e-9);
-    let names = warpseek_exec_gpu::PHASES.iter().enumerate();
+    let names = warpseek_exec_gpu_papers::PHASES.iter().enumerate();
     Ok(Queries {
         queries: plans.len(),
         codec: engine.codec().name(),

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
-use warpseek_exec_gpu::device::Step;
-use warpseek_exec_gpu::{CountedEngine, GpuEngine};
+use warpseek_cuda::Step;
+use warpseek_exec_gpu::GpuEngine;
+use warpseek_exec_gpu_papers::CountedEngine;
 
 use super::median;
 use super::queries::{Bench, Place, check, postings_of};

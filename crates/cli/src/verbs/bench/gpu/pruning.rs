@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Answer, Engine, Mode, Plan, Planner, Query, Work};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::device::Device;
-use warpseek_exec_gpu::partitioned::{
+use warpseek_cuda::Device;
+use warpseek_exec_gpu_papers::partitioned::{
     Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };
 use warpseek_index::Snapshot;

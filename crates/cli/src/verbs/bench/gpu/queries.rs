@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::CpuEngine;
-use warpseek_exec_gpu::device::Device;
-use warpseek_exec_gpu::kernels::copy::bandwidth;
+use warpseek_cuda::Device;
+use warpseek_cuda::kernels::copy::bandwidth;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
@@ -166,7 +166,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             }
             if let Some(copy) = copy {
                 // Kernels that count take the engine's place: the image is there once.
-                let counted = engine.counted()?;
+                let counted = warpseek_exec_gpu_papers::CountedEngine::new(engine)?;
                 all_steps.extend(kernels::count_moved(&bench, &counted, steps, copy)?);
             }
         }

@@ -1,0 +1,84 @@
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::context::lock;
+use super::driver::Handle;
+use super::stream::Ticket;
+use super::{Device, DeviceError};
+
+/// A moment in a stream, with its time.
+pub struct Event {
+    device: Device,
+    pub(crate) raw: Handle,
+    /// Where it was recorded last.
+    place: Mutex<Option<Ticket>>,
+}
+
+// SAFETY: the driver takes its events from any thread.
+unsafe impl Send for Event {}
+// SAFETY: likewise.
+unsafe impl Sync for Event {}
+
+impl Event {
+    pub(crate) fn new(device: &Device) -> Result<Self, DeviceError> {
+        let context = &device.0;
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a valid pointer.
+        let status = unsafe { (context.driver.cuEventCreate)(&mut raw, 0) };
+        context.driver.check("cuEventCreate", status)?;
+        Ok(Event { device: device.clone(), raw, place: Mutex::default() })
+    }
+
+    /// Where it is recorded, held while that is done.
+    pub(crate) fn place(&self) -> MutexGuard<'_, Option<Ticket>> {
+        lock(&self.place)
+    }
+
+    /// Waits until it has come. Copies before it have ended then, also for `Pinned::read`.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        let context = &self.device.0;
+        context.bind()?;
+        // Held, so that it is not recorded elsewhere meanwhile.
+        let place = lock(&self.place);
+        // SAFETY: the event is alive.
+        let status = unsafe { (context.driver.cuEventSynchronize)(self.raw) };
+        context.driver.check("cuEventSynchronize", status)?;
+        if let Some(place) = &*place {
+            place.end();
+        }
+        Ok(())
+    }
+
+    /// The time on the device from `earlier` to this one; both must have come.
+    pub fn since(&self, earlier: &Event) -> Result<Duration, DeviceError> {
+        let context = &self.device.0;
+        context.bind()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: a valid pointer and events that are alive.
+        let status = unsafe {
+            (context.driver.cuEventElapsedTime)(&mut milliseconds, earlier.raw, self.raw)
+        };
+        context.driver.check("cuEventElapsedTime", status)?;
+        Ok(Duration::from_secs_f64((f64::from(milliseconds) / 1e3).max(0.0)))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let context = &self.device.0;
+        if context.bind().is_ok() {
+            // SAFETY: nobody else has it; the driver keeps it while work needs it.
+            unsafe { (context.driver.cuEventDestroy_v2)(self.raw) };
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({:?})", self.raw)
+    }
+}

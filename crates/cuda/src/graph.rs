@@ -1,0 +1,90 @@
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use super::driver::Handle;
+use super::stream::Recording;
+use super::{Device, DeviceError, Stream};
+
+/// Recorded work that is launched as one, with the arguments it was recorded with: many small kernels for the price of a launch.
+pub struct Graph {
+    device: Device,
+    raw: Handle,
+    /// The buffers it uses, and the names of its kernels.
+    recorded: Recording,
+}
+
+// SAFETY: the driver takes its graphs from any thread, one launch at a time, for which `launch` needs `&mut`.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    pub(crate) fn capture(
+        stream: &Stream,
+        record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        // Only this thread's unsafe calls end the recording: others may allocate meanwhile.
+        const THREAD_LOCAL: u32 = 1;
+        let inner = &stream.0;
+        inner.bind()?;
+        if !inner.start_recording() {
+            return Err(DeviceError::Recording { what: "a recording" });
+        }
+        // SAFETY: the stream is alive.
+        let status = unsafe { (inner.driver().cuStreamBeginCapture_v2)(inner.raw, THREAD_LOCAL) };
+        if let Err(error) = inner.check("cuStreamBeginCapture", status) {
+            inner.end_recording();
+            return Err(error);
+        }
+        let outcome = record(stream);
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: a valid pointer; capture has begun.
+        let status = unsafe { (inner.driver().cuStreamEndCapture)(inner.raw, &mut graph) };
+        let recorded = inner.end_recording();
+        let ended = inner.check("cuStreamEndCapture", status);
+        let made = outcome.and(ended).and_then(|()| {
+            let mut raw = std::ptr::null_mut();
+            // SAFETY: a valid pointer, and a graph the driver gave.
+            let status =
+                unsafe { (inner.driver().cuGraphInstantiateWithFlags)(&mut raw, graph, 0) };
+            inner.check("cuGraphInstantiate", status).map(|()| raw)
+        });
+        if !graph.is_null() {
+            // SAFETY: what was made of it does not need it.
+            unsafe { (inner.driver().cuGraphDestroy)(graph) };
+        }
+        Ok(Graph { device: inner.device.clone(), raw: made?, recorded })
+    }
+
+    /// Runs it on a stream, without waiting.
+    pub fn launch(&mut self, stream: &Stream) -> Result<(), DeviceError> {
+        let inner = &stream.0;
+        inner.bind()?;
+        inner.keep(&self.recorded.allocations);
+        inner.remember(&self.recorded.kernels);
+        stream.step(
+            || self.recorded.kernels.join(" + ").into(),
+            0,
+            || {
+                // SAFETY: both are alive, and the graph keeps the buffers it uses. What the kernels do was promised when they were recorded.
+                let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
+                inner.check("cuGraphLaunch", status)
+            },
+        )
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let context = &self.device.0;
+        if context.bind().is_ok() {
+            // SAFETY: nobody else has it; the driver keeps it while it runs.
+            unsafe { (context.driver.cuGraphExecDestroy)(self.raw) };
+        }
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({:?})", self.raw)
+    }
+}

@@ -1,0 +1,222 @@
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_int, c_void};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::driver::{Driver, Handle, function_attribute};
+use super::{Args, Device, DeviceError, Grid};
+
+/// Dynamic shared memory a block gets without being asked about it.
+const SHARED_BY_DEFAULT: u32 = 48 << 10;
+
+/// A compiled source on the device; it stays until the device is closed.
+pub(crate) struct Module(Handle);
+
+// SAFETY: the driver takes its modules from any thread.
+unsafe impl Send for Module {}
+
+impl Module {
+    pub(crate) fn load(device: &Device, image: &[u8]) -> Result<Self, DeviceError> {
+        let context = &device.0;
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a valid pointer and a whole image: a CUBIN knows its length, PTX and names of the emulator end with a zero.
+        let status =
+            unsafe { (context.driver.cuModuleLoadData)(&mut raw, image.as_ptr().cast::<c_void>()) };
+        // Not for this device, not an image, and PTX that is not known or wrong: from another NVRTC than the driver expects.
+        if [200, 209, 218, 222].contains(&status) {
+            let (problem, cuda) = (context.driver.words(status), context.info.cuda);
+            return Err(DeviceError::Refused { problem, cuda });
+        }
+        context.driver.check("cuModuleLoadData", status)?;
+        Ok(Module(raw))
+    }
+
+    /// Unloads it, when the device is closed.
+    pub(crate) fn unload(self, driver: &Driver) {
+        // SAFETY: kernels keep the device open, so there are none.
+        unsafe { (driver.cuModuleUnload)(self.0) };
+    }
+}
+
+/// A function that runs on the device.
+#[derive(Clone)]
+pub struct Kernel {
+    device: Device,
+    pub(crate) raw: Handle,
+    pub(crate) name: Arc<str>,
+    max_threads: u32,
+    static_shared: u32,
+    registers: u32,
+    local_bytes: u32,
+    /// Sizes of its parameters, where the driver tells.
+    parameters: Option<Arc<[usize]>>,
+    /// Dynamic shared memory it may have by now.
+    shared: Arc<AtomicU32>,
+    /// Blocks that a multiprocessor runs, for threads and shared memory that were asked about: the driver takes a while.
+    fits: Arc<Mutex<HashMap<(u32, u32), u32>>>,
+}
+
+// SAFETY: the driver takes its functions from any thread.
+unsafe impl Send for Kernel {}
+// SAFETY: likewise.
+unsafe impl Sync for Kernel {}
+
+impl Kernel {
+    pub(crate) fn new(device: &Device, module: &Module, name: &str) -> Result<Self, DeviceError> {
+        let driver = &device.0.driver;
+        device.0.bind()?;
+        let launch = |problem: &str| DeviceError::Launch {
+            kernel: name.to_owned(),
+            problem: problem.to_owned(),
+        };
+        let text = CString::new(name).map_err(|_| launch("its name has a zero byte"))?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a valid pointer, a module that is loaded, a string with its end.
+        let status = unsafe { (driver.cuModuleGetFunction)(&mut raw, module.0, text.as_ptr()) };
+        if status != 0 {
+            return Err(launch(&format!("its source has none: {}", driver.words(status))));
+        }
+        let get = |attribute: c_int| {
+            let mut value = 0;
+            // SAFETY: a valid pointer and a function the driver gave.
+            let status = unsafe { (driver.cuFuncGetAttribute)(&mut value, attribute, raw) };
+            driver.check("cuFuncGetAttribute", status).map(|()| value.max(0) as u32)
+        };
+        Ok(Kernel {
+            device: device.clone(),
+            raw,
+            name: name.into(),
+            max_threads: get(function_attribute::MAX_THREADS)?,
+            static_shared: get(function_attribute::STATIC_SHARED)?,
+            registers: get(function_attribute::REGISTERS)?,
+            local_bytes: get(function_attribute::LOCAL_BYTES)?,
+            parameters: parameters(driver, raw),
+            shared: Arc::new(AtomicU32::new(SHARED_BY_DEFAULT)),
+            fits: Arc::default(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Most threads of a block.
+    pub fn max_threads(&self) -> u32 {
+        self.max_threads
+    }
+
+    /// Registers a thread.
+    pub fn registers(&self) -> u32 {
+        self.registers
+    }
+
+    /// Bytes of local memory a thread, such as spilled registers.
+    pub fn local_bytes(&self) -> u32 {
+        self.local_bytes
+    }
+
+    /// Most dynamic shared memory of a block.
+    pub fn max_shared(&self) -> u32 {
+        self.device.info().shared_per_block.saturating_sub(self.static_shared)
+    }
+
+    /// Blocks that run at a time on one multiprocessor: what a persistent grid is made of.
+    pub fn blocks_per_multiprocessor(
+        &self,
+        threads: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, DeviceError> {
+        let known = || self.fits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&blocks) = known().get(&(threads, shared_bytes)) {
+            return Ok(blocks);
+        }
+        self.allow(shared_bytes)?;
+        let driver = &self.device.0.driver;
+        self.device.0.bind()?;
+        let mut blocks = 0;
+        // SAFETY: a valid pointer and a function that is loaded.
+        let status = unsafe {
+            (driver.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
+                &mut blocks,
+                self.raw,
+                threads as c_int,
+                shared_bytes as usize,
+            )
+        };
+        driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
+        let blocks = blocks.max(0) as u32;
+        known().insert((threads, shared_bytes), blocks);
+        Ok(blocks)
+    }
+
+    /// Refuses what cannot run, and allows the shared memory asked for.
+    pub(crate) fn check(&self, grid: &Grid, args: &Args) -> Result<(), DeviceError> {
+        if grid.threads == 0 || grid.threads > self.max_threads {
+            let max = self.max_threads;
+            return Err(self.refuse(format!("{} threads a block; 1 to {max} can be", grid.threads)));
+        }
+        if grid.blocks > i32::MAX as u32 {
+            return Err(self.refuse(format!("{} blocks are too many", grid.blocks)));
+        }
+        if let Some(expected) = &self.parameters
+            && !args.sizes().eq(expected.iter().copied())
+        {
+            let given: Vec<usize> = args.sizes().collect();
+            return Err(self.refuse(format!(
+                "its parameters have {expected:?} bytes, the arguments have {given:?}"
+            )));
+        }
+        self.allow(grid.shared_bytes)
+    }
+
+    fn allow(&self, bytes: u32) -> Result<(), DeviceError> {
+        if bytes > self.max_shared() {
+            let max = self.max_shared();
+            return Err(self.refuse(format!("{bytes} bytes of shared memory; {max} can be")));
+        }
+        if bytes <= self.shared.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let driver = &self.device.0.driver;
+        self.device.0.bind()?;
+        let attribute = function_attribute::MAX_DYNAMIC_SHARED;
+        // SAFETY: a function that is loaded.
+        let status = unsafe { (driver.cuFuncSetAttribute)(self.raw, attribute, bytes as c_int) };
+        driver.check("cuFuncSetAttribute", status)?;
+        self.shared.fetch_max(bytes, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn refuse(&self, problem: String) -> DeviceError {
+        DeviceError::Launch { kernel: self.name.to_string(), problem }
+    }
+}
+
+/// Sizes of a function's parameters; none from drivers before CUDA 12.4.
+fn parameters(driver: &Driver, function: Handle) -> Option<Arc<[usize]>> {
+    let get = driver.cuFuncGetParamInfo?;
+    let mut sizes = Vec::new();
+    loop {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: valid pointers and a function that is loaded; past the last parameter the answer is an error.
+        if unsafe { get(function, sizes.len(), &mut offset, &mut size) } != 0 {
+            return Some(sizes.into());
+        }
+        sizes.push(size);
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel")
+            .field("name", &self.name)
+            .field("registers", &self.registers)
+            .field("local_bytes", &self.local_bytes)
+            .finish_non_exhaustive()
+    }
+}

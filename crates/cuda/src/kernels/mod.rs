@@ -1,0 +1,27 @@
+//! Primitives: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch it (`mod.rs`).
+
+pub mod compact;
+pub mod copy;
+pub mod max_tree;
+pub mod merge_find;
+pub mod scan;
+
+use crate::Source;
+
+/// Every source of this crate, for tools that compile all of them.
+pub const ALL: &[Source] =
+    &[compact::SOURCE, copy::SOURCE, max_tree::SOURCE, merge_find::SOURCE, scan::SOURCE];
+
+/// Headers that sources of all crates share, as (name, text).
+pub mod common {
+    /// Integer types, and the few words that differ between NVRTC and the emulator.
+    pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
+    /// Sums, minima and maxima over a warp.
+    pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
+    /// Prefix sums over warps and blocks.
+    pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+    /// Searches in ascending numbers.
+    pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
+    /// The best keys of a block of threads.
+    pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
+}

@@ -1,0 +1,79 @@
+//! Exclusive prefix sums.
+#![allow(unsafe_code)]
+
+use super::common::{SCAN, TYPES};
+use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "scan", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN] };
+
+const THREADS: u32 = 256;
+/// Threads of a block that works alone.
+const ALONE: u32 = 1024;
+/// As in the kernel.
+const PER_THREAD: u32 = 8;
+const TILE: usize = (THREADS * PER_THREAD) as usize;
+
+/// The kernels, ready to launch.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    tile_sums: Kernel,
+    sums: Kernel,
+    tiles: Kernel,
+}
+
+impl Scan {
+    /// Compiles them.
+    pub fn new(device: &Device) -> Result<Self, DeviceError> {
+        Ok(Scan {
+            tile_sums: device.kernel(&SOURCE, "scan_tile_sums")?,
+            sums: device.kernel(&SOURCE, "scan_sums")?,
+            tiles: device.kernel(&SOURCE, "scan_tiles")?,
+        })
+    }
+
+    /// The same in place and in one launch, by one block of threads: for some thousand values, behind which stands one more that becomes the sum of all.
+    ///
+    /// # Panics
+    /// Panics if there is no value at all.
+    pub fn in_place(&self, stream: &Stream, values: &Buffer<u32>) -> Result<(), DeviceError> {
+        assert!(!values.is_empty(), "a scan in place needs room for the sum");
+        let args = Args::new().buffer(values).value((values.len() - 1) as u32);
+        // SAFETY: the kernel touches one value more than it is told.
+        unsafe { stream.launch(&self.sums, Grid::new(1, ALONE), &args) }
+    }
+
+    /// How long `scratch` must be for so many values.
+    pub fn scratch_len(values: usize) -> usize {
+        values.div_ceil(TILE) + 1
+    }
+
+    /// Writes to each place of `out` the sum of all values before it, modulo 2^32; the last of the first `scratch_len` values of `scratch`
+    /// becomes the sum of all. `values` and `out` may be the same buffer.
+    ///
+    /// # Panics
+    /// Panics if `out` is not as long as `values`, `scratch` is too short, or there are 2^31 values or more.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        values: &Buffer<u32>,
+        out: &Buffer<u32>,
+        scratch: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = values.len();
+        assert_eq!(count, out.len(), "lengths of a scan");
+        assert!(count <= i32::MAX as usize, "{count} values are too many for a scan");
+        assert!(scratch.len() >= Self::scratch_len(count), "the scratch of a scan is too short");
+        let (count, tiles) = (count as u32, count.div_ceil(TILE) as u32);
+        // SAFETY: kernels touch `values` and `out` below `count` and `scratch` up to `tiles`, all within the lengths checked.
+        unsafe {
+            let args = Args::new().buffer(values).buffer(scratch).value(count);
+            stream.launch(&self.tile_sums, Grid::new(tiles, THREADS), &args)?;
+            let args = Args::new().buffer(scratch).value(tiles);
+            stream.launch(&self.sums, Grid::new(1, THREADS), &args)?;
+            let args = Args::new().buffer(values).buffer(scratch).buffer(out).value(count);
+            stream.launch(&self.tiles, Grid::new(tiles, THREADS), &args)
+        }
+    }
+}

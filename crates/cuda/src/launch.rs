@@ -1,0 +1,109 @@
+use std::ffi::c_void;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use bytemuck::{Pod, bytes_of};
+
+use super::Buffer;
+use super::memory::Allocation;
+
+/// How many blocks of how many threads, with how much dynamic shared memory. No blocks is no launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory a block.
+    pub shared_bytes: u32,
+}
+
+impl Grid {
+    /// Without dynamic shared memory.
+    pub fn new(blocks: u32, threads: u32) -> Self {
+        Grid { blocks, threads, shared_bytes: 0 }
+    }
+
+    /// One thread for each of `items`.
+    pub fn over(items: usize, threads: u32) -> Self {
+        let blocks = items.div_ceil(threads.max(1) as usize);
+        Grid::new(u32::try_from(blocks).unwrap_or(u32::MAX), threads)
+    }
+
+    /// With dynamic shared memory.
+    #[must_use]
+    pub fn shared(self, bytes: u32) -> Self {
+        Grid { shared_bytes: bytes, ..self }
+    }
+}
+
+/// The arguments of a launch, in the kernel's order.
+#[derive(Default)]
+pub struct Args {
+    /// The values, each at a multiple of 16 bytes.
+    bytes: Vec<u128>,
+    /// Of each value its place in `bytes` and its size.
+    places: Vec<(usize, usize)>,
+    allocations: Vec<Arc<Allocation>>,
+}
+
+impl Args {
+    /// No arguments yet.
+    pub fn new() -> Self {
+        Args::default()
+    }
+
+    /// Adds a pointer to the first value of a buffer. The kernel does not learn its length.
+    #[must_use]
+    pub fn buffer<T>(mut self, buffer: &Buffer<T>) -> Self {
+        self.allocations.push(Arc::clone(buffer.allocation()));
+        self.value(buffer.address())
+    }
+
+    /// Adds a number or a structure, as the kernel has it: same size, same order of fields (`#[repr(C)]`).
+    #[must_use]
+    pub fn value<T: Pod>(mut self, value: T) -> Self {
+        let place = self.bytes.len();
+        let size = size_of::<T>();
+        self.bytes.resize(place + size.div_ceil(16).max(1), 0);
+        bytemuck::cast_slice_mut::<u128, u8>(&mut self.bytes[place..])[..size]
+            .copy_from_slice(bytes_of(&value));
+        self.places.push((place, size));
+        self
+    }
+
+    /// How many bytes each argument takes.
+    pub(crate) fn sizes(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.places.iter().map(|&(_, size)| size)
+    }
+
+    pub(crate) fn allocations(&self) -> &[Arc<Allocation>] {
+        &self.allocations
+    }
+
+    /// Pointers to the values, as the driver wants them.
+    pub(crate) fn pointers(&self) -> Vec<*mut c_void> {
+        let pointer = |place: usize| std::ptr::from_ref(&self.bytes[place]).cast_mut().cast();
+        self.places.iter().map(|&(place, _)| pointer(place)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_cover() {
+        let blocks = [0, 1, 255, 256, 257].map(|n| Grid::over(n, 256).blocks);
+        assert_eq!(blocks, [0, 1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn arguments_keep_sizes() {
+        let args = Args::new().value(7u32).value([1u64, 2, 3]).value(3u8);
+        assert_eq!(args.sizes().collect::<Vec<_>>(), [4, 24, 1]);
+        assert_eq!(args.pointers().len(), 3);
+        assert_eq!(args.places, [(0, 4), (1, 24), (3, 1)]);
+        assert_eq!(args.bytes[3], 3);
+    }
+}

@@ -1,0 +1,78 @@
+//! Shared libraries of CUDA, loaded when first needed, so that the program starts without them.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+
+use libloading::Library;
+
+/// Finds a function by name. What a driver library, or the emulator in its place, offers.
+pub type Symbols = fn(&str) -> Option<*const c_void>;
+
+/// Loads the first library that is there, or says which were tried.
+pub(crate) fn load_first(candidates: Vec<String>) -> Result<Library, Vec<String>> {
+    for name in &candidates {
+        // SAFETY: NVIDIA's libraries have no initialisers that ask anything of the caller.
+        if let Ok(library) = unsafe { Library::new(name) } {
+            return Ok(library);
+        }
+    }
+    Err(candidates)
+}
+
+pub(crate) fn driver_candidates() -> Vec<String> {
+    // WSL keeps it outside of the linker's path.
+    [
+        "libcuda.so.1",
+        "libcuda.so",
+        "/usr/lib/wsl/lib/libcuda.so.1",
+        "/usr/local/nvidia/lib64/libcuda.so.1",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
+/// NVRTC of the driver's own version first: an older driver may refuse what a newer compiler makes.
+pub(crate) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {
+    if let Some(path) = std::env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
+        return vec![path.to_string_lossy().into_owned()];
+    }
+    let mut names = vec!["libnvrtc.so.12".to_owned(), "libnvrtc.so.13".to_owned()];
+    if driver_major >= 13 {
+        names.reverse();
+    }
+    names.push("libnvrtc.so".to_owned());
+    let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let folders: Vec<PathBuf> =
+        homes.chain([PathBuf::from("/usr/local/cuda")]).map(|home| home.join("lib64")).collect();
+    let in_folder = |folder: &Path, name: &String| folder.join(name).display().to_string();
+    let paths: Vec<String> =
+        folders.iter().flat_map(|f| names.iter().map(|n| in_folder(f, n))).collect();
+    names.into_iter().chain(paths).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_tried_is_said() {
+        let tried = vec!["libnowhere.so.7".to_owned(), "/nowhere/libnowhere.so".to_owned()];
+        assert_eq!(load_first(tried.clone()).err(), Some(tried));
+    }
+
+    #[test]
+    fn the_drivers_own_version_of_the_compiler_comes_first() {
+        if std::env::var_os("WARPSEEK_NVRTC").is_some() {
+            println!("skipped: WARPSEEK_NVRTC is set, and only it is tried");
+            return;
+        }
+        for (major, first) in
+            [(12, "libnvrtc.so.12"), (13, "libnvrtc.so.13"), (14, "libnvrtc.so.13")]
+        {
+            let candidates = nvrtc_candidates(major);
+            assert_eq!(candidates[0], first);
+            assert!(candidates.contains(&format!("/usr/local/cuda/lib64/{first}")));
+        }
+    }
+}

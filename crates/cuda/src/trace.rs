@@ -1,0 +1,92 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use super::context::lock;
+use super::{Device, DeviceError, Event, Stream};
+
+/// Times what the streams of a device are given, from when it is made until it goes. What a graph has in it is one step.
+///
+/// Every step has an event before it and one behind. A stream that waits for work has passed the first before the step comes, so a step also has the time in which it is
+/// given to the driver, some microseconds, unless work before it takes longer than that.
+pub struct Trace(Arc<Inner>);
+
+/// A copy, a fill or a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The kernel's name, or what is done.
+    pub name: Arc<str>,
+    /// Bytes copied or filled; 0 of kernels, where only they know.
+    pub bytes: u64,
+    /// By the device's clock.
+    pub time: Duration,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    steps: Mutex<Vec<Under>>,
+    /// Events of steps that are over.
+    spare: Mutex<Vec<Event>>,
+}
+
+/// A step on its way.
+struct Under {
+    name: Arc<str>,
+    bytes: u64,
+    start: Event,
+    end: Event,
+}
+
+impl Trace {
+    pub(crate) fn new(device: &Device) -> Self {
+        let inner = Arc::default();
+        // Events keep the device open, so it must not keep them.
+        *lock(&device.0.trace) = Arc::downgrade(&inner);
+        Trace(inner)
+    }
+
+    /// Waits for the steps since this was last asked, in the order in which they were given.
+    pub fn take(&self) -> Result<Vec<Step>, DeviceError> {
+        let under = std::mem::take(&mut *lock(&self.0.steps));
+        let mut steps = Vec::with_capacity(under.len());
+        for Under { name, bytes, start, end } in under {
+            end.synchronize()?;
+            steps.push(Step { name, bytes, time: end.since(&start)? });
+            lock(&self.0.spare).extend([start, end]);
+        }
+        Ok(steps)
+    }
+}
+
+impl Inner {
+    fn event(&self, device: &Device) -> Result<Event, DeviceError> {
+        let spare = lock(&self.spare).pop();
+        spare.map_or_else(|| device.event(), Ok)
+    }
+}
+
+impl Stream {
+    /// Does `work`, between two events if there is a trace.
+    pub(crate) fn step(
+        &self,
+        name: impl FnOnce() -> Arc<str>,
+        bytes: usize,
+        work: impl FnOnce() -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let device = self.device();
+        let trace = Weak::upgrade(&lock(&device.0.trace)).filter(|_| !self.is_recording());
+        let Some(trace) = trace else { return work() };
+        let (start, end) = (trace.event(device)?, trace.event(device)?);
+        self.record(&start)?;
+        work()?;
+        self.record(&end)?;
+        lock(&trace.steps).push(Under { name: name(), bytes: bytes as u64, start, end });
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trace({} steps)", lock(&self.0.steps).len())
+    }
+}

@@ -1,0 +1,88 @@
+//! Compiles every kernel for the architectures named (75 80 90 100), without a GPU, and shows what they take.
+//!
+//!     WARPSEEK_NVRTC=.../libnvrtc.so.12 cargo run -p warpseek-exec-gpu-papers --example compile_kernels -- 75 80 90 100
+
+use std::num::NonZero;
+use std::process::ExitCode;
+
+use warpseek_cuda::kernels::{ALL as PRIMITIVES, common};
+use warpseek_cuda::{Architecture, Compiler, DeviceError, Source};
+use warpseek_exec::in_parallel;
+use warpseek_exec_gpu::kernels::ALL as SERVING;
+use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
+
+/// The kernels that try out the emulator are CUDA too, or they would prove little.
+const PROBES: Source = Source {
+    name: "probes",
+    text: include_str!("../../cuda-emulator/tests/kernels/probes/kernel.cu"),
+    headers: &[common::TYPES, common::WARP, common::SCAN],
+};
+
+/// The architecture for which kernels that count bytes are compiled.
+const COUNTED_FOR: u32 = 90;
+
+fn main() -> ExitCode {
+    let architectures: Result<Vec<u32>, _> = std::env::args().skip(1).map(|a| a.parse()).collect();
+    let Ok(architectures) = architectures else {
+        eprintln!("usage: compile_kernels 75 80 90 100");
+        return ExitCode::from(2);
+    };
+    match compile(&architectures) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
+    let compiler = Compiler::load(12)?;
+    let (major, minor) = compiler.version();
+    println!("NVRTC {major}.{minor}");
+    for architecture in architectures.iter().copied().map(Architecture) {
+        if !compiler.architectures().contains(&architecture) {
+            let log = format!("NVRTC {major}.{minor} does not know it");
+            let (source_name, architecture) = ("all".into(), architecture.to_string());
+            return Err(DeviceError::Compile { source_name, architecture, log });
+        }
+        let mut options = compiler.options(architecture);
+        options.push("--ptxas-options=-v".into());
+        // Those that count bytes are for benchmarks, and take long: one architecture will do.
+        let wanted = |source: &&Source| {
+            !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
+        };
+        let all = [PRIMITIVES, SERVING, PAPERS, &[PROBES]];
+        let sources: Vec<&Source> = all.into_iter().flatten().filter(wanted).collect();
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let compile =
+            |(): &mut (), source: &&Source| compiler.compile(source, architecture, &options);
+        for (source, image) in sources.iter().zip(in_parallel(&sources, threads, || (), compile)?) {
+            println!("{architecture} {}: {} bytes", source.name, image.bytes.len());
+            usage(&image.log);
+        }
+    }
+    // A GPU newer than the compiler gets PTX, which its driver finishes.
+    let future = Architecture(999);
+    let image = compiler.compile(&PRIMITIVES[0], future, &compiler.options(future))?;
+    let is_ptx = image.bytes.ends_with(b"\0") && image.bytes.windows(7).any(|w| w == b".target");
+    assert!(is_ptx, "{future} must get PTX");
+    Ok(())
+}
+
+/// From the assembler's report: a kernel's name in one line, what it takes in the next ones.
+fn usage(log: &str) {
+    let mut kernel = "";
+    let mut spills = "";
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            kernel = rest.split('\'').next().unwrap_or(rest);
+        } else if line.contains("spill") {
+            spills = line.trim();
+        } else if let Some((_, used)) = line.split_once("Used ") {
+            println!("    {kernel}: {used}; {spills}");
+        } else if line.contains("warning") {
+            println!("    {line}");
+        }
+    }
+}

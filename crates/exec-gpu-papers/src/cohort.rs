@@ -1,0 +1,272 @@
+//! Cohorts (document A, §3.2 and §3.3.2): the queries of a batch as a sparse matrix times the documents of a segment. The product is never written: it lives in
+//! shared memory, a microtile of documents times a group of queries at a time, and the best hits come out.
+//!
+//! A shard (the segment) is cut in tiles, a tile in subtiles, both on the host; a subtile and a group of queries make an item, which a warp goes through microtile by
+//! microtile. All groups are at one tile before the next begins, so that what they read of it stays in the cache. Where a list enters a microtile is in the image already
+//! for dense lists (`starts`); for sparse ones the device searches once an item and goes on from there.
+#![allow(unsafe_code)]
+
+mod matrix;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
+
+use crate::kernels::cohort::{SOURCE, shared_bytes};
+use matrix::{Launch, Matrix, groups, order};
+use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
+use warpseek_exec_gpu::GpuEngine;
+use warpseek_exec_gpu::image::{Item, SegmentImage};
+use warpseek_exec_gpu::round::{Pass, Round, State, WARP, key_capacity};
+use warpseek_exec_gpu::workspace::Workspace;
+
+/// Queries in a cohort, at most.
+pub const MAX_COHORT: usize = 1024;
+
+/// Fewest documents in a microtile, as a binary logarithm, and most: a place has 15 bits, and so have numbers of candidates.
+const MICRO_BITS: (u32, u32) = (7, 15);
+
+/// Queries in a group, at most: a bit each says whether there are candidates.
+const MAX_GROUP: usize = 32;
+
+/// Keys that all items have room for together, unless each group is one item.
+const KEYS: usize = 1 << 26;
+
+/// How often a cohort fills the device.
+const WAVES: u64 = 4;
+
+/// How a cohort is laid out on the device. Hits do not depend on it.
+#[derive(Debug, Clone, Copy)]
+pub struct CohortSettings {
+    /// Queries in a cohort, 1 to [`MAX_COHORT`].
+    pub cohort: usize,
+    /// Documents in a tile. Small ones stay in the device's cache while all queries go over them, large ones make longer items.
+    pub tile: u32,
+    /// Binary logarithm of documents in a microtile: as the image's tiles or more. Each takes two bytes of shared memory a query.
+    pub micro_bits: u32,
+    /// Queries in a group, which share what they read: 1 to 32.
+    pub group: usize,
+}
+
+impl Default for CohortSettings {
+    fn default() -> Self {
+        CohortSettings { cohort: MAX_COHORT, tile: 1 << 18, micro_bits: 11, group: 4 }
+    }
+}
+
+/// Answers batches on a GPU, cohort by cohort, from the image of a [`GpuEngine`].
+pub struct CohortEngine {
+    tiles: Arc<GpuEngine>,
+    kernel: Kernel,
+    settings: CohortSettings,
+}
+
+impl CohortEngine {
+    /// Shares the image and the memory of an engine.
+    pub fn new(tiles: Arc<GpuEngine>, settings: CohortSettings) -> Result<Self, DeviceError> {
+        let kernel = tiles.device().kernel(&SOURCE, "cohort")?;
+        let settings = CohortSettings {
+            cohort: settings.cohort.clamp(1, MAX_COHORT),
+            tile: settings.tile.max(1),
+            micro_bits: settings
+                .micro_bits
+                .max(tiles.settings().tile_bits)
+                .clamp(MICRO_BITS.0, MICRO_BITS.1),
+            group: settings.group.clamp(1, MAX_GROUP),
+        };
+        Ok(CohortEngine { tiles, kernel, settings })
+    }
+
+    /// The engine whose image this one uses.
+    pub fn tiles(&self) -> &Arc<GpuEngine> {
+        &self.tiles
+    }
+
+    /// The settings, within what there can be.
+    pub fn settings(&self) -> CohortSettings {
+        self.settings
+    }
+
+    fn run(
+        &self,
+        image: &[SegmentImage],
+        mode: Mode,
+        plans: &[&Plan],
+        workspace: &mut Workspace,
+    ) -> Result<Vec<Answer>, DeviceError> {
+        let order = order(plans);
+        let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
+        let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
+        // Kernels keep one hit at least; a plan may want matches alone.
+        let wanted = |plan: &&Plan| (plan.k as u64).clamp(1, docs.max(1)) as u32;
+        let ks: Vec<u32> = ordered.iter().map(wanted).collect();
+        let stride = ks.iter().copied().max().unwrap_or(1);
+        let capacity = key_capacity(stride);
+        let mut round = Round::new(&self.tiles, &ordered, &ks, stride, capacity, false, workspace)?;
+        if mode != Mode::Or {
+            self.pass(&mut round, image, Pass::And, false)?;
+        }
+        if mode != Mode::And {
+            self.pass(&mut round, image, Pass::Or, mode == Mode::AndOr)?;
+        }
+        let mut answers = vec![Answer::default(); plans.len()];
+        for (i, answer) in order.into_iter().zip(round.answers()?) {
+            answers[i] = answer;
+        }
+        Ok(answers)
+    }
+
+    /// Runs over all segments, and merges; with `enough`, for those queries only that lack hits.
+    fn pass(
+        &self,
+        round: &mut Round<'_>,
+        image: &[SegmentImage],
+        pass: Pass,
+        enough: bool,
+    ) -> Result<(), DeviceError> {
+        let (device, stream) = (self.tiles.device(), round.workspace.stream.clone());
+        let (launches, slots) = self.launches(round, image, pass)?;
+        let input = round.workspace.input.start();
+        let parts: Vec<_> = launches
+            .iter()
+            .map(|l| {
+                let lists = [input.add(&l.groups), input.add(&l.lists), input.add(&l.entries)];
+                (lists, input.add(&l.queries), [input.add(&l.members), input.add(&l.items)])
+            })
+            .collect();
+        let queries = round.plans.len();
+        let state_at = input.zeros(8 * State::words(queries));
+        let input = input.send(device, &stream)?;
+        let state = State { queries, words: input.slice(state_at).cast() };
+        let slot_keys =
+            round.workspace.slot_keys.take(device, (slots * round.stride as usize).max(1))?;
+        let timer = self.tiles.timer(&stream)?;
+        let enough = if enough { round.results.counts() } else { 0 };
+        let most = self.settings.group as u32;
+        // Segments differ in lists; where a query's hits go is the same.
+        let queries_at = parts.first().map_or(0..0, |part| part.1.clone());
+        for ((segment, launch), (lists, queries, items)) in image.iter().zip(&launches).zip(parts) {
+            let blocks = launch.items.len() as u32;
+            if blocks == 0 {
+                continue;
+            }
+            let room = blocks as usize * most as usize * round.capacity as usize;
+            let keys = match room {
+                0 => None,
+                room => Some(round.workspace.block_keys.take(device, room)?),
+            };
+            let of = |range: &Range<usize>| input.slice(range.clone());
+            let args = Args::new()
+                .value(segment.view())
+                .buffer(&of(&lists[0]))
+                .buffer(&of(&lists[1]))
+                .buffer(&of(&lists[2]))
+                .buffer(&of(&queries))
+                .buffer(&of(&items[0]))
+                .buffer(&of(&items[1]))
+                .value(round.results.matches(pass))
+                .buffer(&state.thresholds())
+                .buffer(&state.histograms())
+                .value(enough)
+                .buffer(&slot_keys)
+                .buffer(&state.found())
+                .value(round.stride)
+                .value(keys.as_ref().map_or(0, Buffer::address))
+                .value(round.capacity)
+                .value(self.settings.micro_bits - segment.view().bits)
+                .value(most)
+                .value(launch.sparse);
+            let shared = shared_bytes(most, 1 << self.settings.micro_bits, launch.sparse);
+            let grid = Grid::new(blocks, WARP).shared(shared);
+            // SAFETY: the arguments are the kernel's. Items name groups, those queries and lists, queries members, lists entries, all of this launch; lists are of this
+            // image, which keeps what their addresses lead to. There is room for the hits of all items, and as much room for keys as the kernel is told.
+            unsafe { stream.launch(&self.kernel, grid, &args) }?;
+        }
+        round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)?;
+        round.stop(timer)
+    }
+
+    /// Groups of queries and items, a launch a segment; and the slots that the hits of all items take, one a query of an item.
+    fn launches(
+        &self,
+        round: &Round<'_>,
+        image: &[SegmentImage],
+        pass: Pass,
+    ) -> Result<(Vec<Launch>, usize), DeviceError> {
+        let groups = groups(round.plans, self.settings.group);
+        let matrix = Matrix::new(round, image, pass, self.tiles.max_static());
+        let mut launches: Vec<Launch> = image
+            .iter()
+            .enumerate()
+            .map(|(number, segment)| {
+                let mut launch = Launch::default();
+                for group in &groups {
+                    matrix.group(number, segment, group.clone(), &mut launch);
+                }
+                launch
+            })
+            .collect();
+
+        let sparse = launches.iter().map(|launch| launch.sparse).max().unwrap_or(0);
+        let shared =
+            shared_bytes(self.settings.group as u32, 1 << self.settings.micro_bits, sparse);
+        let resident = u64::from(self.kernel.blocks_per_multiprocessor(WARP, shared)?.max(1))
+            * u64::from(self.tiles.device().info().multiprocessors);
+        let micro_docs = 1u32 << self.settings.micro_bits;
+        let tile = self.settings.tile.div_ceil(micro_docs);
+        let all: u64 = image.iter().map(|s| u64::from(s.view().docs.div_ceil(micro_docs))).sum();
+        // Short enough that items fill the device a few times over, and that all have room for their keys.
+        let share = all * groups.len() as u64 / (resident * WAVES);
+        let keys = round.plans.len() * round.stride.max(round.capacity) as usize;
+        let most_items = (KEYS / keys).max(1) as u64;
+        let tile = u64::from(tile).max(all.div_ceil(most_items));
+        let subtile = share.max(all.div_ceil(most_items)).clamp(1, tile) as u32;
+        let tile = (tile as u32).next_multiple_of(subtile);
+
+        let mut of_group = vec![0; groups.len()];
+        for (segment, launch) in image.iter().zip(&mut launches) {
+            let micros = segment.view().docs.div_ceil(micro_docs);
+            for tile_begin in (0..micros).step_by(tile as usize) {
+                let tile_end = micros.min(tile_begin.saturating_add(tile));
+                for (group, slots) in of_group.iter_mut().enumerate() {
+                    if launch.groups[group].lists == 0 {
+                        continue;
+                    }
+                    for begin in (tile_begin..tile_end).step_by(subtile as usize) {
+                        let end = tile_end.min(begin + subtile);
+                        launch.items.push(Item { query: group as u32, begin, end, unused: 0 });
+                        *slots += 1;
+                    }
+                }
+            }
+        }
+        let mut first_slot = 0;
+        for (group, slots) in groups.iter().zip(&of_group) {
+            for query in group.clone() {
+                for launch in &mut launches {
+                    launch.queries[query].first_slot = first_slot;
+                }
+                first_slot += slots;
+            }
+        }
+        Ok((launches, first_slot as usize))
+    }
+}
+
+impl Engine for CohortEngine {
+    fn name(&self) -> &'static str {
+        "cohort"
+    }
+
+    /// The copy of the index has its own.
+    fn set_threads(&mut self, _threads: usize) {}
+
+    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        let group = |plan: &Plan| (plan.mode, plan.formula);
+        let plans: Vec<&Plan> = plans.iter().collect();
+        self.tiles.in_rounds(&plans, self.settings.cohort, group, |of, image, plans, workspace| {
+            self.run(image, of.0, plans, workspace)
+        })
+    }
+}

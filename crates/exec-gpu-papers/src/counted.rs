@@ -1,0 +1,56 @@
+//! What kernels move, for those who measure.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use warpseek_exec::{Answer, Engine, ExecError, Plan};
+
+use crate::kernels::counted;
+use warpseek_cuda::{Args, DeviceError, Grid, Kernel};
+use warpseek_exec_gpu::{GpuEngine, Kernels};
+
+/// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
+pub struct CountedEngine {
+    engine: GpuEngine,
+    /// Each kernel's name, and the kernel that gives its count.
+    takers: Vec<(Arc<str>, Kernel)>,
+}
+
+impl CountedEngine {
+    /// The same engine with kernels that count. The image stays.
+    pub fn new(engine: GpuEngine) -> Result<Self, DeviceError> {
+        let (device, mut takers) = (engine.device().clone(), Vec::new());
+        let mut kernel = |source, name: &str| {
+            takers.push((name.into(), device.kernel(source, "take_moved")?));
+            device.kernel(source, name)
+        };
+        let kernels = Kernels {
+            or: kernel(&counted::OR_TILES, "or_tiles")?,
+            and: kernel(&counted::AND_TILES, "and_tiles")?,
+            pruned: kernel(&counted::PRUNED_TILES, "pruned_tiles")?,
+            any_k: kernel(&counted::PRUNED_BATCH_ANY_K, "pruned_batch_any_k")?,
+            single: kernel(&counted::PRUNED_SINGLE, "pruned_single")?,
+            two_pass: kernel(&counted::PRUNED_SINGLE_TWO_PASS, "pruned_single_two_pass")?,
+            merge: kernel(&counted::MERGE, "merge")?,
+        };
+        Ok(CountedEngine { engine: engine.with_kernels(kernels), takers })
+    }
+
+    /// Answers plans, as [`GpuEngine`] does.
+    pub fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        self.engine.search(plans)
+    }
+
+    /// Each kernel's name, and the bytes that it moved since this was last asked.
+    pub fn take_moved(&self) -> Result<Vec<(Arc<str>, u64)>, DeviceError> {
+        const THREADS: u32 = 1024;
+        let stream = self.engine.device().stream()?;
+        let take = |(name, kernel): &(Arc<str>, Kernel)| {
+            let sum = self.engine.device().upload(&stream, &[0u64])?;
+            // SAFETY: the kernel adds to one number, which is there.
+            unsafe { stream.launch(kernel, Grid::new(1, THREADS), &Args::new().buffer(&sum)) }?;
+            Ok((Arc::clone(name), stream.download(&sum)?[0]))
+        };
+        self.takers.iter().map(take).collect()
+    }
+}

@@ -1,0 +1,498 @@
+//! AND on compressed lists, as document D has it (§8): block selection in the skip arrays, only the blocks hit are decoded, shortest list first, contributions added up
+//! term by term, the best k by maxima.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use warpseek_codec::CodecId;
+use warpseek_core::Hit;
+use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, Work};
+use warpseek_index::Snapshot;
+
+use crate::SegmentLists;
+use crate::compressed::CODECS;
+use crate::kernels::intersect::{
+    Candidates, Conjunction, FEW, Intersect, Queries, Tasks, TermList,
+};
+use warpseek_cuda::kernels::compact::Compact;
+use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
+use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
+use warpseek_exec_gpu::image::Kept;
+use warpseek_exec_gpu::workspace::{Growing, Input, Output};
+
+/// Postings of a block.
+const BLOCK: usize = 128;
+
+/// Candidates in a round at most, unless one query has more; each takes some 36 bytes.
+const ROUND: usize = 1 << 25;
+
+/// Queries in a round at most, and hits they may ask for together.
+const ROUND_QUERIES: usize = 1 << 14;
+const ROUND_HITS: usize = 1 << 22;
+
+/// After so many turns the host looks whether little is left, so that one launch can do the rest.
+const LOOK: u32 = 16;
+
+/// What the time of a round is told apart by.
+pub const PHASES: [&str; 5] = [
+    "decode the shortest list, find blocks of the second",
+    "find blocks of others",
+    "decode blocks, look up, score",
+    "compact",
+    "keys, best k",
+];
+
+/// Why plans are refused.
+#[derive(Debug, thiserror::Error)]
+#[error("`intersect` answers AND alone; add `--mode and`")]
+struct OnlyAnd;
+
+/// Answers AND on a GPU from compressed lists.
+pub struct IntersectEngine {
+    snapshot: Arc<Snapshot>,
+    device: Device,
+    stream: Stream,
+    codec: CodecId,
+    kernels: Intersect,
+    compact: Compact,
+    tree: MaxTree,
+    threads: usize,
+    image: Kept<SegmentLists>,
+    workspace: Mutex<Workspace>,
+    loaded: AtomicU64,
+    timed: AtomicBool,
+    /// Nanoseconds of each phase.
+    times: [AtomicU64; PHASES.len()],
+}
+
+#[derive(Default)]
+struct Workspace {
+    input: Input,
+    output: Output,
+    candidates: [[Growing<u32>; 4]; 2],
+    tasks: Growing<u64>,
+    bits: Growing<u32>,
+    turns: Growing<u32>,
+    reaches: Growing<u64>,
+    starts: Growing<u32>,
+    select: Growing<u64>,
+    results: Growing<u64>,
+}
+
+/// What one segment has for a plan.
+struct Part {
+    keys: Vec<u64>,
+    matches: u32,
+    decoded: u32,
+    blocks: u64,
+}
+
+impl IntersectEngine {
+    /// For an index, whose lists are copied to the device in the form of a codec when the first query comes or by [`IntersectEngine::load`]. Without one
+    /// it is the index's own, or bit packing where that has no form on the device.
+    pub fn new(
+        snapshot: Arc<Snapshot>,
+        device: Device,
+        codec: Option<CodecId>,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
+        let own = Some(snapshot.manifest().codec).filter(|own| CODECS.contains(own));
+        let codec = codec.or(own).unwrap_or(CodecId::BitPack);
+        Ok(IntersectEngine {
+            kernels: Intersect::new(&device, codec)?,
+            compact: Compact::new(&device)?,
+            tree: MaxTree::new(&device)?,
+            stream: device.stream()?,
+            snapshot,
+            device,
+            codec,
+            threads,
+            image: Kept::default(),
+            workspace: Mutex::default(),
+            loaded: AtomicU64::new(0),
+            timed: AtomicBool::new(false),
+            times: Default::default(),
+        })
+    }
+
+    /// The codec of its lists.
+    pub fn codec(&self) -> CodecId {
+        self.codec
+    }
+
+    /// Copies the index to the device; returns the bytes its lists take there.
+    pub fn load(&self, formula: Formula) -> Result<u64, ExecError> {
+        Ok(self.image(formula)?.iter().map(|segment| segment.lists.bytes()).sum())
+    }
+
+    /// Postings copied so far, for those who show progress.
+    pub fn loaded(&self) -> &AtomicU64 {
+        &self.loaded
+    }
+
+    /// Whether the times of phases are taken from now on.
+    pub fn time_phases(&self, timed: bool) {
+        self.timed.store(timed, Ordering::Relaxed);
+    }
+
+    /// The times of [`PHASES`] since this was last asked.
+    pub fn take_phase_times(&self) -> [Duration; PHASES.len()] {
+        std::array::from_fn(|i| Duration::from_nanos(self.times[i].swap(0, Ordering::Relaxed)))
+    }
+
+    fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
+        let (device, codec, threads) = (&self.device, self.codec, self.threads);
+        let load = |segment: &Arc<_>| {
+            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
+        };
+        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+    }
+
+    /// Answers plans of one formula on one segment, round by round; `plans` have numbers that `found` is told.
+    fn segment(
+        &self,
+        number: usize,
+        segment: &SegmentLists,
+        plans: &[(usize, &Plan)],
+        found: &mut impl FnMut(usize, Part),
+    ) -> Result<(), DeviceError> {
+        let mut rest = plans;
+        while !rest.is_empty() {
+            let mut round = Round::default();
+            let mut taken = 0;
+            while taken < rest.len().min(ROUND_QUERIES) {
+                let plan = rest[taken].1;
+                let most = round.most.max(wanted(plan, segment));
+                if taken > 0 && (taken + 1) * most > ROUND_HITS {
+                    break;
+                }
+                if !round.add(number, segment, plan, taken == 0) {
+                    break;
+                }
+                taken += 1;
+            }
+            let (now, later) = rest.split_at(taken);
+            let parts = self.round(segment, &round)?;
+            now.iter().zip(parts).for_each(|(&(plan, _), part)| found(plan, part));
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn round(&self, segment: &SegmentLists, round: &Round) -> Result<Vec<Part>, DeviceError> {
+        let (device, stream) = (&self.device, &self.stream);
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let workspace = &mut *workspace;
+        let count = round.queries.len();
+        let len = round.blocks as usize * BLOCK;
+        let input = workspace.input.start();
+        let queries_at = input.add(&round.queries);
+        let (terms_at, first_blocks_at) = (input.add(&round.terms), input.add(&round.first_blocks));
+        let ks_at = input.add(&round.ks);
+        let input = input.send(device, stream)?;
+        let results =
+            Results::new(workspace.results.take(device, Results::words(count, round.most))?, count);
+        stream.zero(&results.matches())?;
+        let queries = Queries {
+            queries: input.slice(queries_at).cast(),
+            first_blocks: input.slice(first_blocks_at).cast(),
+            terms: input.slice(terms_at).cast(),
+            reaches: workspace.reaches.take(device, count)?,
+            decoded: results.decoded(),
+        };
+        let turns = workspace.turns.take(device, round.most_terms as usize + 1)?;
+        stream.zero(&turns)?;
+        let starts = workspace.starts.take(device, count + 1)?;
+        let tasks_room = workspace.tasks.take(device, len)?;
+        let bits = workspace.bits.take(device, len / 32)?;
+        let tasks = |turn: u32| Tasks {
+            tasks: tasks_room.clone(),
+            count: turns.slice(turn as usize..=turn as usize),
+            bits: bits.clone(),
+        };
+        // Two sets of candidates take turns; with each stands what compaction needs, which ends with their number.
+        let mut sets = Vec::new();
+        for set in &mut workspace.candidates {
+            let [docs, scores, owners, scratch] = set;
+            sets.push((
+                docs.take(device, len)?,
+                scores.take(device, len)?,
+                owners.take(device, len)?,
+                scratch.take(device, Compact::scratch_len(len))?,
+            ));
+        }
+        let mut clock = Clock::new(self)?;
+        let mut candidates = Candidates {
+            docs: sets[0].0.clone(),
+            scores: sets[0].1.clone(),
+            owners: sets[0].2.clone(),
+            count: None,
+        };
+        let values = segment.lists.values();
+        let mut compacted = 0;
+        let (mut turn, mut few) = (1, false);
+        while turn < round.most_terms.max(2) {
+            let tasks = tasks(turn);
+            // SAFETY: `Round::add` gave every query its blocks and terms, and lists are the image's, which `segment` keeps.
+            unsafe {
+                if few {
+                    let last = &candidates;
+                    self.kernels.rest(stream, &queries, turn, values, last, &starts, &bits)?;
+                    turn = round.most_terms;
+                    clock.end(2)?;
+                } else if turn == 1 {
+                    self.kernels.first(stream, &queries, values, &candidates, &tasks)?;
+                    clock.end(0)?;
+                } else {
+                    self.kernels.find(stream, &queries, turn, &candidates, &tasks)?;
+                    clock.end(1)?;
+                }
+                if turn < round.most_terms {
+                    self.kernels.blocks(stream, &queries, turn, values, &candidates, &tasks)?;
+                    clock.end(2)?;
+                }
+            }
+            compacted = 1 - compacted;
+            let (docs, scores, owners, scratch) = &sets[compacted];
+            let arrays = [
+                (&candidates.docs, docs),
+                (&candidates.scores, scores),
+                (&candidates.owners, owners),
+            ];
+            self.compact.launch(stream, &bits, candidates.count.as_ref(), &arrays, scratch)?;
+            clock.end(3)?;
+            candidates = Candidates {
+                docs: docs.clone(),
+                scores: scores.clone(),
+                owners: owners.clone(),
+                count: Some(scratch.slice(scratch.len() - 1..)),
+            };
+            if turn.is_multiple_of(LOOK) && turn + 1 < round.most_terms {
+                self.kernels.runs(stream, &queries, &candidates, &starts)?;
+                let starts_now = stream.download(&starts)?;
+                few = starts_now.windows(2).all(|run| run[1] - run[0] <= FEW);
+            }
+            turn += 1;
+        }
+        // Blocks have been decoded, so that there is room for keys where tasks were.
+        let keys = tasks_room;
+        let (view, matches) = (segment.documents.view(), results.matches());
+        // SAFETY: as above.
+        unsafe {
+            self.kernels.keys(stream, view, &queries, &candidates, &keys, &matches)?;
+        }
+        let most = round.most;
+        let out = Best { keys: results.keys(), count: results.counts() };
+        if count == 1 {
+            // All of the device for one query.
+            let scratch = workspace.select.take(device, MaxTree::scratch_len(len, most))?;
+            self.tree.best(stream, &keys, candidates.count.as_ref(), most, &out, &scratch)?;
+        } else {
+            let scratch = workspace.select.take(device, MaxTree::runs_scratch_len(count, most))?;
+            self.kernels.runs(stream, &queries, &candidates, &starts)?;
+            let ks = input.slice(ks_at).cast();
+            self.tree.best_of_runs(stream, &keys, &starts, &ks, most, &out, &scratch)?;
+        }
+        clock.end(4)?;
+        let words = workspace.output.receive(device, stream, &results.buffer)?;
+        clock.add_up()?;
+        Ok(results.parts(words, round))
+    }
+}
+
+/// Keys that a plan wants of a segment: one at least, since a plan may want matches alone.
+fn wanted(plan: &Plan, segment: &SegmentLists) -> usize {
+    plan.k.clamp(1, segment.documents.view().docs.max(1) as usize)
+}
+
+/// Queries of one round, as kernels want them.
+#[derive(Default)]
+struct Round {
+    queries: Vec<Conjunction>,
+    terms: Vec<TermList>,
+    first_blocks: Vec<u32>,
+    ks: Vec<u32>,
+    /// Of the shortest lists.
+    blocks: u32,
+    most_terms: u32,
+    most: usize,
+    /// Blocks of all lists, a query.
+    all_blocks: Vec<u64>,
+}
+
+impl Round {
+    /// Takes a plan whose terms the segment has, unless there is no room.
+    fn add(&mut self, number: usize, segment: &SegmentLists, plan: &Plan, must: bool) -> bool {
+        let first_term = self.terms.len();
+        self.terms.extend(plan.terms.iter().filter_map(|term| {
+            let list = segment.lists.list(term.lists[number].as_ref()?);
+            Some(TermList { list, weight: term.weight, unused: 0 })
+        }));
+        // As on the CPU: by length, those of the same length in the order of the query.
+        let terms = &mut self.terms[first_term..];
+        terms.sort_by_key(|term| term.list.df);
+        let blocks = terms[0].list.blocks;
+        if !must && (self.blocks + blocks) as usize * BLOCK > ROUND {
+            self.terms.truncate(first_term);
+            return false;
+        }
+        self.all_blocks.push(terms.iter().map(|term| u64::from(term.list.blocks)).sum());
+        let terms = terms.len() as u32;
+        let (first_term, first_block) = (first_term as u32, self.blocks);
+        let static_weight = plan.static_weight;
+        self.queries.push(Conjunction { first_term, terms, first_block, static_weight });
+        self.first_blocks.push(first_block);
+        let k = wanted(plan, segment);
+        self.ks.push(k as u32);
+        self.most = self.most.max(k);
+        self.blocks += blocks;
+        self.most_terms = self.most_terms.max(terms);
+        true
+    }
+}
+
+/// Parts of the results' buffer: blocks decoded, matches, numbers of keys (half a word a query each), keys.
+struct Results {
+    buffer: Buffer<u64>,
+    count: usize,
+}
+
+impl Results {
+    fn words(count: usize, most: usize) -> usize {
+        3 * count.div_ceil(2) + count * most
+    }
+
+    fn new(buffer: Buffer<u64>, count: usize) -> Self {
+        Results { buffer, count }
+    }
+
+    fn part(&self, part: usize) -> Buffer<u32> {
+        let words = self.count.div_ceil(2);
+        self.buffer.slice(part * words..(part + 1) * words).cast()
+    }
+
+    fn decoded(&self) -> Buffer<u32> {
+        self.part(0)
+    }
+
+    fn matches(&self) -> Buffer<u32> {
+        self.part(1)
+    }
+
+    fn counts(&self) -> Buffer<u32> {
+        self.part(2)
+    }
+
+    fn keys(&self) -> Buffer<u64> {
+        self.buffer.slice(3 * self.count.div_ceil(2)..)
+    }
+
+    fn parts(&self, words: &[u64], round: &Round) -> Vec<Part> {
+        let half = self.count.div_ceil(2);
+        let numbers: [&[u32]; 3] =
+            std::array::from_fn(|i| bytemuck::cast_slice(&words[i * half..(i + 1) * half]));
+        let keys = &words[3 * half..];
+        let part = |i: usize| Part {
+            keys: keys[i * round.most..][..numbers[2][i] as usize].to_vec(),
+            matches: numbers[1][i],
+            decoded: numbers[0][i],
+            blocks: round.all_blocks[i],
+        };
+        (0..self.count).map(part).collect()
+    }
+}
+
+/// Takes the times of phases, where that is wanted.
+struct Clock<'a> {
+    engine: &'a IntersectEngine,
+    events: Option<Vec<(usize, Event)>>,
+}
+
+impl<'a> Clock<'a> {
+    fn new(engine: &'a IntersectEngine) -> Result<Self, DeviceError> {
+        let timed = engine.timed.load(Ordering::Relaxed);
+        let mut clock = Clock { engine, events: timed.then(Vec::new) };
+        clock.end(0)?;
+        Ok(clock)
+    }
+
+    /// A phase ends here.
+    fn end(&mut self, phase: usize) -> Result<(), DeviceError> {
+        if let Some(events) = &mut self.events {
+            let event = self.engine.device.event()?;
+            self.engine.stream.record(&event)?;
+            events.push((phase, event));
+        }
+        Ok(())
+    }
+
+    /// When all work has ended.
+    fn add_up(self) -> Result<(), DeviceError> {
+        let events = self.events.unwrap_or_default();
+        for pair in events.windows(2) {
+            let (phase, end) = &pair[1];
+            let time = end.since(&pair[0].1)?.as_nanos() as u64;
+            self.engine.times[*phase].fetch_add(time, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Engine for IntersectEngine {
+    fn name(&self) -> &'static str {
+        "intersect"
+    }
+
+    fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
+        let (place, algorithm) = (self.device.info().name.clone(), self.name().to_owned());
+        let choice = Choice { place, algorithm, why: "asked for".to_owned() };
+        vec![choice; plans.len()]
+    }
+
+    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        if plans.iter().any(|plan| plan.mode != Mode::And) {
+            return Err(ExecError::Device(Box::new(OnlyAnd)));
+        }
+        let mut keys: Vec<Vec<u64>> = vec![Vec::new(); plans.len()];
+        let mut matches = vec![0u64; plans.len()];
+        let mut works = vec![Work::default(); plans.len()];
+        let mut left: Vec<usize> =
+            (0..plans.len()).filter(|&i| plans[i].k > 0 || plans[i].count).collect();
+        // A round takes as many turns as its longest query has terms.
+        left.sort_by_key(|&i| plans[i].terms.len());
+        while let Some(&first) = left.first() {
+            let formula = plans[first].formula;
+            let (now, later) = left.into_iter().partition(|&i| plans[i].formula == formula);
+            left = later;
+            let now: Vec<usize> = now;
+            let image = self.image(formula)?;
+            for (number, segment) in image.iter().enumerate() {
+                let here = now.iter().filter(|&&i| plans[i].all_in(number));
+                let here: Vec<(usize, &Plan)> = here.map(|&i| (i, &plans[i])).collect();
+                let mut found = |i: usize, part: Part| {
+                    keys[i].extend(part.keys);
+                    matches[i] += u64::from(part.matches);
+                    works[i].blocks_decoded += u64::from(part.decoded);
+                    works[i].blocks_skipped += part.blocks - u64::from(part.decoded);
+                };
+                self.segment(number, segment, &here, &mut found)
+                    .map_err(|error| ExecError::Device(Box::new(error)))?;
+            }
+        }
+        let answers = plans.iter().zip(keys).zip(matches).zip(works);
+        Ok(answers
+            .map(|(((plan, mut keys), matches), work)| {
+                // Segments come one after the other, the best of each first.
+                keys.sort_unstable_by(|a, b| b.cmp(a));
+                let hits = keys.iter().take(plan.k).map(|&key| Hit::from_key(key)).collect();
+                Answer { hits, matches: Some(matches).filter(|_| plan.count || plan.k > 0), work }
+            })
+            .collect())
+    }
+}

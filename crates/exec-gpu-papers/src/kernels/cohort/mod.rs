@@ -1,0 +1,98 @@
+//! A cohort of queries times the documents of a segment, the best k of each query kept.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "cohort",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, TILES, TOPK, WARP],
+};
+
+/// Candidates that are scored at a time, as in the kernel.
+const CANDIDATES: u32 = 128;
+
+/// Words behind the sums of a pair of queries, as in the kernel.
+const SPARE: u32 = 4;
+
+/// Lanes of a warp, and lists that a warp has at hand.
+const LANES: u32 = 32;
+
+/// A list that queries of a group have, as the kernel has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ListView {
+    /// Address of documents.
+    pub docs: u64,
+    /// Address of values.
+    pub values: u64,
+    /// Address of values rounded up to 16 bits; 0 for a sparse list.
+    pub roughs: u64,
+    /// Address of the tiles' starts; 0 for a sparse list.
+    pub starts: u64,
+    /// Postings of a sparse list.
+    pub count: u32,
+    /// Its first pair of queries.
+    pub first_entry: u32,
+    /// Pairs that have it.
+    pub entries: u32,
+    /// Nothing.
+    pub unused: u32,
+}
+
+/// What a list adds to a pair of queries. One that does not have it has zeros.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct EntryView {
+    /// Weights in rough units.
+    pub rough_weights: [u32; 2],
+    /// What each posting adds beside, 16 bits a query.
+    pub addend: u32,
+    /// Number of the pair in its group.
+    pub pair: u32,
+    /// Weights in units.
+    pub weights: [f32; 2],
+    /// Binary logarithms of units to a rough unit.
+    pub shifts: [u32; 2],
+}
+
+/// Queries that a warp answers together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct GroupView {
+    /// Its first list.
+    pub first_list: u32,
+    /// Sparse lists, which come first.
+    pub sparse: u32,
+    /// All lists.
+    pub lists: u32,
+    /// Its first query.
+    pub first_query: u32,
+    /// Queries.
+    pub queries: u32,
+    /// Nothing.
+    pub unused: [u32; 3],
+}
+
+/// A list of a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct MemberView {
+    /// Its number in the group.
+    pub list: u32,
+    /// Weight in units.
+    pub weight: f32,
+}
+
+/// Shared memory of a warp for so many queries, documents of a microtile, and sparse lists.
+pub fn shared_bytes(queries: u32, docs: u32, sparse: u32) -> u32 {
+    let pairs = queries.div_ceil(2);
+    let sums = pairs * (docs + SPARE) * 4;
+    let (lists, entries) = (LANES * 32, LANES * pairs * 16);
+    let keys = queries * LANES * 8;
+    let candidates = CANDIDATES * (4 + 2);
+    sums + lists + entries + keys + candidates + queries * 4 + 2 * sparse * 4
+}

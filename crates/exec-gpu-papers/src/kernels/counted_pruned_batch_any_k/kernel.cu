@@ -1,0 +1,4 @@
+// `pruned_batch_any_k`, with the bytes that it moves.
+#include "counted.cuh"
+
+#include "../pruned_batch_any_k/kernel.cu"

@@ -1,0 +1,4 @@
+// `pruned_single`, with the bytes that it moves.
+#include "counted.cuh"
+
+#include "../pruned_single/kernel.cu"

@@ -1,0 +1,362 @@
+//! AND on compressed lists, term at a time (Ding et al. §8.1).
+#![allow(unsafe_code)]
+
+use bytemuck::{Pod, Zeroable};
+use warpseek_codec::CodecId;
+
+use super::common::{INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
+use super::{intersect_bitpack, intersect_pfor, intersect_rice};
+use crate::compressed::{CompressedList, Values};
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
+use warpseek_exec_gpu::image::SegmentView;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "intersect",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, WARP, LISTS, SEARCH, TILES, VALUES, INTERSECT],
+};
+
+/// Postings of a block, and candidates that a warp takes at a time.
+const BLOCK: usize = 128;
+/// Candidates of a query that one warp can see to the end.
+pub const FEW: u32 = 32;
+
+/// Threads of blocks that decode, as in the kernel, and of the others.
+const DECODING: u32 = 128;
+const THREADS: u32 = 256;
+
+/// A list in a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TermList {
+    /// The list.
+    pub list: CompressedList,
+    /// Weight in units.
+    pub weight: f32,
+    /// Nothing.
+    pub unused: u32,
+}
+
+/// A query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Conjunction {
+    /// Its first term, which has the shortest list; the others follow by length.
+    pub first_term: u32,
+    /// Terms, at least one.
+    pub terms: u32,
+    /// Number of its shortest list's first block among those of the round.
+    pub first_block: u32,
+    /// Weight of static scores, in units.
+    pub static_weight: f32,
+}
+
+/// A round's queries on the device.
+pub struct Queries {
+    /// Each of them.
+    pub queries: Buffer<Conjunction>,
+    /// Their first blocks.
+    pub first_blocks: Buffer<u32>,
+    /// Their terms.
+    pub terms: Buffer<TermList>,
+    /// Two words each, which the beginning fills.
+    pub reaches: Buffer<u64>,
+    /// Blocks decoded for each.
+    pub decoded: Buffer<u32>,
+}
+
+/// Documents that all lists so far have; arrays are of the same length.
+#[derive(Clone)]
+pub struct Candidates {
+    /// Documents.
+    pub docs: Buffer<u32>,
+    /// Scores so far.
+    pub scores: Buffer<u32>,
+    /// Their queries.
+    pub owners: Buffer<u32>,
+    /// How many there are, where they are not as many as there is room.
+    pub count: Option<Buffer<u32>>,
+}
+
+/// Blocks to decode in one turn.
+pub struct Tasks {
+    /// As many as candidates at most.
+    pub tasks: Buffer<u64>,
+    /// How many: 0 at the beginning.
+    pub count: Buffer<u32>,
+    /// A bit a candidate: whether it is kept.
+    pub bits: Buffer<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+struct CandidatesView {
+    docs: u64,
+    scores: u64,
+    owners: u64,
+    count: u64,
+    len: u32,
+    unused: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C)]
+struct TasksView {
+    tasks: u64,
+    count: u64,
+    decoded: u64,
+}
+
+impl Candidates {
+    fn view(&self) -> CandidatesView {
+        let len = self.docs.len();
+        assert!(self.scores.len() == len && self.owners.len() == len, "lengths of candidates");
+        CandidatesView {
+            docs: self.docs.address(),
+            scores: self.scores.address(),
+            owners: self.owners.address(),
+            count: self.count.as_ref().map_or(0, Buffer::address),
+            len: len as u32,
+            unused: 0,
+        }
+    }
+}
+
+impl Tasks {
+    fn view(&self, queries: &Queries, candidates: &Candidates) -> TasksView {
+        let len = candidates.docs.len();
+        assert!(
+            self.tasks.len() >= len && self.bits.len() >= len.div_ceil(BLOCK) * BLOCK / 32,
+            "room for tasks"
+        );
+        TasksView {
+            tasks: self.tasks.address(),
+            count: self.count.address(),
+            decoded: queries.decoded.address(),
+        }
+    }
+}
+
+/// The kernels of one codec, ready to launch.
+///
+/// Kernels trust the addresses of lists and the numbers in [`Queries`]: whoever fills them keeps the image, and gives each query as many
+/// blocks of candidates as its shortest list has.
+#[derive(Debug, Clone)]
+pub struct Intersect {
+    begin: Kernel,
+    first: Kernel,
+    find: Kernel,
+    blocks: Kernel,
+    rest: Kernel,
+    keys: Kernel,
+    runs: Kernel,
+    /// Blocks that fill the device: of those that decode, and of others.
+    decoding: u32,
+    others: u32,
+}
+
+impl Intersect {
+    /// Compiles them; the codec must have a form on the device.
+    pub fn new(device: &Device, codec: CodecId) -> Result<Self, DeviceError> {
+        let (source, name) = match codec {
+            CodecId::Rice => (intersect_rice::SOURCE, "rice"),
+            CodecId::PFor0 => (intersect_pfor::SOURCE, "pfor0"),
+            CodecId::PFor => (intersect_pfor::SOURCE, "pfor1"),
+            CodecId::PFor2 => (intersect_pfor::SOURCE, "pfor2"),
+            CodecId::PFor3 => (intersect_pfor::SOURCE, "pfor3"),
+            CodecId::PFor4 => (intersect_pfor::SOURCE, "pfor4"),
+            _ => (intersect_bitpack::SOURCE, "bitpack"),
+        };
+        let coded = |part: &str| device.kernel(&source, &format!("intersect_{part}_{name}"));
+        let kernel = |name: &str| device.kernel(&SOURCE, name);
+        let (blocks, find) = (coded("blocks")?, kernel("intersect_find")?);
+        let filling = |kernel: &Kernel, threads: u32| -> Result<u32, DeviceError> {
+            let each = kernel.blocks_per_multiprocessor(threads, 0)?.max(1);
+            Ok(device.info().multiprocessors * each)
+        };
+        Ok(Intersect {
+            begin: kernel("intersect_begin")?,
+            first: coded("first")?,
+            rest: coded("rest")?,
+            keys: kernel("intersect_keys")?,
+            runs: kernel("intersect_runs")?,
+            decoding: filling(&blocks, DECODING)?,
+            others: filling(&find, THREADS)?,
+            blocks,
+            find,
+        })
+    }
+
+    /// Decodes the shortest lists to candidates, and finds the blocks of the second ones.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn first(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        values: Values,
+        candidates: &Candidates,
+        tasks: &Tasks,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(queries.first_blocks.len() == count && queries.reaches.len() == count, "queries");
+        assert!(candidates.docs.len().is_multiple_of(BLOCK), "candidates are whole blocks");
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .value(count as u32)
+            .buffer(&queries.terms)
+            .buffer(&queries.reaches)
+            .buffer(&queries.decoded);
+        // SAFETY: a warp a query.
+        unsafe { stream.launch(&self.begin, Grid::over(count * 32, THREADS), &args) }?;
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .buffer(&queries.first_blocks)
+            .value(count as u32)
+            .buffer(&queries.terms)
+            .buffer(&queries.reaches)
+            .value(values)
+            .value(candidates.view())
+            .value(tasks.view(queries, candidates))
+            .buffer(&tasks.bits);
+        let grid = Grid::over(candidates.docs.len() / BLOCK * 32, DECODING);
+        // SAFETY: a warp a block of candidates; the rest is the caller's promise.
+        unsafe { stream.launch(&self.first, grid, &args) }
+    }
+
+    /// Finds the blocks of the lists of a later turn.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn find(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        turn: u32,
+        candidates: &Candidates,
+        tasks: &Tasks,
+    ) -> Result<(), DeviceError> {
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .buffer(&queries.terms)
+            .value(turn)
+            .value(candidates.view())
+            .value(tasks.view(queries, candidates))
+            .buffer(&tasks.bits);
+        let blocks = Grid::over(candidates.docs.len().div_ceil(4), THREADS).blocks;
+        let grid = Grid::new(blocks.min(self.others), THREADS);
+        // SAFETY: the caller's promise.
+        unsafe { stream.launch(&self.find, grid, &args) }
+    }
+
+    /// Decodes the blocks that were found, scores and keeps the candidates they have.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn blocks(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        turn: u32,
+        values: Values,
+        candidates: &Candidates,
+        tasks: &Tasks,
+    ) -> Result<(), DeviceError> {
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .buffer(&queries.terms)
+            .value(turn)
+            .value(values)
+            .value(candidates.view())
+            .value(tasks.view(queries, candidates))
+            .buffer(&tasks.bits);
+        // A task has four candidates, or so; fewer make warps take several.
+        let blocks = Grid::over(candidates.docs.len() * 8, DECODING).blocks;
+        let grid = Grid::new(blocks.min(self.decoding), DECODING);
+        // SAFETY: the caller's promise.
+        unsafe { stream.launch(&self.blocks, grid, &args) }
+    }
+
+    /// Where the candidates of each query begin, and the end of all.
+    ///
+    /// # Panics
+    /// Panics if there is not room for one more than queries.
+    pub fn runs(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        candidates: &Candidates,
+        starts: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(starts.len() > count, "starts of queries");
+        let args = Args::new().value(candidates.view()).value(count as u32).buffer(starts);
+        // SAFETY: a thread a query, and one more; candidates are looked at up to their number.
+        unsafe { stream.launch(&self.runs, Grid::over(count + 1, THREADS), &args) }
+    }
+
+    /// All turns from one on at once, for queries of which none has more than [`FEW`] candidates.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`]; `starts` are those of the candidates.
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn rest(
+        &self,
+        stream: &Stream,
+        queries: &Queries,
+        turn: u32,
+        values: Values,
+        candidates: &Candidates,
+        starts: &Buffer<u32>,
+        bits: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(
+            starts.len() > count && bits.len() >= candidates.docs.len() / 32,
+            "starts and bits"
+        );
+        stream.zero(bits)?;
+        let args = Args::new()
+            .buffer(&queries.queries)
+            .value(count as u32)
+            .buffer(&queries.terms)
+            .value(turn)
+            .value(values)
+            .value(candidates.view())
+            .buffer(starts)
+            .buffer(&queries.decoded)
+            .buffer(bits);
+        // SAFETY: a warp a query; the rest is the caller's promise.
+        unsafe { stream.launch(&self.rest, Grid::over(count * 32, DECODING), &args) }
+    }
+
+    /// The keys of what is left, and how many each query has.
+    ///
+    /// # Safety
+    /// As said of [`Intersect`].
+    pub unsafe fn keys(
+        &self,
+        stream: &Stream,
+        segment: SegmentView,
+        queries: &Queries,
+        candidates: &Candidates,
+        keys: &Buffer<u64>,
+        matches: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = queries.queries.len();
+        assert!(keys.len() >= candidates.docs.len(), "room for keys");
+        assert!(matches.len() >= count, "matches of queries");
+        let args = Args::new()
+            .value(segment)
+            .buffer(&queries.queries)
+            .value(candidates.view())
+            .buffer(keys)
+            .buffer(matches);
+        let blocks = Grid::over(candidates.docs.len(), THREADS).blocks;
+        let grid = Grid::new(blocks.min(self.others), THREADS);
+        // SAFETY: the caller's promise.
+        unsafe { stream.launch(&self.keys, grid, &args) }
+    }
+}

@@ -1,0 +1,11 @@
+//! Intersection on lists of bit packing; `kernels::intersect` launches it.
+
+use super::common::{CODEC_BITPACK, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "intersect_bitpack",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, WARP, LISTS, CODEC_BITPACK, SEARCH, TILES, VALUES, INTERSECT],
+};

@@ -1,0 +1,11 @@
+//! Intersection on lists of PForDelta; `kernels::intersect` launches it.
+
+use super::common::{CODEC_PFOR, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "intersect_pfor",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, WARP, LISTS, CODEC_PFOR, SEARCH, TILES, VALUES, INTERSECT],
+};

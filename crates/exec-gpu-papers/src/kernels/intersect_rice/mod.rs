@@ -1,0 +1,11 @@
+//! Intersection on lists of Rice; `kernels::intersect` launches it.
+
+use super::common::{CODEC_RICE, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "intersect_rice",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, WARP, LISTS, CODEC_RICE, SEARCH, TILES, VALUES, INTERSECT],
+};

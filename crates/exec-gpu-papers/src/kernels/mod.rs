@@ -1,0 +1,109 @@
+//! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
+
+pub mod cohort;
+pub mod counted;
+pub mod decode;
+pub mod intersect;
+pub mod intersect_bitpack;
+pub mod intersect_pfor;
+pub mod intersect_rice;
+pub mod maxscore;
+pub mod merge_lists;
+pub mod wand;
+
+use warpseek_cuda::Source;
+
+/// Every source of this crate, for tools that compile all of them.
+pub const ALL: &[Source] = &[
+    cohort::SOURCE,
+    counted::AND_TILES,
+    counted::MERGE,
+    counted::OR_TILES,
+    counted::PRUNED_BATCH_ANY_K,
+    counted::PRUNED_SINGLE,
+    counted::PRUNED_SINGLE_TWO_PASS,
+    counted::PRUNED_TILES,
+    decode::SOURCE,
+    intersect::SOURCE,
+    intersect_bitpack::SOURCE,
+    intersect_pfor::SOURCE,
+    intersect_rice::SOURCE,
+    maxscore::SOURCE,
+    merge_lists::SOURCE,
+    wand::SOURCE,
+];
+
+/// Headers that sources share, as (name, text).
+pub mod common {
+    use warpseek_codec::CodecId;
+    pub use warpseek_cuda::kernels::common::SEARCH;
+    pub use warpseek_exec_gpu::kernels::common::{
+        PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,
+    };
+
+    /// For sources that count the bytes they move.
+    pub const COUNTED: (&str, &str) = ("counted.cuh", include_str!("common/counted.cuh"));
+    /// Lists in compressed form.
+    pub const LISTS: (&str, &str) = ("lists.cuh", include_str!("common/lists.cuh"));
+    /// Their codecs: bit packing,
+    pub const CODEC_BITPACK: (&str, &str) =
+        ("codec_bitpack.cuh", include_str!("common/codec_bitpack.cuh"));
+    /// Rice,
+    pub const CODEC_RICE: (&str, &str) = ("codec_rice.cuh", include_str!("common/codec_rice.cuh"));
+    /// and PForDelta.
+    pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
+    /// Intersection on lists of any codec.
+    pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
+    /// What a posting is worth.
+    pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
+    /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
+    pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 14] {
+        [
+            TYPES,
+            SCAN,
+            WARP,
+            TILES,
+            TOPK,
+            LISTS,
+            CODEC_BITPACK,
+            CODEC_RICE,
+            CODEC_PFOR,
+            VALUES,
+            ("partitioned_form.cuh", include_str!("common/partitioned_form.cuh")),
+            ("partitioned_lists.cuh", include_str!("common/partitioned_lists.cuh")),
+            ("partitioned.cuh", include_str!("common/partitioned.cuh")),
+            ("partitioned_codecs.cuh", codecs),
+        ]
+    }
+
+    /// With all codecs.
+    pub const PARTITIONED: &[(&str, &str)] =
+        &partitioned_headers(include_str!("common/partitioned_codecs.cuh"));
+
+    /// With one, if the device has it.
+    pub fn partitioned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
+        macro_rules! only {
+            ($name:literal, $type:literal) => {{
+                const TEXT: &str = concat!(
+                    "#define PARTITIONED_KERNELS(name, Choice) PARTITIONED_KERNEL(name##_",
+                    $name,
+                    ", ",
+                    $type,
+                    ", Choice)\n"
+                );
+                const HEADERS: &[(&str, &str)] = &partitioned_headers(TEXT);
+                HEADERS
+            }};
+        }
+        match codec {
+            CodecId::BitPack => only!("bitpack", "BitPack"),
+            CodecId::Rice => only!("rice", "Rice"),
+            CodecId::PFor0 => only!("pfor0", "PFor<0>"),
+            CodecId::PFor => only!("pfor", "PFor<1>"),
+            CodecId::PFor2 => only!("pfor2", "PFor<2>"),
+            CodecId::PFor3 => only!("pfor3", "PFor<3>"),
+            CodecId::PFor4 => only!("pfor4", "PFor<4>"),
+            _ => PARTITIONED,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+use std::sync::atomic::AtomicU64;
+
+use warpseek_codec::CodecId;
+use warpseek_exec::Formula;
+use warpseek_index::Segment;
+
+use crate::compressed::CompressedSegment;
+use warpseek_cuda::Device;
+use warpseek_exec_gpu::image::DocumentTables;
+use warpseek_exec_gpu::image::ImageError;
+
+/// A segment as engines on compressed lists want it: those, and what is known of its documents.
+pub(crate) struct SegmentLists {
+    pub(crate) lists: CompressedSegment,
+    pub(crate) documents: DocumentTables,
+}
+
+impl SegmentLists {
+    /// Makes it; `loaded` counts postings as they arrive.
+    pub(crate) fn load(
+        device: &Device,
+        segment: &Segment,
+        formula: Formula,
+        codec: CodecId,
+        threads: usize,
+        loaded: &AtomicU64,
+    ) -> Result<Self, ImageError> {
+        let lists = CompressedSegment::load(device, segment, formula, codec, threads, loaded)?;
+        let documents = DocumentTables::load(device, segment, 0..segment.documents().count())?;
+        Ok(SegmentLists { lists, documents })
+    }
+}

@@ -1,0 +1,202 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
+use warpseek_index::Snapshot;
+
+use super::round::{self, Workspace};
+use super::settings::{PartitionSettings, Partitioning, Pruning};
+use crate::SegmentLists;
+use crate::kernels::merge_lists::MergeLists;
+use crate::kernels::{maxscore, wand};
+use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
+use warpseek_exec_gpu::image::Kept;
+
+/// Hits that the queries of a round may ask for together, unless it is one query.
+const ROUND_HITS: usize = 1 << 22;
+
+/// Answers on a GPU, by WAND or MaxScore.
+pub struct PartitionedEngine {
+    pub(super) device: Device,
+    pub(super) settings: PartitionSettings,
+    pub(super) kernel: Kernel,
+    pub(super) merge: MergeLists,
+    pub(super) max_static: f32,
+    pub(super) stream: Stream,
+    /// Of asynchronous batches.
+    pub(super) streams: Vec<Stream>,
+    snapshot: Arc<Snapshot>,
+    threads: usize,
+    workspace: Mutex<Workspace>,
+    /// The images of all segments, for one formula.
+    image: Kept<SegmentLists>,
+    loaded: AtomicU64,
+    pub(super) timed: AtomicBool,
+    /// Nanoseconds that kernels ran.
+    pub(super) device_time: AtomicU64,
+}
+
+impl PartitionedEngine {
+    /// For an index, which is copied to the device when the first query comes or by [`PartitionedEngine::load`].
+    pub fn new(
+        snapshot: Arc<Snapshot>,
+        device: Device,
+        settings: PartitionSettings,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
+        let kernel = kernel(&device, &settings)?;
+        let merge = MergeLists::new(&device)?;
+        let max_static = snapshot.statistics().max_static;
+        let stream = device.stream()?;
+        let (streams, workspace, image) = Default::default();
+        let (loaded, timed, device_time) = Default::default();
+        let mut engine = PartitionedEngine {
+            device,
+            settings,
+            kernel,
+            merge,
+            max_static,
+            stream,
+            streams,
+            snapshot,
+            threads,
+            workspace,
+            image,
+            loaded,
+            timed,
+            device_time,
+        };
+        engine.set_streams()?;
+        Ok(engine)
+    }
+
+    /// Other settings from now on. Lists stay on the device if their codec stays.
+    pub fn set(&mut self, settings: PartitionSettings) -> Result<(), DeviceError> {
+        if settings.codec != self.settings.codec {
+            self.image = Kept::default();
+        }
+        self.kernel = kernel(&self.device, &settings)?;
+        self.settings = settings;
+        self.set_streams()
+    }
+
+    fn set_streams(&mut self) -> Result<(), DeviceError> {
+        if self.streams.len() == self.settings.streams.max(1) {
+            return Ok(());
+        }
+        let device = &self.device;
+        let streams = (0..self.settings.streams.max(1)).map(|_| device.stream());
+        self.streams = streams.collect::<Result<_, _>>()?;
+        *self.workspace.get_mut().unwrap_or_else(PoisonError::into_inner) = Workspace::default();
+        Ok(())
+    }
+
+    /// What is chosen.
+    pub fn settings(&self) -> &PartitionSettings {
+        &self.settings
+    }
+
+    /// Copies the index to the device, for a formula.
+    pub fn load(&self, formula: Formula) -> Result<(), ExecError> {
+        self.image(formula).map(|_| ())
+    }
+
+    /// Postings copied so far, for those who show progress.
+    pub fn loaded(&self) -> &AtomicU64 {
+        &self.loaded
+    }
+
+    /// Whether the time of kernels is taken from now on. Waiting for it takes time itself.
+    pub fn time_kernels(&self, timed: bool) {
+        self.timed.store(timed, Ordering::Relaxed);
+    }
+
+    /// How long kernels ran since this was last asked.
+    pub fn take_device_time(&self) -> Duration {
+        Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
+    }
+
+    fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
+        let (device, codec, threads) = (&self.device, self.settings.codec, self.threads);
+        let load = |segment: &Arc<_>| {
+            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
+        };
+        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+    }
+
+    /// Answers some of the plans in one mode, in rounds.
+    fn pass(
+        &self,
+        plans: &[Plan],
+        mode: Mode,
+        mut left: Vec<usize>,
+        answers: &mut [Answer],
+    ) -> Result<(), ExecError> {
+        let docs = self.snapshot.doc_limit() as usize;
+        let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
+        // Many hits a query leave room for few queries.
+        let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
+        while let Some(&first) = left.first() {
+            let formula = plans[first].formula;
+            let mut chosen: Vec<usize> = Vec::new();
+            left.retain(|&i| {
+                let take = chosen.len() < most && plans[i].formula == formula;
+                if take {
+                    chosen.push(i);
+                }
+                !take
+            });
+            let image = self.image(formula)?;
+            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
+            let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+            let round = round::run(self, &image, mode, &chosen_plans, &mut workspace)
+                .map_err(|error| ExecError::Device(Box::new(error)))?;
+            for (i, mut answer) in chosen.into_iter().zip(round) {
+                // What a first pass did counts, too.
+                answer.work += answers[i].work;
+                answers[i] = answer;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kernel(device: &Device, settings: &PartitionSettings) -> Result<Kernel, DeviceError> {
+    let source = match settings.pruning {
+        Pruning::Wand => wand::source(settings.codec),
+        Pruning::MaxScore => maxscore::source(settings.codec),
+    };
+    device.kernel(&source, &format!("{}_{}", settings.pruning, settings.codec))
+}
+
+impl Engine for PartitionedEngine {
+    fn name(&self) -> &'static str {
+        match (self.settings.pruning, self.settings.partitioning) {
+            (Pruning::Wand, Partitioning::Heterogeneous) => "gpu-wand",
+            (Pruning::MaxScore, Partitioning::Heterogeneous) => "gpu-maxscore",
+            (Pruning::Wand, Partitioning::Homogeneous) => "gpu-wand-approximate",
+            (Pruning::MaxScore, Partitioning::Homogeneous) => "gpu-maxscore-approximate",
+        }
+    }
+
+    fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        let nothing =
+            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
+        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
+        let asks = |plan: &Plan| (plan.k > 0 || plan.count) && !plan.terms.is_empty();
+        let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            (0..plans.len()).filter(|&i| asks(&plans[i]) && wanted(i)).collect()
+        };
+        let and = of(&|i| plans[i].mode != Mode::Or && !plans[i].lacks_terms());
+        self.pass(plans, Mode::And, and, &mut answers)?;
+        let short = |i: usize| plans[i].mode == Mode::AndOr && answers[i].hits.len() < plans[i].k;
+        let or = of(&|i| plans[i].mode == Mode::Or || short(i));
+        self.pass(plans, Mode::Or, or, &mut answers)?;
+        Ok(answers)
+    }
+}

@@ -1,0 +1,56 @@
+//! Structures as `kernels/common/partitioned_form.cuh` has them.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::compressed::CompressedList;
+
+/// A list in a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct TermForm {
+    pub(super) list: CompressedList,
+    pub(super) weight: f32,
+    pub(super) most: u32,
+    pub(super) unused: [u32; 2],
+}
+
+/// Documents must have all terms.
+pub(super) const ALL_TERMS: u32 = 1;
+/// Matches are counted.
+pub(super) const EXHAUSTIVE: u32 = 2;
+
+/// A query in a segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct QueryForm {
+    pub(super) first_term: u32,
+    pub(super) terms: u32,
+    pub(super) k: u32,
+    pub(super) flags: u32,
+    pub(super) partitions: u32,
+    pub(super) per_block: u32,
+    pub(super) first_slot: u32,
+    pub(super) number: u32,
+    pub(super) static_weight: f32,
+    pub(super) static_most: u32,
+    pub(super) unused: [u32; 2],
+}
+
+impl QueryForm {
+    /// Blocks of threads.
+    pub(super) fn blocks(&self) -> u32 {
+        self.partitions.div_ceil(self.per_block.max(1))
+    }
+}
+
+/// Words of a query's thresholds.
+pub(super) const POLICY_WORDS: usize = 3;
+
+/// Counters of a query: postings scored, blocks decoded, matches.
+pub(super) const WORK_WORDS: usize = 3;
+
+/// Words of shared or global memory that a list's cursor, decoded block and its contributions take.
+pub(super) const CURSOR_WORDS: usize = 2 * 128 + 12;
+
+/// Words of shared memory for what waits for being looked up, and for the sums of a window.
+pub(super) const WARP_WORDS: u32 = 2 * 64 + 1024;

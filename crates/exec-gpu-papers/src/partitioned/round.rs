@@ -1,0 +1,467 @@
+//! One round: queries of one mode and formula, from plans to hits.
+#![allow(unsafe_code)]
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use warpseek_core::Hit;
+use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
+
+use super::engine::PartitionedEngine;
+use super::form::{
+    ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WARP_WORDS, WORK_WORDS,
+};
+use super::settings::{Batch, Partitioning};
+use crate::SegmentLists;
+use crate::kernels::merge_lists::{Lists, MergeLists};
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Event, Grid, Stream};
+use warpseek_exec_gpu::round::key_capacity;
+use warpseek_exec_gpu::workspace::{Growing, Input, Output};
+
+/// Threads of a warp, and of a block of an asynchronous batch.
+const WARP: u32 = 32;
+
+/// Warps of a block that has a query for itself, at most; as in the kernels.
+const WARPS: u32 = 10;
+
+/// Keys that fit shared memory; with more they go to global memory.
+const SHARED_KEYS: u32 = 2048;
+
+/// Terms whose cursors and blocks fit shared memory; with more they go to global memory.
+const SHARED_TERMS: usize = 32;
+
+/// Words of global memory that the cursors of a launch may take, unless it is one block.
+const GLOBAL_WORDS: usize = 1 << 26;
+
+/// Keys that the blocks of a launch may keep, unless it is one block.
+const SLOT_KEYS: usize = 1 << 26;
+
+/// What rounds use again and again.
+#[derive(Default)]
+pub(super) struct Workspace {
+    input: Input,
+    output: Output,
+    results: Growing<u64>,
+    lanes: Vec<Scratch>,
+}
+
+/// What the work of one stream uses.
+#[derive(Default)]
+struct Scratch {
+    slots: [GrowingLists; 2],
+    keys: Growing<u64>,
+    cursors: Growing<u32>,
+}
+
+#[derive(Default)]
+struct GrowingLists {
+    keys: Growing<u64>,
+    counts: Growing<u32>,
+}
+
+impl GrowingLists {
+    fn take(&mut self, device: &Device, lists: usize, stride: u32) -> Result<Lists, DeviceError> {
+        let keys = self.keys.take(device, lists * stride as usize)?;
+        Ok(Lists { keys, counts: self.counts.take(device, lists)?, stride })
+    }
+}
+
+/// The queries of a round in one segment.
+#[derive(Default)]
+struct Part {
+    queries: Vec<QueryForm>,
+    terms: Vec<TermForm>,
+}
+
+/// Parts of the results' buffer, in words of eight bytes: thresholds, counters, numbers of hits (half a word a query), keys.
+struct Results {
+    queries: usize,
+    stride: u32,
+    buffer: Buffer<u64>,
+}
+
+impl Results {
+    fn counts_at(queries: usize) -> usize {
+        queries * (POLICY_WORDS + WORK_WORDS)
+    }
+
+    fn keys_at(queries: usize) -> usize {
+        Self::counts_at(queries) + queries.div_ceil(2)
+    }
+
+    fn words(&self) -> Buffer<u64> {
+        self.buffer.slice(..self.queries * POLICY_WORDS)
+    }
+
+    fn work(&self) -> Buffer<u64> {
+        self.buffer.slice(self.queries * POLICY_WORDS..Self::counts_at(self.queries))
+    }
+
+    /// The hits of some queries.
+    fn lists(&self, from: usize, to: usize) -> Lists {
+        let counts: Buffer<u32> =
+            self.buffer.slice(Self::counts_at(self.queries)..Self::keys_at(self.queries)).cast();
+        let keys = self.buffer.slice(Self::keys_at(self.queries)..);
+        let stride = self.stride as usize;
+        Lists {
+            keys: keys.slice(from * stride..to * stride),
+            counts: counts.slice(from..to),
+            stride: self.stride,
+        }
+    }
+}
+
+/// Where things are for kernels to read.
+struct Sent {
+    input: Buffer<u8>,
+    /// Queries and terms of each segment.
+    parts: Vec<(Buffer<u8>, Buffer<u8>)>,
+    /// Keys to keep of each query.
+    kept: Buffer<u32>,
+}
+
+struct Round<'a> {
+    engine: &'a PartitionedEngine,
+    image: &'a [SegmentLists],
+    plans: &'a [&'a Plan],
+    parts: Vec<Part>,
+    /// Of a block.
+    warps: u32,
+    sent: Sent,
+    results: Results,
+}
+
+/// Answers the plans, as if they were of this mode.
+pub(super) fn run(
+    engine: &PartitionedEngine,
+    image: &[SegmentLists],
+    mode: Mode,
+    plans: &[&Plan],
+    workspace: &mut Workspace,
+) -> Result<Vec<Answer>, DeviceError> {
+    let docs: u64 = image.iter().map(|segment| u64::from(segment.documents.view().docs)).sum();
+    // Kernels keep one hit at least; a plan may want matches alone.
+    let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
+    // Of a document that was found twice the better half counts: there must be enough without the other.
+    let copies = if engine.settings.is_approximate() { 2 } else { 1 };
+    let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
+    let stride = kept.iter().copied().max().unwrap_or(1);
+    let mut parts = parts(engine, image, mode, plans, &ks, stride)?;
+    let warps = match engine.settings.batch {
+        Batch::Asynchronous => 1,
+        Batch::Synchronous => give_warps(engine, &mut parts),
+    };
+    let (device, stream) = (&engine.device, &engine.stream);
+    let input = workspace.input.start();
+    let places: Vec<_> =
+        parts.iter().map(|part| (input.add(&part.queries), input.add(&part.terms))).collect();
+    let kept_at = input.add(&kept);
+    let input = input.send(device, stream)?;
+    let places =
+        places.into_iter().map(|(queries, terms)| (input.slice(queries), input.slice(terms)));
+    let sent = Sent { parts: places.collect(), kept: input.slice(kept_at).cast(), input };
+    let words = Results::keys_at(plans.len()) + plans.len() * stride as usize;
+    let buffer = workspace.results.take(device, words)?;
+    stream.zero(&buffer.slice(..Results::keys_at(plans.len())))?;
+    let results = Results { queries: plans.len(), stride, buffer };
+    let round = Round { engine, image, plans, parts, warps, sent, results };
+    let start = engine.timed.load(Ordering::Relaxed).then(|| device.event()).transpose()?;
+    if let Some(start) = &start {
+        stream.record(start)?;
+    }
+    workspace.lanes.resize_with(engine.streams.len(), Scratch::default);
+    match engine.settings.batch {
+        Batch::Asynchronous => round.asynchronous(&mut workspace.lanes)?,
+        Batch::Synchronous => round.synchronous(&mut workspace.lanes[0])?,
+    }
+    if let Some(start) = start {
+        let end = device.event()?;
+        stream.record(&end)?;
+        end.synchronize()?;
+        let time = end.since(&start)?.as_nanos() as u64;
+        engine.device_time.fetch_add(time, Ordering::Relaxed);
+    }
+    round.answers(&mut workspace.output)
+}
+
+/// Plans as kernels want them.
+fn parts(
+    engine: &PartitionedEngine,
+    image: &[SegmentLists],
+    mode: Mode,
+    plans: &[&Plan],
+    ks: &[u32],
+    stride: u32,
+) -> Result<Vec<Part>, DeviceError> {
+    let multiprocessors = engine.device.info().multiprocessors;
+    let mut parts: Vec<Part> = image.iter().map(|_| Part::default()).collect();
+    for (q, (plan, &k)) in plans.iter().zip(ks).enumerate() {
+        let mut slots = 0;
+        for (number, (segment, part)) in image.iter().zip(&mut parts).enumerate() {
+            let first_term = part.terms.len();
+            if mode != Mode::And || plan.all_in(number) {
+                part.terms.extend(plan.terms.iter().filter_map(|term| {
+                    let list = segment.lists.list(term.lists[number].as_ref()?);
+                    let most = Formula::units(term.weight, list.most);
+                    Some(TermForm { list, weight: term.weight, most, unused: [0; 2] })
+                }));
+            }
+            let terms = &mut part.terms[first_term..];
+            // Of lists with the same maximum the longer one is left out first.
+            terms.sort_by_key(|term| (term.most, std::cmp::Reverse(term.list.df)));
+            let longest = terms.iter().map(|term| term.list.df).max().unwrap_or(0);
+            let shared = shared_bytes(k, terms.len());
+            let resident = engine.kernel.blocks_per_multiprocessor(WARP, shared)?.max(1);
+            let words = match terms.len() {
+                ..=SHARED_TERMS => 1,
+                many => many * CURSOR_WORDS,
+            };
+            let most = (SLOT_KEYS / stride as usize).min(GLOBAL_WORDS / words);
+            let (partitions, per_block) =
+                engine.settings.cut(longest, resident * multiprocessors, plans.len(), most);
+            let all = if mode == Mode::And { ALL_TERMS } else { 0 };
+            let exhaustive = if plan.count { EXHAUSTIVE } else { 0 };
+            let has_statics = segment.documents.view().statics != 0 && plan.static_weight > 0.0;
+            let static_most = if has_statics { plan.static_score(engine.max_static) } else { 0 };
+            let query = QueryForm {
+                first_term: first_term as u32,
+                terms: terms.len() as u32,
+                k,
+                flags: all | exhaustive,
+                partitions,
+                per_block,
+                first_slot: slots,
+                number: q as u32,
+                static_weight: plan.static_weight,
+                static_most,
+                unused: [0; 2],
+            };
+            slots += query.blocks();
+            part.queries.push(query);
+        }
+    }
+    Ok(parts)
+}
+
+/// The largest k and number of terms.
+fn largest(parts: &[Part]) -> (u32, u32) {
+    let all = || parts.iter().flat_map(|part| &part.queries);
+    let terms = all().map(|query| query.terms).max().unwrap_or(0);
+    (all().map(|query| query.k).max().unwrap_or(1), terms)
+}
+
+/// Cuts every query for the warps of a block, as many as shared memory has room for.
+fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
+    let (k, terms) = largest(parts);
+    let room = engine.kernel.max_shared() / shared_bytes(k, terms as usize);
+    let warps = room.clamp(1, WARPS);
+    let segments = parts.len() as u32;
+    for (number, part) in (0..).zip(parts) {
+        for query in &mut part.queries {
+            query.partitions = warps;
+            query.first_slot = (query.number * segments + number) * warps;
+        }
+    }
+    warps
+}
+
+fn shared_bytes(k: u32, terms: usize) -> u32 {
+    let keys = Some(key_capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
+    let cursors = Some(terms).filter(|&terms| terms <= SHARED_TERMS).unwrap_or(0) * CURSOR_WORDS;
+    4 * (WARP_WORDS + cursors as u32) + 8 * keys
+}
+
+impl Round<'_> {
+    /// Every query in a stream, over as many blocks as it is cut for.
+    fn asynchronous(&self, lanes: &mut [Scratch]) -> Result<(), DeviceError> {
+        let (device, main) = (&self.engine.device, &self.engine.stream);
+        let ready = device.event()?;
+        main.record(&ready)?;
+        let streams = &self.engine.streams[..self.engine.streams.len().min(self.plans.len())];
+        streams.iter().try_for_each(|stream| stream.wait(&ready))?;
+        for q in 0..self.plans.len() {
+            let lane = q % streams.len();
+            self.query(q, &streams[lane], &mut lanes[lane])?;
+        }
+        let join = |stream: &Stream| -> Result<Event, DeviceError> {
+            let done = device.event()?;
+            stream.record(&done)?;
+            main.wait(&done)?;
+            Ok(done)
+        };
+        streams.iter().try_for_each(|stream| join(stream).map(drop))
+    }
+
+    fn query(&self, q: usize, stream: &Stream, scratch: &mut Scratch) -> Result<(), DeviceError> {
+        let device = &self.engine.device;
+        let of = |part: &Part| part.queries[q];
+        let slots: u32 = self.parts.iter().map(|part| of(part).blocks()).sum();
+        let Scratch { slots: [first, second], keys, cursors } = scratch;
+        let mut lists = first.take(device, slots.max(1) as usize, self.results.stride)?;
+        for number in 0..self.parts.len() {
+            let query = of(&self.parts[number]);
+            let blocks = query.blocks();
+            self.launch(
+                stream,
+                number,
+                q,
+                blocks,
+                None,
+                (query.k, query.terms),
+                &lists,
+                (&mut *keys, &mut *cursors),
+            )?;
+        }
+        let kept = self.sent.kept.slice(q..q + 1);
+        let (mut left, mut to_second) = (slots, true);
+        loop {
+            let merged = MergeLists::left(left);
+            let to = match merged {
+                1 => self.results.lists(q, q + 1),
+                _ if to_second => second.take(device, merged as usize, self.results.stride)?,
+                _ => first.take(device, merged as usize, self.results.stride)?,
+            };
+            self.engine.merge.launch(stream, &kept, left, &lists, &to)?;
+            if merged == 1 {
+                return Ok(());
+            }
+            (lists, left, to_second) = (to, merged, !to_second);
+        }
+    }
+
+    /// All queries in one launch a segment, a block of threads each; several launches where there is no room for all of their cursors.
+    fn synchronous(&self, scratch: &mut Scratch) -> Result<(), DeviceError> {
+        let (device, stream) = (&self.engine.device, &self.engine.stream);
+        let (segments, queries) = (self.parts.len(), self.plans.len());
+        let Scratch { slots: [first, second], keys, cursors } = scratch;
+        let (k, terms) = largest(&self.parts);
+        let warps = self.warps;
+        let slots = warps as usize * segments;
+        let mut lists = first.take(device, (queries * slots).max(1), self.results.stride)?;
+        let words = match terms as usize {
+            ..=SHARED_TERMS => 1,
+            many => many * CURSOR_WORDS * warps as usize,
+        };
+        let at_once = (GLOBAL_WORDS / words).max(1);
+        for number in 0..segments {
+            for from in (0..queries).step_by(at_once) {
+                let blocks = at_once.min(queries - from) as u32;
+                self.launch(
+                    stream,
+                    number,
+                    from,
+                    blocks,
+                    Some(warps),
+                    (k, terms),
+                    &lists,
+                    (&mut *keys, &mut *cursors),
+                )?;
+            }
+        }
+        let (mut left, mut to_second) = (slots as u32, true);
+        loop {
+            let merged = MergeLists::left(left);
+            let to = match merged {
+                1 => self.results.lists(0, queries),
+                _ if to_second => {
+                    second.take(device, queries * merged as usize, self.results.stride)?
+                }
+                _ => first.take(device, queries * merged as usize, self.results.stride)?,
+            };
+            self.engine.merge.launch(stream, &self.sent.kept, left, &lists, &to)?;
+            if merged == 1 {
+                return Ok(());
+            }
+            (lists, left, to_second) = (to, merged, !to_second);
+        }
+    }
+
+    /// Blocks of one query, a warp each, or blocks of a query each with so many warps.
+    #[allow(clippy::too_many_arguments)]
+    fn launch(
+        &self,
+        stream: &Stream,
+        number: usize,
+        first_query: usize,
+        blocks: u32,
+        whole: Option<u32>,
+        (k, terms): (u32, u32),
+        lists: &Lists,
+        (keys, cursors): (&mut Growing<u64>, &mut Growing<u32>),
+    ) -> Result<(), DeviceError> {
+        let (engine, segment) = (self.engine, &self.image[number]);
+        let (queries, all_terms) = &self.sent.parts[number];
+        let capacity = key_capacity(k);
+        let warps = whole.unwrap_or(1);
+        let all_warps = blocks as usize * warps as usize;
+        let keys = match capacity {
+            ..=SHARED_KEYS => None,
+            many => Some(keys.take(&engine.device, all_warps * many as usize)?),
+        };
+        let cursors = match terms as usize {
+            ..=SHARED_TERMS => None,
+            _ => Some(cursors.take(&engine.device, all_warps * terms as usize * CURSOR_WORDS)?),
+        };
+        let homogeneous =
+            engine.settings.partitioning == Partitioning::Homogeneous && whole.is_none();
+        let args = Args::new()
+            .value(segment.documents.view())
+            .value(segment.lists.values())
+            .buffer(queries)
+            .value(first_query as u32)
+            .value(u32::from(whole.is_some()))
+            .buffer(all_terms)
+            .buffer(&self.results.words())
+            .buffer(&self.results.work())
+            .buffer(&lists.keys)
+            .buffer(&lists.counts)
+            .value(lists.stride)
+            .value(keys.as_ref().map_or(0, Buffer::address))
+            .value(capacity)
+            .value(cursors.as_ref().map_or(0, Buffer::address))
+            .value(terms)
+            .value(u32::from(homogeneous))
+            .value(engine.settings.threshold as u32);
+        let shared = warps * shared_bytes(k, terms as usize);
+        let grid = Grid::new(blocks, warps * WARP).shared(shared);
+        // SAFETY: the arguments are the kernel's. Queries name terms, thresholds, counters and slots that there are: `parts` counted them. Terms are lists of this image, which
+        // keeps what their addresses lead to, as the workspace does for keys and cursors, for which there is as much room as the kernel is told. Blocks keep at most k
+        // keys, and the stride is no less.
+        unsafe { stream.launch(&engine.kernel, grid, &args) }
+    }
+
+    fn answers(self, output: &mut Output) -> Result<Vec<Answer>, DeviceError> {
+        let n = self.plans.len();
+        let from = self.results.buffer.slice(n * POLICY_WORDS..);
+        let words = output.receive(&self.engine.device, &self.engine.stream, &from)?;
+        drop(self.sent.input);
+        let (work, words) = words.split_at(n * WORK_WORDS);
+        let (counts, keys) = words.split_at(n.div_ceil(2));
+        let counts: &[u32] = bytemuck::cast_slice(counts);
+        let stride = self.results.stride as usize;
+        let mut seen = HashSet::new();
+        let answers = self.plans.iter().enumerate().map(|(q, plan)| {
+            let keys = &keys[q * stride..][..counts[q] as usize];
+            let hits = keys.iter().map(|&key| Hit::from_key(key));
+            let hits = if self.engine.settings.is_approximate() {
+                seen.clear();
+                hits.filter(|hit| seen.insert(hit.doc)).take(plan.k).collect()
+            } else {
+                hits.take(plan.k).collect()
+            };
+            let &[postings_scored, blocks_decoded, matches] = &work[q * WORK_WORDS..][..WORK_WORDS]
+            else {
+                return Answer::default();
+            };
+            let lists = self.parts.iter().flat_map(|part| {
+                let query = &part.queries[q];
+                &part.terms[query.first_term as usize..][..query.terms as usize]
+            });
+            let blocks: u64 = lists.map(|term| u64::from(term.list.blocks)).sum();
+            let blocks_skipped = blocks.saturating_sub(blocks_decoded);
+            let work = Work { postings_scored, blocks_decoded, blocks_skipped };
+            Answer { hits, matches: plan.count.then_some(matches), work }
+        });
+        Ok(answers.collect())
+    }
+}

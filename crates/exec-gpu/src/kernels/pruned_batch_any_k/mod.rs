@@ -1,0 +1,8 @@
+//! OR and AND over tiles, with pruning, for any number of hits.
+
+use super::common::PRUNED_TILES;
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "pruned_batch_any_k", text: include_str!("kernel.cu"), headers: PRUNED_TILES };

@@ -1,0 +1,8 @@
+//! A query alone over tiles, with pruning.
+
+use super::common::PRUNED_SINGLE;
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "pruned_single", text: include_str!("kernel.cu"), headers: PRUNED_SINGLE };

@@ -1,0 +1,11 @@
+//! A query alone over tiles, with pruning, in two passes.
+
+use super::common::PRUNED_SINGLE;
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "pruned_single_two_pass",
+    text: include_str!("kernel.cu"),
+    headers: PRUNED_SINGLE,
+};

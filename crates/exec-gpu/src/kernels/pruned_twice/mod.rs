@@ -1,8 +1,0 @@
-//! A query alone over tiles, with pruning, in two passes.
-
-use super::common::PRUNED_ALONE;
-use crate::device::Source;
-
-/// Its source.
-pub const SOURCE: Source =
-    Source { name: "pruned_twice", text: include_str!("kernel.cu"), headers: PRUNED_ALONE };

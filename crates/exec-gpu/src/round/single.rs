@@ -1,0 +1,57 @@
+//! A query alone: one launch a segment, nothing copied.
+#![allow(unsafe_code)]
+
+use super::memory::State;
+use super::{Launch, Pass, Round, WARP};
+use crate::image::{PRUNED_TERMS, SegmentImage, SingleView, TermView};
+use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
+
+impl Round<'_> {
+    /// Whether it is one query that comes with the arguments, and has so few hits that a warp can put them together.
+    pub(super) fn is_single(&self) -> bool {
+        self.pruned && self.plans.len() == 1 && self.stride <= WARP
+    }
+
+    /// Runs over all segments with one query: nothing is copied, its state is that which the last such query left at 0, and the last block of threads merges.
+    pub(super) fn single(
+        &mut self,
+        image: &[SegmentImage],
+        kernel: &Kernel,
+        span: u32,
+        launches: &[Launch],
+        enough: u64,
+        slot_keys: &Buffer<u64>,
+    ) -> Result<(), DeviceError> {
+        let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
+        let ended = words.slice(State::words(1)..).address();
+        let state = State { queries: 1, words };
+        let (hits, count) = (self.results.keys(), self.results.counts());
+        let blocks = launches.iter().map(|launch| launch.blocks).sum();
+        let stream = &self.workspace.stream;
+        let timer = self.engine.timer(stream)?;
+        for (segment, launch) in image.iter().zip(launches) {
+            let mut terms = [TermView::default(); PRUNED_TERMS];
+            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
+            let query = launch.queries[0];
+            let view = SingleView { query, hits, count, ended, blocks, unused: 0, terms };
+            let args = Args::new()
+                .value(segment.view())
+                .value(view)
+                .value(enough)
+                .buffer(&state.thresholds())
+                .buffer(&state.histograms())
+                .buffer(slot_keys)
+                .buffer(&state.found())
+                .value(self.stride)
+                .value(launch.sparse)
+                .value(span)
+                .value(launch.most);
+            let shared = self.shared_bytes(segment, Pass::Or, launch, span);
+            let grid = Grid::new(launch.blocks, WARP).shared(shared);
+            // SAFETY: the arguments are the kernel's. Terms name lists of this image, which keeps what their addresses lead to; there is room for the hits of
+            // all blocks, and for cursors as the kernel is told.
+            unsafe { stream.launch(kernel, grid, &args) }?;
+        }
+        self.stop(timer)
+    }
+}
