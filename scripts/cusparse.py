@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Times cuSPARSE on the matrices of a cohort, and the best k of its product.
+"""Times cuSPARSE on the matrices of a query cohort, including the selection of the top k of the product.
 
   warpseek bench gpu --cohorts --index idx --queries log.txt -k 32 --cohort 256 --tile 262144 --matrices m
   cusparse.py m [--tile DOCS] [--rounds N] [--backend cupy|torch|scipy]
 
-Needs NumPy, and CuPy or PyTorch with a GPU: both call cuSPARSE. Without them it says so and exits with 0. `--backend scipy` runs the same steps on the processor, to try the
-script out; it is not cuSPARSE and says so.
+Needs NumPy, and CuPy or PyTorch with a GPU; both call cuSPARSE. If they are missing, the script says so and exits with 0. `--backend scipy` runs the same steps on the CPU
+to try out the script; it is not cuSPARSE, and the output says so.
 
-Documents times queries is computed tile by tile of documents (500,000 as in Figure 2 of document A), as a sparse matrix times a dense one, and with CuPy also times a sparse one; then
-come the best k of each query of a tile, and the best of all tiles. Matrices are on the device before the clock starts. The best are compared with the hits that the
-matrices came with: other programs add single-precision numbers in any order, so that a query counts as equal if each of its k scores is within 10^-3 of ours, which are exact.
+The product of documents and queries is computed in tiles of documents (500,000 as in Agrawal 2016, figure 2), as a sparse matrix times a dense one, and with CuPy also times a
+sparse one. Then the top k of each query are selected in each tile, and from all tiles. Matrices are on the device before the clock starts. The results are compared with the hits
+that were written with the matrices. Other programs add single-precision numbers in any order, so a query counts as equal if each of its k scores is within 10^-3 of ours, which
+are exact.
 
-Prints a table and, last, one line of JSON.
+Prints a table and, as the last line, JSON.
 """
 import argparse
 import json
@@ -25,9 +26,9 @@ TOLERANCE = 1e-3
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("matrices", type=Path)
-    parser.add_argument("--tile", type=int, default=500_000, help="documents in a tile [default: 500000]")
+    parser.add_argument("--tile", type=int, default=500_000, help="number of documents in a tile [default: 500000]")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--backend", choices=list(BACKENDS), help="[default: the first of cupy and torch that is there]")
+    parser.add_argument("--backend", choices=list(BACKENDS), help="[default: the first of cupy and torch that is available]")
     options = parser.parse_args()
     if options.tile < 1 or options.rounds < 1:
         parser.error("--tile and --rounds must be at least 1")
@@ -37,10 +38,10 @@ def main():
         try:
             backend = BACKENDS[name]()
             break
-        except Exception as error:  # a missing package and a missing GPU have many names
+        except Exception as error:  # a missing package and a missing GPU raise many kinds of exceptions
             print(f"skipped: no {name} ({type(error).__name__}: {error})")
     if backend is None:
-        print("skipped: nothing here calls cuSPARSE; pip install cupy-cuda12x")
+        print("skipped: no package that calls cuSPARSE is available; pip install cupy-cuda12x")
         return 0
 
     import numpy
@@ -58,7 +59,7 @@ def main():
     print(f"{backend.name}; {n} documents, {c} queries, {about['postings']} postings, k {k}, tiles of {options.tile}; median of {options.rounds}")
     print(f"{'':<40} {'ms':>10} {'q/s':>12} {'equal':>7}")
     for way in backend.ways():
-        found = backend.run(way)  # warms up
+        found = backend.run(way)  # also warms up
         equal = int((abs(found - scores) <= TOLERANCE * scores.clip(min=1)).all(axis=1).sum())
         times = sorted(timed(backend, way) for _ in range(options.rounds))
         seconds = times[len(times) // 2]
@@ -70,7 +71,7 @@ def main():
     if backend.is_cusparse:
         best = min(way["seconds"] for way in report["ways"].values())
         report["times_cusparse"] = best / ours
-        print(f"warpseek is {best / ours:.1f} times as fast as the fastest of these")
+        print(f"warpseek is {best / ours:.1f} times as fast as the fastest of the above")
     print(json.dumps(report))
     return 0
 
@@ -84,7 +85,7 @@ def timed(backend, way):
 
 
 def cut(numpy, rows, columns, values, n, size):
-    """Documents times lists in CSR, tile by tile: (first document, documents, rows, columns, values)."""
+    """The matrix of documents and lists in CSR format, in tiles: (first document, number of documents, rows, columns, values)."""
     lists = numpy.repeat(numpy.arange(len(rows) - 1, dtype=numpy.int32), numpy.diff(rows))
     order = numpy.argsort(columns, kind="stable")
     columns, values, lists = columns[order], values[order], lists[order]
@@ -109,7 +110,7 @@ class Cupy:
         cupy, lists = self.cupy, dense.shape[0]
         matrix = lambda tile: self.sparse.csr_matrix((cupy.asarray(tile[4]), cupy.asarray(tile[3]), cupy.asarray(tile[2])), shape=(tile[1], lists))
         self.tiles, self.k = [matrix(tile) for tile in tiles], k
-        # cuSPARSE has it column by column.
+        # cuSPARSE expects column-major order.
         self.dense = cupy.asfortranarray(cupy.asarray(dense))
         self.queries = self.sparse.csr_matrix(self.dense)
 
@@ -137,7 +138,7 @@ class Torch:
         import torch
 
         if not torch.cuda.is_available():
-            raise RuntimeError("PyTorch finds no GPU")
+            raise RuntimeError("PyTorch does not find a GPU")
         self.torch = torch
 
     def load(self, tiles, dense, k):
@@ -154,14 +155,14 @@ class Torch:
 
     def run(self, way):
         torch = self.torch
-        # Rows of queries, so that the best are found in contiguous memory.
+        # One row per query, so that topk reads contiguous memory.
         take = lambda part: torch.topk(part, min(self.k, part.shape[1]), dim=1).values
         parts = [take((tile @ self.dense).T.contiguous()) for tile in self.tiles]
         return padded(take(torch.cat(parts, dim=1)).cpu().numpy(), self.k)
 
 
 class Scipy:
-    name, is_cusparse = "SciPy on the processor, which stands in: NOT cuSPARSE", False
+    name, is_cusparse = "SciPy on the CPU, a stand-in: NOT cuSPARSE", False
 
     def __init__(self):
         import numpy
@@ -186,7 +187,7 @@ class Scipy:
 
 
 def padded(found, k):
-    """k columns, zeros where there are fewer documents."""
+    """Pads to k columns with zeros, for fewer than k documents."""
     import numpy
 
     return numpy.pad(found, ((0, 0), (0, k - found.shape[1])))

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Makes the expected figures that crates/eval is tested against, with trec_eval itself.
+"""Generates the expected figures for the tests of crates/eval with trec_eval itself.
 
 Needs pytrec_eval, which wraps trec_eval 9:
 
     python3 -m venv VENV
     VENV/bin/pip install pytrec_eval || VENV/bin/pip install pytrec-eval-terrier
 
-(The second is the maintained fork with ready wheels, under the same module name.)
+(The second one is the maintained fork with prebuilt wheels and the same module name.)
 
     golden_eval.py synthetic           crates/eval/tests/golden/synthetic.{qrels,run,json}
     golden_eval.py collections         crates/eval/tests/golden/collections.json
     golden_eval.py run QRELS RUN       print the figures of any run as JSON
 
-`synthetic` draws a small case from a fixed seed. `collections` writes figures only, since the
-shared collections (../shared/data/collections beside the project) must not be copied: the run is
-a pseudo-run computed from the judgements by `pseudo_run` below, and crates/eval/tests/golden.rs
+`synthetic` generates a small case from a fixed seed. `collections` writes only figures, since the
+shared collections (../shared/data/collections next to the repository) must not be copied: the run
+is a pseudo-run computed from the judgements by `pseudo_run` below, and crates/eval/tests/golden.rs
 computes the same run by the same rule. `run` is for runs of the engine.
 
-Rerun the first two only when the cases change; the files are committed.
+Rerun the first two only if the cases change; the files are committed.
 """
 
 import argparse
@@ -34,7 +34,7 @@ GOLDEN = ROOT / "crates" / "eval" / "tests" / "golden"
 COLLECTIONS = ROOT.parent / "shared" / "data" / "collections"
 
 CUTOFFS = (1, 3, 10, 100)
-# Our name -> trec_eval's request and its key in the answer.
+# Our name -> the name in trec_eval's requests and results.
 PLAIN = {
     "ndcg": "ndcg",
     "map": "map",
@@ -49,7 +49,7 @@ SUMMED = ("num_ret", "num_rel", "num_rel_ret")
 
 
 def as_f32(score):
-    """The score as trec_eval 9 keeps it."""
+    """The score as trec_eval 9 stores it."""
     return struct.unpack("f", struct.pack("f", score))[0]
 
 
@@ -63,7 +63,7 @@ def truncated(run, k):
 
 
 def per_query(qrels, run):
-    """Our measure names -> figures, by query, for the queries of both."""
+    """Figures by our measure names, for each query that is in both the judgements and the run."""
     cuts = ",".join(map(str, CUTOFFS))
     requests = set(PLAIN.values()) | {f"{name}.{cuts}" for name in CUT.values()}
     answer = pytrec_eval.RelevanceEvaluator(qrels, requests).evaluate(run)
@@ -73,7 +73,7 @@ def per_query(qrels, run):
         for ours, theirs in CUT.items():
             row.update({f"{ours}@{k}": values[f"{theirs}_{k}"] for k in CUTOFFS})
         figures[qid] = row
-    # trec_eval has no cutoff for recip_rank: cut the run instead.
+    # trec_eval has no cutoff for recip_rank, so cut the run instead.
     for k in CUTOFFS:
         first = pytrec_eval.RelevanceEvaluator(qrels, {"recip_rank"}).evaluate(truncated(run, k))
         for qid, row in figures.items():
@@ -82,7 +82,7 @@ def per_query(qrels, run):
 
 
 def means(figures, queries):
-    """Sums over the rows, divided by the number of queries where trec_eval does so."""
+    """Sums over the queries, divided by their number for the measures where trec_eval does so."""
     names = sorted(next(iter(figures.values())))
     sums = {name: sum(figures[qid][name] for qid in sorted(figures)) for name in names}
     return {name: value if name in SUMMED else value / queries for name, value in sums.items()}
@@ -93,7 +93,7 @@ def expected(qrels, run):
     return {
         "queries": len(figures),
         "mean": means(figures, len(figures)),
-        # trec_eval -c divides by all judged queries; missing ones add 0.
+        # trec_eval -c divides by the number of all judged queries; missing ones add 0.
         "queries_complete": len(qrels),
         "mean_complete": means(figures, len(qrels)),
         "per_query": {qid: dict(sorted(figures[qid].items())) for qid in sorted(figures)},
@@ -122,7 +122,7 @@ def read_run(path):
 
 
 def fnv1a(text):
-    """64 bit FNV-1a."""
+    """64-bit FNV-1a."""
     state = 0xCBF29CE484222325
     for byte in text.encode():
         state = (state ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -130,10 +130,11 @@ def fnv1a(text):
 
 
 def pseudo_run(qrels):
-    """A run out of judgements alone. tests/golden.rs holds the same rule.
+    """A run computed only from judgements. tests/golden.rs implements the same rule.
 
-    Every eleventh query or so is missing; of a query's judged documents four in five are found, of
-    all other documents of the file one in sixteen; a hundred different scores make many ties.
+    About one query in eleven is missing. A query finds four in five of its judged documents and
+    one in sixteen of all other documents in the file; with only a hundred different scores there
+    are many ties.
     """
     documents = sorted({docid for judged in qrels.values() for docid in judged})
     run = {}
@@ -153,7 +154,7 @@ def pseudo_run(qrels):
 
 def synthetic_case(rng):
     """Graded and negative judgements, ties (some only in single precision), unjudged hits, ids
-    whose byte order is not their numeric one, queries on one side only."""
+    whose byte order differs from their numeric order, and queries with only judgements or only hits."""
     documents = [f"d{n}" for n in range(60)] + ["é1", "é2", "Z", "a-b", "a.b", "日本"]
     qrels, run = {}, {}
     for number in range(1, 41):
@@ -200,7 +201,7 @@ def synthetic():
             for docid, grade in judged.items():
                 out.write(f"{qid} 0 {docid} {grade}\n")
     lines = [(qid, docid, score) for qid, hits in run.items() for docid, score in hits.items()]
-    rng.shuffle(lines)  # neither the order of lines nor the rank column may matter
+    rng.shuffle(lines)  # results must not depend on the order of lines or the rank column
     with open(GOLDEN / "synthetic.run", "w", encoding="utf-8") as out:
         for qid, docid, score in lines:
             out.write(f"{qid} Q0 {docid} {rng.randint(1, 99)} {score!r} golden\n")
@@ -218,13 +219,13 @@ def collections():
     for path in paths:
         qrels = read_qrels(path)
         result = expected(qrels, pseudo_run(qrels))
-        del result["per_query"]  # figures only, none of the collection's ids
+        del result["per_query"]  # keep only figures, no ids of the collection
         figures[path.parent.name] = result
     write_json(GOLDEN / "collections.json", figures)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="expected figures for crates/eval, by trec_eval")
+    parser = argparse.ArgumentParser(description="generates expected figures for crates/eval with trec_eval")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("synthetic", help="write the synthetic case and its figures")
     verbs.add_parser("collections", help="write the figures of the shared collections' pseudo-runs")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks on a machine with a GPU. Needs Python 3, nothing else.
+"""Checks for a machine with a GPU. Needs only Python 3.
 
   gpu_check.py equal --warpseek PATH --data FOLDER [--work FOLDER] [--random N] [--big N] [--algorithm NAME]
-      Indexes of every collection in FOLDER/collections and of generated ones, some with segments, deletions, another order or quantized; queries of the
-      collections, the logs in FOLDER/queries and N random ones an index; modes or, and, and-or; k 1 to 1000. Runs of GPU and CPU are compared byte by byte.
+      Builds indexes of every collection in FOLDER/collections and of generated ones, some with several segments, deletions, another document order or quantized impacts. The
+      queries are those of the collections, the logs in FOLDER/queries and N random ones per index, in the modes or, and, and-or, with k from 1 to 1000. Runs on the GPU and on
+      the CPU are compared byte by byte.
 
   gpu_check.py sanitize --tests PATH [--sanitizer PATH] [--tools memcheck,racecheck] [--parts N]
-      The conformance suite (PATH: target/gpu-tests/conformance of `cargo xtask gpu-tests`) under compute-sanitizer, in parts that each end in 60 seconds.
+      Runs the conformance suite (PATH: target/gpu-tests/conformance from `cargo xtask gpu-tests`) under compute-sanitizer, in parts that must each finish within 60 seconds.
 
-Both print a table and, last, one line of JSON; the exit code is 1 if anything differs, is found, or did not end.
+Both print a table and, as the last line, JSON. The exit code is 1 if runs differ, if the sanitizer reports an error, or if a part does not finish.
 """
 import argparse
 import collections
@@ -24,7 +25,7 @@ import time
 from pathlib import Path
 
 CELLS = [("or", 1), ("or", 10), ("or", 100), ("or", 1000), ("and", 10), ("and", 1000), ("and-or", 10), ("and-or", 100)]
-# With a thousand hits a query, files are large.
+# With a thousand hits per query, files are large.
 MANY_HITS_QUERIES = 1500
 LIMIT = 60
 
@@ -36,9 +37,9 @@ def main():
     equal.add_argument("--warpseek", required=True)
     equal.add_argument("--data", required=True, type=Path)
     equal.add_argument("--work", type=Path, help="folder for indexes and runs [default: a temporary one]")
-    equal.add_argument("--random", type=int, default=4000, help="random queries an index [default: 4000]")
-    equal.add_argument("--big", type=int, default=2_000_000, help="documents of the largest index [default: 2000000]")
-    equal.add_argument("--algorithm", default="auto", help="what answers on the GPU, such as cohort [default: auto]")
+    equal.add_argument("--random", type=int, default=4000, help="number of random queries per index [default: 4000]")
+    equal.add_argument("--big", type=int, default=2_000_000, help="number of documents in the largest index [default: 2000000]")
+    equal.add_argument("--algorithm", default="auto", help="algorithm for the GPU, such as cohort [default: auto]")
     equal.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
     sanitize = verbs.add_parser("sanitize")
     sanitize.add_argument("--tests", required=True)
@@ -135,7 +136,7 @@ def write_queries(options, texts):
 
 
 def random_queries(corpus, count):
-    """Of one to eight words, seldom forty, half of them drawn from text and so frequent, half from the vocabulary and so rare; some with weights."""
+    """Queries of one to eight words, rarely forty. Half of the words are drawn from the text and therefore frequent, half from the vocabulary and therefore rare; some have weights."""
     draw = random.Random(7)
     words = collections.Counter()
     for line in read_lines(corpus):
@@ -162,14 +163,14 @@ def first_difference(one, two):
         for number, (left, right) in enumerate(zip(a, b), 1):
             if left != right:
                 return f"line {number}: `{left.strip()}` and `{right.strip()}`"
-    return "one has more lines"
+    return "one of them has more lines"
 
 
 def warpseek(options, *args):
     command = [options.warpseek, *map(str, args)]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
-        sys.exit(f"{' '.join(command)[:300]}\nended with {ended.returncode}: {ended.stderr}")
+        sys.exit(f"{' '.join(command)[:300]}\nexited with {ended.returncode}: {ended.stderr}")
 
 
 def check_sanitize(options):
@@ -178,7 +179,7 @@ def check_sanitize(options):
     print(f"{'tool':<10} {'cases':<14} {'part':<6} {'s':>5}  outcome", flush=True)
     for tool in options.tools.split(","):
         for case, part in pieces:
-            # Errors of calls are what tests of failures ask for.
+            # API errors are not reported, since tests of failures provoke them.
             command = [options.sanitizer, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "99", options.tests, case]
             environment = dict(os.environ, WARPSEEK_TEST_DEVICE="cuda", WARPSEEK_TEST_PART=part)
             start = time.time()
@@ -190,7 +191,7 @@ def check_sanitize(options):
                 good = ended.returncode == 0 and ran is not None
                 outcome = "; ".join(summary) or output.strip()[-300:]
             except subprocess.TimeoutExpired:
-                good, outcome = False, f"did not end in {LIMIT} s; use more --parts"
+                good, outcome = False, f"did not finish within {LIMIT} s; use more --parts"
             if not good:
                 failed.append({"tool": tool, "cases": case, "part": part, "outcome": outcome})
             print(f"{tool:<10} {case:<14} {part:<6} {time.time() - start:>5.1f}  {'' if good else 'FAILED '}{outcome}", flush=True)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the processor and a GPU alone and together, on a machine with a GPU. Needs Python 3, nothing else.
+"""Measures the CPU and a GPU separately and together, on a machine with a GPU. Needs only Python 3.
 
   gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--repeat 10] [--rounds 3] [--host-queries 2000] [--host-threads 4,8] [--gpus 0,0]
 
-Every way to answer writes a run; all runs must be equal byte by byte, as far as each goes, or the exit code is 1. The time is that of `run` from the first query read to the last
-hit written, without loading; the best of some rounds, in which the ways take turns. Queries are answered --repeat times over, so that a run lasts; the processor alone answers the first
---host-queries of them, once. With --host-threads both are measured by queries with these numbers of threads, too. With --gpus two GPUs, or one twice, are measured too.
-Prints a table with the share of the sum of processor and GPU, what `run` said, and, last, one line of JSON. On gov2 and an H200 it takes about a minute.
+Every configuration writes a run. All runs must be equal byte by byte, up to the length of the shorter one, or the exit code is 1. The time is that of `run` from reading the first
+query to writing the last hit, without loading; it is the best of several rounds, in which the configurations take turns. The queries are answered --repeat times, so that a run
+takes long enough; the CPU alone answers the first --host-queries of them, once. With --host-threads, both devices are also measured split by queries with these numbers of threads.
+With --gpus, two GPUs, or one GPU twice, are also measured.
+Prints a table with the share of the sum of the CPU's and the GPU's throughput, the output of `run`, and, as the last line, JSON. On gov2 and an H200 it takes about a minute.
 """
 import argparse
 import json
@@ -28,11 +29,11 @@ def main():
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--host-queries", type=int, default=2000)
-    parser.add_argument("--host-threads", default="", help="numbers of threads with which both are measured by queries")
-    parser.add_argument("--gpus", help="numbers of two GPUs, or one twice, to be measured together")
+    parser.add_argument("--host-threads", default="", help="numbers of threads for measuring both devices split by queries")
+    parser.add_argument("--gpus", help="ordinals of two GPUs, or one GPU twice, to measure together")
     options = parser.parse_args()
     ways = {
-        "processor": ["--device", "cpu"],
+        "CPU": ["--device", "cpu"],
         "GPU": ["--device", "cuda"],
         "both by queries": ["--device", "both", "--split", "queries"],
         "both by documents": ["--device", "both"],
@@ -48,7 +49,7 @@ def main():
 
 
 def measure(options, ways, folder):
-    # Without ids, since an id must not come twice; `run` then numbers the lines.
+    # Without ids, since an id must be unique; `run` then uses line numbers.
     texts = [line.split("\t")[-1] for line in options.queries.read_text().splitlines() if line.strip()]
     few, many = folder / "few.txt", folder / "many.txt"
     few.write_text("".join(text + "\n" for text in texts[: options.host_queries]))
@@ -56,7 +57,7 @@ def measure(options, ways, folder):
     start, best, said, differ, longest = time.time(), {}, {}, [], b""
     for number in range(options.rounds):
         for way, arguments in ways.items():
-            alone = way == "processor"
+            alone = way == "CPU"
             if alone and number > 0:
                 continue
             run, rate, line = answer(options, few if alone else many, arguments, folder / "run.trec")
@@ -66,16 +67,16 @@ def measure(options, ways, folder):
             if run[:common] != longest[:common] and way not in differ:
                 differ.append(way)
             longest = max(run, longest, key=len)
-    total = best["processor"] + best["GPU"]
+    total = best["CPU"] + best["GPU"]
     shares = {way: best[way] / total for way in best if way.startswith("both")}
     print(f"{'':<20} {'queries':>8} {'queries/s':>10} {'of the sum':>11}")
     for way, rate in best.items():
-        queries = min(len(texts), options.host_queries) if way == "processor" else len(texts) * options.repeat
+        queries = min(len(texts), options.host_queries) if way == "CPU" else len(texts) * options.repeat
         print(f"{way:<20} {queries:>8} {rate:>10.0f} {shares.get(way, rate / total):>11.3f}")
     for way, line in said.items():
         print(f"{way}: {line}")
     print("differ: " + ", ".join(differ) if differ else "all runs are equal")
-    print(f"{time.time() - start:.0f} s in all")
+    print(f"{time.time() - start:.0f} s in total")
     print(json.dumps({"k": options.k, "mode": options.mode, "repeat": options.repeat, "queries_per_second": best,
                       "of_the_sum": shares, "said": said, "differ": differ}))
     return 1 if differ else 0

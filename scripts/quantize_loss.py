@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What `index --quantize` loses and saves, as the table in docs/quantize.md.
+"""Measures what `index --quantize` loses and saves, and prints the table in docs/quantize.md.
 
     cargo build --release
     scripts/quantize_loss.py [target/release/warpseek] [COLLECTION...]
 
-A collection is a directory with corpus.jsonl, queries.tsv and qrels.tsv; without any, those of ../shared/data/collections
-beside the project. For each: nDCG@10 and MAP of the exact and the quantized index by `warpseek eval` (1000 hits a query), the
-mean share of the exact top ten that the quantized top ten has too, how many queries have the same top ten in the same order, and the
-bytes of lists (documents, frequencies or impacts, skips and bounds).
+A collection is a directory with corpus.jsonl, queries.tsv and qrels.tsv; the default is all collections in ../shared/data/collections
+next to the repository. For each collection, the table shows nDCG@10 and MAP of the exact and the quantized index according to
+`warpseek eval` (1000 hits per query), the mean share of the exact top ten that is also in the quantized top ten, the number of queries
+with the same top ten in the same order, and the size of the lists in bytes (documents, frequencies or impacts, skips and bounds).
 """
 
 import json
@@ -56,7 +56,7 @@ def main():
             others = quantized[2].get(query, [])
             shares.append(len(set(documents) & set(others)) / len(documents))
             same += documents == others
-        # Means come in the order in which measures were asked for.
+        # Means are in the order in which the measures were requested.
         figures = [f"{report['mean'][measure]:.4f}" for measure in (0, 1) for report in (exact[0], quantized[0])]
         sizes = [f"{size / 1000:,.0f}" for size in (exact[1], quantized[1])]
         overlap = f"{sum(shares) / len(shares):.4f}"

@@ -1,7 +1,8 @@
 //! Compiles the kernels of every GPU crate, and those of this crate's own tests, for the host.
 //!
-//! A kernel's launcher needs its type, which the compiler knows; so only names are looked for here, in preprocessed text, where kernels
-//! that macros make are visible too.
+//! The launcher of a kernel needs the type of its function, which only the compiler knows. So this
+//! script looks only for the names of kernels, in preprocessed text, where kernels defined by
+//! macros are visible too.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ fn main() {
         let name = source.parent().and_then(Path::file_name).expect("a folder").to_string_lossy();
         let file = out.join(format!("{name}.cpp"));
         let include = format!("#include \"{}\"\n", source.display());
-        // Once to see which kernels there are, without the words of CUDA being replaced.
+        // Preprocess once to find the kernels, before any CUDA keywords are replaced.
         let probe = out.join(format!("{name}.probe.cpp"));
         write_file(&probe, &include);
         let text = compiler(&kernels).file(&probe).expand();
@@ -36,11 +37,13 @@ fn main() {
         let entries: String = kernels_in(&text)
             .map(|(kernel, bounds)| format!("    KERNEL({name}, {kernel}, ({bounds})),\n"))
             .collect();
-        // Two sources may have a kernel of one name, and `extern "C"` reaches out of namespaces.
+        // Two sources may have kernels with the same name, and `extern "C"` names ignore
+        // namespaces.
         let renamed: String = kernels_in(&text)
             .map(|(kernel, _)| format!("#define {kernel} {name}_has_{kernel}\n"))
             .collect();
-        // In a namespace of its own, so that statics in templates are the file's own too and may live in its section of shared memory.
+        // Each source is in its own namespace, so that statics in templates belong to the file,
+        // too, and can be placed in its section of shared memory.
         let text = format!(
             "#define SHARED_SECTION \"emulated_shared_{name}\"\n#include \"cuda.h\"\n{renamed}namespace {{\n{include}}}\n\
              #include \"table.h\"\nSHARED_BOUNDS({name})\n\
@@ -62,12 +65,13 @@ fn main() {
     let mut build = compiler(&kernels);
     build
         .include(&cpp)
-        // What is undefined in C++ and goes unseen on the host, or differs there from the device, stops the kernel.
+        // Trap operations that are undefined in C++ and would go unnoticed on the host, or that
+        // behave differently on the device.
         .flag(
             "-fsanitize=alignment,bounds,shift-exponent,integer-divide-by-zero,float-cast-overflow",
         )
         .flag("-fsanitize-undefined-trap-on-error")
-        // Frames larger than a page meet the guard below the stack.
+        // Frames larger than a page must not jump over the guard page below the stack.
         .flag("-fstack-clash-protection")
         .files(&files)
         .compile("emulated_kernels");
@@ -83,7 +87,7 @@ fn compiler(kernels: &[PathBuf]) -> cc::Build {
         .opt_level(2)
         .includes(kernels.iter().map(|folder| folder.join("common")))
         .define("EMULATED", None)
-        // IEEE operations, one at a time, as `--fmad=false` on the device.
+        // IEEE operations, never fused, like `--fmad=false` on the device.
         .flag("-ffp-contract=off")
         // Kernels load bytes as vectors.
         .flag("-fno-strict-aliasing")
@@ -110,7 +114,8 @@ fn write_file(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
-/// Names of the kernels in a preprocessed source, with the most threads of a block.
+/// The names of the kernels in a preprocessed source, each with the largest number of threads in a
+/// block.
 fn kernels_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = text.split("__global__");
     let mut before = parts.next().unwrap_or_default();
@@ -125,7 +130,7 @@ fn kernels_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
             rest = &rest[rest.find(')').map_or(0, |at| at + 1)..];
         }
         let name = rest.split('(').next().unwrap_or_default().split_whitespace().last().unwrap_or_default();
-        assert!(c_name, "kernel `{name}` must be declared `extern \"C\" __global__`, so that it is found by its name");
+        assert!(c_name, "kernel `{name}` must be declared `extern \"C\" __global__`, so that it can be found by name");
         (name, bounds)
     })
 }

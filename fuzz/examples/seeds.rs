@@ -1,4 +1,5 @@
-//! Writes seeds for all targets to `corpus/`: small indexes are built, and their files' bodies cut out.
+//! Writes seeds for all targets to `corpus/`: it builds small indexes and extracts the bodies of
+//! their files.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +10,7 @@ use warpseek_index::container::{Kind, SealedFile};
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, add, create, delete};
 use warpseek_text::ReaderConfig;
 
-/// Longer seeds would be cut by libFuzzer.
+/// libFuzzer would truncate longer seeds.
 const MAX_LEN: usize = 65_536;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -132,13 +133,13 @@ fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
     Ok(())
 }
 
-/// The text with each number in turn at its limits.
+/// Copies of the text, in each of which one number is replaced by a limit.
 fn with_limits(text: &str) -> Vec<String> {
     let (mut forged, mut end) = (Vec::new(), 0);
     while let Some(start) = text[end..].find(|c: char| c.is_ascii_digit()).map(|at| end + at) {
         let rest = &text[start..];
         end = start + rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        // Digits inside of words are parts of checksums.
+        // Digits inside words are parts of checksums.
         if text[..start].ends_with(": ") {
             let limits = [0, u64::from(u32::MAX), u64::MAX];
             forged.extend(limits.map(|n| format!("{}{n}{}", &text[..start], &text[end..])));
@@ -147,7 +148,7 @@ fn with_limits(text: &str) -> Vec<String> {
     forged
 }
 
-/// Text as it is and compressed, for everything that reads text.
+/// Plain and compressed text, for all targets that read text.
 fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
     seed(corpus, "query", name, text)?;
     seed(corpus, "analysis", name, &[&[40], text].concat())?;

@@ -1,4 +1,4 @@
-//! The files of an index.
+//! Targets for the files of an index.
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
@@ -23,8 +23,8 @@ fn read_all(kind: Kind, bytes: Vec<u8>) -> Option<Vec<u8>> {
     file.all().ok().map(<[u8]>::to_vec)
 }
 
-/// Any bytes as a file are read or refused; a sealed file comes back as it was, and with a byte changed or its end
-/// cut off it is refused.
+/// Any bytes are either read as a file or refused. A sealed file is read back unchanged, and it is
+/// refused if a byte was changed or its end was cut off.
 pub fn container(data: &[u8]) {
     for kind in KINDS {
         if let Some(body) = read_all(kind, data.to_vec()) {
@@ -42,7 +42,8 @@ pub fn container(data: &[u8]) {
     assert_eq!(read_all(Kind::Post, bytes), None);
 }
 
-/// A manifest that is taken survives being written, and its numbers can be summed and counted on.
+/// A manifest that is accepted can be written and read back, and the sums of its counts do not
+/// overflow.
 pub fn manifest(data: &[u8]) {
     let Ok(manifest) = Manifest::read(&sealed(Kind::Manifest, data)) else { return };
     let again = sealed(Kind::Manifest, &manifest.to_bytes());
@@ -62,7 +63,8 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// Terms ascend, their lists lie in `post`, and a look-up agrees with the walk; where that comes to its end, it finds all.
+/// Terms ascend, their lists are inside `post`, and look-ups agree with iteration; if the iteration
+/// reaches the end, look-ups find all terms.
 pub fn dictionary(data: &[u8]) {
     let Ok(dictionary) = Dictionary::new(sealed(Kind::Dict, data)) else { return };
     let mut terms: Vec<(Vec<u8>, TermInfo)> = Vec::new();
@@ -81,7 +83,7 @@ pub fn dictionary(data: &[u8]) {
         terms.push((term.to_vec(), info));
     };
     assert!(!whole || terms.len() == dictionary.terms() as usize);
-    // A term that comes again behind damage may be found there.
+    // A term may be found a second time after a damaged part.
     let find = |probe: &[u8]| {
         let found = dictionary.find(probe).ok().flatten()?;
         if let Some((term, info)) = terms.get(found.ordinal as usize) {
@@ -98,7 +100,8 @@ pub fn dictionary(data: &[u8]) {
     }
 }
 
-/// The bytes are codec, df, number of documents and a list: what decodes ascends, exists in the segment and has a frequency.
+/// The bytes are codec, df, number of documents and a list. Documents that are decoded ascend and
+/// exist in the segment, and frequencies are positive.
 pub fn postings(data: &[u8]) {
     let Some(([codec, numbers @ ..], bytes)) = split::<9>(data) else { return };
     let numbers = u64::from_le_bytes(numbers);
@@ -135,7 +138,7 @@ fn check_bounds(bounds: &Bounds) {
     assert_eq!(bounds.max_freq(), pairs[pairs.len() - 1].0);
 }
 
-/// Every document of a table that is taken has its numbers, and ordinals are a permutation.
+/// Every document of a table that is accepted has its numbers, and ordinals are a permutation.
 pub fn documents(data: &[u8]) {
     let Ok(documents) = Documents::new(sealed(Kind::Docs, data)) else { return };
     let (lengths, norms) = (documents.lengths().unwrap(), documents.norms().unwrap());
@@ -151,14 +154,14 @@ pub fn documents(data: &[u8]) {
     }
 }
 
-/// Ids have 1 to 1024 bytes, and what a look-up finds has the id looked for.
+/// Ids have 1 to 1024 bytes, and a look-up finds only documents with the given id.
 pub fn ids(data: &[u8]) {
     let Ok(ids) = Ids::new(sealed(Kind::Ids, data)) else { return };
     let step = ids.count() as usize / 200 + 1;
     for doc in (0..ids.count()).step_by(step) {
         let Ok(id) = ids.get(doc) else { continue };
         assert!((1..=1024).contains(&id.len()));
-        // A forged order can make a look-up walk all of it.
+        // With a forged order, a look-up may scan all ids.
         if doc as usize / step < 8 {
             check_find(&ids, &id);
         }
@@ -174,7 +177,8 @@ fn check_find(ids: &Ids, id: &str) {
     }
 }
 
-/// Blocks tile the documents, and a document is the same from its block and by itself.
+/// Blocks cover the documents, and a document read from its block equals the document read on its
+/// own.
 pub fn store(data: &[u8]) {
     let Ok(store) = Store::new(sealed(Kind::Store, data)) else { return };
     assert!(store.blocks() <= u64::from(store.count()));
@@ -199,7 +203,8 @@ pub fn store(data: &[u8]) {
     }
 }
 
-/// The bytes are the segment's documents and terms, and a body: deleted documents exist, terms ascend and exist.
+/// The bytes are the numbers of documents and terms of the segment, and a body. Deleted documents
+/// exist; terms ascend and exist.
 pub fn deletes(data: &[u8]) {
     let Some((numbers, body)) = split::<8>(data) else { return };
     let numbers = u64::from_le_bytes(numbers);

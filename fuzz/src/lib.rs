@@ -1,6 +1,7 @@
-//! The bodies of the fuzz targets: each takes any bytes and panics where a promise is broken.
+//! The code of the fuzz targets. Each function takes any bytes and panics if a guarantee is broken.
 //!
-//! The parsers behind a checksum get the bytes as the body of a sealed file, so that they are reached.
+//! Parsers of checksummed files get the bytes as the body of a sealed file, so that the fuzzer can
+//! reach them.
 
 mod files;
 mod readers;
@@ -10,7 +11,7 @@ pub use files::{container, deletes, dictionary, documents, ids, manifest, postin
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
 pub use words::{analysis, query};
 
-/// The first `N` bytes as numbers of a target's own; the rest is its input.
+/// Splits off the first `N` bytes, which a target uses as parameters; the rest is its input.
 fn split<const N: usize>(data: &[u8]) -> Option<([u8; N], &[u8])> {
     data.split_first_chunk().map(|(head, rest)| (*head, rest))
 }

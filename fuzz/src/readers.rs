@@ -1,4 +1,5 @@
-//! The readers of documents. They read files, so the bytes go through one: set `TMPDIR` to a directory in memory.
+//! Targets for the document readers. They read files, so the bytes are written to one: set `TMPDIR`
+//! to a directory in memory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,33 +14,34 @@ use crate::split;
 
 static HOME: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a directory"));
 
-/// Lines of JSON, with vectors and static scores.
+/// JSON lines, with vectors and static scores.
 pub fn reader_jsonl(data: &[u8]) {
     check(Format::Jsonl, data);
 }
 
-/// Columns.
+/// Tab-separated columns.
 pub fn reader_tsv(data: &[u8]) {
     check(Format::Tsv, data);
 }
 
-/// SGML.
+/// TREC SGML.
 pub fn reader_trec(data: &[u8]) {
     check(Format::Trec, data);
 }
 
-/// One word a line.
+/// One word per line.
 pub fn reader_words(data: &[u8]) {
     check(Format::Words, data);
 }
 
-/// One document a file.
+/// One document per file.
 pub fn reader_tree(data: &[u8]) {
     check(Format::Tree, data);
 }
 
-/// Records are documents that the index can keep or are refused one by one, however they are cut in batches; a record over the
-/// limit is never held. Bit 0 of the first byte asks for a small limit.
+/// Each record either becomes a document that the index can store or is refused on its own, however
+/// the input is divided into batches. A record over the limit is never kept in memory. Bit 0 of the
+/// first byte selects a small limit.
 fn check(format: Format, data: &[u8]) {
     let Some(([flags], bytes)) = split::<1>(data) else { return };
     let path = HOME.path().join("input.ext");
@@ -54,11 +56,11 @@ fn check(format: Format, data: &[u8]) {
     let one = ReaderConfig { batch_records: 1, batch_bytes: 1, ..config.clone() };
     let ((batches, ended), (single, why)) = (read(&path, config), read(&path, one));
     assert_eq!(ended, why);
-    // The batch in which the read ends takes its records with it.
+    // If reading fails, the records of the current batch are lost.
     assert!(single.starts_with(&batches) && (ended.is_some() || single.len() == batches.len()));
 }
 
-/// A line for each record, and the error that ended the read.
+/// A line for each record, and the error that ended reading.
 fn read(path: &PathBuf, config: ReaderConfig) -> (Vec<String>, Option<String>) {
     let (mut found, limit) = (Vec::new(), config.max_record);
     let mut reader = Reader::open(std::slice::from_ref(path), config).expect("the file opens");

@@ -1,4 +1,4 @@
-//! Analysis, snippets and queries, over any text.
+//! Targets for analysis, snippets and queries, with any text.
 
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_exec::Query;
@@ -9,7 +9,8 @@ use crate::split;
 
 const ANALYZERS: [Analyzer; 3] = [Analyzer::English, Analyzer::Plain, Analyzer::Raw];
 
-/// Words are sub-ranges of the text from left to right, terms have 1 to 255 bytes, and a snippet keeps its limit.
+/// Words are ranges of the text in ascending order, terms have 1 to 255 bytes, and a snippet
+/// respects its limit.
 pub fn analysis(data: &[u8]) {
     let Some(([max_chars], data)) = split::<1>(data) else { return };
     let text = String::from_utf8_lossy(data);
@@ -44,7 +45,7 @@ fn check_snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usiz
     }
 }
 
-/// Queries parse or are refused; terms of text are terms of the index.
+/// Queries are parsed or refused, and terms of text queries are valid index terms.
 pub fn query(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for content in [Content::Text, Content::Vector] {

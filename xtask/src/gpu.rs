@@ -1,4 +1,5 @@
-//! Chores of the GPU code: kernels compiled by NVIDIA's own compiler, tests that travel to a machine with a GPU.
+//! Tasks for the GPU code: compiling kernels with NVIDIA's own compiler, and building tests that
+//! run on another machine with a GPU.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,11 +9,12 @@ use crate::{cargo, cargo_command, run};
 
 /// Turing, Ampere, Hopper, Blackwell.
 const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
-/// The first to know Blackwell is 12.8.
+/// 12.8 is the first version that supports Blackwell.
 const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12>=12.8,<13";
 const FOLDER: &str = "target/nvrtc";
 
-/// Compiles every kernel. NVRTC is fetched from PyPI; where it cannot be had, that is said, and with `require` it is a failure.
+/// Compiles every kernel. NVRTC is downloaded from PyPI; if it is not available, a message says so,
+/// and with `require` that is a failure.
 pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), String> {
     let library = match env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
@@ -21,7 +23,7 @@ pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), Strin
             Err(reason) if require => return Err(reason),
             Err(reason) => {
                 eprintln!("\n== SKIPPED: kernels were not compiled with NVRTC: {reason}");
-                eprintln!("== set WARPSEEK_NVRTC to a libnvrtc.so.12 to compile them");
+                eprintln!("== set WARPSEEK_NVRTC to the path of a libnvrtc.so.12 to compile them");
                 return Ok(());
             }
         },
@@ -32,7 +34,7 @@ pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), Strin
     cargo(&[&args[..], &ARCHITECTURES].concat(), &[flags, &[("WARPSEEK_NVRTC", &library)]].concat())
 }
 
-/// NVRTC in a virtual environment under `target`, installed once.
+/// Installs NVRTC in a virtual environment under `target`, unless it is already there.
 fn fetch() -> Result<PathBuf, String> {
     if let Some(library) = installed() {
         return Ok(library);
@@ -41,7 +43,7 @@ fn fetch() -> Result<PathBuf, String> {
     run(Command::new("python3").args(["-m", "venv", FOLDER]), "python3 -m venv")?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE];
     run(Command::new(python).args(pip), &format!("pip install {PACKAGE}"))?;
-    installed().ok_or_else(|| format!("{PACKAGE} brought no libnvrtc.so.12"))
+    installed().ok_or_else(|| format!("{PACKAGE} contains no libnvrtc.so.12"))
 }
 
 fn installed() -> Option<PathBuf> {
@@ -53,7 +55,7 @@ fn installed() -> Option<PathBuf> {
     pythons.into_iter().find_map(library)
 }
 
-/// Builds the tests of the GPU crates as programs that need no Rust where they run.
+/// Builds the tests of the GPU crates as programs that run on machines without Rust.
 pub(crate) fn tests() -> Result<(), String> {
     let folder = Path::new("target/gpu-tests");
     fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -79,7 +81,7 @@ pub(crate) fn tests() -> Result<(), String> {
     let messages = String::from_utf8_lossy(&output.stdout);
     for program in messages.lines().filter_map(executable) {
         let file = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or("test");
-        // Without the hash that cargo puts behind the name.
+        // Remove the hash that cargo appends to the name.
         let to = folder.join(file.rsplit_once('-').map_or(file, |(name, _)| name));
         fs::copy(program, &to).map_err(|e| format!("{program}: {e}"))?;
         println!("{}", to.display());
@@ -88,7 +90,7 @@ pub(crate) fn tests() -> Result<(), String> {
     Ok(())
 }
 
-/// The program a message of cargo is about.
+/// The executable named in a message of cargo.
 fn executable(message: &str) -> Option<&str> {
     message.split_once("\"executable\":\"")?.1.split('"').next()
 }

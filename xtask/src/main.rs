@@ -1,4 +1,4 @@
-//! Chores of the workspace: `cargo xtask ci` runs everything that must hold.
+//! Development tasks of the workspace: `cargo xtask ci` runs all checks.
 
 mod gpu;
 mod peers;
@@ -9,11 +9,11 @@ use std::time::Instant;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  ci         format, lints, all tests, docs, examples, kernels, bodies of fuzz targets
-  kernels    compile every kernel with NVRTC, from PyPI; no GPU needed. --require: to have no NVRTC is a failure
-  gpu-tests  build the tests of exec-gpu as programs for a machine with a GPU, in target/gpu-tests
-  fuzz       run every fuzz target for some seconds each: cargo xtask fuzz [SECONDS]
-  peers      compare speed with other engines: cargo xtask peers --help";
+  ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
+  kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
+  gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
+  fuzz       run each fuzz target for a number of seconds: cargo xtask fuzz [SECONDS]
+  peers      compare the speed with other engines: cargo xtask peers --help";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -41,16 +41,17 @@ fn ci() -> Result<(), String> {
     let start = Instant::now();
     cargo(&["fmt", "--all", "--check"], &[])?;
     let deny = [("RUSTFLAGS", "-D warnings")];
-    // The same flags for lints and tests, so that nothing is compiled twice.
+    // Lints and tests use the same flags, so that nothing is compiled twice.
     cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
     cargo(&["test", "--workspace", "--locked"], &deny)?;
     cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
-    // The targets themselves need nightly and a C++ compiler; their bodies do not.
+    // The targets themselves need nightly Rust and a C++ compiler; the library code they call does
+    // not.
     cargo(&[&fuzz[..], &["--no-default-features", "--lib", "--examples"]].concat(), &[])?;
-    eprintln!("\nall of CI passed in {} s", start.elapsed().as_secs());
+    eprintln!("\nall checks passed in {} s", start.elapsed().as_secs());
     Ok(())
 }
 

@@ -1,7 +1,8 @@
-//! `cargo xtask peers`: warpseek and other engines on the same tokens, taking turns.
+//! `cargo xtask peers`: compares warpseek with other engines on the same tokens, in alternation.
 //!
-//! The runners of the other engines are not part of the project; a folder of them is named by `--peers`. Each takes
-//! `--corpus --queries --mode --k --threads --reps --dump` and prints one JSON line a cell. A cell is a query log, a mode and a k.
+//! The runners of the other engines are not part of the repository; `--peers` names the folder that
+//! contains them. Each runner takes `--corpus --queries --mode --k --threads --reps --dump` and
+//! prints one JSON line per cell. A cell is a combination of a query log, a mode and a k.
 
 mod agreement;
 mod engine;
@@ -19,13 +20,13 @@ use engine::{Call, Ours, Peer};
 use options::{Data, Options, USAGE};
 use report::{Cell, Sample, Size};
 
-/// The name under which our own figures go.
+/// The engine name of our own figures.
 const US: &str = "warpseek";
 
-/// Hits compared for agreement.
+/// The number of hits that are compared for agreement.
 const TOP: usize = 10;
 
-/// Everything found out.
+/// All results.
 #[derive(Default)]
 struct Findings {
     samples: Vec<Sample>,
@@ -44,7 +45,7 @@ impl Findings {
     }
 }
 
-/// The engines that take part.
+/// The engines that take part, and the results so far.
 struct Comparison {
     options: Options,
     ours: Ours,
@@ -71,7 +72,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
         });
         fs::write(file, format!("{text:#}\n")).map_err(|e| format!("{}: {e}", file.display()))?;
     }
-    // Last, so that a failure late in a long run does not lose what came before.
+    // Returned last, so that a failure late in a long run does not lose earlier results.
     outcome
 }
 
@@ -84,21 +85,23 @@ impl Comparison {
                 None => peers.push(peer),
                 Some(what) => {
                     let name = peer.name();
-                    found.note(format!("{name} is not installed (no {what}) and left out"));
+                    found.note(format!("{name} is not installed (no {what}) and is left out"));
                 }
             }
         }
         if peers.is_empty() {
-            return Err(format!("{} has no engine to compare with", options.home.display()));
+            return Err(format!("{} contains no engine to compare with", options.home.display()));
         }
         let ours = Ours::new(&options)?;
         if !ours.counts {
-            found.note("`bench queries` has no --count: no cells with counts".to_owned());
+            found.note(
+                "`bench queries` has no --count, so there are no cells with counts".to_owned(),
+            );
         }
         Ok(Comparison { options, ours, peers, found })
     }
 
-    /// Everything, collection by collection and log by log.
+    /// Measures everything, collection by collection and log by log.
     fn measure(&mut self) -> Result<(), String> {
         for data in std::mem::take(&mut self.options.data) {
             self.index(&data)?;
@@ -113,7 +116,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Makes all indexes of a collection; ours anew, since the code may have changed.
+    /// Builds all indexes of a collection; ours is rebuilt, since the code may have changed.
     fn index(&mut self, data: &Data) -> Result<(), String> {
         let corpus = data.name();
         eprintln!("{corpus}: indexes");
@@ -127,7 +130,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Whether the engines find the same documents.
+    /// Compares the documents that the engines find.
     fn compare_hits(
         &mut self,
         data: &Data,
@@ -138,7 +141,7 @@ impl Comparison {
         eprintln!("{log}: hits");
         let scratch = self.options.home.join("dumps");
         let error = |e: std::io::Error| format!("{}: {e}", scratch.display());
-        // Dumps of another log would be taken for this one's.
+        // Remove dumps of another log, which would be mistaken for this one's.
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(error)?;
         }
@@ -164,11 +167,13 @@ impl Comparison {
         Ok(())
     }
 
-    /// Every engine over all cells of one query log. Who begins changes from round to round.
+    /// Measures every engine on all cells of one query log. The engine that goes first changes from
+    /// round to round.
     fn round(&mut self, data: &Data, queries: &Path, round: usize) -> Result<(), String> {
         let Options { modes, ks, reps, .. } = &self.options;
         let plain = Call { queries, modes, ks, reps: *reps, counted: false };
-        // Counts are asked for where they cost most beside the hits: OR, few of them.
+        // Counts are measured where they cost the most relative to the hits: in OR mode with few
+        // hits.
         let or = ["or".to_owned()];
         let least = [ks.iter().copied().min().unwrap_or(TOP)];
         let counted = Call { modes: &or, ks: &least, counted: true, ..plain };
@@ -177,8 +182,8 @@ impl Comparison {
 
         let peers = self.peers.iter().copied().map(Some);
         let mut turns: Vec<Option<Peer>> = std::iter::once(None).chain(peers).collect();
-        let begins = round % turns.len();
-        turns.rotate_left(begins);
+        let first = round % turns.len();
+        turns.rotate_left(first);
         for turn in turns {
             let name = turn.map_or(US, Peer::name);
             eprintln!("{} {}: round {}, {name}", data.name(), log_name(queries), round + 1);
@@ -199,7 +204,9 @@ impl Comparison {
                     }
                 };
                 if figures.is_empty() {
-                    self.found.note(format!("{name} or its runner gives no counts beside hits"));
+                    self.found.note(format!(
+                        "{name} or its runner does not return counts together with hits"
+                    ));
                 }
                 self.found.samples.extend(figures.into_iter().map(|figure| Sample {
                     cell: Cell {

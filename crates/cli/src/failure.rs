@@ -7,9 +7,9 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use warpseek_cuda::DeviceError;
 use warpseek_eval::EvalError;
 use warpseek_exec::ExecError;
-use warpseek_cuda::DeviceError;
 use warpseek_index::IndexError;
 use warpseek_synth::SynthError;
 

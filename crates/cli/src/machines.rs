@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec::{Engine, ExecError, Plan, Planner};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_cuda::{Device, DeviceError};
-use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
 use warpseek_exec_gpu::{GpuEngine, Loading, PRUNED_TERMS, Settings};
+use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
 use warpseek_index::Snapshot;
 use warpseek_sched::measure::{self, Line};

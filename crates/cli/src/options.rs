@@ -7,12 +7,14 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek_codec::CodecId;
+use warpseek_cuda::Device;
 use warpseek_exec::{Mode, Ranking, RankingFunction};
 use warpseek_exec_cpu::Algorithm;
 use warpseek_exec_gpu_papers::MAX_COHORT;
-use warpseek_cuda::Device;
 use warpseek_exec_gpu_papers::compressed::CODECS;
-use warpseek_exec_gpu_papers::partitioned::{Batch, PartitionSettings, Partitioning, Pruning, Threshold};
+use warpseek_exec_gpu_papers::partitioned::{
+    Batch, PartitionSettings, Partitioning, Pruning, Threshold,
+};
 use warpseek_index::{BuildConfig, Manifest, OnError};
 use warpseek_text::{Format, ReaderConfig};
 

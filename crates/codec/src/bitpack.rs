@@ -1,6 +1,8 @@
-//! Bit-packed frame of reference with deltas: gaps of a block, less one, at the width of the largest; frequencies, less one, at the width with the
-//! fewest bytes, what does not fit being patched in. (Gaps are not patched: adding them up while they are unpacked is what makes
-//! them fast.) Full blocks are four interleaved streams, so that four values decode per vector instruction; layout in
+//! Bit-packed deltas (frame of reference). The gaps of a block, less one, are packed at the width
+//! of the largest one. Frequencies, less one, are packed at the width that takes the fewest bytes,
+//! and values that do not fit are patched. (Gaps are not patched, because decoding is fast only if
+//! they can be summed up while they are unpacked.) Full blocks consist of four interleaved streams,
+//! so that one vector instruction decodes four values. The layout is described in
 //! docs/format/postings.md.
 
 use warpseek_core::limits::BLOCK;
@@ -11,16 +13,16 @@ use crate::registry::{Block, Codec, CodecError};
 use crate::simd;
 use crate::slots;
 
-/// The default codec. See the module head.
+/// The default codec. See the module documentation.
 pub(crate) struct BitPack;
 
-/// Bytes before the packed values: the two widths.
+/// Number of bytes before the packed values: the two widths.
 const HEADER: usize = 2;
 
-/// Set in the byte of the frequencies' width where patches follow.
+/// Flag in the byte that holds the width of the frequencies: patches follow.
 const PATCHES: u8 = 0x80;
 
-/// Bytes of a patch: the place, and the bits above the width.
+/// Number of bytes in a patch: the index of the value, and its bits above the width.
 const PATCH: usize = 2;
 
 impl Codec for BitPack {
@@ -47,8 +49,8 @@ impl Codec for BitPack {
             *slot = value & ((1 << v) - 1);
         }
         pack(&low[..less_one.len()], v, out);
-        for (place, &value) in less_one.iter().enumerate().filter(|&(_, &value)| value >> v > 0) {
-            out.extend([place as u8, (value >> v) as u8]);
+        for (i, &value) in less_one.iter().enumerate().filter(|&(_, &value)| value >> v > 0) {
+            out.extend([i as u8, (value >> v) as u8]);
         }
     }
 
@@ -67,7 +69,7 @@ impl Codec for BitPack {
             return Ok(());
         }
         unpack_plus_one(packed, w, docs, out);
-        // 64 bits cannot wrap: 128 gaps of at most 2^32 each.
+        // 64 bits cannot overflow: there are at most 128 gaps of at most 2^32 each.
         let mut last = if prev == u32::MAX { 0 } else { u64::from(prev) + 1 };
         for slot in &mut out[..docs] {
             last += u64::from(slot.wrapping_sub(1));
@@ -85,11 +87,11 @@ impl Codec for BitPack {
         let Freqs { width, packed, patches } = packed_freqs(block)?;
         unpack_plus_one(packed, width, freqs, out);
         if width == 32 {
-            // The one value whose successor is 0 does not exist among honest frequencies.
+            // Valid frequencies never contain the one value whose successor wraps to 0.
             out[..freqs].iter_mut().for_each(|slot| *slot = (*slot).max(1));
         }
-        for &[place, high] in patches {
-            let slot = out[..freqs].get_mut(usize::from(place)).ok_or(CodecError::Exception)?;
+        for &[i, high] in patches {
+            let slot = out[..freqs].get_mut(usize::from(i)).ok_or(CodecError::Exception)?;
             *slot = slot.wrapping_add(u32::from(high) << width).max(1);
         }
         Ok(())
@@ -98,7 +100,7 @@ impl Codec for BitPack {
     fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
         let Freqs { width, packed, patches } = packed_freqs(block)?;
         let mut freq = gaps::to_freq(slots::get(packed, width, block.freqs, i));
-        // A forged block may patch a place twice.
+        // A forged block may patch the same value twice.
         for [_, high] in patches.iter().filter(|patch| usize::from(patch[0]) == i) {
             freq = freq.wrapping_add(u32::from(*high) << width).max(1);
         }
@@ -115,7 +117,7 @@ impl Codec for BitPack {
 struct Freqs<'a> {
     width: u32,
     packed: &'a [u8],
-    /// Places, and bits above the width.
+    /// Indexes of the patched values, and their bits above the width.
     patches: &'a [[u8; PATCH]],
 }
 
@@ -126,7 +128,7 @@ fn packed_freqs<'a>(block: Block<'a>) -> Result<Freqs<'a>, CodecError> {
     let packed = block.bytes.get(start..end).ok_or(CodecError::Short)?;
     let patches: &[[u8; PATCH]] = match block.bytes[1] & PATCHES {
         0 => &[],
-        // Bits above must have a place in 32.
+        // The patched bits must fit into 32 bits.
         _ if width > 24 => return Err(CodecError::Exception),
         _ => block.bytes[end..].as_chunks().0,
     };
@@ -146,7 +148,8 @@ pub(crate) fn width(values: &[u32]) -> u32 {
     32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
 }
 
-/// The width at which values and patches take the fewest bytes, the widest of them. A patch has eight bits for what is above.
+/// The width at which values and patches together take the fewest bytes; the widest such width. A
+/// patch holds eight bits above the width.
 fn patched_width(values: &[u32]) -> u32 {
     let mut of_width = [0usize; 33];
     values.iter().for_each(|value| of_width[(32 - value.leading_zeros()) as usize] += 1);
@@ -155,7 +158,7 @@ fn patched_width(values: &[u32]) -> u32 {
     for v in (widest.saturating_sub(8)..widest).rev() {
         patches += of_width[v as usize + 1];
         let bytes = packed_bytes(values.len(), v) + PATCH * patches;
-        // Patches must leave a word of 32 bits some place in their slot.
+        // The eight bits of a patch must fit into 32 bits above the width.
         if bytes < best.0 && v <= 24 {
             best = (bytes, v);
         }
@@ -203,7 +206,7 @@ pub(crate) fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The values, each with one added, wrapping. `bytes` must be as long as they need.
+/// Unpacks `n` values and adds one to each, wrapping. `bytes` must be long enough for all of them.
 fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
     if n == BLOCK {
         return simd::unpack::<1>(bytes, width, out);

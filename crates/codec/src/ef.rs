@@ -1,7 +1,9 @@
-//! Partitioned Elias-Fano (Ottaviano and Venturini, SIGIR 2014), a partition being a block: documents as distances from the first
-//! there can be, their low l bits in slots and the rest in unary. Runs of consecutive documents take no bits, dense blocks
-//! are a bit map. Frequencies are packed like those of `bitpack`, or their prefix sums are coded like documents, whichever is
-//! smaller. Layout in docs/format/postings.md.
+//! Partitioned Elias-Fano (Ottaviano and Venturini, SIGIR 2014), with one partition per block.
+//! Documents are stored as distances from the first document that the block could contain: the low
+//! l bits in slots, the rest in unary. Runs of consecutive documents take no bits, and dense blocks
+//! are bitmaps. Frequencies are either packed as in `bitpack`, or their prefix sums are coded in
+//! the same way as documents, whichever is smaller. The layout is described in
+//! docs/format/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -12,16 +14,17 @@ use crate::slots::{self, packed_bytes, width};
 use crate::unary;
 use crate::varint::Cursor;
 
-/// See the module head.
+/// See the module documentation.
 pub(crate) struct EliasFano;
 
-/// How documents are coded; numbers below are the l of Elias-Fano.
+/// How documents are coded. Values below `BITMAP` are the l of Elias-Fano.
 const BITMAP: u8 = 32;
 const RUN: u8 = 33;
-/// How frequencies are coded: Elias-Fano with an l of so much less; numbers below are the width of slots.
+/// How frequencies are coded: values from `SUMS` on mean prefix sums in Elias-Fano with l = value -
+/// `SUMS`; values below it are the width of the slots.
 const SUMS: u8 = 33;
 
-/// How the documents of a block are coded, and where their bytes end.
+/// How the documents of a block are coded, with their bytes.
 enum Docs<'a> {
     Run,
     Bitmap(&'a [u8]),
@@ -34,7 +37,7 @@ enum Freqs<'a> {
     Sums(Sequence<'a>),
 }
 
-/// Numbers that do not descend: low bits and, in unary, the differences of the rest.
+/// A nondecreasing sequence: the low bits, and the differences of the remaining bits in unary.
 struct Sequence<'a> {
     l: u32,
     low: &'a [u8],
@@ -63,7 +66,8 @@ impl Codec for EliasFano {
         }
         let Some(&last) = out[..n].last() else { return Ok(()) };
         gaps::check_end(gaps::base(prev) + u64::from(last) + 1)?;
-        // Low bits of forged blocks may descend. No early end: compilers make vector code of this.
+        // The low bits of a forged block may make documents descend. The loop has no early exit so
+        // that compilers can vectorise it.
         let ascend = out[..n].windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
         if !ascend {
             return Err(CodecError::Order);
@@ -192,15 +196,17 @@ impl Sequence<'_> {
         Ok(())
     }
 
-    /// Number `i` of `n`.
+    /// Value `i` of `n`.
     fn get(&self, n: usize, i: usize) -> Result<u32, CodecError> {
         let high = unary::one(self.high, i)? - i as u32;
         Ok(slots::get(self.low, self.l, n, i) | high << self.l)
     }
 }
 
-/// The l with the fewest bytes, 0 to 31, and the bytes. The unary part is short, as in `rice`: a step to l + 1 saves at
-/// least half of the zeros and costs a bit a number, so that zeros are at most twice the numbers, and a few for rounding.
+/// The l, from 0 to 31, that takes the fewest bytes, and the number of bytes. The unary part is
+/// short, as in `rice`: going from l to l + 1 saves at least half of the zeros and costs one bit
+/// per value, so at the best l there are at most two zeros per value, plus a few because sizes are
+/// rounded to bytes.
 fn best(values: &[u32]) -> (u32, usize) {
     let last = values.last().copied().unwrap_or(0);
     let size =

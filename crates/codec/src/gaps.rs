@@ -1,11 +1,13 @@
-//! From documents to gaps less one and back, and from frequencies to frequencies less one and back.
+//! Conversions from documents to gaps less one and back, and from frequencies to frequencies less
+//! one and back.
 
 use warpseek_core::limits::BLOCK;
 
 use crate::registry::CodecError;
 use crate::simd;
 
-/// A block's gaps less one. Documents ascend and come after `prev`, `u32::MAX` being "before document 0".
+/// The gaps of a block, less one. Documents ascend and come after `prev`, where `u32::MAX` means
+/// "before document 0".
 pub(crate) fn of_docs(prev: u32, docs: &[u32]) -> impl Iterator<Item = u32> + Clone {
     docs.iter().scan(prev, |last, &doc| {
         let gap = doc.wrapping_sub(*last).wrapping_sub(1);
@@ -14,7 +16,7 @@ pub(crate) fn of_docs(prev: u32, docs: &[u32]) -> impl Iterator<Item = u32> + Cl
     })
 }
 
-/// The iterator's values, at most a block of them, and their number.
+/// Collects the values of the iterator, at most a block, and returns them with their count.
 pub(crate) fn block(values: impl Iterator<Item = u32>) -> ([u32; BLOCK], usize) {
     let (mut block, mut n) = ([0; BLOCK], 0);
     for (slot, value) in block.iter_mut().zip(values) {
@@ -24,15 +26,17 @@ pub(crate) fn block(values: impl Iterator<Item = u32>) -> ([u32; BLOCK], usize) 
     (block, n)
 }
 
-/// The first document there can be after `prev`.
+/// The smallest document that may follow `prev`.
 pub(crate) fn base(prev: u32) -> u64 {
     u64::from(prev.wrapping_add(1))
 }
 
-/// Adds the first `n` gaps less one up to documents, in place. What lies behind them becomes anything.
+/// Sums up the first `n` gaps less one to documents, in place. The rest of `gaps` is left
+/// unspecified.
 pub(crate) fn to_docs(prev: u32, n: usize, gaps: &mut [u32; BLOCK]) -> Result<(), CodecError> {
-    // 64 bits cannot wrap: at most 128 gaps of at most 2^32 each. What ends in range was in range on the way. Mostly the bits that gaps have at
-    // all tell that they are small enough.
+    // 64 bits cannot overflow: there are at most 128 gaps of at most 2^32 each. If the last
+    // document is in range, so are all before it. In most cases the union of the bits of all gaps
+    // already shows that they are small enough.
     let any = gaps[..n].iter().fold(0, |all, gap| all | gap);
     if base(prev) + ((u64::from(any) + 1) * n as u64) > u64::from(u32::MAX) {
         let total: u64 = gaps[..n].iter().map(|&gap| u64::from(gap)).sum();
@@ -50,18 +54,19 @@ pub(crate) fn to_docs(prev: u32, n: usize, gaps: &mut [u32; BLOCK]) -> Result<()
     Ok(())
 }
 
-/// Whether documents may end before `end`.
+/// Checks that `end`, one past the last document, is in the range of ids.
 pub(crate) fn check_end(end: u64) -> Result<(), CodecError> {
     if end > u64::from(u32::MAX) { Err(CodecError::Overflow) } else { Ok(()) }
 }
 
-/// From a frequency less one. The one value whose successor is 0 does not exist among honest frequencies.
+/// The frequency, from its value less one. Valid input never contains the one value whose successor
+/// wraps to 0.
 #[inline]
 pub(crate) fn to_freq(less_one: u32) -> u32 {
     less_one.wrapping_add(1).max(1)
 }
 
-/// The same for all, in place.
+/// Applies [`to_freq`] to all values, in place.
 pub(crate) fn to_freqs(less_one: &mut [u32]) {
     less_one.iter_mut().for_each(|slot| *slot = to_freq(*slot));
 }

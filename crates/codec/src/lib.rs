@@ -1,4 +1,4 @@
-//! Integer codecs on slices: one file each, and a registry with stable ids.
+//! Codecs for blocks of integers, one file per codec, and a registry with stable ids.
 
 mod bitpack;
 mod ef;

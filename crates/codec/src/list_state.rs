@@ -1,19 +1,19 @@
-//! What a codec keeps for a list as a whole, once read.
+//! State that a codec reads once per list.
 
 use std::sync::Arc;
 
 use crate::pfor::ListWide;
 
-/// What [`Codec::open`](crate::Codec::open) read for a list. Empty, and free, for codecs whose blocks say everything themselves.
-/// Cheap to clone.
+/// The list-wide state that [`Codec::open`](crate::Codec::open) has read. It is empty, and costs
+/// nothing, for codecs whose blocks are self-contained. It is cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ListState {
-    /// `pfor` only.
+    /// Used only by `pfor`.
     pub(crate) wide: Option<Arc<ListWide>>,
 }
 
 impl ListState {
-    /// Bytes that documents and frequencies take in the part for the whole list.
+    /// The numbers of bytes that documents and frequencies take in the list's header.
     pub fn bytes(&self) -> (usize, usize) {
         self.wide.as_ref().map_or((0, 0), |wide| wide.bytes())
     }

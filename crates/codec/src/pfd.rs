@@ -1,6 +1,8 @@
-//! PForDelta with a width b of its own for each block, exceptions inside the block: the low b bits of every number in a slot,
-//! then where the exceptions are and their bits above b, each packed at the width of its largest. b is the one with the
-//! fewest bytes (the "optimised" choice of Yan, Ding and Suel, WWW 2009). Layout in docs/format/postings.md.
+//! PForDelta with a separate width b for each block and exceptions stored in the block. The low b
+//! bits of every value are in slots; they are followed by the positions of the exceptions and by
+//! the exceptions' bits above b, each array packed at the width of its largest value. The encoder
+//! chooses the b that takes the fewest bytes (the "optimised" choice of Yan, Ding and Suel, WWW
+//! 2009). The layout is described in docs/format/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -10,18 +12,18 @@ use crate::registry::{Block, Codec, CodecError};
 use crate::slots::{self, packed_bytes, width};
 use crate::varint::Cursor;
 
-/// See the module head.
+/// See the module documentation.
 pub(crate) struct Pfd;
 
-/// One kind of numbers of a block.
+/// The gaps or the frequencies of a block.
 struct Part<'a> {
     b: u32,
     slots: &'a [u8],
     exceptions: usize,
-    /// Exceptions' gaps less one.
+    /// The gaps between exceptions, less one.
     offsets: &'a [u8],
     offset_width: u32,
-    /// Exceptions' bits above b, less one.
+    /// The bits of the exceptions above b, less one.
     overflows: &'a [u8],
     overflow_width: u32,
 }
@@ -93,7 +95,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Where exceptions are, ascending, and their bits above b in place; anything where the bytes are forged.
+    /// The positions of the exceptions, ascending, and their bits above b, shifted into place. If
+    /// the bytes are forged, the values are arbitrary.
     fn exceptions(&self) -> impl Iterator<Item = (usize, u32)> {
         (0..self.exceptions).scan(0, |next, i| {
             let at = *next + slots::in_string(self.offsets, self.offset_width, i) as usize;
@@ -133,7 +136,7 @@ fn above(value: u32, b: u32) -> u32 {
     (u64::from(value) >> b) as u32
 }
 
-/// A width b and what its exceptions need.
+/// A width b and the space that its exceptions need.
 #[derive(Clone, Copy)]
 struct Plan {
     b: u32,
@@ -161,7 +164,8 @@ fn best(values: &[u32]) -> Plan {
         let bytes = packed_bytes(values.len(), b) + usize::from(exceptions > 0) + arrays;
         Plan { b, exceptions, offset_width, overflow_width, bytes }
     };
-    // Five bits hold the width of the exceptions' upper bits, so that a number of 32 bits leaves at least one in its slot.
+    // The width of the exceptions' upper bits is stored in five bits, so a 32-bit value must keep
+    // at least one bit in its slot.
     let (mut best, least) = (plan(widest), widest.saturating_sub(31));
     for b in (least..widest).rev() {
         let next = plan(b);

@@ -1,9 +1,11 @@
-//! PForDelta with one width b for a whole list (document D, section 6.2): the low b bits of every number in a slot of its
-//! block, and what does not fit, the exceptions, in two arrays for the list: where they are, and their bits above b. The
-//! arrays are coded the same way in turn, as many levels deep as the codec's name says; the last are numbers of one width. Layout in
-//! docs/format/postings.md.
+//! PForDelta with one width b for a whole list (Ding 2009, section 6.2). The low b bits of every
+//! value are in a slot of the value's block. The values that do not fit, the exceptions, are in two
+//! arrays for the list: their positions, and their bits above b. Both arrays are coded in the same
+//! way again, as many levels deep as the name of the codec says; at the last level all values have
+//! the same width. The layout is described in docs/format/postings.md.
 //!
-//! Opening a list decodes its exceptions, which are few; then every block, and every frequency, can be read alone.
+//! Opening a list decodes its exceptions, which are few. After that, every block and every single
+//! frequency can be read on its own.
 
 use std::sync::Arc;
 
@@ -15,16 +17,16 @@ use crate::registry::{Block, Codec, CodecError};
 use crate::slots;
 use crate::varint::{self, Cursor};
 
-/// See the module head.
+/// See the module documentation.
 pub(crate) struct PFor {
-    /// How many times arrays of exceptions are coded like the list itself.
+    /// How many times the arrays of exceptions are coded in the same way as the list itself.
     pub(crate) levels: u32,
 }
 
-/// Set in the byte of a width where exceptions follow.
+/// Flag in the byte that holds a width: exceptions follow.
 const EXCEPTIONS: u8 = 0x80;
 
-/// Width and exceptions of a list's gaps and frequencies.
+/// The widths and exceptions of a list's gaps and frequencies.
 #[derive(Debug)]
 pub(crate) struct ListWide {
     gaps: Wide,
@@ -37,17 +39,18 @@ impl ListWide {
     }
 }
 
-/// Width and exceptions of one kind of numbers.
+/// The width and exceptions of either the gaps or the frequencies of a list.
 #[derive(Debug, Default)]
 struct Wide {
     b: u32,
-    /// Bytes it was read from.
+    /// The number of bytes it was read from.
     bytes: usize,
-    /// For each block where its exceptions begin in the arrays, and their end; nothing where there are none at all.
+    /// For each block, the index in the arrays at which its exceptions begin, followed by the end
+    /// of the last block's exceptions. Empty if the list has no exceptions.
     starts: Vec<u32>,
-    /// Where in its block an exception is.
+    /// The position of each exception in its block.
     offsets: Vec<u8>,
-    /// The bits above b, in place.
+    /// The bits above b, shifted into place.
     high: Vec<u32>,
 }
 
@@ -114,7 +117,7 @@ impl Codec for PFor {
 }
 
 impl Wide {
-    /// For `n` numbers.
+    /// Reads the header for `n` values.
     fn read(cursor: &mut Cursor<'_>, n: usize, levels: u32) -> Result<Self, CodecError> {
         let before = cursor.rest().len();
         let (b, exceptions) = read_head(cursor, n, levels)?;
@@ -131,7 +134,7 @@ impl Wide {
         Ok(wide)
     }
 
-    /// Where the block's exceptions are and the bits to add to their slots.
+    /// The positions of the exceptions in the block, and the bits to add to their slots.
     fn exceptions(&self, block: usize) -> (&[u8], &[u32]) {
         let Some(&[from, to]) = self.starts.get(block..).and_then(|s| s.first_chunk()) else {
             return (&[], &[]);
@@ -149,7 +152,7 @@ impl Wide {
     }
 }
 
-/// The block's list, and its slots of gaps and of frequencies.
+/// The list-wide state of the block, the slots of its gaps and the slots of its frequencies.
 fn parts<'a>(block: &Block<'a>) -> Result<(&'a ListWide, &'a [u8], &'a [u8]), CodecError> {
     let wide = block.list.wide.as_deref().ok_or(CodecError::List)?;
     let mut cursor = Cursor::new(block.bytes);
@@ -158,10 +161,10 @@ fn parts<'a>(block: &Block<'a>) -> Result<(&'a ListWide, &'a [u8], &'a [u8]), Co
     Ok((wide, gaps, freqs))
 }
 
-/// A number that does not fit its slot.
+/// A value that does not fit into its slot.
 struct Exception {
     at: usize,
-    /// Its bits above b, in place.
+    /// Its bits above b, shifted into place.
     high: u32,
 }
 
@@ -173,7 +176,8 @@ fn above(value: u32, b: u32) -> u32 {
     (u64::from(value) >> b) as u32
 }
 
-/// Appends width and exceptions of the numbers, everything but their slots, and returns the width.
+/// Appends the width and the exceptions of the values, that is, everything but their slots, and
+/// returns the width.
 fn write_head(values: &[u32], levels: u32, out: &mut Vec<u8>) -> u32 {
     let Plan { b, offsets, overflows, .. } = plan(values, levels);
     if offsets.is_empty() {
@@ -213,7 +217,8 @@ fn read_head(
     Ok((u32::from(b), exceptions.collect::<Result<_, _>>()?))
 }
 
-/// An array of exceptions: plain at the last level, else as the list is, with all slots in one bit string.
+/// Writes an array of exceptions: plainly at the last level, otherwise like the list itself, except
+/// that all slots form one bit string.
 fn write_array(values: &[u32], levels: u32, out: &mut Vec<u8>) {
     if levels == 0 {
         let width = slots::width(values);
@@ -240,19 +245,20 @@ fn read_array(cursor: &mut Cursor<'_>, n: usize, levels: u32) -> Result<Vec<u32>
     Ok(values)
 }
 
-/// A width, and the exceptions it makes.
+/// A width and the exceptions that it produces.
 struct Plan {
     b: u32,
-    /// Bits of everything, near enough: bytes are not rounded up.
+    /// The approximate total size in bits: it is not rounded up to bytes.
     bits: u64,
-    /// Exceptions' gaps less one.
+    /// The gaps between exceptions, less one.
     offsets: Vec<u32>,
-    /// Exceptions' bits above b, less one.
+    /// The bits of the exceptions above b, less one.
     overflows: Vec<u32>,
 }
 
-/// The best width: all from that which leaves at most half of the numbers out to that which leaves none out are tried.
-/// Exceptions of a width are among those of any smaller one, so that a try looks at the last one's exceptions only.
+/// Finds the best width. It tries every width from the smallest one that fits at least half of the
+/// values to the one that fits all of them. The exceptions of a width are among the exceptions of
+/// every smaller width, so each step looks only at the exceptions of the step before.
 fn plan(values: &[u32], levels: u32) -> Plan {
     let mut b = smallest(values);
     let mut at: Vec<u32> =
@@ -287,7 +293,7 @@ fn array_bits(values: &[u32], levels: u32) -> u64 {
     }
 }
 
-/// The smallest width that at least half of the numbers fit.
+/// The smallest width that fits at least half of the values.
 fn smallest(values: &[u32]) -> u32 {
     let mut counts = [0usize; 33];
     values.iter().for_each(|v| counts[(32 - v.leading_zeros()) as usize] += 1);

@@ -12,68 +12,74 @@ use crate::rice::Rice;
 use crate::svb::StreamVByte;
 use crate::varint::Cursor;
 
-/// What is wrong with a coded block or with what a list keeps for all of its blocks.
+/// What is wrong with an encoded block or with the header of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// The block ends before its values do.
-    #[error("block is cut short")]
+    #[error("block is truncated")]
     Short,
-    /// A bit width over 32.
-    #[error("bit width {0} is over 32")]
+    /// A bit width above 32.
+    #[error("bit width {0} exceeds 32")]
     Width(u8),
-    /// Documents leave the range of ids.
+    /// Documents exceed the range of ids.
     #[error("document ids overflow")]
     Overflow,
     /// Documents do not ascend.
     #[error("documents do not ascend")]
     Order,
-    /// The first byte names no way of coding.
-    #[error("no way of coding has the number {0}")]
+    /// The first byte does not name a known encoding.
+    #[error("{0} is not a known encoding")]
     Kind(u8),
-    /// An exception is outside of the values or does not fit 32 bits.
+    /// An exception is at a position outside the block or does not fit into 32 bits.
     #[error("an exception is out of range")]
     Exception,
-    /// What the codec keeps for the list is cut short, or is another codec's.
-    #[error("the part for the whole list is malformed")]
+    /// The header of the list is truncated, or belongs to another codec.
+    #[error("the header of the list is malformed")]
     List,
 }
 
-/// A coded block and what is known of it.
+/// An encoded block and what the reader knows about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// What [`Codec::open`] read for its list.
+    /// What [`Codec::open`] returned for its list.
     pub list: &'a ListState,
-    /// Its number in the list, from 0.
+    /// Its number in the list, counted from 0.
     pub index: usize,
-    /// Documents it has, 0 to 128.
+    /// The number of documents in it, 0 to 128.
     pub docs: usize,
-    /// Frequencies it has: as many as documents or, where the first document is kept elsewhere, one more.
+    /// The number of frequencies in it: the number of documents, or one more if the first document
+    /// is stored elsewhere.
     pub freqs: usize,
 }
 
-/// A way to code a list's postings, block by block. Given the document before a block and what the codec keeps for the
-/// list as a whole, the block's documents and frequencies can be decoded without any other block, and either
-/// without the other.
+/// A way to encode a list of postings, block by block. Given the document before a block and the
+/// list-wide state of the codec, the documents and the frequencies of a block can each be decoded
+/// on their own, without any other block.
 ///
-/// To write: [`encode_list`](Codec::encode_list), then [`encode`](Codec::encode) for each block with what that
-/// returned. To read: [`open`](Codec::open), then any block in any order.
+/// To write a list, call [`encode_list`](Codec::encode_list), then [`encode`](Codec::encode) for
+/// each block with the state that `encode_list` returned. To read it, call [`open`](Codec::open),
+/// then decode any block in any order.
 ///
-/// `prev` is the document before the block's first, `u32::MAX` for "before document 0". All blocks but the last are
-/// full; only a list of one block may have its first document elsewhere.
+/// `prev` is the document before the first one of the block, where `u32::MAX` means "before
+/// document 0". All blocks but the last are full. Only a list of a single block may have its first
+/// document stored elsewhere.
 ///
-/// Bytes are not trusted: whatever they are, nothing panics, no memory is taken beyond a small multiple of the
-/// number of postings, documents ascend and frequencies are at least 1, or there is an error.
+/// Bytes are not trusted. Whatever they are, decoding never panics and never takes more memory than
+/// a small multiple of the number of postings. It either returns an error, or documents that ascend
+/// and frequencies that are at least 1.
 pub trait Codec: Sync {
-    /// Appends what the codec keeps for the list as a whole, for most codecs nothing, and returns what
-    /// [`encode`](Codec::encode) needs of it (not fit for decoding). Its end must be known from its bytes.
+    /// Appends the header of the list, which is empty for most codecs, and returns the state that
+    /// [`encode`](Codec::encode) needs (which is not suitable for decoding). The header must be
+    /// self-delimiting.
     fn encode_list(&self, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) -> ListState {
         let _ = (prev, docs, freqs, out);
         ListState::default()
     }
 
-    /// Reads it back off the cursor, for a list of so many coded documents and frequencies.
+    /// Reads the header back from the cursor, for a list with `docs` encoded documents and `freqs`
+    /// encoded frequencies.
     fn open(
         &self,
         header: &mut Cursor<'_>,
@@ -84,11 +90,12 @@ pub trait Codec: Sync {
         Ok(ListState::default())
     }
 
-    /// Appends the block, at most 4095 bytes. Documents ascend and come after `prev`; frequencies are at least 1.
+    /// Appends the block, which takes at most 4095 bytes. Documents must ascend and come after
+    /// `prev`; frequencies must be at least 1.
     fn encode(&self, list: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>);
 
-    /// Writes the block's documents to the front of `out`. They ascend, start after `prev`, and stay below `u32::MAX`,
-    /// whatever the bytes. What lies behind them in `out` is unspecified.
+    /// Writes the documents of the block to the front of `out`. Whatever the bytes, they ascend,
+    /// start after `prev`, and stay below `u32::MAX`. The rest of `out` is unspecified.
     fn decode_docs(
         &self,
         block: Block<'_>,
@@ -96,39 +103,41 @@ pub trait Codec: Sync {
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError>;
 
-    /// Writes the block's frequencies to the front of `out`. What lies behind them in `out` is unspecified.
+    /// Writes the frequencies of the block to the front of `out`. The rest of `out` is unspecified.
     fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError>;
 
-    /// Frequency `i`, which must be below `block.freqs`, as [`decode_freqs`](Codec::decode_freqs) gives it; without decoding
-    /// the others where the codec can. It may succeed on a damaged block that does not decode as a whole.
+    /// Returns frequency `i`, which must be below `block.freqs`, with the same value as
+    /// [`decode_freqs`](Codec::decode_freqs), but without decoding the others if the codec allows
+    /// it. It may succeed on a damaged block that cannot be decoded as a whole.
     fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
         let mut out = [0; BLOCK];
         self.decode_freqs(block, &mut out)?;
         Ok(out[i])
     }
 
-    /// How many of the block's bytes are its documents, the rest being its frequencies.
+    /// Returns how many bytes of the block belong to its documents; the rest belong to its
+    /// frequencies.
     fn docs_len(&self, block: Block<'_>) -> Result<usize, CodecError>;
 }
 
-/// The codecs there are. Names and numbers are part of the index format and never change.
+/// The available codecs. Their names and numbers are part of the index format and never change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CodecId {
-    /// Gaps and frequencies bit-packed at the width of the block's largest.
+    /// Gaps and frequencies, bit-packed at one width per block.
     #[default]
     BitPack = 1,
-    /// Rice codes, unary and binary parts apart.
+    /// Rice codes with separate unary and binary parts.
     Rice = 2,
-    /// PForDelta with one width for the list, its exceptions compressed once more.
+    /// PForDelta with one width for the whole list, whose exceptions are compressed once more.
     PFor = 3,
-    /// PForDelta with a width for each block.
+    /// PForDelta with a separate width for each block.
     Pfd = 4,
     /// Partitioned Elias-Fano.
     EliasFano = 5,
     /// StreamVByte.
     StreamVByte = 6,
-    /// [`PFor`](CodecId::PFor) with exceptions as they are.
+    /// [`PFor`](CodecId::PFor) with uncompressed exceptions.
     PFor0 = 16,
     /// [`PFor`](CodecId::PFor) with two levels of exceptions compressed.
     PFor2 = 17,
@@ -139,7 +148,7 @@ pub enum CodecId {
 }
 
 impl CodecId {
-    /// All of them.
+    /// All codecs.
     pub const ALL: [CodecId; 10] = [
         CodecId::BitPack,
         CodecId::Rice,
@@ -158,7 +167,7 @@ impl CodecId {
         Self::ALL.iter().map(|id| id.name()).collect()
     }
 
-    /// The code behind the id.
+    /// The implementation of the codec.
     pub fn codec(self) -> &'static dyn Codec {
         match self {
             CodecId::BitPack => &BitPack,
@@ -174,7 +183,7 @@ impl CodecId {
         }
     }
 
-    /// The name used in flags and manifests.
+    /// The name used in command-line flags and manifests.
     pub fn name(self) -> &'static str {
         match self {
             CodecId::BitPack => "bitpack",
@@ -201,10 +210,9 @@ impl FromStr for CodecId {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|id| id.name() == name)
-            .ok_or_else(|| format!("no codec `{name}`; there are: {}", Self::names().join(", ")))
+        Self::ALL.into_iter().find(|id| id.name() == name).ok_or_else(|| {
+            format!("no codec `{name}`; the codecs are: {}", Self::names().join(", "))
+        })
     }
 }
 
@@ -221,7 +229,8 @@ mod tests {
         freqs: Vec<u32>,
     }
 
-    /// Widths of all sizes; in part of the lists a few outliers, which make exceptions, or stretches without gaps.
+    /// Generates gaps and frequencies of all widths. Some lists have a few outliers, which become
+    /// exceptions, or stretches of consecutive documents.
     fn postings(len: impl Strategy<Value = usize>) -> impl Strategy<Value = Postings> {
         let outliers = prop_oneof![Just(0u32), Just(2), Just(8), Just(64)];
         (len, 0u32..=31, 0u32..=32, outliers, any::<u64>(), any::<bool>()).prop_map(
@@ -234,7 +243,7 @@ mod tests {
                     (state >> 32) as u32
                 };
                 let prev = if from_start { u32::MAX } else { next() >> 4 };
-                // Gaps as wide as asked for, as long as there is room for the rest of the list.
+                // Gaps are as wide as requested as long as there is room for the rest of the list.
                 let mut last = prev;
                 let docs = (0..n as u32).map(|i| {
                     let room = u32::MAX - 1 - last.wrapping_add(1) - (n as u32 - 1 - i);
@@ -257,13 +266,14 @@ mod tests {
         (u64::from(value) & ((1 << bits) - 1)) as u32
     }
 
-    /// Lists around the block limits.
+    /// Lists with lengths around multiples of the block size.
     fn lists() -> impl Strategy<Value = Postings> {
         const LENS: [usize; 9] = [1, 127, 128, 129, 255, 256, 257, 1000, 1300];
         postings(prop_oneof![proptest::sample::select(&LENS[..]), 1usize..=BLOCK])
     }
 
-    /// Writes a list whose first `kept` documents (0 or 1) are kept elsewhere: the part for the list, and the blocks.
+    /// Writes a list whose first `kept` documents (0 or 1) are stored elsewhere. Returns the header
+    /// and the blocks.
     fn write(codec: &dyn Codec, list: &Postings, kept: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         let (docs, mut prev) = (&list.docs[kept..], list.prev);
         if kept > 0 {
@@ -311,8 +321,13 @@ mod tests {
         Ok(())
     }
 
-    /// Decodes what may be forged: no panic, and the promise about documents and frequencies.
-    fn check_promise(codec: &dyn Codec, block: Block<'_>, prev: u32) -> Result<(), TestCaseError> {
+    /// Decodes possibly forged bytes and checks that the guarantees about documents and frequencies
+    /// hold.
+    fn check_guarantees(
+        codec: &dyn Codec,
+        block: Block<'_>,
+        prev: u32,
+    ) -> Result<(), TestCaseError> {
         let (mut out, n) = ([0; BLOCK], block.docs);
         if codec.decode_docs(block, prev, &mut out).is_ok() {
             prop_assert!(out[..n].is_sorted_by(|a, b| a < b));
@@ -340,14 +355,14 @@ mod tests {
         }
 
         #[test]
-        fn first_document_may_be_kept_elsewhere(list in postings(1..=BLOCK)) {
+        fn first_document_may_be_stored_elsewhere(list in postings(1..=BLOCK)) {
             for id in CodecId::ALL {
                 check(id, &list, 1)?;
             }
         }
 
         #[test]
-        fn forged_blocks_keep_the_promise(
+        fn forged_blocks_keep_the_guarantees(
             header: Vec<u8>,
             bytes in proptest::collection::vec(any::<u8>(), 0..1200),
             head in 0u8..40,
@@ -355,19 +370,19 @@ mod tests {
             n in 0usize..=BLOCK,
             more in 0usize..4,
         ) {
-            // Small first bytes are the ones that mean something to most codecs.
+            // Most codecs accept only small first bytes.
             let mut bytes = bytes;
             bytes.insert(0, head);
             for id in CodecId::ALL {
                 let total = more * BLOCK + n;
                 let state = id.codec().open(&mut Cursor::new(&header), total, total).unwrap_or_default();
                 let block = Block { bytes: &bytes, list: &state, index: more, docs: n, freqs: n };
-                check_promise(id.codec(), block, prev)?;
+                check_guarantees(id.codec(), block, prev)?;
             }
         }
 
         #[test]
-        fn damaged_lists_keep_the_promise(
+        fn damaged_lists_keep_the_guarantees(
             list in lists(),
             flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
             in_header: bool,
@@ -389,11 +404,11 @@ mod tests {
                     let n = list.docs[index * BLOCK..].len().min(BLOCK);
                     let block = Block { bytes, list: &state, index, docs: n, freqs: n };
                     let prev = index.checked_sub(1).map_or(list.prev, |i| list.docs[i * BLOCK + BLOCK - 1]);
-                    check_promise(id.codec(), block, prev)?;
-                    // The last ids there are must not be passed either.
-                    check_promise(id.codec(), block, elsewhere)?;
+                    check_guarantees(id.codec(), block, prev)?;
+                    // Documents must not overflow near the end of the range of ids either.
+                    check_guarantees(id.codec(), block, elsewhere)?;
                     let cut = Block { bytes: &bytes[..flips[0].0.index(bytes.len() + 1)], ..block };
-                    check_promise(id.codec(), cut, prev)?;
+                    check_guarantees(id.codec(), cut, prev)?;
                 }
             }
         }

@@ -1,10 +1,13 @@
-//! Rice codes with unary and binary parts apart (document D, section 6.1): a number n is the quotient n >> b in unary
-//! and the low b bits in a slot. All quotients of a block stand together, and all slots, so that documents are two prefix
-//! sums: over the slots, and over the unary bits, compacted at their ones. Layout in docs/format/postings.md.
+//! Rice codes with separate unary and binary parts (Ding 2009, section 6.1). A value v is stored as
+//! the quotient v >> b in unary and the low b bits in a slot. The quotients of a block are stored
+//! together, and so are the slots, so that decoding documents takes two prefix sums: one over the
+//! slots, and one over the unary bits, compacted at their ones. The layout is described in
+//! docs/format/postings.md.
 //!
-//! Every block has its own b, the best one. A b for the list would save one byte in 128 postings and lose more
-//! where density changes along the list; and the best b bounds the unary part (at most 3 bits a number, see [`best`]), where a
-//! list's b would let one large gap of a block take megabytes.
+//! Every block has its own, optimal b. A common b for the list would save one byte per 128 postings
+//! but lose more than that where density changes along the list. Besides, the optimal b bounds the
+//! unary part (at most 3 bits per value, see [`best`]), whereas with a common b a single large gap
+//! could take megabytes.
 
 use warpseek_core::limits::BLOCK;
 
@@ -15,10 +18,10 @@ use crate::slots;
 use crate::unary;
 use crate::varint::Cursor;
 
-/// See the module head.
+/// See the module documentation.
 pub(crate) struct Rice;
 
-/// One kind of numbers of a block.
+/// The gaps or the frequencies of a block.
 struct Part<'a> {
     b: u32,
     binary: &'a [u8],
@@ -49,8 +52,9 @@ impl Codec for Rice {
         let (n, mut ones) = (block.docs, [0; BLOCK]);
         unary::ones(part.unary, n, &mut ones)?;
         slots::unpack(part.binary, part.b, n, out);
-        // The one of number j stands at j plus the quotients up to it. The last document decides whether all are in range; 64 bits
-        // hold it: a one before bit 2^9, shifted by at most 31.
+        // The one of value j is at bit j plus the sum of the quotients up to and including j. If
+        // the last document is in range, so are all of them. 64 bits can hold it: ones are below
+        // bit 2^9, and the shift is at most 31.
         let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u32)) << part.b;
         gaps::to_docs(prev, n, out)?;
         let end = out[..n].last().map_or(0, |&doc| u64::from(doc) + 1);
@@ -66,7 +70,8 @@ impl Codec for Rice {
         let (n, mut ones) = (block.freqs, [0; BLOCK]);
         unary::ones(part.unary, n, &mut ones)?;
         slots::unpack(part.binary, part.b, n, out);
-        // Quotients lie between ones; no number waits for the one before, so that compilers make vector code of this.
+        // A quotient is the distance between two ones. No value depends on the value before it, so
+        // that compilers can vectorise this loop.
         if let (Some(slot), Some(&one)) = (out[..n].first_mut(), ones.first()) {
             *slot = gaps::to_freq(*slot | one << part.b);
         }
@@ -111,16 +116,17 @@ fn write(values: &[u32], b: u32, out: &mut Vec<u8>) -> usize {
     out.len() - start
 }
 
-/// The b with the fewest bits, 0 to 31.
+/// The b, from 0 to 31, that takes the fewest bits.
 ///
-/// A step from b to b + 1 costs n bits and saves at least half of the sum of quotients. So at the best b the sum is at most
-/// 2 n, and with the n ones the unary part at most 3 n bits: 48 bytes for a block.
+/// Going from b to b + 1 costs n bits and saves at least half of the sum of the quotients. So at
+/// the best b that sum is at most 2n, and with the n ones the unary part takes at most 3n bits,
+/// which is 48 bytes for a full block.
 fn best(values: &[u32]) -> u32 {
     let bits = |b: &u32| {
         let quotients: u64 = values.iter().map(|v| u64::from(v >> b)).sum();
         quotients + values.len() as u64 * u64::from(*b)
     };
-    // Bits first fall, then rise.
+    // The number of bits first falls, then rises.
     let mut best = (0, bits(&0));
     for b in 1..32 {
         let next = bits(&b);

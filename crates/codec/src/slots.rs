@@ -1,5 +1,6 @@
-//! Values of one width in slots, the layout of `bitpack` (docs/format/postings.md): full blocks as four interleaved
-//! streams, anything else as a bit string. A slot can be read alone.
+//! Values of the same width in slots, in the layout of `bitpack` (docs/format/postings.md): full
+//! blocks are four interleaved streams, anything else is a bit string. Each slot can be read on its
+//! own.
 
 use warpseek_core::limits::BLOCK;
 
@@ -8,7 +9,7 @@ use crate::registry::CodecError;
 use crate::simd;
 use crate::varint::Cursor;
 
-/// Takes the bytes of `n` slots off the cursor.
+/// Takes the bytes of `n` slots from the cursor.
 pub(crate) fn take<'a>(
     cursor: &mut Cursor<'a>,
     width: u32,
@@ -17,7 +18,7 @@ pub(crate) fn take<'a>(
     cursor.take(packed_bytes(n, width)).ok_or(CodecError::Short)
 }
 
-/// The first `n` values of a block to `out[..n]`; `bytes` as [`take`] gave them.
+/// Unpacks the `n` values of a block to `out[..n]`. `bytes` must come from [`take`].
 pub(crate) fn unpack(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
     if n < BLOCK {
         return unpack_string(bytes, width, &mut out[..n]);
@@ -25,14 +26,14 @@ pub(crate) fn unpack(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK])
     simd::unpack::<0>(bytes, width, out);
 }
 
-/// As many values as `out` has, from a bit string.
+/// Fills `out` with the first values of a bit string.
 pub(crate) fn unpack_string(bytes: &[u8], width: u32, out: &mut [u32]) {
     for (i, slot) in out.iter_mut().enumerate() {
         *slot = in_string(bytes, width, i);
     }
 }
 
-/// Value `i` of a block of `n`; `bytes` as [`take`] gave them.
+/// Value `i` of a block of `n`. `bytes` must come from [`take`].
 pub(crate) fn get(bytes: &[u8], width: u32, n: usize, i: usize) -> u32 {
     if n < BLOCK {
         return in_string(bytes, width, i);
@@ -52,7 +53,7 @@ pub(crate) fn in_string(bytes: &[u8], width: u32, i: usize) -> u32 {
     (window(&bytes[bit / 8..]) >> (bit % 8)) as u32 & mask(width)
 }
 
-/// The first eight bytes as a number, with zeros where there are fewer.
+/// The first eight bytes as a number, padded with zeros if there are fewer.
 #[inline]
 pub(crate) fn window(bytes: &[u8]) -> u64 {
     if let Some(window) = bytes.first_chunk::<8>() {

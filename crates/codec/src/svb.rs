@@ -1,6 +1,7 @@
-//! StreamVByte (Lemire, Kurz and Rupp, 2018): two bits a number say how many bytes it takes; these keys stand apart from the
-//! data, so that a key byte tells the lengths of four numbers at once. Gaps less one take 1 to 4 bytes; frequencies less one
-//! take 0, 1, 2 or 4, since most of them are 0. Layout in docs/format/postings.md.
+//! StreamVByte (Lemire, Kurz and Rupp, 2018). Two bits per value, its key, give its length in
+//! bytes. Keys are stored apart from the data, so that one key byte gives the lengths of four
+//! values at once. Gaps less one take 1 to 4 bytes; frequencies less one take 0, 1, 2 or 4 bytes,
+//! since most of them are 0. The layout is described in docs/format/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -11,21 +12,22 @@ use crate::simd;
 use crate::slots::window;
 use crate::varint::Cursor;
 
-/// See the module head.
+/// See the module documentation.
 pub(crate) struct StreamVByte;
 
-/// Bytes of a number, by its two key bits.
+/// The length of a value in bytes, by its key.
 type Lengths = [u8; 4];
 
 const GAPS: Lengths = [1, 2, 3, 4];
 const FREQS: Lengths = [0, 1, 2, 4];
 
-/// What is known of key bytes.
+/// Tables indexed by key byte.
 struct Keys {
     lengths: Lengths,
-    /// Bytes of the four numbers of each.
+    /// The total length of the four values.
     sums: [u8; 256],
-    /// For each of the 16 bytes of four numbers, which byte of the data it is; none has the top bit set.
+    /// For each of the 16 bytes of the four values, the index of its byte in the data, or a number
+    /// with the top bit set if the byte is zero.
     shuffles: [[u8; 16]; 256],
 }
 
@@ -52,7 +54,7 @@ impl Keys {
     }
 }
 
-/// One kind of numbers of a block.
+/// The gaps or the frequencies of a block.
 struct Part<'a> {
     of: &'static Keys,
     keys: &'a [u8],
@@ -104,7 +106,7 @@ impl<'a> Part<'a> {
         let keys = cursor.take(n.div_ceil(4)).ok_or(CodecError::Short)?;
         let sum = |keys: &[u8]| keys.iter().map(|&k| usize::from(of.sums[usize::from(k)])).sum();
         let mut len: usize = sum(keys);
-        // Keys past the last number are zero, and so much too much was counted for them.
+        // Keys past the last value must be zero; subtract the bytes that were counted for them.
         if let (Some(last), 1..) = (keys.last(), n % 4) {
             if last >> (2 * (n % 4)) != 0 {
                 return Err(CodecError::Kind(*last));
@@ -115,7 +117,7 @@ impl<'a> Part<'a> {
         Ok(Part { of, keys, data })
     }
 
-    /// As many as `out` holds, which must be as many as were read.
+    /// Fills `out`, whose length must be the number of values that were read.
     fn decode(&self, out: &mut [u32]) {
         let Keys { sums, shuffles, .. } = self.of;
         let (done, used) = simd::shuffle(self.keys, self.data, sums, shuffles, out);
@@ -138,7 +140,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The number in the first `len` bytes.
+/// The value in the first `len` bytes.
 #[inline]
 fn number(data: &[u8], len: usize) -> u32 {
     (window(data) & ((1 << (8 * len)) - 1)) as u32

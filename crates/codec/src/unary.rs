@@ -1,14 +1,16 @@
-//! Bit strings with `n` ones, low bits first: what `rice` keeps of quotients and `ef` of upper bits.
+//! Bit strings with `n` ones, low bits first. `rice` stores quotients this way, and `ef` the upper
+//! bits.
 //!
-//! A number q is q zeros and a one. The j-th one at bit p means that the first j + 1 numbers add up to p - j, so a
-//! prefix sum is a look at where the ones are (document D, section 6.1, with ones and zeros exchanged).
+//! A value q is coded as q zeros and a one. If one number j (counted from 0) is at bit p, the first
+//! j + 1 values add up to p - j. A prefix sum is therefore found by locating ones (Ding 2009,
+//! section 6.1, with ones and zeros exchanged).
 
 use warpseek_core::limits::BLOCK;
 
 use crate::registry::CodecError;
 use crate::slots::window;
 
-/// Appends the numbers; to whole bytes.
+/// Appends the values, padded to whole bytes.
 pub(crate) fn write(numbers: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut bit = 0;
@@ -20,10 +22,12 @@ pub(crate) fn write(numbers: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
     }
 }
 
-/// Ones noted at a time: a branch for so many, not for each, since where a word's ones end cannot be foreseen.
+/// How many ones are extracted between two branches. One branch per one would be mispredicted
+/// often, because the number of ones in a word is unpredictable.
 const STEP: usize = 8;
 
-/// Writes where the first `n` ones are to `out[..n]`; what lies behind them in `out` becomes anything.
+/// Writes the bit positions of the first `n` ones to `out[..n]`. The rest of `out` is left
+/// unspecified.
 pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     let mut found = 0;
     for (i, word) in bytes.chunks(8).map(window).enumerate() {
@@ -31,7 +35,7 @@ pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(),
         found += word.count_ones() as usize;
         while at < found {
             let Some(slots) = out.get_mut(at..at + STEP) else {
-                // Near the end of the block: one by one.
+                // Near the end of the block, extract them one by one.
                 for slot in out.iter_mut().take(found).skip(at) {
                     *slot = first + word.trailing_zeros();
                     word &= word.wrapping_sub(1);
@@ -51,7 +55,7 @@ pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(),
     if found >= n { Ok(()) } else { Err(CodecError::Short) }
 }
 
-/// Where the one number `i` is.
+/// The bit position of one number `i`.
 pub(crate) fn one(bytes: &[u8], i: usize) -> Result<u32, CodecError> {
     let mut before = 0;
     for (j, word) in bytes.chunks(8).map(window).enumerate() {

@@ -1,6 +1,6 @@
 //! LEB128 integers, and a cursor over untrusted bytes that never reads past their end.
 
-/// Appends `value`, seven bits a byte, low bits first.
+/// Appends `value` with seven bits per byte, low bits first.
 #[inline]
 pub fn write(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -10,12 +10,12 @@ pub fn write(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that [`write()`] takes for `value`.
+/// The number of bytes that [`write()`] takes for `value`.
 pub fn len(value: u32) -> usize {
     (32 - value.leading_zeros()).max(1).div_ceil(7) as usize
 }
 
-/// Reads forward through bytes that may be cut short or forged.
+/// Reads forward through bytes that may be truncated or forged.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes }
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         self.take(8)?.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// A varint of up to 64 bits; `None` if cut short or too large.
+    /// A varint of up to 64 bits, or `None` if it is truncated or too large.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// A varint that must fit 32 bits.
+    /// A varint that must fit into 32 bits.
     #[inline]
     pub fn varint32(&mut self) -> Option<u32> {
         self.varint()?.try_into().ok()
@@ -106,14 +106,14 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes: Vec<u8>) {
+        fn reading_arbitrary_bytes_terminates(bytes: Vec<u8>) {
             let mut cursor = Cursor::new(&bytes);
             while cursor.varint().is_some() {}
         }
     }
 
     #[test]
-    fn too_large_is_refused() {
+    fn too_large_numbers_are_refused() {
         assert_eq!(Cursor::new(&[0xff; 11]).varint(), None);
         assert_eq!(Cursor::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).varint32(), None);
         assert_eq!(Cursor::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).varint32(), Some(u32::MAX));

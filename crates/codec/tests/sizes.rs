@@ -1,4 +1,5 @@
-//! What the codecs take for documents and frequencies, on gaps as random text has them, compared as document D, Figure 3, does.
+//! The space that codecs take for documents and frequencies with random gaps, compared as in (Ding
+//! 2009, Figure 3).
 //!
 //! `cargo test -p warpseek-codec --test sizes -- --nocapture` prints the table.
 
@@ -11,10 +12,11 @@ use warpseek_codec::{Block, CodecId};
 
 const BLOCK: usize = 128;
 
-/// Bytes a posting for the document and for the frequency.
+/// Bytes per posting for the document and for the frequency.
 type Sizes = BTreeMap<&'static str, (f64, f64)>;
 
-/// A list whose gaps and frequencies are geometric with the means given by `mean_gap` for each posting, and 2.
+/// A list whose gaps and frequencies are geometrically distributed. The mean gap of posting i is
+/// `mean_gap(i)`, the mean frequency is 2.
 fn list(n: usize, mean_gap: impl Fn(usize) -> f64) -> (Vec<u32>, Vec<u32>) {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut geometric = move |mean: f64| {
@@ -58,13 +60,15 @@ fn sizes(docs: &[u32], freqs: &[u32]) -> Sizes {
 }
 
 #[test]
-fn order_of_sizes_is_that_of_figure_3() {
+fn codecs_rank_by_size_as_in_figure_3() {
     type Mean = fn(usize) -> f64;
     let kinds: [(&str, Mean); 4] = [
         ("mean gap 10", |_| 10.0),
         ("mean gap 100", |_| 100.0),
         ("mean gap 3000", |_| 3000.0),
-        ("mean gap 20 or 200, in turn every 20,000", |i| [20.0, 200.0][i / 20_000 % 2]),
+        ("mean gap 20 or 200, alternating every 20,000 postings", |i| {
+            [20.0, 200.0][i / 20_000 % 2]
+        }),
     ];
     for (kind, mean) in kinds {
         let (docs, freqs) = list(200_000, mean);
@@ -74,14 +78,17 @@ fn order_of_sizes_is_that_of_figure_3() {
             let (doc, freq) = sizes[id.name()];
             println!("  {:8} {doc:.3}  {freq:.3}", id.name());
         }
-        let even = !kind.contains("in turn");
+        let even = !kind.contains("alternating");
         for part in [|s: &(f64, f64)| s.0, |s: &(f64, f64)| s.1] {
             let of = |name: &str| part(&sizes[name]);
-            assert!(sizes.values().all(|s| part(s) >= of("rice")), "{kind}: rice is not smallest");
-            assert!(!even || of("pfor") < 1.03 * of("pfd"), "{kind}: pfor is much over pfd");
+            assert!(
+                sizes.values().all(|s| part(s) >= of("rice")),
+                "{kind}: rice is not the smallest"
+            );
+            assert!(!even || of("pfor") < 1.03 * of("pfd"), "{kind}: pfor is much larger than pfd");
             assert!(of("pfor0") > of("pfor"), "{kind}: recursion does not pay");
             for (less, more) in [("pfor", "pfor2"), ("pfor2", "pfor3"), ("pfor3", "pfor4")] {
-                assert!(of(more) < 1.001 * of(less), "{kind}: {more} is over {less}");
+                assert!(of(more) < 1.001 * of(less), "{kind}: {more} is larger than {less}");
             }
             assert!(of("pfd") < of("bitpack"), "{kind}: exceptions do not pay");
         }

@@ -1,12 +1,13 @@
-//! The document side of cosine tf-idf: weight (1 + ln f) / norm, where the norm is taken over the
-//! document's own frequencies. Idf enters through the query only, so a norm written with the
-//! document stays true while the collection around it changes.
+//! The document side of cosine tf-idf: the weight is (1 + ln f) / norm, where the norm is computed
+//! from the document's own frequencies. Idf enters only through the query, so a norm that was
+//! stored with its document stays valid while the collection around it changes.
 //!
-//! Logarithms come from `libm`, not from the platform, so that bits agree between machines.
+//! Logarithms come from `libm`, not from the platform, so that results are bit-identical on all
+//! machines.
 
 use std::sync::LazyLock;
 
-/// Most frequencies are small; these are looked up.
+/// Precomputed values for small frequencies, which are by far the most common.
 static LOGS: LazyLock<[f32; 256]> =
     LazyLock::new(|| std::array::from_fn(|freq| compute_log_tf(freq.max(1) as u32)));
 
@@ -20,19 +21,20 @@ pub fn log_tf(freq: u32) -> f32 {
     LOGS.get(freq as usize).copied().unwrap_or_else(|| compute_log_tf(freq))
 }
 
-/// The weight of a term with frequency `freq` in a document of norm `norm`; at most 1.
+/// The weight of a term in a document of norm `norm`, given the term's [`log_tf`]; at most 1.
 #[inline]
 pub fn weight(log_tf: f32, norm: f32) -> f32 {
     (log_tf / norm).min(1.0)
 }
 
-/// One term's share of a squared norm, in units of 2^-32: integers, so that sums do not depend on order.
+/// One term's contribution to a squared norm, in units of 2^-32. It is an integer so that sums do
+/// not depend on the order of addition.
 pub fn square(freq: u32) -> u64 {
     let log_tf = 1.0 + libm::log(f64::from(freq));
     (log_tf * log_tf * 4_294_967_296.0) as u64
 }
 
-/// The norm from the sum of its squares.
+/// The norm, from the sum of the squares of its terms.
 pub fn norm(squares: u64) -> f32 {
     (squares as f64 / 4_294_967_296.0).sqrt() as f32
 }
@@ -50,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn two_equal_terms_share() {
+    fn two_equal_terms_share_the_weight() {
         let w = weight(log_tf(5), norm(2 * square(5)));
         assert!((w - 0.5f32.sqrt()).abs() < 1e-6);
     }

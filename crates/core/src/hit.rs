@@ -1,9 +1,10 @@
 use std::cmp::Ordering;
 
-/// Id of a document in an index: its number in the order in which documents came. Where so said, a number in a segment.
+/// Id of a document in an index: its number in the order in which documents were added. Where the
+/// documentation says so, its number within a segment.
 pub type DocId = u32;
 
-/// A score in units of the query plan's scale. A document that matches has at least 1.
+/// A score in units of the query plan's scale. A matching document scores at least 1.
 pub type Score = u32;
 
 /// One result. The order of hits is total: higher scores first, then lower document ids.
@@ -17,13 +18,13 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// The order as one number: larger keys rank first.
+    /// The rank as a single number: hits with larger keys rank first.
     #[inline]
     pub fn key(self) -> u64 {
         u64::from(self.score) << 32 | u64::from(!self.doc)
     }
 
-    /// The hit that [`Hit::key`] was taken of.
+    /// The hit whose [`Hit::key`] is `key`.
     #[inline]
     pub fn from_key(key: u64) -> Self {
         Hit { doc: !(key as u32), score: (key >> 32) as u32 }
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn score_down_then_document_up() {
+    fn hits_sort_by_descending_score_then_ascending_document() {
         let h = |doc, score| Hit { doc, score };
         let mut hits = vec![h(7, 5), h(2, 9), h(1, 5), h(0, 1)];
         hits.sort();

@@ -1,6 +1,6 @@
-//! Document and term ids, scores, the one total order of hits, and limits.
+//! Document ids, scores, the total order of hits, the top-k heap, score arithmetic, and limits.
 //!
-//! Everything here is plain data: no I/O, no unsafe.
+//! Everything here is plain data, without I/O or unsafe code.
 
 pub mod cosine;
 mod hit;

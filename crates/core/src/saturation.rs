@@ -1,6 +1,7 @@
-//! How a frequency saturates: what a posting is worth in the BM25 family before the term's weight comes in, exactly and in 8 bits.
+//! Term frequency saturation: the value of a posting in the BM25 family before it is multiplied by
+//! the term's weight, both exact and quantized to 8 bits.
 //!
-//! Operations are IEEE 754 single precision in the order written, without fusing.
+//! Operations are IEEE 754 single precision, in the order written, and never fused.
 
 /// The largest quantized value; it stands for 1.
 pub const MAX_LEVEL: u32 = 255;
@@ -10,36 +11,38 @@ pub const MAX_LEVEL: u32 = 255;
 pub struct Saturation {
     /// k1 (1 - b).
     pub fixed: f32,
-    /// k1 b over the mean length.
+    /// k1 b / mean length.
     pub by_length: f32,
 }
 
 impl Saturation {
-    /// From the parameters of BM25.
+    /// Computes the constants from the parameters of BM25.
     pub fn new(k1: f64, b: f64, mean_length: f64) -> Self {
         Saturation { fixed: (k1 * (1.0 - b)) as f32, by_length: (k1 * b / mean_length) as f32 }
     }
 
-    /// c, for a document's length.
+    /// c for a document of the given length.
     #[inline]
     pub fn factor(&self, length: u32) -> f32 {
         self.fixed + self.by_length * length as f32
     }
 
-    /// The value in steps of 1/255, rounded up, at least 1: it exceeds the exact one by less than a step.
+    /// The value in steps of 1/255, rounded up and at least 1. It exceeds the exact value by less
+    /// than one step.
     pub fn level(&self, freq: u32, length: u32) -> u32 {
         let steps = (value(freq, self.factor(length)) * MAX_LEVEL as f32).ceil();
         (steps as u32).clamp(1, MAX_LEVEL)
     }
 }
 
-/// f / (f + c) as 1 / (1 + c * (1 / f)). In this form every operation is monotone also after rounding.
+/// f / (f + c), computed as 1 / (1 + c * (1 / f)). In this form every operation stays monotone
+/// after rounding.
 #[inline]
 pub fn value(freq: u32, factor: f32) -> f32 {
     1.0 / (1.0 + factor * (1.0 / freq as f32))
 }
 
-/// What a level stands for. Larger ones than there are count as the largest.
+/// The value that a level stands for. Levels above the largest count as the largest.
 #[inline]
 pub fn level_value(level: u32) -> f32 {
     level.min(MAX_LEVEL) as f32 / MAX_LEVEL as f32
@@ -54,7 +57,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(5000))]
 
         #[test]
-        fn a_level_is_less_than_a_step_from_the_value(
+        fn a_level_is_within_one_step_of_the_value(
             k1 in prop_oneof![Just(0f64), Just(1e-4), Just(0.9), Just(1.2), Just(1000.0), 0f64..3.0],
             b in prop_oneof![Just(0f64), Just(0.4), Just(1.0), 0f64..=1.0],
             mean_length in prop_oneof![Just(1f64), 1f64..5000.0],
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_by_hand() {
+    fn levels_match_values_computed_by_hand() {
         let saturation = Saturation::new(1.0, 0.0, 1.0);
         // 1/2, 2/3 and 3/4 of 255 are 127.5, 170 and 191.25.
         assert_eq!([1, 2, 3].map(|freq| saturation.level(freq, 9)), [128, 170, 192]);

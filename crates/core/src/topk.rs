@@ -3,7 +3,7 @@ use std::collections::BinaryHeap;
 
 use crate::hit::{DocId, Hit, Score};
 
-/// The best `k` hits of those offered, in any order of offering.
+/// The best `k` of the hits offered. The order in which they are offered does not matter.
 #[derive(Clone, Debug)]
 pub struct TopK {
     k: usize,
@@ -11,12 +11,12 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// Keeps `k` hits. Memory grows with what is offered, never with `k` alone.
+    /// Keeps at most `k` hits. Memory grows with the number of hits offered, never with `k` alone.
     pub fn new(k: usize) -> Self {
         TopK { k, heap: BinaryHeap::new() }
     }
 
-    /// Takes the hit if it is among the best `k` so far.
+    /// Keeps the hit if it is among the best `k` so far.
     #[inline]
     pub fn offer(&mut self, doc: DocId, score: Score) {
         let key = Hit { doc, score }.key();
@@ -29,8 +29,10 @@ impl TopK {
         }
     }
 
-    /// A document of at least the id `least` is not taken unless its score exceeds this: 0 while there is room, the largest number if `k` is 0. An
-    /// equal score is enough for a document below the worst hit kept; where `least` says that none will come, the worst score itself must be exceeded.
+    /// The score that a document with an id of at least `least` must exceed to be kept: 0 while
+    /// there is room, and the largest number if `k` is 0. A document that ties with the worst hit
+    /// kept replaces it only if its id is lower. If `least` rules such documents out, the threshold
+    /// is the worst score itself; otherwise it is one lower.
     #[inline]
     pub fn threshold(&self, least: DocId) -> Score {
         if self.heap.len() < self.k {
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equals_sorting() {
+    fn top_k_equals_the_head_of_the_sorted_hits() {
         let offered: Vec<Hit> = (0..500u32)
             .map(|i| Hit { doc: i, score: i.wrapping_mul(2_654_435_761) >> 27 })
             .collect();
@@ -72,7 +74,7 @@ mod tests {
         assert_eq!((top.threshold(0), top.threshold(9)), (0, 0));
         top.offer(8, 5);
         top.offer(4, 5);
-        // A tie goes to documents before 8 alone.
+        // Only documents with an id below 8 win a tie.
         for (least, threshold) in [(0, 4), (7, 4), (8, 5), (9, 5), (DocId::MAX, 5)] {
             assert_eq!(top.threshold(least), threshold, "{least}");
         }

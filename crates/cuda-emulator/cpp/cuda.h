@@ -1,5 +1,6 @@
-// The words of CUDA C++ that kernels use, for the host. What is not here does not compile, which is better than what does not hold:
-// there is no `__activemask`, no approximate arithmetic, and no inline PTX.
+// The subset of CUDA C++ that the kernels use, for the host. Anything else does not compile, which
+// is better than behaving differently: there is no `__activemask`, no approximate arithmetic, and
+// no inline PTX.
 #pragma once
 
 #include <cmath>
@@ -75,7 +76,7 @@ enum WarpOperation {
 };
 enum BarrierOperation { BARRIER_SYNC, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
 
-// Where in the source the caller is.
+// The source location of the caller.
 #define SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 static inline void __syncthreads(SITE) { emulated_barrier(BARRIER_SYNC, 0, file, line); }
@@ -149,12 +150,12 @@ static inline int clock() { return (int)emulated_clock(); }
 
 // ---- memory
 
-// Whether a kernel's pointer does not lead to its dynamic shared memory.
+// Whether a kernel's pointer is outside its dynamic shared memory.
 static inline bool __isGlobal(const void* at) {
     return at < emulated_dynamic_shared || at >= emulated_dynamic_shared_end;
 }
 
-// One lane runs at a time, so an atomic operation is a plain one.
+// Only one lane runs at a time, so an atomic operation is a plain one.
 #define ATOMIC(name, expression)                                               \
     template <class T, class U>                                                \
     static inline T name(T* address, U operand) {                              \
@@ -260,7 +261,7 @@ static inline float __int_as_float(int a) { return emulated_value<float>(emulate
 static inline long long __double_as_longlong(double a) { return emulated_value<long long>(emulated_bits(a)); }
 static inline double __longlong_as_double(long long a) { return emulated_value<double>(emulated_bits(a)); }
 
-// Out of range is the nearest that fits, and not a number is 0, as on the device.
+// Values out of range become the nearest one that fits, and NaN becomes 0, as on the device.
 template <class T>
 static inline T emulated_to_integer(double rounded) {
     if (rounded != rounded) return 0;

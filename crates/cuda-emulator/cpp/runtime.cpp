@@ -1,6 +1,7 @@
-// Runs kernels on the host: blocks one after the other, each lane a fiber with a stack of its own. A lane runs until it comes to an
-// operation of its warp or block and waits there; when all that take part wait, the operation is done for all of them at once. So
-// lanes that wait for one another in vain are found, and said by name.
+// Runs kernels on the host. Blocks run one after the other, and each lane is a fiber with its own
+// stack. A lane runs until it reaches an operation of its warp or block and waits there; when all
+// participants are waiting, the operation is performed for all of them at once. So deadlocks
+// between lanes are detected, and the error names the lanes.
 
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr uint32_t MAX_THREADS = 1024;
 constexpr size_t STACK = 128 << 10;
-constexpr size_t MAX_SHARED = 256 << 10;  // more than devices have
+constexpr size_t MAX_SHARED = 256 << 10;  // more than any device has
 
 enum State : uint8_t { READY, AT_WARP, AT_BARRIER, EXITED };
 
@@ -29,7 +30,7 @@ struct Lane {
     void* stack_pointer;
     uint3 index;
     State state;
-    // What it waits for.
+    // The operation it waits for.
     int operation;
     uint32_t mask;
     uint64_t value;
@@ -68,9 +69,9 @@ unsigned char *emulated_dynamic_shared, *emulated_dynamic_shared_end;
 
 // How a launch failed.
 struct Failure {
-    int status;  // as CUDA numbers it; 0 is success
-    int faulted;  // whether `address` says where
-    int write;    // whether it was written, -1 if not known
+    int status;  // a CUDA status code; 0 is success
+    int faulted;  // whether `address` is valid
+    int write;    // whether the access was a write, -1 if unknown
     uint64_t address;
     char text[1024];
 };
@@ -104,7 +105,7 @@ emulated_switch:
 )");
 
 static void* new_fiber(char* stack, void (*entry)()) {
-    // Six registers and the address to return to, such that the stack is aligned as after a call.
+    // Six registers and the return address, placed so that the stack is aligned as after a call.
     void** top = reinterpret_cast<void**>(stack + STACK) - 8;
     memset(top, 0, 8 * sizeof(void*));
     top[6] = reinterpret_cast<void*>(entry);
@@ -114,7 +115,7 @@ static void* new_fiber(char* stack, void (*entry)()) {
 #include <ucontext.h>
 static ucontext_t contexts[MAX_THREADS + 1];
 static void emulated_switch(void** save, void* load) {
-    // A fiber's stack pointer is its context here; the scheduler's is the last.
+    // Here the stack pointer of a fiber is its context; the scheduler's context is the last one.
     if (!*save) *save = &contexts[MAX_THREADS];
     swapcontext(static_cast<ucontext_t*>(*save), static_cast<ucontext_t*>(load));
 }
@@ -184,7 +185,8 @@ static struct sigaction previous[65];
 
 static void on_signal(int signal, siginfo_t* info, void* context) {
     if (!running_here || !current) {
-        // Not ours: whoever was here before gets it when the instruction runs again.
+        // Not ours: restore the previous handler, which gets the signal when the instruction runs
+        // again.
         sigaction(signal, &previous[signal], nullptr);
         return;
     }
@@ -208,7 +210,7 @@ static void catch_signals() {
     for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigaction(signal, &action, &previous[signal]);
 }
 
-// A lane without stack left needs another one for the handler.
+// The handler needs its own stack, since a lane may have overflowed its stack.
 static void signal_stack() {
     stack_t have;
     sigaltstack(nullptr, &have);
@@ -229,7 +231,7 @@ static void explain(int signal) {
     if (signal == SIGILL || signal == SIGTRAP || signal == SIGFPE) {
         status = 716;
         snprintf(text, sizeof text,
-                 "does what C++ leaves undefined: a misaligned access, an index outside of an array, a shift by the width or more, a "
+                 "does something that C++ leaves undefined: a misaligned access, an index outside of an array, a shift by the width or more, a "
                  "conversion of a number that does not fit, or a division by 0");
     } else if (address >= end && address < end + page) {
         snprintf(text, sizeof text, "goes %llu bytes past the end of dynamic shared memory", (unsigned long long)(address - end + 1));
@@ -291,7 +293,7 @@ static uint64_t poisoned() {
     return value;
 }
 
-// The operation that the lanes of `mask` wait for, for all of them.
+// Performs the operation that the lanes of `mask` wait for, for all of them.
 static void do_warp(Lane* warp, uint32_t mask) {
     uint32_t ballot = 0, any = 0;
     bool first = true, same = true;
@@ -341,18 +343,19 @@ static void do_warp(Lane* warp, uint32_t mask) {
             case WARP_SHFL_XOR: from = (i ^ lane.argument) < end ? i ^ lane.argument : i; break;
             default: lane.result = folded; continue;
         }
-        // What a lane outside of the mask holds is undefined.
+        // The value of a lane outside the mask is undefined.
         lane.result = (mask >> (from & 31) & 1) ? warp[from & 31].value : poisoned();
     }
     for (uint32_t i = 0; i < 32; i++)
         if (mask >> i & 1) warp[i].state = READY;
 }
 
-static bool same_place(const Lane& a, const Lane& b) {
+static bool same_location(const Lane& a, const Lane& b) {
     return a.state == b.state && a.operation == b.operation && a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
 }
 
-// Does the operations of a warp for which all lanes are there; false if there are none.
+// Performs the operations of a warp for which all lanes have arrived; returns false if there are
+// none.
 static bool resolve(Lane* warp, uint32_t size) {
     bool any = false;
     for (uint32_t i = 0; i < size; i++) {
@@ -363,12 +366,12 @@ static bool resolve(Lane* warp, uint32_t size) {
             return false;
         }
         if (lane.width == 0 || lane.width > 32 || (lane.width & (lane.width - 1))) {
-            fail(719, "%s %s with a width of %u, which is no power of two up to 32", who(lane), where(lane), lane.width);
+            fail(719, "%s %s with a width of %u, which is not a power of two up to 32", who(lane), where(lane), lane.width);
             return false;
         }
         bool complete = true;
         for (uint32_t j = 0; j < 32 && complete; j++)
-            if (lane.mask >> j & 1) complete = j < size && same_place(lane, warp[j]) && warp[j].mask == lane.mask;
+            if (lane.mask >> j & 1) complete = j < size && same_location(lane, warp[j]) && warp[j].mask == lane.mask;
         if (complete) {
             do_warp(warp, lane.mask);
             any = true;
@@ -377,7 +380,7 @@ static bool resolve(Lane* warp, uint32_t size) {
     return any;
 }
 
-// Says which lane waits in vain for which other.
+// Reports which lane waits for which other lane forever.
 static void stuck() {
     for (uint32_t i = 0; i < threads; i++) {
         if (lanes[i].state != AT_WARP) continue;
@@ -388,7 +391,7 @@ static void stuck() {
                 fail(719, "%s %s with a mask 0x%08x, but the block has only %u threads", who(lanes[i]), where(lanes[i]), lanes[i].mask, threads);
                 return;
             }
-            if (same_place(lanes[i], lanes[other]) && lanes[i].mask == lanes[other].mask) continue;
+            if (same_location(lanes[i], lanes[other]) && lanes[i].mask == lanes[other].mask) continue;
             if (lanes[other].state == AT_WARP && lanes[other].mask != lanes[i].mask)
                 fail(719, "%s %s with mask 0x%08x, but thread %u %s with mask 0x%08x", who(lanes[i]), where(lanes[i]), lanes[i].mask, other,
                      where(lanes[other]), lanes[other].mask);
@@ -401,12 +404,12 @@ static void stuck() {
     for (uint32_t i = 0; i < threads; i++) {
         if (lanes[i].state != AT_BARRIER) continue;
         for (uint32_t j = 0; j < threads; j++) {
-            if (same_place(lanes[i], lanes[j])) continue;
+            if (same_location(lanes[i], lanes[j])) continue;
             fail(719, "%s %s, but thread %u %s", who(lanes[i]), where(lanes[i]), j, where(lanes[j]));
             return;
         }
     }
-    fail(719, "block %u waits for nothing", emulated_block.x);
+    fail(719, "block %u is stuck without waiting for anything", emulated_block.x);
 }
 
 static void resume(Lane& lane) {
@@ -415,7 +418,7 @@ static void resume(Lane& lane) {
     emulated_switch(&scheduler, lane.stack_pointer);
 }
 
-// Bytes beside dynamic shared memory that no lane may change.
+// Number of bytes before dynamic shared memory that no lane may change.
 constexpr size_t BESIDE = 64;
 
 static void run_block();
@@ -459,7 +462,7 @@ static void run_block() {
         uint32_t exited = 0, waiting = 0, sum = 0;
         for (uint32_t i = 0; i < threads; i++) {
             exited += lanes[i].state == EXITED;
-            const bool here = lanes[i].state == AT_BARRIER && same_place(lanes[0], lanes[i]);
+            const bool here = lanes[i].state == AT_BARRIER && same_location(lanes[0], lanes[i]);
             waiting += here;
             sum += here ? uint32_t(lanes[i].value) : 0;
         }
@@ -488,7 +491,7 @@ static bool prepare() {
     return true;
 }
 
-// Runs a kernel to its end. One launch at a time: the caller holds a lock.
+// Runs a kernel to its end. Only one launch runs at a time: the caller holds a lock.
 extern "C" void emulated_launch(const Kernel* k, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void** values,
                                 unsigned char poison_byte, int in_reverse, Failure* result) {
     memset(result, 0, sizeof *result);

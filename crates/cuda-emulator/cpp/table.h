@@ -1,4 +1,4 @@
-// What the launcher knows of a kernel.
+// What the launcher knows about a kernel.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Kernel {
     const uint32_t* sizes;
     uint32_t parameters;
     uint32_t max_threads;
-    // Static shared memory of the source the kernel is in.
+    // Static shared memory of the kernel's source file.
     char* shared_start;
     char* shared_end;
 };
@@ -30,7 +30,8 @@ static T read_argument(const void* bytes) {
     return *reinterpret_cast<T*>(value);
 }
 
-// The type of a kernel's function gives what is needed to call it with the driver's array of pointers.
+// The type of a kernel's function provides everything needed to call it with the driver's array of
+// pointers.
 template <class F>
 struct Signature;
 

@@ -15,7 +15,7 @@ pub(crate) type Status = c_uint;
 type Outcome = Result<(), Error>;
 type Recorded = Arc<Vec<Operation>>;
 
-/// A context, and what is to fail in it.
+/// A context and the faults injected into it.
 struct Context {
     faults: Arc<Faults>,
     state: Mutex<State>,
@@ -31,18 +31,19 @@ thread_local! {
     static MESSAGE: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// What is to fail in a function: the context's failures, or those of the thread where a function needs no context.
+/// The faults injected into a function: those of the context, or those of the thread if the
+/// function needs no context.
 pub(crate) fn faults(function: &str) -> Arc<Faults> {
     let alone = ["cuInit", "cuDriver", "cuDevice", "cuCtx", "nvrtc"];
     let current = CURRENT.get();
     if current.is_null() || alone.iter().any(|start| function.starts_with(start)) {
         return Faults::of_thread();
     }
-    // SAFETY: contexts are leaked, so that a handle is always good.
+    // SAFETY: contexts are leaked, so that a handle is always valid.
     unsafe { &*current }.faults.clone()
 }
 
-/// The status of an outcome; its words are kept for `emulatorMessage`.
+/// The status of an outcome; the message is kept for `emulatorMessage`.
 pub(crate) fn status(outcome: Outcome) -> Status {
     let (status, text) = match outcome {
         Ok(()) => (0, None),
@@ -59,11 +60,11 @@ fn state() -> Result<MutexGuard<'static, State>, Error> {
     if current.is_null() {
         return Err(Error::new(NO_CONTEXT, "the thread has no context"));
     }
-    // SAFETY: likewise.
+    // SAFETY: as above.
     Ok(unsafe { &*current }.state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Does something in the thread's context.
+/// Calls a function with the state of the thread's context.
 fn with(f: impl FnOnce(&mut State) -> Outcome) -> Status {
     status(state().and_then(|mut state| f(&mut state)))
 }
@@ -73,12 +74,12 @@ fn with(f: impl FnOnce(&mut State) -> Outcome) -> Status {
 /// # Safety
 /// The pointer must be valid for a write.
 unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.write(value) };
     Ok(())
 }
 
-/// More about the thread's last error; the real driver has no such thing.
+/// The message of the thread's last error; the real driver has no such function.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn emulatorMessage() -> *const c_char {
     MESSAGE.with_borrow(|text| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr()))
@@ -90,7 +91,8 @@ exported! {
     }
 
     fn cuDriverGetVersion(version: *mut c_int) {
-        // SAFETY: as with the real driver, here and below: pointers to results are valid, handles are those it gave.
+        // SAFETY: here and below, as with the real driver, the caller passes valid pointers for
+        // results, and handles that the driver returned.
         status(unsafe { put(version, Faults::of_thread().cuda) })
     }
 
@@ -109,19 +111,19 @@ exported! {
             900 => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
             _ => c"CUDA_ERROR_UNKNOWN",
         };
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         unsafe { text.write(name.as_ptr()) };
         0
     }
 
     fn cuGetErrorString(_status: Status, text: *mut *const c_char) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         unsafe { text.write(c"emulated".as_ptr()) };
         0
     }
 
     fn cuDeviceGetCount(count: *mut c_int) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(count, DEVICES as c_int) })
     }
 
@@ -129,20 +131,20 @@ exported! {
         if !(0..DEVICES as c_int).contains(&ordinal) {
             return status(Err(Error::new(101, "there is no such device")));
         }
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(device, ordinal) })
     }
 
     fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) {
         let text = ["emulated, in order\0", "emulated, in reverse\0"][device as usize % 2];
         let len = text.len().min(len.max(0) as usize);
-        // SAFETY: room for `len` bytes.
+        // SAFETY: there is room for `len` bytes.
         unsafe { name.copy_from_nonoverlapping(text.as_ptr().cast(), len) };
         0
     }
 
     fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(bytes, Faults::of_thread().memory as usize) })
     }
 
@@ -154,13 +156,13 @@ exported! {
             75 => Faults::of_thread().capability / 10,
             76 => Faults::of_thread().capability % 10,
             97 => SHARED_PER_BLOCK as c_int,
-            _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices")))),
+            _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices is not emulated")))),
         };
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(value, known) })
     }
 
-    /// A context of its own for each caller, so that failures of one test are not those of the next.
+    /// Each caller gets a new context, so that a failure in one test does not affect the next.
     fn cuDevicePrimaryCtxRetain(
         context: *mut *const Context,
         device: c_int,
@@ -168,12 +170,13 @@ exported! {
         let faults = Faults::of_thread();
         let state = Mutex::new(State::new(device as u32, faults.memory));
         let new: &'static Context = Box::leak(Box::new(Context { faults, state }));
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(context, new) })
     }
 
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) {
-        // The thread's context is the one that goes: it was set just before. Its shell stays, empty.
+        // The thread's context is the one to release, since it was set just before. An empty shell
+        // of it remains.
         with(|state| {
             *state = State::new(state.device, state.memory.total());
             Ok(())
@@ -186,7 +189,7 @@ exported! {
     }
 
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
-        // SAFETY: valid pointers.
+        // SAFETY: the pointers are valid.
         with(|state| unsafe {
             state.alive()?;
             put(total, state.memory.total() as usize)?;
@@ -200,7 +203,7 @@ exported! {
             state.refuse_while_recording("memory is allocated")?;
             let poison = state.poison();
             match state.memory.allocate(bytes, poison) {
-                // SAFETY: a valid pointer.
+                // SAFETY: the pointer is valid.
                 Some(new) => unsafe { put(address, new) },
                 None => Err(Error::new(2, format!("{bytes} bytes"))),
             }
@@ -213,12 +216,12 @@ exported! {
             let done = state.synchronize_all();
             let freed = state.memory.release(address);
             done?;
-            freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at the address"))
+            freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at this address"))
         })
     }
 
     fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, _flags: c_uint) {
-        // SAFETY: asks for memory, and fills it if there is some.
+        // SAFETY: allocates memory, and fills it if the allocation succeeded.
         unsafe {
             let memory = libc::malloc(bytes);
             if memory.is_null() {
@@ -230,7 +233,7 @@ exported! {
     }
 
     fn cuMemFreeHost(pointer: *mut c_void) {
-        // Copies may be under way, as with memory of the device.
+        // Copies may be in flight, as with device memory.
         let done = state().and_then(|mut state| state.synchronize_all());
         // SAFETY: allocated above.
         unsafe { libc::free(pointer) };
@@ -254,7 +257,7 @@ exported! {
     }
 
     fn cuStreamCreate(stream: *mut usize, _flags: c_uint) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         with(|state| unsafe { put(stream, state.new_stream()) })
     }
 
@@ -277,7 +280,7 @@ exported! {
     fn cuStreamEndCapture(stream: usize, graph: *mut *mut Recorded) {
         with(|state| {
             let operations = Arc::new(state.end_recording(stream)?);
-            // SAFETY: a valid pointer.
+            // SAFETY: the pointer is valid.
             unsafe { put(graph, Box::into_raw(Box::new(operations))) }
         })
     }
@@ -287,30 +290,30 @@ exported! {
         graph: *const Recorded,
         _flags: u64,
     ) {
-        // SAFETY: a valid pointer, and a graph given out above.
+        // SAFETY: a valid pointer, and a graph created above.
         status(unsafe { put(exec, Box::into_raw(Box::new(Arc::clone(&*graph)))) })
     }
 
     fn cuGraphLaunch(exec: *const Recorded, stream: usize) {
-        // SAFETY: a graph given out above.
+        // SAFETY: a graph created above.
         let operations = Arc::clone(unsafe { &*exec });
         with(|state| state.enqueue(stream, Operation::Graph(operations)))
     }
 
     fn cuGraphDestroy(graph: *mut Recorded) {
-        // SAFETY: given out above, and now given back.
+        // SAFETY: created above, and now destroyed.
         drop(unsafe { Box::from_raw(graph) });
         0
     }
 
     fn cuGraphExecDestroy(exec: *mut Recorded) {
-        // SAFETY: likewise.
+        // SAFETY: as above.
         drop(unsafe { Box::from_raw(exec) });
         0
     }
 
     fn cuEventCreate(event: *mut usize, _flags: c_uint) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         with(|state| unsafe { put(event, state.new_event()) })
     }
 
@@ -334,21 +337,21 @@ exported! {
         start: usize,
         end: usize,
     ) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         with(|state| unsafe { put(milliseconds, state.elapsed(start, end)?) })
     }
 
-    /// An image is the name of a source.
+    /// The image of a module is the name of its source.
     fn cuModuleLoadData(module: *mut *const Source, image: *const c_char) {
         with(|state| {
             state.refuse_while_recording("a module is loaded")?;
-            // SAFETY: a string with its end.
+            // SAFETY: a null-terminated string.
             let name = unsafe { CStr::from_ptr(image) };
             let found = source(name).ok_or_else(|| {
                 let name = name.to_string_lossy();
                 Error::new(INVALID, format!("there is no kernels/{name}/kernel.cu among the sources compiled for the emulator"))
             })?;
-            // SAFETY: a valid pointer.
+            // SAFETY: the pointer is valid.
             unsafe { put(module, std::ptr::from_ref(found)) }
         })
     }
@@ -363,9 +366,9 @@ exported! {
         name: *const c_char,
     ) {
         const NOT_FOUND: u32 = 500;
-        // SAFETY: a module given out above, and a string with its end.
+        // SAFETY: a module loaded above, and a null-terminated string.
         let found = unsafe { (*module).kernel(CStr::from_ptr(name)) };
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(
             found
                 .ok_or_else(|| Error::new(NOT_FOUND, "no such kernel"))
@@ -378,12 +381,12 @@ exported! {
         attribute: c_int,
         function: *const Kernel,
     ) {
-        // SAFETY: a kernel given out above.
+        // SAFETY: a kernel returned above.
         let known = match attribute {
             0 => unsafe { (*function).max_threads as c_int },
             _ => 0,
         };
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(value, known) })
     }
 
@@ -395,7 +398,7 @@ exported! {
         const MAX_DYNAMIC_SHARED: c_int = 8;
         with(|state| {
             if attribute != MAX_DYNAMIC_SHARED || !(0..=SHARED_PER_BLOCK as c_int).contains(&value) {
-                return Err(Error::new(INVALID, format!("attribute {attribute} = {value}")));
+                return Err(Error::new(INVALID, format!("kernel attribute {attribute} cannot be set to {value}")));
             }
             state.shared.insert(function as usize, value as u32);
             Ok(())
@@ -408,7 +411,7 @@ exported! {
         offset: *mut usize,
         size: *mut usize,
     ) {
-        // SAFETY: a kernel given out above, and valid pointers.
+        // SAFETY: a kernel returned above, and valid pointers.
         unsafe {
             let sizes = (*function).sizes();
             if index >= sizes.len() {
@@ -427,7 +430,7 @@ exported! {
     ) {
         let by_threads = THREADS_PER_MULTIPROCESSOR / (threads.max(1) as u32).next_multiple_of(32);
         let by_shared = (SHARED_PER_BLOCK as usize / shared_bytes.max(1)).min(32) as u32;
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         status(unsafe { put(blocks, by_threads.min(by_shared) as c_int) })
     }
 
@@ -444,22 +447,23 @@ exported! {
         arguments: *const *const u8,
         _extra: *mut *mut c_void,
     ) {
-        // SAFETY: a kernel given out above; all are static.
+        // SAFETY: a kernel returned above; all kernels are static.
         let kernel: &'static Kernel = unsafe { &*function };
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
         let blocks = u64::from(grid_x) * u64::from(grid_y) * u64::from(grid_z);
         with(|state| {
             if threads == 0 || threads > u64::from(kernel.max_threads) || blocks == 0 {
-                return Err(Error::new(INVALID, format!("{blocks} blocks of {threads} threads")));
+                return Err(Error::new(INVALID, format!("cannot launch {blocks} blocks of {threads} threads")));
             }
             let allowed = state.shared.get(&(function as usize)).copied().unwrap_or(SHARED_BY_DEFAULT);
             if shared_bytes > allowed.max(SHARED_BY_DEFAULT) {
                 return Err(Error::new(
                     INVALID,
-                    format!("{shared_bytes} bytes of shared memory were not allowed"),
+                    format!("the kernel may not use {shared_bytes} bytes of shared memory"),
                 ));
             }
-            // SAFETY: as many pointers as the kernel has parameters, each to a value of its size.
+            // SAFETY: there are as many pointers as the kernel has parameters, each to a value of
+            // the parameter's size.
             let value = |(i, &size): (usize, &u32)| unsafe {
                 std::slice::from_raw_parts(*arguments.add(i), size as usize).to_vec()
             };

@@ -1,4 +1,5 @@
-/// Functions as CUDA's libraries have them: exported under their names, found by `find`, and each may be told to fail.
+/// Defines functions of CUDA's libraries: each is exported under its name, can be looked up with
+/// `find`, and can be made to fail.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block)*) => {
         $(
@@ -12,7 +13,7 @@ macro_rules! exported {
             }
         )*
 
-        /// The function of this name.
+        /// The function with this name.
         pub(crate) fn find(name: &str) -> Option<*const std::ffi::c_void> {
             match name {
                 $(stringify!($name) => Some($name as *const std::ffi::c_void),)*

@@ -1,11 +1,16 @@
-//! Failures on purpose.
+//! Fault injection.
 //!
-//! Words with blanks between them: `memory=BYTES` of a device, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
-//! fails, the N-th from 1 on; with `+` behind N, it and all later ones of that function. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
-//! end, as with CUDA: what was waited for may still be running, and nobody could tell when it is safe to go on.
+//! Faults are described by words separated by white space: `memory=BYTES` sets the memory of a
+//! device, `cuda=VERSION` the CUDA version of the driver (12080 is 12.8), `capability=61` the
+//! compute capability (6.1), and `FUNCTION@N=STATUS` makes the N-th call of a function fail,
+//! counted from 1. With a `+` after N, all later calls of that function fail too. With a `!` after
+//! the status, the device is lost: that call and all later calls of any function fail. A wait that
+//! fails always loses the device, as with CUDA: the work that was waited for may still be running,
+//! and nobody could tell when it is safe to go on.
 //!
-//! `inject` is for what the thread does next: functions without a context, and contexts that it opens. Programs that load this crate as a library
-//! get their failures from the variable EMULATOR_FAULTS.
+//! `inject` affects what the thread does next: functions that need no context, and contexts that
+//! the thread opens. Programs that load this crate as a shared library read their faults from the
+//! environment variable EMULATOR_FAULTS.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -16,26 +21,26 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::memory::TOTAL;
 use crate::state::Error;
 
-/// What goes wrong, and what has already.
+/// The injected faults, and how far they have been triggered.
 #[derive(Debug)]
 pub(crate) struct Faults {
-    /// Bytes of a device.
+    /// The memory of a device in bytes.
     pub(crate) memory: u64,
     /// The CUDA version of the driver.
     pub(crate) cuda: c_int,
-    /// Compute capability of a device.
+    /// The compute capability of a device.
     pub(crate) capability: c_int,
     calls: Mutex<Vec<Call>>,
-    /// What all calls return once the device is lost.
+    /// The status that all calls return once the device is lost.
     lost: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Call {
     function: String,
-    /// Calls until it fails, that one included.
+    /// The number of calls until it fails, including the failing one.
     left: u64,
-    /// Whether it fails from then on.
+    /// Whether all later calls fail too.
     always: bool,
     status: u32,
     lost: bool,
@@ -52,10 +57,10 @@ thread_local! {
     static OF_THREAD: RefCell<Option<Arc<Faults>>> = const { RefCell::new(None) };
 }
 
-/// Failures of a thread, until this goes.
+/// The faults of a thread are removed when this guard is dropped.
 #[must_use]
 pub struct Injected {
-    /// It must go where it was made.
+    /// The guard must be dropped on the thread that created it.
     not_send: PhantomData<*const ()>,
 }
 
@@ -65,10 +70,11 @@ impl Drop for Injected {
     }
 }
 
-/// Failures for what this thread does until the result is dropped; contexts that are opened meanwhile keep them.
+/// Injects faults into everything this thread does until the result is dropped; contexts opened in
+/// the meantime keep them.
 ///
 /// # Panics
-/// Panics if the text is not as described above.
+/// Panics if the text does not follow the syntax described above.
 pub fn inject(text: &str) -> Injected {
     let faults = Faults::parse(text).unwrap_or_else(|error| panic!("{error}"));
     OF_THREAD.set(Some(Arc::new(faults)));
@@ -76,7 +82,7 @@ pub fn inject(text: &str) -> Injected {
 }
 
 impl Faults {
-    /// Those of the thread, else those of the environment.
+    /// The faults of the thread, or else those of the environment.
     pub(crate) fn of_thread() -> Arc<Faults> {
         static OF_PROCESS: LazyLock<Arc<Faults>> = LazyLock::new(|| {
             let text = std::env::var("EMULATOR_FAULTS").unwrap_or_default();
@@ -89,7 +95,11 @@ impl Faults {
         let mut faults = Faults::default();
         let mut calls = Vec::new();
         for word in text.split_whitespace() {
-            let bad = || format!("`{word}` is no failure; see the head of faults.rs");
+            let bad = || {
+                format!(
+                    "`{word}` does not describe a fault; see the module documentation of faults.rs"
+                )
+            };
             let (what, value) = word.split_once('=').ok_or_else(bad)?;
             match what {
                 "memory" => faults.memory = value.parse().map_err(|_| bad())?,
@@ -120,9 +130,9 @@ impl Faults {
         Ok(faults)
     }
 
-    /// Counts a call; the error it ends with, if it is to fail.
+    /// Counts a call and returns the error that it must fail with, if any.
     pub(crate) fn strike(&self, function: &str) -> Result<(), Error> {
-        // Words for errors are always there.
+        // Functions that describe errors never fail.
         if function.starts_with("cuGetError") {
             return Ok(());
         }
@@ -138,7 +148,7 @@ impl Faults {
                 if call.lost {
                     self.lost.store(call.status, Ordering::Relaxed);
                 }
-                return Err(Error::new(call.status, "a failure on purpose"));
+                return Err(Error::new(call.status, "an injected failure"));
             }
         }
         Ok(())
@@ -150,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_counted() {
+    fn the_counted_call_fails() {
         let faults = Faults::parse("memory=5 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080").unwrap();
         let status = |name| faults.strike(name).map_err(|error| error.status);
         assert_eq!((faults.memory, faults.cuda), (5, 11_080));
@@ -167,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_mean_nothing_are_refused() {
+    fn malformed_faults_are_refused() {
         for bad in ["cuInit", "cuInit=1", "cuInit@0=1", "cuInit@1=0", "cuNothing@1=1", "memory=x"] {
             assert!(Faults::parse(bad).is_err(), "{bad}");
         }

@@ -1,10 +1,10 @@
-//! The compiled kernels, and running one.
+//! The compiled kernels, and how to run one.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// As in table.h.
+/// The layout is that of table.h.
 #[repr(C)]
 pub(crate) struct Kernel {
     name: *const c_char,
@@ -33,9 +33,9 @@ struct Failure {
 
 /// Why a kernel failed.
 pub(crate) struct Fault {
-    /// As CUDA numbers it.
+    /// The CUDA status code.
     pub(crate) status: u32,
-    /// The address that was touched, where that is what failed.
+    /// The address of the access that failed, if that is the cause.
     pub(crate) address: Option<u64>,
     pub(crate) text: String,
 }
@@ -64,14 +64,15 @@ unsafe extern "C" {
     );
 }
 
-// SAFETY: tables that nobody writes.
+// SAFETY: these tables are never written.
 unsafe impl Sync for Kernel {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl Sync for Source {}
 
-/// The source of that name.
+/// The source with the given name.
 pub(crate) fn source(name: &CStr) -> Option<&'static Source> {
-    // SAFETY: the table ends with an entry without a name; names are strings with their ends; all of it is static.
+    // SAFETY: the table ends with an entry without a name, names are null-terminated, and
+    // everything is static.
     unsafe {
         let mut at = &raw const emulated_sources;
         while !(*at).name.is_null() {
@@ -85,7 +86,7 @@ pub(crate) fn source(name: &CStr) -> Option<&'static Source> {
 }
 
 impl Source {
-    /// Its kernel of that name.
+    /// The kernel of this source with the given name.
     pub(crate) fn kernel(&self, name: &CStr) -> Option<&'static Kernel> {
         let mut at = self.kernels;
         // SAFETY: as above.
@@ -103,11 +104,11 @@ impl Source {
 
 impl Kernel {
     pub(crate) fn name(&self) -> String {
-        // SAFETY: a static string with its end.
+        // SAFETY: a static, null-terminated string.
         unsafe { CStr::from_ptr(self.name) }.to_string_lossy().into_owned()
     }
 
-    /// Sizes of its parameters.
+    /// The sizes of its parameters.
     pub(crate) fn sizes(&self) -> &'static [u32] {
         // SAFETY: a static array of that length.
         unsafe { std::slice::from_raw_parts(self.sizes, self.parameters as usize) }
@@ -117,14 +118,15 @@ impl Kernel {
 impl Launch {
     /// Runs it to its end.
     pub(crate) fn run(&self, poison: u8, reverse: bool) -> Result<(), Fault> {
-        /// The runtime has one set of lanes.
+        /// The runtime has only one set of lanes.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|bytes| bytes.as_ptr().cast_mut().cast()).collect();
         let mut failure = Failure { status: 0, faulted: 0, write: 0, address: 0, text: [0; 1024] };
-        // SAFETY: as many arguments as the kernel has parameters, of their sizes: they were made so. What the kernel does with the
-        // addresses among them is what is being tested; where it can, the runtime turns faults into failures.
+        // SAFETY: `arguments` was created with one value per parameter of the kernel, each of the
+        // parameter's size. What the kernel does with the addresses among them is what the tests
+        // check; the runtime turns faults into failures where it can.
         unsafe {
             emulated_launch(
                 self.kernel,
@@ -140,7 +142,7 @@ impl Launch {
         if failure.status == 0 {
             return Ok(());
         }
-        // SAFETY: the runtime ends its text within the array.
+        // SAFETY: the runtime null-terminates the text within the array.
         let text = unsafe { CStr::from_ptr(failure.text.as_ptr()) }.to_string_lossy().into_owned();
         let address = (failure.faulted != 0).then_some(failure.address);
         Err(Fault { status: failure.status as u32, address, text })

@@ -1,16 +1,20 @@
 //! A CUDA device without a GPU, for tests.
 //!
-//! It offers the functions of the CUDA driver (`symbol` finds them), and runs kernels that were compiled for the host from the very
-//! sources NVRTC gets. There are two devices that differ in all that a program must not depend on: the second runs blocks, warps and lanes
-//! in reverse, and what is not initialised holds other bytes. A result that is the same on both depends on neither.
+//! It provides the functions of the CUDA driver (`symbol` finds them) and runs kernels that were
+//! compiled for the host from the same sources that NVRTC compiles. There are two devices, which
+//! differ in everything that a program must not depend on: the second one runs blocks, warps and
+//! lanes in reverse order, and its uninitialised memory holds other bytes. A result that is the
+//! same on both devices depends on neither.
 //!
-//! Work waits in its stream until somebody waits for it, so that what forgets to wait reads old bytes here.
+//! Work is queued in its stream until somebody waits for it, so a program that forgets to wait
+//! reads stale bytes here.
 //!
-//! Failures can be had on purpose (`inject`). As a shared library the crate stands in the place of `libcuda.so.1` and `libnvrtc.so.12`, so that whole
-//! programs are tested with it.
+//! Faults can be injected (`inject`). Built as a shared library, the crate replaces `libcuda.so.1`
+//! and `libnvrtc.so.12`, so that whole programs can be tested with it.
 //!
-//! Found and named: lanes that wait for one another in vain, accesses outside of buffers, of dynamic shared memory and of arrays,
-//! misaligned accesses, shifts and conversions that C++ leaves undefined. Not found: races that the two orders do not show.
+//! The emulator detects and reports deadlocks between lanes; accesses outside of buffers, of
+//! dynamic shared memory and of arrays; misaligned accesses; and shifts and conversions that C++
+//! leaves undefined. It does not detect races that the two orders do not reveal.
 
 mod driver;
 mod exported;
@@ -22,7 +26,7 @@ mod state;
 
 pub use faults::{Injected, inject};
 
-/// The function of the driver, or of NVRTC, that has this name.
+/// The function of the driver or of NVRTC with this name.
 pub fn symbol(name: &str) -> Option<*const std::ffi::c_void> {
     match name {
         "emulatorMessage" => Some(driver::emulatorMessage as *const std::ffi::c_void),
@@ -30,5 +34,5 @@ pub fn symbol(name: &str) -> Option<*const std::ffi::c_void> {
     }
 }
 
-/// How many devices there are.
+/// The number of emulated devices.
 pub const DEVICES: u32 = 2;

@@ -1,20 +1,20 @@
-//! Device memory: each buffer ends at a page that nobody may touch.
+//! Device memory. Each buffer is followed by a guard page.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 
-/// Bytes of a device's memory, unless told otherwise.
+/// The default size of a device's memory in bytes.
 pub(crate) const TOTAL: u64 = 4 << 30;
-/// Vector loads need no more; devices align to 256, so this is the stricter test.
+/// Vector loads need no more. Real devices align to 256 bytes, so this is the stricter test.
 const ALIGN: usize = 16;
-/// Bytes before a buffer that must stay as they are.
+/// Number of bytes before a buffer that must not change.
 const BEFORE: usize = 64;
 
 /// The buffers of a device.
 pub(crate) struct Memory {
     total: u64,
-    /// By address.
+    /// The buffers by address.
     buffers: BTreeMap<u64, Mapping>,
     used: u64,
 }
@@ -45,16 +45,17 @@ impl Memory {
         self.total - self.used
     }
 
-    /// A new buffer, full of poison; none if memory is used up.
+    /// Allocates a buffer filled with `poison`, or returns `None` if there is not enough memory.
     pub(crate) fn allocate(&mut self, bytes: usize, poison: u8) -> Option<u64> {
         if bytes as u64 > self.free() {
             return None;
         }
-        // SAFETY: asks for a number.
+        // SAFETY: this only queries a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let inner = (bytes + BEFORE).next_multiple_of(page);
         let map_bytes = inner + 2 * page;
-        // SAFETY: a new mapping at a place the system chooses; the inner pages of it are opened and filled.
+        // SAFETY: this creates a new mapping at an address chosen by the system, then makes its
+        // inner pages accessible and fills them.
         let map = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let map = libc::mmap(null_mut(), map_bytes, libc::PROT_NONE, flags, -1, 0);
@@ -72,7 +73,7 @@ impl Memory {
         Some(address)
     }
 
-    /// Gives a buffer back; false if there is none at the address.
+    /// Frees a buffer; returns false if there is none at the address.
     pub(crate) fn release(&mut self, address: u64) -> bool {
         let Some(mapping) = self.buffers.remove(&address) else { return false };
         self.used -= mapping.bytes as u64;
@@ -80,7 +81,7 @@ impl Memory {
         true
     }
 
-    /// Whether these bytes are all in one buffer.
+    /// Whether all these bytes are in one buffer.
     pub(crate) fn contains(&self, address: u64, bytes: usize) -> bool {
         let before = self.buffers.range(..=address).next_back();
         before.is_some_and(|(&start, m)| {
@@ -88,7 +89,7 @@ impl Memory {
         })
     }
 
-    /// Where an address is that lies in no buffer.
+    /// Describes where an address is that is not in any buffer.
     pub(crate) fn describe(&self, address: u64) -> String {
         let below = self.buffers.range(..=address).next_back();
         let above = self.buffers.range(address..).next();
@@ -107,13 +108,13 @@ impl Memory {
         }
     }
 
-    /// What bytes beside a buffer were changed, if any.
+    /// Describes the bytes next to a buffer that were changed, if any.
     pub(crate) fn damage(&self) -> Option<String> {
         self.buffers.iter().find_map(|(&start, mapping)| {
             let end = start + mapping.bytes as u64;
             let slack = mapping.bytes.next_multiple_of(ALIGN) - mapping.bytes;
             let clean = |from: u64, len: usize| {
-                // SAFETY: the bytes before and after a buffer are in its mapping, which is open there.
+                // SAFETY: the bytes before and after a buffer are in its mapping and accessible.
                 let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, len) };
                 bytes.iter().all(|&b| b == mapping.poison)
             };
@@ -131,7 +132,7 @@ impl Memory {
 
 impl Mapping {
     fn unmap(&self) {
-        // SAFETY: mapped by `allocate`, and out of the list.
+        // SAFETY: mapped by `allocate`, and no longer in the list.
         unsafe { libc::munmap(self.map as *mut libc::c_void, self.map_bytes) };
     }
 }
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_known_and_described() {
+    fn addresses_in_and_near_buffers_are_recognised() {
         let mut memory = Memory::default();
         let a = memory.allocate(100, 0x5a).unwrap();
         assert!(a.is_multiple_of(16));
@@ -166,17 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen() {
+    fn damage_is_detected() {
         let mut memory = Memory::default();
         let a = memory.allocate(100, 0x5a).unwrap();
         assert_eq!(memory.damage(), None);
         for (at, says) in
             [(a + 100, "past the end"), (a + 111, "past the end"), (a - 1, "before the start")]
         {
-            // SAFETY: beside the buffer, in open pages.
+            // SAFETY: the byte is next to the buffer, in accessible pages.
             unsafe { *(at as *mut u8) = 1 };
             assert!(memory.damage().unwrap().contains(says));
-            // SAFETY: likewise.
+            // SAFETY: as above.
             unsafe { *(at as *mut u8) = 0x5a };
         }
         assert_eq!(memory.damage(), None);

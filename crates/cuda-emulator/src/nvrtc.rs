@@ -1,4 +1,5 @@
-//! NVRTC in the emulator's library: kernels are compiled already, so an image is the name of a source.
+//! NVRTC in the emulator's library. Kernels are already compiled, so the image of a module is the
+//! name of its source.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -7,16 +8,16 @@ use crate::exported::exported;
 
 const NO_PROGRAM: u32 = 4;
 
-/// What was given to `nvrtcCreateProgram`: the bytes of an image.
+/// What `nvrtcCreateProgram` returns: the bytes of an image.
 type Program = Vec<u8>;
 
 /// # Safety
-/// The program must be one that was given out, the pointer valid for a write.
+/// The program must be one that was returned before, and the pointer must be valid for a write.
 unsafe fn size(program: *const Program, bytes: *mut usize) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     match unsafe { program.as_ref() } {
         Some(program) => {
-            // SAFETY: likewise.
+            // SAFETY: as above.
             unsafe { bytes.write(program.len()) };
             0
         }
@@ -26,7 +27,8 @@ unsafe fn size(program: *const Program, bytes: *mut usize) -> u32 {
 
 exported! {
     fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) {
-        // SAFETY: as with the real library, here and below: pointers to results are valid, programs are those it gave.
+        // SAFETY: here and below, as with the real library, the caller passes valid pointers for
+        // results, and programs that the library returned.
         unsafe {
             major.write(12);
             minor.write(8);
@@ -35,23 +37,23 @@ exported! {
     }
 
     fn nvrtcGetNumSupportedArchs(count: *mut c_int) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         unsafe { count.write(1) };
         0
     }
 
     fn nvrtcGetSupportedArchs(architectures: *mut c_int) {
-        // SAFETY: room for as many as were said.
+        // SAFETY: there is room for the reported number of architectures.
         unsafe { architectures.write(90) };
         0
     }
 
-    /// A source is called `NAME/kernel.cu`.
+    /// The name of a source is `NAME/kernel.cu`.
     fn nvrtcCreateProgram(
         program: *mut *mut Program, _text: *const c_char, name: *const c_char,
         _count: c_int, _headers: *const *const c_char, _names: *const *const c_char
     ) {
-        // SAFETY: a string with its end, and a valid pointer.
+        // SAFETY: a null-terminated string, and a valid pointer.
         unsafe {
             let name = CStr::from_ptr(name).to_bytes();
             let folder = name.split(|&b| b == b'/').next().unwrap_or(name);
@@ -61,7 +63,7 @@ exported! {
     }
 
     fn nvrtcDestroyProgram(program: *mut *mut Program) {
-        // SAFETY: given out above, and now given back.
+        // SAFETY: created above, and now destroyed.
         drop(unsafe { Box::from_raw(*program) });
         0
     }
@@ -71,24 +73,24 @@ exported! {
     }
 
     fn nvrtcGetProgramLogSize(_program: *mut Program, bytes: *mut usize) {
-        // SAFETY: a valid pointer.
+        // SAFETY: the pointer is valid.
         unsafe { bytes.write(1) };
         0
     }
 
     fn nvrtcGetProgramLog(_program: *mut Program, log: *mut c_char) {
-        // SAFETY: room for as many bytes as were said.
+        // SAFETY: there is room for the reported number of bytes.
         unsafe { log.write(0) };
         0
     }
 
     fn nvrtcGetCUBINSize(program: *mut Program, bytes: *mut usize) {
-        // SAFETY: a program given out above.
+        // SAFETY: a program created above.
         unsafe { size(program, bytes) }
     }
 
     fn nvrtcGetCUBIN(program: *mut Program, image: *mut u8) {
-        // SAFETY: a program given out above, and room for its bytes.
+        // SAFETY: a program created above, and room for its bytes.
         unsafe { image.copy_from_nonoverlapping((*program).as_ptr(), (*program).len()) };
         0
     }

@@ -1,4 +1,4 @@
-//! A context: memory, and streams whose work waits until somebody waits for it.
+//! A context: memory, and streams whose work is queued until somebody waits for it.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ pub(crate) const INVALID: u32 = 1;
 pub(crate) const BAD_HANDLE: u32 = 400;
 pub(crate) const RECORDING: u32 = 900;
 
-/// An error as CUDA numbers it, with more words than CUDA has.
+/// An error with CUDA's status code and a message, which CUDA does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Error {
     pub(crate) status: u32,
@@ -50,9 +50,9 @@ pub(crate) enum Operation {
         bytes: usize,
     },
     Launch(Launch),
-    /// Event.
+    /// Records an event.
     Record(usize),
-    /// Stream, and how much of its work must be done.
+    /// Waits until a stream has done this much of its work.
     Wait(usize, u64),
     Graph(Arc<Vec<Operation>>),
 }
@@ -67,7 +67,7 @@ struct Stream {
 
 #[derive(Default, Clone)]
 struct Event {
-    /// Stream and place of the last record.
+    /// The stream of the last record and its position in it.
     recorded: Option<(usize, u64)>,
     time: Option<Instant>,
 }
@@ -77,12 +77,12 @@ struct Event {
 pub(crate) struct State {
     pub(crate) device: u32,
     pub(crate) memory: Memory,
-    /// Dynamic shared memory kernels were allowed, by address of the kernel.
+    /// The dynamic shared memory that kernels may use, by address of the kernel.
     pub(crate) shared: HashMap<usize, u32>,
     streams: HashMap<usize, Stream>,
     events: HashMap<usize, Event>,
     next: usize,
-    /// After a kernel has failed, all fails.
+    /// After a kernel has failed, everything fails with its error.
     failed: Option<Error>,
 }
 
@@ -91,12 +91,12 @@ impl State {
         State { device, memory: Memory::new(memory), ..State::default() }
     }
 
-    /// The byte that fills what is not initialised.
+    /// The byte that fills uninitialised memory.
     pub(crate) fn poison(&self) -> u8 {
         if self.device == 0 { 0xcb } else { 0x35 }
     }
 
-    /// Nothing, or the failure of an earlier kernel.
+    /// Returns the failure of an earlier kernel, if any.
     pub(crate) fn alive(&self) -> Result<(), Error> {
         self.failed.clone().map_or(Ok(()), Err)
     }
@@ -134,7 +134,8 @@ impl State {
         self.events.remove(&event);
     }
 
-    /// Whether this thread records a graph, during which memory and modules must be left alone.
+    /// Fails if this thread is recording a graph, during which memory and modules must not be
+    /// touched.
     pub(crate) fn refuse_while_recording(&self, what: &str) -> Result<(), Error> {
         let me = std::thread::current().id();
         if self.streams.values().any(|s| s.recording.as_ref().is_some_and(|(by, _)| *by == me)) {
@@ -157,7 +158,7 @@ impl State {
         Ok(())
     }
 
-    /// Copies are checked when asked for, as drivers do.
+    /// Checks copies when they are enqueued, as drivers do.
     fn check(&self, operation: &Operation) -> Result<(), Error> {
         let on_device: &[(u64, usize)] = match *operation {
             Operation::CopyIn { to, bytes, .. } | Operation::Fill { to, bytes, .. } => {
@@ -178,7 +179,7 @@ impl State {
         match on_device.iter().find(|&&(address, bytes)| !self.memory.contains(address, bytes)) {
             Some(&(_, bytes)) => Err(Error::new(
                 INVALID,
-                format!("a copy of {bytes} bytes is not within one buffer"),
+                format!("a copy of {bytes} bytes is not within a single buffer"),
             )),
             None => Ok(()),
         }
@@ -194,7 +195,7 @@ impl State {
     }
 
     pub(crate) fn wait(&mut self, stream: usize, event: usize) -> Result<(), Error> {
-        // Never recorded is no wait, as CUDA has it.
+        // Waiting for an event that was never recorded does nothing, as in CUDA.
         match self.events.get(&event).and_then(|e| e.recorded) {
             Some((other, issued)) if other != stream => {
                 self.enqueue(stream, Operation::Wait(other, issued))
@@ -217,14 +218,14 @@ impl State {
             (Some(start), Some(end)) => {
                 Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3)
             }
-            _ => Err(Error::new(NOT_READY, "nobody has waited for the event")),
+            _ => Err(Error::new(NOT_READY, "the event has not completed")),
         }
     }
 
     pub(crate) fn begin_recording(&mut self, stream: usize) -> Result<(), Error> {
         let stream = self.stream(stream)?;
         if stream.recording.is_some() {
-            return Err(Error::new(RECORDING, "the stream records already"));
+            return Err(Error::new(RECORDING, "the stream is already recording"));
         }
         stream.recording = Some((std::thread::current().id(), Vec::new()));
         Ok(())
@@ -241,13 +242,16 @@ impl State {
         self.alive()?;
         let inner = self.stream(stream)?;
         if inner.recording.is_some() {
-            return Err(Error::new(RECORDING, "waiting for a stream that records a graph"));
+            return Err(Error::new(
+                RECORDING,
+                "cannot wait for a stream that is recording a graph",
+            ));
         }
         let issued = inner.issued;
         self.run(stream, issued)
     }
 
-    /// Does all work there is.
+    /// Executes all queued work.
     pub(crate) fn synchronize_all(&mut self) -> Result<(), Error> {
         self.alive()?;
         let all: Vec<(usize, u64)> =
@@ -255,10 +259,10 @@ impl State {
         all.into_iter().try_for_each(|(stream, issued)| self.run(stream, issued))
     }
 
-    /// Does the work of a stream up to a place in it.
+    /// Executes the work of a stream up to a position in it.
     fn run(&mut self, stream: usize, until: u64) -> Result<(), Error> {
         self.alive()?;
-        // A stream that is gone has done its work.
+        // A stream that was dropped has done its work.
         while let Some(inner) = self.streams.get_mut(&stream)
             && inner.done < until
             && let Some(operation) = inner.waiting.pop_front()
@@ -271,7 +275,8 @@ impl State {
 
     fn execute(&mut self, operation: &Operation) -> Result<(), Error> {
         let copy = |to: u64, from: u64, bytes: usize| {
-            // SAFETY: the side on the device was checked; that on the host is the caller's promise to the driver.
+            // SAFETY: the range on the device was checked; the range on the host is guaranteed by
+            // the caller of the driver.
             unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
         };
         match *operation {
@@ -283,7 +288,7 @@ impl State {
             }
             Operation::Fill { to, value, bytes } => {
                 self.check(operation)?;
-                // SAFETY: just checked.
+                // SAFETY: the range was just checked.
                 unsafe { (to as *mut u8).write_bytes(value, bytes) };
             }
             Operation::Launch(ref launch) => self.launch(launch)?,
@@ -304,9 +309,9 @@ impl State {
         const BAD_ADDRESS: u32 = 700;
         let name = launch.kernel.name();
         let ran = launch.run(self.poison(), self.device % 2 == 1).map_err(|fault| {
-            let place = fault.address.map(|address| self.memory.describe(address));
-            let place = place.map_or(String::new(), |place| format!(", {place}"));
-            Error::new(fault.status, format!("{name}: {}{place}", fault.text))
+            let location = fault.address.map(|address| self.memory.describe(address));
+            let location = location.map_or(String::new(), |location| format!(", {location}"));
+            Error::new(fault.status, format!("{name}: {}{location}", fault.text))
         });
         let ran = ran.and_then(|()| match self.memory.damage() {
             Some(damage) => Err(Error::new(BAD_ADDRESS, format!("{name}: {damage}"))),

@@ -1,4 +1,4 @@
-//! The emulator tried out: what kernels may do works, and what they may not is found and named.
+//! Tests of the emulator: valid kernels work, and invalid ones are detected and reported.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use bytemuck::{Pod, Zeroable};
@@ -9,14 +9,14 @@ const PROBES: Source = Source { name: "probes", text: "", headers: &[] };
 const FULL: u32 = u32::MAX;
 
 fn open(ordinal: u32) -> (Device, Stream) {
-    // SAFETY: the emulator's own function.
+    // SAFETY: `symbol` is the emulator's own function.
     let device = unsafe { Device::emulated(symbol, ordinal, None) }.unwrap();
     let stream = device.stream().unwrap();
     (device, stream)
 }
 
-/// On each device.
-fn everywhere(test: impl Fn(&Device, &Stream)) {
+/// Runs a test on each device.
+fn on_each_device(test: impl Fn(&Device, &Stream)) {
     for ordinal in 0..DEVICES {
         let (device, stream) = open(ordinal);
         test(&device, &stream);
@@ -25,17 +25,17 @@ fn everywhere(test: impl Fn(&Device, &Stream)) {
 
 fn launch(stream: &Stream, name: &str, grid: Grid, args: &Args) -> Result<(), DeviceError> {
     let kernel = stream.device().kernel(&PROBES, name)?;
-    // SAFETY: the emulator finds what goes wrong; finding it is what these tests are for.
+    // SAFETY: the emulator detects invalid accesses, which is what these tests check.
     unsafe { stream.launch(&kernel, grid, args) }
 }
 
-/// The error of a kernel that ran.
+/// The error of a kernel that was launched.
 fn fails(stream: &Stream, name: &str, grid: Grid, args: &Args) -> String {
     launch(stream, name, grid, args).unwrap();
     let error = stream.synchronize().expect_err("the kernel must fail");
     assert!(matches!(&error, DeviceError::Kernel { ran, .. } if ran[..] == [name]), "{error:?}");
     let text = error.to_string();
-    // Nothing works any more, as on a device.
+    // Everything fails afterwards, as on a real device.
     assert_eq!(stream.synchronize().map_err(|e| e.to_string()), Err(text.clone()));
     text
 }
@@ -47,8 +47,8 @@ fn contains(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn sums_over_blocks() {
-    everywhere(|device, stream| {
+fn sums_over_blocks_are_right() {
+    on_each_device(|device, stream| {
         for threads in [32, 64, 256, 1024] {
             let values: Vec<u32> = (0..3 * threads).map(|i| i * 7 + 1).collect();
             let input = device.upload(stream, &values).unwrap();
@@ -68,8 +68,8 @@ fn sums_over_blocks() {
 }
 
 #[test]
-fn dynamic_shared_memory() {
-    everywhere(|device, stream| {
+fn dynamic_shared_memory_works() {
+    on_each_device(|device, stream| {
         for threads in [1, 31, 33, 1000] {
             let values: Vec<u32> = (0..2 * threads).collect();
             let buffer = device.upload(stream, &values).unwrap();
@@ -78,7 +78,7 @@ fn dynamic_shared_memory() {
             let expected = values.chunks(threads as usize).flat_map(|c| c.iter().rev().copied());
             assert_eq!(stream.download(&buffer).unwrap(), expected.collect::<Vec<_>>());
         }
-        // More than a block gets unasked.
+        // More than a block may use by default.
         let buffer = device.upload(stream, &[1u32, 2]).unwrap();
         let args = Args::new().buffer(&buffer);
         launch(stream, "reverse_in_shared", Grid::new(1, 2).shared(200 << 10), &args).unwrap();
@@ -90,8 +90,8 @@ fn dynamic_shared_memory() {
 }
 
 #[test]
-fn every_warp_operation() {
-    everywhere(|device, stream| {
+fn every_warp_operation_works() {
+    on_each_device(|device, stream| {
         let values: Vec<u32> = (0..32).map(|i| (i * 37 + 11) % 997).collect();
         let input = device.upload(stream, &values).unwrap();
         let out = device.buffer::<u32>(32 * 24).unwrap();
@@ -136,8 +136,8 @@ fn every_warp_operation() {
 }
 
 #[test]
-fn reductions_over_half_a_warp() {
-    everywhere(|device, stream| {
+fn reductions_over_half_a_warp_work() {
+    on_each_device(|device, stream| {
         let values: Vec<u32> = (0..32).map(|i| ((i * 37 + 11) % 997) | 64).collect();
         let input = device.upload(stream, &values).unwrap();
         let out = device.buffer::<u32>(32 * 8).unwrap();
@@ -163,8 +163,8 @@ fn reductions_over_half_a_warp() {
 }
 
 #[test]
-fn parts_of_a_warp() {
-    everywhere(|device, stream| {
+fn partial_masks_work() {
+    on_each_device(|device, stream| {
         let out = device.buffer::<u32>(32).unwrap();
         launch(stream, "partial_masks", Grid::new(1, 32), &Args::new().buffer(&out)).unwrap();
         let even_sum: u32 = (0..32).step_by(2).sum();
@@ -175,8 +175,8 @@ fn parts_of_a_warp() {
 }
 
 #[test]
-fn barriers_with_votes() {
-    everywhere(|device, stream| {
+fn barriers_with_votes_work() {
+    on_each_device(|device, stream| {
         let out = device.buffer::<u32>(100).unwrap();
         launch(stream, "barriers", Grid::new(1, 100), &Args::new().buffer(&out)).unwrap();
         assert_eq!(stream.download(&out).unwrap(), vec![34 << 4 | 0b1010; 100]);
@@ -184,8 +184,8 @@ fn barriers_with_votes() {
 }
 
 #[test]
-fn atomic_operations() {
-    everywhere(|device, stream| {
+fn atomic_operations_work() {
+    on_each_device(|device, stream| {
         let mut words = [0u32; 11];
         (words[5], words[7]) = (FULL, FULL);
         let words = device.upload(stream, &words).unwrap();
@@ -201,7 +201,7 @@ fn atomic_operations() {
 }
 
 #[test]
-fn arithmetic_has_the_bits_of_the_host() {
+fn arithmetic_is_bit_identical_to_the_host() {
     let (device, stream) = open(0);
     let cases =
         [(1.5f32, 3.0f32, 0x8000_0001u32, 77u32), (16_777_217.3, 0.1, 0x0123_4567, 0x89ab_cdef)];
@@ -241,14 +241,14 @@ fn arithmetic_has_the_bits_of_the_host() {
 }
 
 #[test]
-fn structures_and_vectors() {
+fn structures_and_vectors_are_passed() {
     #[derive(Clone, Copy, Pod, Zeroable)]
     #[repr(C)]
     struct Pair {
         wide: u64,
         narrow: [u32; 2],
     }
-    everywhere(|device, stream| {
+    on_each_device(|device, stream| {
         let vectors: Vec<[u32; 4]> = (0..40).map(|i| [i, 2 * i, 5, 9]).collect();
         let input = device.upload(stream, &vectors).unwrap();
         let out = device.buffer::<u32>(40).unwrap();
@@ -260,10 +260,10 @@ fn structures_and_vectors() {
     });
 }
 
-/// Kernels that macros make, shared memory in templates and members, bounds of threads.
+/// Kernels defined by macros, shared memory in templates and member functions, and launch bounds.
 #[test]
-fn templates_and_macros() {
-    everywhere(|device, stream| {
+fn templates_and_macros_work() {
+    on_each_device(|device, stream| {
         for threads in [64, 96] {
             let values: Vec<u32> = (0..threads).map(|i| i + 1000).collect();
             let buffer = device.upload(stream, &values).unwrap();
@@ -278,7 +278,7 @@ fn templates_and_macros() {
 }
 
 #[test]
-fn waiting_in_vain_is_named() {
+fn deadlocks_are_reported() {
     for ordinal in 0..DEVICES {
         let cases = [
             (
@@ -305,7 +305,7 @@ fn waiting_in_vain_is_named() {
                 ["waits at __ballot_sync", "with a mask 0x0000000f that it is not in"],
             ),
             ("masks_differ", 32, ["with mask 0xffffffff", "thread 16"]),
-            // A warp that is not whole.
+            // An incomplete warp.
             ("warp_operations", 20, ["with a mask 0xffffffff", "only 20 threads"]),
             ("trapped", 32, ["thread 7 of block 0 stopped at __trap()", "probes/kernel.cu:"]),
         ];
@@ -326,7 +326,7 @@ fn failures_in_graphs_name_their_kernels() {
     let (device, stream) = open(0);
     let buffer = device.upload(&stream, &[0u32; 64]).unwrap();
     let args = Args::new().buffer(&buffer);
-    // Sources are loaded before: while recording, they cannot be.
+    // Modules cannot be loaded while recording, so load it before.
     let early = stream.capture(|stream| launch(stream, "trapped", Grid::new(1, 64), &args));
     contains(&early.unwrap_err().to_string(), &["a module is loaded while a graph is recorded"]);
     device.kernel(&PROBES, "diverged_barrier").unwrap();
@@ -340,10 +340,11 @@ fn failures_in_graphs_name_their_kernels() {
 }
 
 #[test]
-fn accesses_outside_of_buffers_are_named() {
+fn accesses_outside_of_buffers_are_reported() {
     for ordinal in 0..DEVICES {
-        // A buffer of 40 bytes, eight more to the guarded page, which is 4096 or longer.
-        for (place, says) in [
+        // The buffer has 40 bytes; the guard page begins 8 bytes after it and has at least 4096
+        // bytes.
+        for (index, says) in [
             (10, "writes past the end of a buffer of 40 bytes"),
             (11, "writes past the end of a buffer of 40 bytes"),
             (12, "8 bytes after the end of the nearest buffer, which has 40 bytes"),
@@ -353,7 +354,7 @@ fn accesses_outside_of_buffers_are_named() {
         ] {
             let (device, stream) = open(ordinal);
             let buffer = device.buffer::<u32>(10).unwrap();
-            let args = Args::new().buffer(&buffer).value(place);
+            let args = Args::new().buffer(&buffer).value(index);
             contains(&fails(&stream, "write_at", Grid::new(1, 1), &args), &["write_at: ", says]);
         }
         let (device, stream) = open(ordinal);
@@ -361,7 +362,7 @@ fn accesses_outside_of_buffers_are_named() {
         let args = Args::new().buffer(&buffer).value(8i32).buffer(&out);
         let text = fails(&stream, "read_at", Grid::new(1, 1), &args);
         contains(&text, &["thread 0 of block 0", "0 bytes after the end", "32 bytes"]);
-        // The few bytes between the end of a buffer and the next page.
+        // The bytes between the end of a buffer and the guard page.
         let (device, stream) = open(ordinal);
         let bytes = device.buffer::<u8>(33).unwrap();
         let text = fails(
@@ -375,15 +376,15 @@ fn accesses_outside_of_buffers_are_named() {
 }
 
 #[test]
-fn accesses_outside_of_shared_memory_are_named() {
-    for (place, says) in [
+fn accesses_outside_of_shared_memory_are_reported() {
+    for (index, says) in [
         (25, "past the end of dynamic shared"),
         (28, "past the end of dynamic shared"),
         (-1, "before dynamic shared"),
     ] {
         let (_device, stream) = open(0);
         let grid = Grid::new(1, 1).shared(100);
-        contains(&fails(&stream, "shared_at", grid, &Args::new().value(place)), &[says]);
+        contains(&fails(&stream, "shared_at", grid, &Args::new().value(index)), &[says]);
     }
     let (device, stream) = open(0);
     let out = device.buffer::<u32>(1).unwrap();
@@ -398,7 +399,7 @@ fn accesses_outside_of_shared_memory_are_named() {
 }
 
 #[test]
-fn undefined_arithmetic_is_named() {
+fn undefined_arithmetic_is_reported() {
     let (device, stream) = open(0);
     let (from, out) = (device.buffer::<u32>(4).unwrap(), device.buffer::<u32>(1).unwrap());
     launch(&stream, "shift_by", Grid::new(1, 1), &Args::new().value(31u32).buffer(&out)).unwrap();
@@ -416,9 +417,10 @@ fn undefined_arithmetic_is_named() {
     contains(&fails(&stream, "deep", Grid::new(1, 1), &args), &["local memory"]);
 }
 
-/// What is not initialised and what depends on order differs between the two devices: comparing them shows it.
+/// Uninitialised values and values that depend on the order of execution differ between the two
+/// devices, so a comparison reveals them.
 #[test]
-fn the_devices_differ_where_programs_must_not() {
+fn the_devices_differ_where_programs_must_not_depend_on_them() {
     let results = [0, 1].map(|ordinal| {
         let (device, stream) = open(ordinal);
         let (from, out) = (device.buffer::<u32>(1).unwrap(), device.buffer::<u32>(4).unwrap());
@@ -432,9 +434,9 @@ fn the_devices_differ_where_programs_must_not() {
     assert_eq!(results[1], (vec![0x3535_3535; 4], vec![0, 0]));
 }
 
-/// Not a test of speed: a look at it, printed.
+/// Prints the speed of switching between lanes without testing it.
 #[test]
-fn lanes_switch_often() {
+fn frequent_switches_between_lanes_work() {
     let (device, stream) = open(0);
     let out = device.buffer::<u32>(256).unwrap();
     let rounds = 10_000u32;
@@ -443,5 +445,5 @@ fn lanes_switch_often() {
         .unwrap();
     assert_eq!(stream.download(&out).unwrap(), vec![rounds * (rounds - 1) / 2; 256]);
     let switches = 256.0 * f64::from(rounds) / start.elapsed().as_secs_f64() / 1e6;
-    println!("{switches:.1} million warp operations of a lane a second");
+    println!("{switches:.1} million warp operations per second, counted per lane");
 }

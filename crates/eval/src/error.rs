@@ -1,12 +1,12 @@
-//! What can go wrong, with the place where it did.
+//! Errors, with the source location they refer to.
 
 use std::io;
 
 use crate::Measure;
 
-/// Everything this crate can fail with.
+/// All errors of this crate.
 ///
-/// `name` is the path of the file, or what the caller of `parse` said the input is called; `line`
+/// `name` is the path of the file, or the name that the caller of `parse` gave to the input; `line`
 /// counts from 1.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,26 +16,26 @@ pub enum EvalError {
     Open {
         /// The file.
         name: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Reading stopped short of the end.
+    /// The file could not be read to its end.
     #[error("cannot read {name} at line {line}")]
     Read {
         /// The file.
         name: String,
         /// The line that could not be read.
         line: u64,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A run could not be written.
     #[error("cannot write the run")]
     Write {
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A line is not text.
+    /// A line is not valid UTF-8.
     #[error("{name}:{line}: not valid utf-8")]
     NotUtf8 {
         /// The file.
@@ -50,9 +50,9 @@ pub enum EvalError {
         name: String,
         /// The line.
         line: u64,
-        /// How many columns the line has.
+        /// The number of columns in the line.
         found: usize,
-        /// The layouts that would have been right.
+        /// The accepted layouts.
         expected: &'static str,
     },
     /// A grade is not a whole number.
@@ -62,32 +62,32 @@ pub enum EvalError {
         name: String,
         /// The line.
         line: u64,
-        /// What stands in the grade column.
+        /// The text in the grade column.
         text: String,
     },
-    /// A score is not a number, or is the one number without an order.
+    /// A score is not a number, or is NaN, which has no order.
     #[error("{name}:{line}: score {text:?} is not a number")]
     Score {
         /// The file.
         name: String,
         /// The line.
         line: u64,
-        /// What stands in the score column.
+        /// The text in the score column.
         text: String,
     },
-    /// A run names a document twice for one query.
+    /// A run lists a document twice for the same query.
     #[error("{name}:{line}: document {docid:?} was already listed for query {qid:?}")]
     DuplicateHit {
         /// The file.
         name: String,
-        /// The line of the second mention.
+        /// The line of the second occurrence.
         line: u64,
         /// The query.
         qid: String,
         /// The document.
         docid: String,
     },
-    /// A document was judged twice for one query, and differently.
+    /// A document was judged twice for the same query, with different grades.
     #[error(
         "{name}:{line}: document {docid:?} of query {qid:?} has grade {second} here but {first} before"
     )]
@@ -100,19 +100,19 @@ pub enum EvalError {
         qid: String,
         /// The document.
         docid: String,
-        /// The grade already known.
+        /// The grade read earlier.
         first: i32,
         /// The grade on this line.
         second: i32,
     },
-    /// A field to be written would not survive being read back.
+    /// A field to be written could not be read back.
     #[error(
-        "{field} {text:?} cannot be a column of a run: it is empty or has white space in it; give it a name without"
+        "{field} {text:?} cannot be a column of a run: it must not be empty or contain white space"
     )]
     Field {
-        /// Which column.
+        /// The name of the column.
         field: &'static str,
-        /// What was to be written.
+        /// The text to be written.
         text: String,
     },
     /// A score to be written is NaN or infinite.
@@ -125,16 +125,16 @@ pub enum EvalError {
         /// The score.
         score: f64,
     },
-    /// No measure has this name.
-    #[error("unknown measure {text:?}, known are {}", Measure::KNOWN.join(", "))]
+    /// There is no measure with this name.
+    #[error("unknown measure {text:?}; the measures are {}", Measure::KNOWN.join(", "))]
     UnknownMeasure {
-        /// What was asked for.
+        /// The requested name.
         text: String,
     },
-    /// The measure exists, its cutoff does not.
+    /// The measure exists, but its cutoff is invalid.
     #[error("cutoff of measure {text:?} must be a whole number of at least 1")]
     MeasureCutoff {
-        /// What was asked for.
+        /// The requested name.
         text: String,
     },
 }

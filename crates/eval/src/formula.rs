@@ -1,7 +1,7 @@
-//! One measure of one ranking.
+//! The value of each measure for one ranking.
 //!
-//! A query without a relevant document scores 0 in every measure, as in `trec_eval`: it is not
-//! left out of the mean.
+//! A query without relevant documents scores 0 in every measure and still counts towards the mean,
+//! as in `trec_eval`.
 
 use crate::ranking::Ranking;
 use crate::{Cutoff, Measure};
@@ -39,8 +39,8 @@ fn reciprocal_rank(gains: &[u32]) -> f64 {
     }
 }
 
-/// The denominator stays the number of relevant documents under a cutoff too, so that a query
-/// with more of them than `k` cannot reach 1 (`map_cut` in `trec_eval`).
+/// The denominator is the number of relevant documents even with a cutoff, so a query with more
+/// than `k` of them cannot reach 1 (`map_cut` in `trec_eval`).
 fn average_precision(gains: &[u32], relevant: usize) -> f64 {
     let mut found = 0;
     let mut sum = 0.0;
@@ -72,9 +72,10 @@ mod tests {
         name.parse::<Measure>().unwrap().of(&ranking)
     }
 
-    /// Worked by hand: relevant at ranks 2 and 4, one more never found.
+    /// Computed by hand: the relevant hits are at ranks 2 and 4, and one relevant document is not
+    /// found.
     #[test]
-    fn small_ranking_by_hand() {
+    fn small_ranking_matches_values_computed_by_hand() {
         let of = |name| value(name, &[0, 2, 0, 1, 0], &[3, 2, 1]);
         assert_eq!(of("mrr"), 0.5);
         assert_eq!(of("mrr@1"), 0.0);
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_relevant_is_zero_everywhere() {
+    fn all_measures_are_zero_without_relevant_documents() {
         for known in Measure::KNOWN {
             let name = known.replace("@k", "@3");
             let expected = if name == "num_ret" { 2.0 } else { 0.0 };

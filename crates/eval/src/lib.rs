@@ -1,13 +1,13 @@
-//! Effectiveness of a ranking, measured as `trec_eval` measures it.
+//! Measures the effectiveness of rankings in the same way as `trec_eval`.
 //!
-//! Judgements ([`Qrels`]) and results ([`Run`]) are read from the files the TREC evaluations use,
-//! and [`evaluate`] joins them into a [`Report`]. Published figures come from `trec_eval` (or from
-//! `pytrec_eval`, which wraps it), so its order of hits, its relevance threshold and its averaging
-//! are followed to the last digit; the golden tests hold this crate against it.
+//! Judgements ([`Qrels`]) and results ([`Run`]) are read from the file formats of TREC, and
+//! [`evaluate`] combines them into a [`Report`]. Published figures come from `trec_eval` (or from
+//! `pytrec_eval`, which wraps it), so this crate follows its order of hits, its relevance threshold
+//! and its averaging to the last digit. The golden tests compare the two.
 //!
-//! Reading stands apart from measuring: `lines` numbers the lines, [`Qrels`] and [`Run`] hold what
-//! was read, `ranking` orders one query's hits and looks up their grades, `formula` computes one
-//! measure of one ranking, `report` averages.
+//! Reading is separate from measuring: `lines` numbers the lines, [`Qrels`] and [`Run`] hold what
+//! was read, `ranking` orders the hits of one query and looks up their grades, `formula` computes
+//! one measure of one ranking, and `report` averages.
 
 #![forbid(unsafe_code)]
 

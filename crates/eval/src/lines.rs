@@ -1,4 +1,4 @@
-//! Numbered lines of a column file, so that every error can say where it is.
+//! Numbered lines of a file with columns, so that every error can name its source location.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::EvalError;
 
-/// Reads one line after another into one buffer.
+/// Reads line after line into the same buffer.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,
@@ -16,7 +16,7 @@ pub(crate) struct Lines<R> {
 }
 
 impl Lines<BufReader<File>> {
-    /// Opens a file; it is called by its path in errors.
+    /// Opens a file; errors refer to it by its path.
     pub(crate) fn open(path: &Path) -> Result<Self, EvalError> {
         let name = path.display().to_string();
         match File::open(path) {
@@ -31,9 +31,9 @@ impl<R: BufRead> Lines<R> {
         Self { reader, name, line: 0, buffer: Vec::new() }
     }
 
-    /// The next line that has any columns, or `None` at the end.
+    /// The next line that is not blank, or `None` at the end.
     ///
-    /// Blank lines are passed over, as `trec_eval` does in runs.
+    /// Blank lines are skipped, as `trec_eval` does in runs.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>, EvalError> {
         loop {
             self.buffer.clear();
@@ -67,14 +67,14 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The place an error names: the input and the line.
-    pub(crate) fn place(&self) -> (String, u64) {
+    /// The source location for errors: the name of the input and the line.
+    pub(crate) fn location(&self) -> (String, u64) {
         (self.name.to_owned(), self.line)
     }
 
-    /// The error of a line with the wrong number of columns.
+    /// The error for a line with the wrong number of columns.
     pub(crate) fn columns_error(&self, expected: &'static str) -> EvalError {
-        let (name, line) = self.place();
+        let (name, line) = self.location();
         EvalError::Columns { name, line, found: self.columns.len(), expected }
     }
 }

@@ -8,40 +8,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::EvalError;
 
-/// How many of the first hits a measure looks at.
+/// The number of top hits that a measure considers.
 pub type Cutoff = NonZeroUsize;
 
-/// A measure of one ranking. A document is relevant from grade 1 upwards.
+/// A measure of one ranking. A document is relevant if its grade is at least 1.
 ///
-/// In text, and so in JSON, a measure is its name: `ndcg`, `ndcg@10`.
+/// As text, and therefore in JSON, a measure is written by its name: `ndcg`, `ndcg@10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Measure {
-    /// `ndcg`, `ndcg@k`: gain is the grade, discount `log2(rank + 1)`, over the same sum for the
-    /// best possible order of all judged documents (Järvelin and Kekäläinen, 2002).
+    /// `ndcg`, `ndcg@k`: the sum of grade / `log2(rank + 1)`, divided by the same sum for the best
+    /// possible order of all judged documents (Järvelin and Kekäläinen, 2002).
     Ndcg(Option<Cutoff>),
-    /// `map`, `map@k`: precision at each relevant hit, over the number of relevant documents.
+    /// `map`, `map@k`: the sum of the precision at each relevant hit, divided by the number of
+    /// relevant documents.
     Map(Option<Cutoff>),
-    /// `mrr`, `mrr@k`: one over the rank of the first relevant hit.
+    /// `mrr`, `mrr@k`: the reciprocal of the rank of the first relevant hit.
     Mrr(Option<Cutoff>),
-    /// `recall@k`: relevant hits over relevant documents.
+    /// `recall@k`: relevant hits divided by relevant documents.
     Recall(Cutoff),
-    /// `p@k`: relevant hits over `k`, also where fewer than `k` were returned.
+    /// `p@k`: relevant hits divided by `k`, even if fewer than `k` hits were returned.
     Precision(Cutoff),
-    /// `rprec`: precision at as many hits as there are relevant documents.
+    /// `rprec`: the precision at R, where R is the number of relevant documents.
     RPrecision,
-    /// `success@k`: 1 if any relevant hit is there.
+    /// `success@k`: 1 if there is at least one relevant hit, otherwise 0.
     Success(Cutoff),
-    /// `num_ret`: hits; summed over queries.
+    /// `num_ret`: the number of hits, summed over queries.
     NumRet,
-    /// `num_rel`: relevant documents; summed over queries.
+    /// `num_rel`: the number of relevant documents, summed over queries.
     NumRel,
-    /// `num_rel_ret`: relevant hits; summed over queries.
+    /// `num_rel_ret`: the number of relevant hits, summed over queries.
     NumRelRet,
 }
 
 impl Measure {
-    /// The names that [`FromStr`] takes, `k` standing for a number of at least 1.
+    /// The names that [`FromStr`] accepts, where `k` stands for a number of at least 1.
     pub const KNOWN: [&'static str; 13] = [
         "ndcg",
         "ndcg@k",
@@ -58,7 +59,7 @@ impl Measure {
         "num_rel_ret",
     ];
 
-    /// Whether the figure over all queries is a sum and not a mean.
+    /// Whether the figure over all queries is a sum rather than a mean.
     pub fn is_summed(self) -> bool {
         matches!(self, Self::NumRet | Self::NumRel | Self::NumRelRet)
     }
@@ -67,14 +68,14 @@ impl Measure {
 impl FromStr for Measure {
     type Err = EvalError;
 
-    /// Case does not matter, since `P@10` and `nDCG@10` are how people write them.
+    /// Parsing is not case-sensitive, since `P@10` and `nDCG@10` are common spellings.
     fn from_str(text: &str) -> Result<Self, EvalError> {
         let lower = text.to_ascii_lowercase();
         let (name, k) = match lower.split_once('@') {
             Some((name, k)) => (name, Some(k)),
             None => (lower.as_str(), None),
         };
-        // The name is settled before the cutoff, so that each mistake gets its own error.
+        // The name is checked before the cutoff, so that each mistake gets its own error.
         let cut = |measure: fn(Cutoff) -> Self| match k.map(str::parse) {
             Some(Ok(k)) => Ok(measure(k)),
             _ => Err(EvalError::MeasureCutoff { text: text.to_owned() }),
@@ -113,7 +114,7 @@ impl fmt::Display for Measure {
             Self::NumRelRet => ("num_rel_ret", None),
         };
         match k {
-            // `pad` so that tables can ask for a width.
+            // `pad` honours the width that tables ask for.
             Some(k) => f.pad(&format!("{name}@{k}")),
             None => f.pad(name),
         }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_name_reads_and_prints() {
+    fn every_known_name_parses_and_prints() {
         for known in Measure::KNOWN {
             let name = known.replace("@k", "@20");
             let measure: Measure = name.parse().unwrap();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_apart() {
+    fn unknown_names_and_bad_cutoffs_are_different_errors() {
         for name in ["", "bpref", "ndcg_cut_10", "recall", "p", "rprec@5", "num_ret@5"] {
             let error = name.parse::<Measure>().unwrap_err();
             assert!(matches!(error, EvalError::UnknownMeasure { .. }), "{name}: {error}");

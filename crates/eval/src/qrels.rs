@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::EvalError;
 use crate::lines::{Lines, Row};
 
-/// What the last column of a header line may say; anything else that is not a number is an error,
-/// so that a damaged first judgement is never taken for a header.
+/// The words that the last column of a header line may contain. Any other text that is not a number
+/// is an error, so that a damaged first judgement is never taken for a header.
 const HEADERS: [&str; 5] = ["score", "grade", "rel", "relevance", "label"];
 
-/// The grades people gave to documents, by query.
+/// The grades that assessors gave to documents, by query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Qrels {
     queries: BTreeMap<String, HashMap<String, i32>>,
@@ -21,13 +21,13 @@ impl Qrels {
     /// Reads a file of judgements.
     ///
     /// Four columns are TREC's `qid iteration docid grade`, three are `qid docid grade`; the first
-    /// line decides for the whole file. A first line such as `query-id corpus-id score` is a
-    /// header and skipped.
+    /// line determines the layout of the whole file. A first line such as `query-id corpus-id
+    /// score` is a header and is skipped.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, EvalError> {
         Self::from_lines(Lines::open(path.as_ref())?)
     }
 
-    /// As [`read`](Self::read), from any reader; `name` is what errors call it.
+    /// Like [`read`](Self::read), from any reader; errors refer to it as `name`.
     pub fn parse(reader: impl BufRead, name: &str) -> Result<Self, EvalError> {
         Self::from_lines(Lines::new(reader, name.to_owned()))
     }
@@ -58,12 +58,12 @@ impl Qrels {
         text: &str,
     ) -> Result<(), EvalError> {
         let Ok(grade) = text.parse() else {
-            let (name, line) = row.place();
+            let (name, line) = row.location();
             return Err(EvalError::Grade { name, line, text: text.to_owned() });
         };
         match self.insert(qid, docid, grade) {
             Some(first) if first != grade => {
-                let (name, line) = row.place();
+                let (name, line) = row.location();
                 let (qid, docid) = (qid.to_owned(), docid.to_owned());
                 Err(EvalError::ConflictingGrade { name, line, qid, docid, first, second: grade })
             }
@@ -71,7 +71,8 @@ impl Qrels {
         }
     }
 
-    /// Adds a judgement; returns the grade the document had before, which stays in force.
+    /// Adds a judgement. If the document was already judged, returns its grade, which stays in
+    /// force.
     pub fn insert(&mut self, qid: &str, docid: &str, grade: i32) -> Option<i32> {
         let judged = match self.queries.get_mut(qid) {
             Some(judged) => judged,
@@ -84,7 +85,7 @@ impl Qrels {
         None
     }
 
-    /// How many queries have judgements.
+    /// The number of queries with judgements.
     pub fn len(&self) -> usize {
         self.queries.len()
     }
@@ -94,12 +95,12 @@ impl Qrels {
         self.queries.is_empty()
     }
 
-    /// The judged queries in byte order.
+    /// The judged queries, in byte order.
     pub fn queries(&self) -> impl Iterator<Item = &str> {
         self.queries.keys().map(String::as_str)
     }
 
-    /// The judged documents of a query and their grades, in no particular order.
+    /// The judged documents of a query with their grades, in no particular order.
     pub fn judged(&self, qid: &str) -> impl Iterator<Item = (&str, i32)> {
         let judged = self.queries.get(qid).into_iter().flatten();
         judged.map(|(docid, &grade)| (docid.as_str(), grade))
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn both_layouts_and_a_header_say_the_same() {
+    fn both_layouts_are_read_with_or_without_a_header() {
         let trec = parse("1 0 a 2\n1 0 b -1\n\n2\t0\ta\t0").unwrap();
         let tsv = parse("\u{feff}query-id\tcorpus-id\tscore\r\n1\ta\t2\r\n1\tb\t-1\r\n2\ta\t0\r\n");
         assert_eq!(trec, tsv.unwrap());
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_judgement_may_not_contradict() {
+    fn a_repeated_judgement_must_not_contradict_the_first() {
         assert!(parse("1 0 a 1\n1 0 a 1").is_ok());
         assert_eq!(
             parse("1 0 a 1\n1 0 a 2").unwrap_err().to_string(),

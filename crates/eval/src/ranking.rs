@@ -1,16 +1,16 @@
-//! One query's hits joined with its judgements: all that the measures look at.
+//! The hits of one query joined with its judgements, which is all that the measures need.
 
 use crate::{Qrels, Run};
 
-/// The grades of a ranking, and the grades it could have found.
+/// The grades of a ranking, and the grades of the ideal ranking.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ranking {
-    /// Gain of each hit in rank order; 0 for hits not judged and for grades below 1.
+    /// The gain of each hit in rank order; 0 for hits without a judgement and for grades below 1.
     ///
-    /// TREC marks pooled but unjudged documents by negative grades, and `trec_eval` treats them
-    /// as not relevant in all measures here.
+    /// TREC gives negative grades to documents that were pooled but not judged, and `trec_eval`
+    /// treats them as not relevant in all measures supported here.
     pub(crate) gains: Vec<u32>,
-    /// Gains of all relevant documents, highest first.
+    /// The gains of all relevant documents, highest first.
     pub(crate) ideal: Vec<u32>,
 }
 
@@ -25,12 +25,12 @@ impl Ranking {
         Self { gains, ideal }
     }
 
-    /// The gains of the first `k` hits, or of all.
+    /// The gains of the first `k` hits, or of all hits.
     pub(crate) fn top(&self, k: Option<usize>) -> &[u32] {
         first(&self.gains, k)
     }
 
-    /// The gains of the best `k` hits there could be, or of all.
+    /// The gains of the first `k` hits of the ideal ranking, or of all of them.
     pub(crate) fn ideal_top(&self, k: Option<usize>) -> &[u32] {
         first(&self.ideal, k)
     }

@@ -1,4 +1,4 @@
-//! All measures of all queries, and their means.
+//! All measures for all queries, and their means.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,39 @@ use serde::{Deserialize, Serialize};
 use crate::ranking::Ranking;
 use crate::{Measure, Qrels, Run};
 
-/// How queries are chosen.
+/// Which queries count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Counts judged queries that the run has no hits for as 0 in every measure (`trec_eval -c`).
+    /// Counts judged queries without hits in the run as 0 in every measure (`trec_eval -c`).
     ///
-    /// Off by default as in `trec_eval`, which then leaves them out: the mean of a system that
-    /// answers easy queries only looks better than it is.
+    /// Off by default, as in `trec_eval`, which then ignores those queries. This flatters a system
+    /// that answers only easy queries.
     pub complete: bool,
 }
 
-/// What [`evaluate`] found. Every list of figures is in the order of `measures`.
+/// The result of [`evaluate`]. Every list of figures is in the order of `measures`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was measured.
+    /// The requested measures.
     pub measures: Vec<Measure>,
-    /// The figures of each query that counts.
+    /// The figures of each counted query.
     pub per_query: BTreeMap<String, Vec<f64>>,
-    /// The mean over `per_query`; the sum where [`Measure::is_summed`]. 0 if no query counts.
+    /// The mean over `per_query`, or the sum if [`Measure::is_summed`]; 0 if no query is counted.
     pub mean: Vec<f64>,
-    /// How many queries count. A caller should refuse to speak of a mean when this is 0: then
-    /// judgements and run have no query in common, most often because they do not belong together.
+    /// The number of counted queries. If it is 0, the judgements and the run have no query in
+    /// common, usually because they do not belong together, and callers should not report a mean.
     pub queries: usize,
-    /// Judged queries without a hit in the run; they count only if the evaluation is complete.
+    /// The number of judged queries without hits in the run. They are counted only if the
+    /// evaluation is complete.
     pub missing_in_run: usize,
-    /// Queries of the run without a judgement; they never count.
+    /// The number of queries in the run without judgements. They are never counted.
     pub unjudged: usize,
-    /// Counted queries without a relevant document: they are 0 whatever the system does.
+    /// The number of counted queries without relevant documents, which score 0 whatever the system
+    /// returns.
     pub without_relevant: usize,
 }
 
-/// Measures a run against judgements, as `trec_eval` does.
+/// Evaluates a run against judgements, as `trec_eval` does.
 pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: Options) -> Report {
     let mut report = Report {
         measures: measures.to_vec(),
@@ -56,7 +58,7 @@ pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: Options
             continue;
         }
         report.without_relevant += usize::from(ranking.ideal.is_empty());
-        // A missing query adds nothing to `num_rel` either: `trec_eval` never looks at it.
+        // A missing query does not add to `num_rel` either, because `trec_eval` never looks at it.
         let figure = |measure: &Measure| if missing { 0.0 } else { measure.of(&ranking) };
         let figures: Vec<f64> = measures.iter().map(figure).collect();
         for (mean, figure) in report.mean.iter_mut().zip(&figures) {
@@ -108,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_common_is_no_query() {
+    fn no_query_counts_if_run_and_judgements_have_none_in_common() {
         let (qrels, _, measures) = fixture();
         let report = evaluate(&qrels, &Run::default(), &measures, Options::default());
         assert_eq!((report.queries, report.mean), (0, vec![0.0; 3]));
     }
 
     #[test]
-    fn a_report_survives_json() {
+    fn a_report_round_trips_through_json() {
         let (qrels, run, measures) = fixture();
         let report = evaluate(&qrels, &run, &measures, Options::default());
         let text = serde_json::to_string(&report).unwrap();

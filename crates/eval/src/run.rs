@@ -1,4 +1,4 @@
-//! Results of a system, by query.
+//! The results of a system, by query.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -10,23 +10,23 @@ use crate::lines::{Lines, Row};
 
 const COLUMNS: &str = "6 (qid Q0 docid rank score tag)";
 
-/// What a system returned for each query.
+/// The hits that a system returned for each query.
 ///
-/// Scores are kept as `f32` because `trec_eval` 9 (and so `pytrec_eval`) keeps them so: two scores
-/// that differ only beyond that precision tie there, and have to tie here.
+/// Scores are kept as `f32` because `trec_eval` 9 (and therefore `pytrec_eval`) does so: two scores
+/// that differ only beyond that precision tie there, so they have to tie here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     queries: BTreeMap<String, HashMap<String, f32>>,
 }
 
 impl Run {
-    /// Reads a TREC run, `qid Q0 docid rank score tag`. The rank column is ignored: the order is
-    /// that of the scores.
+    /// Reads a TREC run, `qid Q0 docid rank score tag`. The rank column is ignored; hits are
+    /// ordered by score.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, EvalError> {
         Self::from_lines(Lines::open(path.as_ref())?)
     }
 
-    /// As [`read`](Self::read), from any reader; `name` is what errors call it.
+    /// Like [`read`](Self::read), from any reader; errors refer to it as `name`.
     pub fn parse(reader: impl BufRead, name: &str) -> Result<Self, EvalError> {
         Self::from_lines(Lines::new(reader, name.to_owned()))
     }
@@ -45,18 +45,18 @@ impl Run {
         };
         let score = text.parse::<f64>().ok().filter(|score| !score.is_nan());
         let Some(score) = score else {
-            let (name, line) = row.place();
+            let (name, line) = row.location();
             return Err(EvalError::Score { name, line, text: text.to_owned() });
         };
         if self.insert(qid, docid, score) {
             return Ok(());
         }
-        let (name, line) = row.place();
+        let (name, line) = row.location();
         Err(EvalError::DuplicateHit { name, line, qid: qid.to_owned(), docid: docid.to_owned() })
     }
 
-    /// Adds a hit; `false`, and nothing is changed, if the query already has this document or the
-    /// score is NaN.
+    /// Adds a hit. Returns `false` and changes nothing if the query already has this document or if
+    /// the score is NaN.
     #[must_use]
     pub fn insert(&mut self, qid: &str, docid: &str, score: f64) -> bool {
         if score.is_nan() {
@@ -73,7 +73,7 @@ impl Run {
         true
     }
 
-    /// How many queries have results.
+    /// The number of queries with results.
     pub fn len(&self) -> usize {
         self.queries.len()
     }
@@ -83,18 +83,20 @@ impl Run {
         self.queries.is_empty()
     }
 
-    /// The queries with results in byte order.
+    /// The queries with results, in byte order.
     pub fn queries(&self) -> impl Iterator<Item = &str> {
         self.queries.keys().map(String::as_str)
     }
 
-    /// The hits of a query as `trec_eval` ranks them: score down, ties by the bytes of the document
-    /// id, **down** as well. A system's own order of tied hits has no say.
+    /// The hits of a query as `trec_eval` ranks them: by descending score, and ties by
+    /// **descending** bytes of the document id. The order in which the system listed tied hits is
+    /// ignored.
     pub fn ranked(&self, qid: &str) -> Vec<(&str, f32)> {
         let hits = self.queries.get(qid).into_iter().flatten();
         let mut hits: Vec<_> = hits.map(|(docid, &score)| (docid.as_str(), score)).collect();
         hits.sort_unstable_by(|a, b| {
-            // Not `total_cmp`: the two zeros tie in C. NaN was refused at the door.
+            // Not `total_cmp`, because positive and negative zero tie in C. `insert` has refused
+            // NaN.
             b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then_with(|| b.0.cmp(a.0))
         });
         hits
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_rank_and_ids_break_ties_downwards() {
+    fn hits_rank_by_score_and_ties_by_descending_id() {
         assert_eq!(order("1 Q0 a 1 1 t\n1 Q0 b 2 2e0 t\n1 Q0 c 3 1.0 t\n"), ["b", "c", "a"]);
         assert_eq!(
             order("1 Q0 d9 1 1 t\n1 Q0 d10 2 1 t\n1 Q0 \u{e9} 3 1 t"),
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn single_precision_decides_ties() {
+    fn scores_equal_in_single_precision_tie() {
         assert_eq!(order("1 Q0 a 1 1.000000001 t\n1 Q0 b 2 1 t"), ["b", "a"]);
         assert_eq!(order("1 Q0 a 1 1.000001 t\n1 Q0 b 2 1 t"), ["a", "b"]);
         assert_eq!(order("1 Q0 a 1 0.0 t\n1 Q0 b 2 -0.0 t"), ["b", "a"]);

@@ -6,19 +6,21 @@ use std::path::Path;
 
 use crate::EvalError;
 
-/// Writes `qid Q0 docid rank score tag` lines through a buffer.
+/// Writes lines of the form `qid Q0 docid rank score tag` through a buffer.
 ///
-/// A query without hits leaves no line behind, so a run cannot tell it from a query never asked;
-/// evaluate with [`Options::complete`](crate::Options::complete) where that matters.
+/// A query without hits leaves no line behind, so a run does not distinguish it from a query that
+/// was never asked. Evaluate with [`Options::complete`](crate::Options::complete) where that
+/// matters.
 ///
-/// Call [`finish`](Self::finish) at the end: dropping the writer swallows the last write's error.
+/// Call [`finish`](Self::finish) at the end: dropping the writer ignores an error of the last
+/// write.
 #[derive(Debug)]
 pub struct RunWriter<W: Write> {
     out: BufWriter<W>,
 }
 
 impl RunWriter<File> {
-    /// Creates the file, or empties it.
+    /// Creates the file, or truncates it.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, EvalError> {
         let path = path.as_ref();
         match File::create(path) {
@@ -29,15 +31,15 @@ impl RunWriter<File> {
 }
 
 impl<W: Write> RunWriter<W> {
-    /// Writes to `out`, which needs no buffer of its own.
+    /// Writes to `out`, which does not need to be buffered.
     pub fn new(out: W) -> Self {
         Self { out: BufWriter::new(out) }
     }
 
     /// Writes one hit. The score is written so that it reads back as the same number.
     ///
-    /// Ids and tags that are empty or hold white space are refused, since they would shift the
-    /// columns; so are scores that are not finite, which other tools do not all read.
+    /// Ids and tags that are empty or contain white space are refused, since they would shift the
+    /// columns. Scores that are not finite are refused as well, since not all tools can read them.
     pub fn write(
         &mut self,
         qid: &str,
@@ -55,12 +57,12 @@ impl<W: Write> RunWriter<W> {
             let (qid, docid) = (qid.to_owned(), docid.to_owned());
             return Err(EvalError::NotFinite { qid, docid, score });
         }
-        // `{:?}` and not `{}`: the latter spells 1e300 with 300 zeros.
+        // `{:?}` rather than `{}`, which would spell out 1e300 with 300 zeros.
         writeln!(self.out, "{qid} Q0 {docid} {rank} {score:?} {tag}")
             .map_err(|source| EvalError::Write { source })
     }
 
-    /// Empties the buffer and hands the writer back.
+    /// Flushes the buffer and returns the underlying writer.
     pub fn finish(self) -> Result<W, EvalError> {
         self.out.into_inner().map_err(|error| EvalError::Write { source: error.into_error() })
     }
@@ -80,11 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_would_not_read_back() {
+    fn fields_that_could_not_be_read_back_are_refused() {
         let mut writer = RunWriter::new(Vec::new());
         assert_eq!(
             writer.write("q1", "d 1", 1, 1.0, "t").unwrap_err().to_string(),
-            r#"document id "d 1" cannot be a column of a run: it is empty or has white space in it; give it a name without"#
+            r#"document id "d 1" cannot be a column of a run: it must not be empty or contain white space"#
         );
         assert!(matches!(
             writer.write("q1", "d1", 1, 1.0, ""),

@@ -1,4 +1,4 @@
-//! Our figures against those of `trec_eval`, made by `scripts/golden_eval.py`.
+//! Compares our figures with those of `trec_eval`, which `scripts/golden_eval.py` wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use warpseek_eval::{Measure, Options, Qrels, Run, evaluate};
 
-/// Both sides add the same terms in the same order; only `log2` may differ in its last bit.
+/// Both sides add the same terms in the same order, so only `log2` may differ in its last bit.
 const TOLERANCE: f64 = 1e-9;
 
 type Figures = BTreeMap<String, f64>;
@@ -30,13 +30,13 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> T {
     serde_json::from_str(&text).expect("a golden file of figures")
 }
 
-fn compare(place: &str, measures: &[Measure], ours: &[f64], theirs: &Figures) {
-    assert_eq!(measures.len(), theirs.len(), "{place}");
+fn compare(case: &str, measures: &[Measure], ours: &[f64], theirs: &Figures) {
+    assert_eq!(measures.len(), theirs.len(), "{case}");
     for (measure, &ours) in measures.iter().zip(ours) {
         let theirs = theirs[&measure.to_string()];
         assert!(
             (ours - theirs).abs() <= TOLERANCE,
-            "{place}: {measure} is {ours}, trec_eval says {theirs}"
+            "{case}: {measure} is {ours}, trec_eval says {theirs}"
         );
     }
 }
@@ -65,7 +65,7 @@ fn synthetic_case_agrees_with_trec_eval() {
     check("synthetic", &qrels, &run, &expected);
 }
 
-/// The shared collections are not part of the project: those that are not there are named and
+/// The shared collections are not part of the repository. Missing ones are reported by name and
 /// skipped.
 #[test]
 fn collections_agree_with_trec_eval() {
@@ -89,7 +89,7 @@ fn fnv1a(text: &str) -> u64 {
     })
 }
 
-/// The rule of `pseudo_run` in `scripts/golden_eval.py`.
+/// The same rule as `pseudo_run` in `scripts/golden_eval.py`.
 fn pseudo_run(qrels: &Qrels) -> Run {
     let documents: BTreeSet<&str> =
         qrels.queries().flat_map(|qid| qrels.judged(qid)).map(|(docid, _)| docid).collect();

@@ -1,4 +1,5 @@
-//! What holds of every run: a file carries it, bounds are kept, no bytes bring the readers down.
+//! Properties of every run: it survives writing and reading, its figures are within bounds, and no
+//! input makes the readers panic.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ fn table<T: Strategy>(values: T) -> impl Strategy<Value = Table<T::Value>> {
 
 proptest! {
     #[test]
-    fn a_run_survives_its_file(hits in table(-1e3f64..1e3)) {
+    fn a_run_round_trips_through_a_file(hits in table(-1e3f64..1e3)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let mut writer = RunWriter::create(&path).unwrap();
@@ -49,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn figures_keep_their_bounds(
+    fn figures_stay_within_bounds(
         judgements in table(-2i32..5),
         hits in table((0u8..6).prop_map(f64::from)),
         complete in any::<bool>(),
@@ -66,7 +67,7 @@ proptest! {
         prop_assert_eq!(report.queries, counted);
     }
 
-    /// Ranking by the grade itself is ideal: ndcg is 1 wherever something is relevant.
+    /// Ranking by the grades themselves is ideal: ndcg is 1 if any document is relevant.
     #[test]
     fn the_ideal_run_is_perfect(judgements in table(-2i32..5)) {
         let hits = judgements.iter().map(|(&key, &grade)| (key, f64::from(grade))).collect();

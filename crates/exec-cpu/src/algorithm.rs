@@ -99,7 +99,11 @@ impl Algorithm {
             Mode::And | Mode::AndOr => "it skips blocks without a chance",
         };
         [
-            of(Algorithm::Cohort, cohort, "one long query: tiles of documents are spread over threads"),
+            of(
+                Algorithm::Cohort,
+                cohort,
+                "one long query: tiles of documents are spread over threads",
+            ),
             of(Algorithm::Daat, daat, "so few postings are read faster than skipped"),
             of(Algorithm::Taat, taat, "with so many terms there is nothing to skip"),
             of(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),

@@ -9,9 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use warpseek_exec::{
-    Answer, Answers, Context, Coverage, ExecError, Mode, Plan, Ticker, Work,
-};
+use warpseek_exec::{Answer, Answers, Context, Coverage, ExecError, Mode, Plan, Ticker, Work};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
@@ -60,12 +58,7 @@ pub(crate) fn search(
 }
 
 /// AND first; then OR for the plans that ask for it, and for those whose AND gave too few.
-fn by_modes(
-    engine: &CpuEngine,
-    plans: &[&Plan],
-    size: Option<u32>,
-    context: &Context,
-) -> Answers {
+fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Context) -> Answers {
     let threads = context.threads();
     let run = |plans: &[&Plan], all: bool| -> Answers {
         if plans.len() < threads {
@@ -135,8 +128,7 @@ fn together(
             |(lent, ticker), reading| {
                 let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Ok(of) = &mut *reading
-                    && let Err(error) =
-                        lent.with(|scratch| of.tile(engine, tile, scratch, ticker))
+                    && let Err(error) = lent.with(|scratch| of.tile(engine, tile, scratch, ticker))
                 {
                     *reading = Err(error);
                 }
@@ -285,7 +277,8 @@ impl<'a> Reading<'a> {
             let counted = counter.count(docs.clone(), ticker, &mut scratch.count);
             count = counted.map_err(|what| query.broken(what))?.ok_or(Halt::Stop)?;
         }
-        let before = (open.counter.is_some() && ticker.is_limited()).then(|| self.collector.clone());
+        let before =
+            (open.counter.is_some() && ticker.is_limited()).then(|| self.collector.clone());
         let (collector, work) = (&mut self.collector, &mut self.work);
         let end = match &mut open.lists {
             Lists::Any(streams) => windowed_maxscore::or(
@@ -351,8 +344,7 @@ impl<'a> Reading<'a> {
         self.close();
         let matches = if self.all { self.collector.matches() } else { self.counted };
         let matches = self.plan.count.then_some(matches);
-        let coverage =
-            if self.stopped { Coverage::of(self.covered) } else { Coverage::Complete };
+        let coverage = if self.stopped { Coverage::of(self.covered) } else { Coverage::Complete };
         Answer { hits: self.collector.into_hits(), matches, coverage, work: Some(self.work) }
     }
 }

@@ -11,10 +11,10 @@ use warpseek_index::{Segment, Snapshot, SnapshotId, Statistics};
 use crate::algorithm::{Algorithm, Pruning};
 use crate::collector::Collector;
 use crate::count::Counter;
+use crate::cursor::Cursor;
 use crate::factors::FactorCache;
 use crate::halt::Halt;
 use crate::maxima::MaximaCache;
-use crate::cursor::Cursor;
 use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{
@@ -255,9 +255,8 @@ impl Pass<'_> {
         }
         let pruning = self.algorithm.pruning();
         let mut cursors = query.cursors(pruning, maxima, ticker)?;
-        let end =
-            conjunction::and(&query, &mut cursors, docs, pruning, ticker, collector, work)
-                .map_err(|what| query.broken(what))?;
+        let end = conjunction::and(&query, &mut cursors, docs, pruning, ticker, collector, work)
+            .map_err(|what| query.broken(what))?;
         account(cursors.iter().map(|c| (c.decoded, c.blocks())), work);
         Ok(end)
     }
@@ -371,10 +370,9 @@ impl Pass<'_> {
             Algorithm::MaxScore => maxscore::or,
             Algorithm::BlockMaxWand => block_max_wand::or,
             Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
-            Algorithm::Daat
-            | Algorithm::Taat
-            | Algorithm::WindowedMaxScore
-            | Algorithm::Cohort => daat::or,
+            Algorithm::Daat | Algorithm::Taat | Algorithm::WindowedMaxScore | Algorithm::Cohort => {
+                daat::or
+            }
         };
         or(query, cursors, docs, ticker, collector, work).map_err(|what| query.broken(what).into())
     }
@@ -434,9 +432,7 @@ impl Engine for CpuEngine {
             context.pool().map(
                 plans,
                 || self.scratch(),
-                |lent, plan| {
-                    lent.with(|scratch| self.answer(scratch, plan, &mut context.ticker()))
-                },
+                |lent, plan| lent.with(|scratch| self.answer(scratch, plan, &mut context.ticker())),
             )
         })
     }

@@ -7,8 +7,8 @@ use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_index::Snapshot;
 use warpseek_testkit::blocks;
 
-fn engine(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
-    Box::new(CpuEngine::new(snapshot, Some(Algorithm::Daat), threads))
+fn engine(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
+    Box::new(CpuEngine::new(snapshot, Some(Algorithm::Daat)))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use warpseek_testkit::conformance;
 
 macro_rules! algorithms {
     ($($name:ident $algorithm:expr,)*) => {
-        $(conformance!($name, |snapshot, threads| Box::new(CpuEngine::new(snapshot, $algorithm, threads)));)*
+        $(conformance!($name, |snapshot, _| Box::new(CpuEngine::new(snapshot, $algorithm)));)*
     };
 }
 
@@ -16,7 +16,7 @@ algorithms! {
     maxscore Some(Algorithm::MaxScore),
     block_max_wand Some(Algorithm::BlockMaxWand),
     block_max_maxscore Some(Algorithm::BlockMaxMaxScore),
-    ranges Some(Algorithm::Ranges),
+    windowed_maxscore Some(Algorithm::WindowedMaxScore),
     cohort Some(Algorithm::Cohort),
     auto None,
 }
@@ -25,10 +25,10 @@ algorithms! {
 mod tiles {
     use super::*;
 
-    conformance!(of_9, |snapshot, threads| Box::new(
-        CpuEngine::new(snapshot, Some(Algorithm::Cohort), threads).with_tile(9)
+    conformance!(of_9, |snapshot, _| Box::new(
+        CpuEngine::new(snapshot, Some(Algorithm::Cohort)).with_tile(9)
     ));
-    conformance!(of_200, |snapshot, threads| Box::new(
-        CpuEngine::new(snapshot, Some(Algorithm::Cohort), threads).with_tile(200)
+    conformance!(of_200, |snapshot, _| Box::new(
+        CpuEngine::new(snapshot, Some(Algorithm::Cohort)).with_tile(200)
     ));
 }

@@ -2,9 +2,9 @@
 //! that of 128, and an engine that trusts it loses the best hit. The formula is written so that this cannot happen.
 #![allow(clippy::unwrap_used)]
 
-use warpseek_exec::{Engine, Mode, Planner, Query, Ranking, RankingFunction, Reference};
+use warpseek_exec::{Mode, Planner, Query, Ranking, RankingFunction};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_testkit::{Doc, Fixture};
+use warpseek_testkit::{Doc, Fixture, answers, expected};
 
 #[test]
 fn frequencies_around_powers_of_two() {
@@ -15,16 +15,17 @@ fn frequencies_around_powers_of_two() {
         .collect();
     for pair in documents.windows(2) {
         let fixture = Fixture::of(pair);
+        let snapshot = fixture.snapshot();
         for (k1, b) in [(1e-4, 0.0), (0.1, 0.0), (0.9, 0.0), (0.9, 0.4), (3.0, 0.75)] {
             let function = RankingFunction::Bm25 { k1, b };
             let ranking = Ranking { function, static_weight: 0.0 };
-            let planner = Planner::new(fixture.snapshot(), ranking).unwrap();
+            let planner = Planner::new(snapshot.clone(), ranking).unwrap();
             let query = Query { terms: vec![("x".to_owned(), 1.0)] };
             let plans = [planner.plan(&query, Mode::Or, 1).unwrap()];
-            let expected = Reference::new(fixture.snapshot(), 1).search(&plans).unwrap();
+            let expected = expected(&snapshot, &plans);
             for algorithm in Algorithm::ALL {
-                let engine = CpuEngine::new(fixture.snapshot(), Some(algorithm), 1);
-                let hits = &engine.search(&plans).unwrap()[0].hits;
+                let engine = CpuEngine::new(snapshot.clone(), Some(algorithm));
+                let hits = &answers(&engine, &plans, 1).unwrap()[0].hits;
                 assert_eq!(*hits, expected[0].hits, "{algorithm}, k1 {k1}, b {b}");
             }
         }

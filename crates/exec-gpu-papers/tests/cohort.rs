@@ -72,7 +72,7 @@ fn layouts() {
         for k in [1, 10, 40] {
             let searches: Vec<_> = searches(mode).into_iter().map(|s| Search { k, ..s }).collect();
             let plans = plans(&snapshot, &searches);
-            let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+            let expected = warpseek_testkit::expected(&snapshot, &plans);
             let expected: Vec<_> = expected.iter().map(|answer| &answer.hits).collect();
             for (cohort, group, tile, micro_bits) in
                 [(1, 1, 1, 7), (4, 2, 100, 8), (9, 3, 1000, 7), (9, 32, 1 << 20, 9)]

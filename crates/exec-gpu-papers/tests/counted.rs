@@ -41,7 +41,7 @@ fn moved(
     let plans = [plan(snapshot, text, mode)];
     engine.take_moved().unwrap();
     let answers = engine.search(&plans).unwrap();
-    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let expected = warpseek_testkit::expected(&snapshot, &plans);
     assert_eq!(answers[0].hits, expected[0].hits);
     let moved = engine.take_moved().unwrap();
     assert!(engine.take_moved().unwrap().iter().all(|(_, bytes)| *bytes == 0), "counted twice");

@@ -102,7 +102,7 @@ fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) 
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let expected = Reference::new(snapshot.clone(), threads).search(&plans).unwrap();
+    let expected = warpseek_testkit::expected(&snapshot, &plans);
     for device in devices() {
         for &pruning in Pruning::ALL {
             for turn in turns.clone() {
@@ -202,9 +202,9 @@ fn homogeneous_partitions_are_approximate() {
     let searches = searches(16, &mut random);
     let or = |search: &Search| Search { mode: Mode::Or, ..search.clone() };
     let plans = plans(&snapshot, &searches.iter().map(or).collect::<Vec<_>>());
-    let exact = Reference::new(snapshot.clone(), 2).search(&plans).unwrap();
+    let exact = warpseek_testkit::expected(&snapshot, &plans);
     let all: Vec<Plan> = plans.iter().map(|plan| Plan { k: 1500, ..plan.clone() }).collect();
-    let all = Reference::new(snapshot.clone(), 2).search(&all).unwrap();
+    let all = warpseek_testkit::expected(&snapshot, &all);
     for device in devices() {
         for &pruning in Pruning::ALL {
             let mut settings = PartitionSettings {

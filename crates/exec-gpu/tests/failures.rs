@@ -49,7 +49,7 @@ impl Case {
             ("white red", Mode::Or, 40),
         ];
         let plans: Vec<Plan> = asked.into_iter().map(plan).collect();
-        let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+        let expected = warpseek_testkit::expected(&snapshot, &plans);
         Case { _fixture: fixture, snapshot, plans, expected }
     }
 

@@ -25,7 +25,7 @@ impl Cancel {
         Cancel::default()
     }
 
-    /// Sets itself when it was asked this many times. For tests, which can so stop a search anywhere without a clock.
+    /// Sets itself when it was asked this many times, and is asked at every occasion. For tests, which can so stop a search anywhere without a clock.
     pub fn after(questions: u32) -> Self {
         let left = Some(AtomicI64::new(i64::from(questions)));
         Cancel(Arc::new(State { set: AtomicBool::new(false), left }))
@@ -155,7 +155,8 @@ impl Ticker<'_> {
     #[cold]
     fn look(&mut self, context: &Context) -> bool {
         let over = context.is_over();
-        self.left = if over { 0 } else { INTERVAL };
+        let asks_always = context.cancel.as_ref().is_some_and(|cancel| cancel.0.left.is_some());
+        self.left = if over || asks_always { 0 } else { INTERVAL };
         over
     }
 
@@ -171,14 +172,23 @@ mod tests {
 
     #[test]
     fn a_ticker_looks_at_first_and_then_now_and_again() {
+        let cancel = Cancel::new();
+        let context = Context::new(1).cancelled_by(cancel.clone());
+        let mut ticker = context.ticker();
+        assert!(!ticker.must_stop(1));
+        cancel.set();
+        assert!(context.is_over() && context.ticker().must_stop(1), "a new one looks at once");
+        assert!(!ticker.must_stop(INTERVAL as usize), "no look yet");
+        assert!(ticker.must_stop(1));
+        assert!(ticker.must_stop(0) && ticker.must_stop(1), "for ever");
+    }
+
+    #[test]
+    fn a_search_can_be_stopped_after_some_questions() {
         let context = Context::new(1).cancelled_by(Cancel::after(2));
         let mut ticker = context.ticker();
-        assert!(!ticker.must_stop(1), "the first look");
-        assert!(!ticker.must_stop(INTERVAL as usize), "no look yet");
-        assert!(!ticker.must_stop(1), "the second look");
-        assert!(ticker.must_stop(usize::MAX), "the third");
-        assert!(ticker.must_stop(0) && ticker.must_stop(1), "for ever");
-        assert!(context.is_over());
+        assert!(!ticker.must_stop(1) && !ticker.must_stop(1) && ticker.must_stop(1));
+        assert!(context.ticker().must_stop(1));
     }
 
     #[test]

@@ -119,7 +119,8 @@ impl Rates {
         if self.workers == Workers::Device {
             return self.batch + whole;
         }
-        let parts = if load.queries == 1 { load.effort / POSTINGS_PER_THREAD } else { load.queries };
+        let parts =
+            if load.queries == 1 { load.effort / POSTINGS_PER_THREAD } else { load.queries };
         let shared = whole / parts.clamp(1, threads.max(1) as u64) as f64;
         match load.queries {
             1 => self.batch + shared,

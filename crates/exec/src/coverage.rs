@@ -65,7 +65,11 @@ impl Coverage {
             for range in ranges {
                 let docs = segment.part(range);
                 let deleted = segment.deletes().map_or(0, |deletes| {
-                    if docs.is_empty() { 0 } else { deletes.docs.within(docs.start, docs.end).count() }
+                    if docs.is_empty() {
+                        0
+                    } else {
+                        deletes.docs.within(docs.start, docs.end).count()
+                    }
                 });
                 documents += (docs.len() - deleted) as u64;
             }

@@ -117,9 +117,8 @@ pub trait Engine: Send + Sync {
         let explain = |plan: &&Plan| {
             let candidates = self.candidates(plan, plans.len() == 1, context);
             let chosen = cheapest(&candidates, &Load::of(plan));
-            let (algorithm, why) = chosen.map_or(("none", "it cannot answer the query"), |c| {
-                (c.algorithm, c.why)
-            });
+            let (algorithm, why) =
+                chosen.map_or(("none", "it cannot answer the query"), |c| (c.algorithm, c.why));
             let (algorithm, why) = (algorithm.to_owned(), why.to_owned());
             Choice { device: self.device(), algorithm, why }
         };

@@ -117,10 +117,14 @@ impl Engine for Reference {
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         answer_supported(self, plans, |plans| {
-            context.pool().map(plans, || (), |(), plan| match context.is_over() {
-                true => Ok(Answer::nothing(plan)),
-                false => self.answer(plan),
-            })
+            context.pool().map(
+                plans,
+                || (),
+                |(), plan| match context.is_over() {
+                    true => Ok(Answer::nothing(plan)),
+                    false => self.answer(plan),
+                },
+            )
         })
     }
 }

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use warpseek_core::Hit;
-use warpseek_exec::{Engine, Reference};
+use warpseek_exec::Reference;
 use warpseek_index::{BuildConfig, Progress, StoreMode, verify};
 use warpseek_testkit::generator::{self, Case};
 use warpseek_testkit::{
-    Doc, ExternalHit, Fixture, Random, Search, build_config, external_hits, file_bytes, orders,
-    plans,
+    Doc, ExternalHit, Fixture, Random, Search, answers, build_config, expected, external_hits,
+    file_bytes, orders, plans,
 };
 
 /// Documents by external id, order, scores.
 fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<ExternalHit>> {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
-    let answers = Reference::new(snapshot.clone(), threads).search(&plans).unwrap();
+    let answers = answers(&Reference::new(snapshot.clone()), &plans, threads).unwrap();
     let pairs = plans.iter().zip(&answers);
     pairs.map(|(plan, answer)| external_hits(&snapshot, plan, answer)).collect()
 }
@@ -26,7 +26,7 @@ fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<Ex
 /// Documents by number.
 fn hits(fixture: &Fixture, searches: &[Search]) -> Vec<Vec<Hit>> {
     let snapshot = fixture.snapshot();
-    let answers = Reference::new(snapshot.clone(), 1).search(&plans(&snapshot, searches)).unwrap();
+    let answers = expected(&snapshot, &plans(&snapshot, searches));
     answers.into_iter().map(|answer| answer.hits).collect()
 }
 

@@ -5,14 +5,14 @@ use std::fs;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use warpseek_exec::{Engine, Mode, Query, Ranking, Reference, explain};
+use warpseek_exec::{Mode, Query, Ranking, explain};
 use warpseek_index::{Progress, Snapshot, create};
 use warpseek_testkit::{Doc, Fixture, Oracle, Search, build_config, collections, generator, plans};
 use warpseek_text::Analyzer;
 
 fn check(oracle: &Oracle, snapshot: &Arc<Snapshot>, searches: &[Search]) {
     let plans = plans(snapshot, searches);
-    let answers = Reference::new(snapshot.clone(), 2).search(&plans).unwrap();
+    let answers = warpseek_testkit::expected(snapshot, &plans);
     for ((search, plan), answer) in searches.iter().zip(&plans).zip(&answers) {
         oracle.check(snapshot, search, plan, answer);
         for hit in answer.hits.iter().step_by(1 + answer.hits.len() / 3) {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use warpseek_exec::{Engine, ExecError, Mode, Planner, Query, Ranking, Reference};
+use warpseek_exec::{ExecError, Mode, Planner, Query, Ranking, Reference};
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
 use warpseek_index::{Manifest, MergeConfig, Progress, Snapshot, delete, inspect, merge, verify};
 use warpseek_testkit::{Doc, Fixture, Random, build_config, file_bytes};
@@ -49,7 +49,7 @@ fn read_all(dir: &Path) -> Result<Vec<String>, ExecError> {
     let ranking = Ranking { static_weight: 1.0, ..Ranking::default() };
     let planner = Planner::new(snapshot.clone(), ranking)?;
     let plan = planner.plan(&Query { terms: words }, Mode::Or, usize::MAX)?;
-    let answers = Reference::new(snapshot.clone(), 1).search(&[plan])?;
+    let answers = warpseek_testkit::answers(&Reference::new(snapshot.clone()), &[plan], 1)?;
     let mut out = Vec::new();
     for hit in &answers[0].hits {
         let id = snapshot.external_id(hit.doc)?;

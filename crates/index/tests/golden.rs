@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warpseek_exec::{Engine, Mode, Query, Ranking, Reference};
+use warpseek_exec::{Mode, Query, Ranking};
 use warpseek_index::container::{Kind, SealedFile, VERSION};
 use warpseek_index::{BuildConfig, Impacts, Manifest, Progress, Snapshot, verify};
 use warpseek_testkit::{
@@ -85,7 +85,7 @@ fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search
     }
     for (search, expected) in expected {
         let plans = plans(&snapshot, std::slice::from_ref(search));
-        let answers = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+        let answers = warpseek_testkit::expected(&snapshot, &plans);
         let expected: Vec<ExternalHit> =
             expected.iter().map(|&(id, score, scale)| (id.to_owned(), score, scale)).collect();
         assert_eq!(external_hits(&snapshot, &plans[0], &answers[0]), expected, "{search:?}");

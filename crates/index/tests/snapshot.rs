@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpseek_exec::{Engine, Reference};
 use warpseek_index::{IndexError, MergeConfig, Progress, Snapshot, add, create, delete, merge};
 use warpseek_testkit::{Doc, ExternalHit, Fixture, Search, external_hits, file_bytes, plans};
 
@@ -17,7 +16,7 @@ fn docs(from: usize, to: usize) -> Vec<Doc> {
 fn hits(snapshot: &Arc<Snapshot>) -> Vec<Vec<ExternalHit>> {
     let searches = [Search { k: 1000, ..Search::of(&["appl", "number"]) }, Search::of(&["3", "5"])];
     let plans = plans(snapshot, &searches);
-    let answers = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let answers = warpseek_testkit::expected(snapshot, &plans);
     plans.iter().zip(&answers).map(|(plan, a)| external_hits(snapshot, plan, a)).collect()
 }
 

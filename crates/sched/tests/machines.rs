@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use warpseek_cuda::Device;
 use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Reference, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_cuda::Device;
 use warpseek_exec_gpu::image::least_bytes;
 use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
 use warpseek_index::Snapshot;
@@ -123,7 +123,7 @@ proptest! {
         let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
         let snapshot = fixture.snapshot();
         let mut plans = plans(&snapshot, &case.searches(20));
-        let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+        let expected = warpseek_testkit::expected(&snapshot, &plans);
         plans.iter_mut().for_each(|plan| plan.count = count);
         let docs = snapshot.doc_limit();
         let (first, second) = (between(docs, 0, cut), between(docs, cut, 1000));
@@ -168,7 +168,7 @@ fn batches_are_shared_out() {
         }
     }
     let (_fixture, snapshot, plans) = apples(300);
-    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let expected = warpseek_testkit::expected(&snapshot, &plans);
     let counts: [Arc<std::sync::atomic::AtomicUsize>; 2] = Default::default();
     let engines = counts.iter().map(|count| {
         Box::new(Counted(Box::new(cpu(&snapshot, None, 1)), count.clone())) as Box<dyn Engine>
@@ -198,7 +198,7 @@ fn batches_are_shared_out() {
 #[test]
 fn some_plans_of_a_batch() {
     let (_fixture, snapshot, plans) = apples(300);
-    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let expected = warpseek_testkit::expected(&snapshot, &plans);
     let some: Vec<usize> = (0..plans.len()).rev().step_by(7).collect();
     let of: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
     let engines: [Box<dyn Engine>; 2] =

@@ -1,11 +1,12 @@
-//! Prints the counts of document W, Table 1 for collections of the same numbers of documents, and
-//! the speed of generation: `cargo run --release -p warpseek-synth --example table1 [burst]`.
+//! Prints the counts of (Wakatsuki 2016, table 1) for collections with the same numbers of
+//! documents, and the speed of generation: `cargo run --release -p warpseek-synth --example table1
+//! [burst]`.
 
 use std::time::{Duration, Instant};
 
 use warpseek_synth::{MAX_VOCABULARY, TextConfig, TextFormat, TextGenerator, write_document};
 
-/// Documents at 100 MB, 200 MB and so on.
+/// The numbers of documents at 100 MB, 200 MB and so on.
 const ROWS: [u64; 5] = [24_411, 48_725, 73_163, 97_683, 122_178];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,51 +2,58 @@
 
 use crate::error::{SynthError, check_count, check_real};
 
-/// Largest vocabulary: that of document W, section 5.1.
+/// The size of the largest vocabulary, which is that of (Wakatsuki 2016, section 5.1).
 pub const MAX_VOCABULARY: u64 = 10_000_000;
 
-/// Exponents above this put all mass on a handful of words.
+/// Larger exponents would put all mass on a handful of words.
 const MAX_EXPONENT: f64 = 4.0;
 
-/// Shifts above this flatten the whole vocabulary.
+/// Larger shifts would flatten the whole vocabulary.
 const MAX_SHIFT: f64 = 1e6;
 
-/// Settings of a collection. The defaults of the frequency law were fitted to document W, Table 1
-/// (distinct words at five sizes and term-document pairs) with its vocabulary of ten million.
+/// Settings of a collection. The defaults of the frequency law were fitted to (Wakatsuki 2016,
+/// table 1), that is, to the numbers of distinct words at five sizes and of term-document pairs,
+/// with that paper's vocabulary of ten million words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextConfig {
-    /// Names the collection: the same settings and seed give the same bytes. Default 0.
+    /// Identifies the collection: the same settings and seed give the same bytes. Default 0.
     pub seed: u64,
-    /// Documents in the collection. Document `i` does not depend on it, so a larger collection
-    /// begins with the smaller one. Default 10,000 (about 40 MB).
+    /// The number of documents. Document `i` does not depend on it, so a larger collection begins
+    /// with the smaller one. Default 10,000 (about 40 MB).
     pub documents: u64,
-    /// Words that can occur, 1 to 10,000,000. Costs neither time nor memory here, but a small one
-    /// runs dry: new words stop appearing as the collection grows. Default 1,000,000.
+    /// The number of words that can occur, 1 to 10,000,000. A larger vocabulary costs neither time
+    /// nor memory here. A small one runs out: new words stop appearing as the collection grows.
+    /// Default 1,000,000.
     pub vocabulary: u64,
-    /// Mean of the natural logarithm of a document's length in words, 0 to 20. Default 6.0 (W).
+    /// Mean of the natural logarithm of a document's length in words, 0 to 20. Default 6.0
+    /// (Wakatsuki 2016).
     pub mu: f64,
-    /// Standard deviation of that logarithm, 0 (all documents alike) to 5. Default 1.1 (W).
+    /// Standard deviation of that logarithm, 0 (all documents are equally long) to 5. Default 1.1
+    /// (Wakatsuki 2016).
     pub sigma: f64,
-    /// Zipf exponent of ranks up to `tail_rank`, 0 (uniform) to 4. Larger gives longer lists to the
-    /// first few words. Default 0.95.
+    /// Zipf exponent of ranks up to `tail_rank`, 0 (uniform) to 4. A larger exponent gives longer
+    /// lists to the first few words. Default 0.95.
     pub zipf_exponent: f64,
-    /// Mandelbrot's shift: rank `r` has weight `(r + shift)^-exponent`, 0 to 1,000,000. Larger
-    /// levels the first few words. Default 1.0 (the first word is 4.2 % of all).
+    /// Mandelbrot's shift, 0 to 1,000,000: rank `r` has weight `(r + shift)^-exponent`. A larger
+    /// shift makes the first few words more alike. Default 1.0 (the first word makes up 4.2 % of
+    /// the text).
     pub zipf_shift: f64,
-    /// Rank after which the law falls by `tail_exponent`, at least 1; from `vocabulary` on there is
-    /// no tail and the law is plain Zipf-Mandelbrot. Real text bends after its few thousand core
-    /// words (Ferrer i Cancho and Solé 2001); one exponent cannot give both W's vocabulary growth
-    /// and words as frequent as "the". Default 4,000.
+    /// The rank after which the law falls with `tail_exponent`, at least 1. If it is `vocabulary`
+    /// or more, there is no tail and the law is plain Zipf-Mandelbrot. In real text the exponent
+    /// changes after a few thousand core words (Ferrer i Cancho and Solé 2001); a single exponent
+    /// cannot give both the vocabulary growth of (Wakatsuki 2016) and words as frequent as "the".
+    /// Default 4,000.
     pub tail_rank: u64,
-    /// Zipf exponent of ranks after `tail_rank`, 0 to 4. The vocabulary grows about as the number
-    /// of words to the power `1 / tail_exponent`. Default 1.6.
+    /// Zipf exponent of ranks after `tail_rank`, 0 to 4. The vocabulary grows approximately as the
+    /// number of words to the power `1 / tail_exponent`. Default 1.6.
     pub tail_exponent: f64,
-    /// How much a document repeats itself, 0 (words independent, as in W) to 1: the share of words
-    /// copied from earlier in the document, once it is long. Overall word frequencies stay as the
-    /// law has them; more gives higher term frequencies and shorter lists. Default 0.3.
+    /// How much a document repeats itself, 0 (words are independent, as in Wakatsuki 2016) to 1:
+    /// the share of words copied from earlier in the document, for long documents. The overall word
+    /// frequencies still follow the law; a larger value gives higher term frequencies and shorter
+    /// lists. Default 0.3.
     pub burst: f64,
-    /// Longest document in words, at least 1; longer draws are cut to it. Bounds memory, and with
-    /// the default 100,000 cuts fewer than one document in a million.
+    /// The length of the longest document in words, at least 1; longer documents are cut. This
+    /// bounds memory; the default of 100,000 cuts fewer than one document in a million.
     pub max_length: u32,
 }
 
@@ -69,8 +76,8 @@ impl Default for TextConfig {
 }
 
 impl TextConfig {
-    /// The collection of document W, Table 1, first row: independent words, full vocabulary.
-    /// Multiply `documents` for the later rows.
+    /// The collection of (Wakatsuki 2016, table 1, first row): independent words and the full
+    /// vocabulary. Multiply `documents` for the other rows.
     #[must_use]
     pub fn table1() -> Self {
         Self { documents: 24_411, vocabulary: MAX_VOCABULARY, burst: 0.0, ..Self::default() }
@@ -79,7 +86,7 @@ impl TextConfig {
     /// Checks every field.
     ///
     /// # Errors
-    /// The first field found outside its range.
+    /// Returns the first field that is outside its range.
     pub fn validate(&self) -> Result<(), SynthError> {
         check_count("vocabulary", self.vocabulary, 1, MAX_VOCABULARY)?;
         check_real("mu", self.mu, 0.0, 20.0)?;

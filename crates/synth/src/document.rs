@@ -6,11 +6,11 @@ use crate::length;
 use crate::random::{Purpose, Random};
 use crate::zipf::Zipf;
 
-/// Words after which a document repeats itself half as much as it finally will: the first words
-/// have little to repeat.
+/// The number of words after which a document repeats itself half as often as a very long one does:
+/// there is little to repeat at the beginning.
 const BURST_ONSET: f64 = 20.0;
 
-/// Makes the documents of one collection, in any order and from any number of threads.
+/// Generates the documents of a collection, in any order and from any number of threads.
 #[derive(Debug, Clone)]
 pub struct TextGenerator {
     config: TextConfig,
@@ -18,10 +18,10 @@ pub struct TextGenerator {
 }
 
 impl TextGenerator {
-    /// A generator for a collection.
+    /// Creates a generator for a collection.
     ///
     /// # Errors
-    /// A setting outside its range, see [`TextConfig::validate`].
+    /// Fails if a setting is outside its range; see [`TextConfig::validate`].
     pub fn new(config: TextConfig) -> Result<Self, SynthError> {
         config.validate()?;
         let zipf = Zipf::new(&config);
@@ -34,13 +34,14 @@ impl TextGenerator {
         &self.config
     }
 
-    /// Replaces `out` by the word ranks of a document, at least one, 0 for the most frequent word.
-    /// Depends on the settings and the ordinal alone. Ordinals from `documents` on are what a
-    /// larger collection would hold.
+    /// Replaces the contents of `out` with the word ranks of a document, at least one, where 0 is
+    /// the most frequent word. The result depends only on the settings and the ordinal. Ordinals
+    /// from `documents` on give the documents that a larger collection would contain.
     ///
-    /// Repetition is a cache model in the manner of a Pólya urn: word `n` (from 0) is with
-    /// probability `burst * n / (n + 20)` a copy of a uniformly chosen earlier word. Each copy
-    /// makes the next likelier, and every word alone still follows the frequency law.
+    /// Repetition follows a cache model similar to a Pólya urn: with probability `burst * n / (n +
+    /// 20)`, word `n` (counted from 0) is a copy of an earlier word, chosen uniformly. Each copy
+    /// makes the next one more likely, and the distribution of each single word still follows the
+    /// frequency law.
     pub fn document(&self, ordinal: u64, out: &mut Vec<u32>) {
         let mut random = Random::stream(self.config.seed, Purpose::Document, ordinal);
         let length = length::draw(&self.config, &mut random);
@@ -54,7 +55,7 @@ impl TextGenerator {
         }
     }
 
-    /// The earlier position whose word comes again here, if one does.
+    /// The earlier position whose word is repeated at `position`, if any.
     fn repeated(&self, position: u32, random: &mut Random) -> Option<usize> {
         if self.config.burst == 0.0 {
             return None;

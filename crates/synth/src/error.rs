@@ -1,4 +1,4 @@
-//! What can be wrong with a request for synthetic text: always the caller's settings.
+//! Errors in the settings of synthetic data, which are always the caller's.
 
 use thiserror::Error;
 
@@ -6,40 +6,42 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SynthError {
-    /// A real-valued field is not a number or outside its range.
-    #[error("{field} is {value}, it must lie between {min} and {max}")]
+    /// A real-valued field is NaN or outside its range.
+    #[error("{field} is {value}, but it must be between {min} and {max}")]
     Real {
         /// Name of the field in its config struct.
         field: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// Least allowed value.
+        /// The smallest allowed value.
         min: f64,
-        /// Greatest allowed value.
+        /// The largest allowed value.
         max: f64,
     },
-    /// A whole-numbered field is outside its range.
-    #[error("{field} is {value}, it must lie between {min} and {max}")]
+    /// An integer field is outside its range.
+    #[error("{field} is {value}, but it must be between {min} and {max}")]
     Count {
         /// Name of the field in its config struct.
         field: &'static str,
-        /// What was given.
+        /// The given value.
         value: u64,
-        /// Least allowed value.
+        /// The smallest allowed value.
         min: u64,
-        /// Greatest allowed value.
+        /// The largest allowed value.
         max: u64,
     },
-    /// The band of ranks queries draw from holds fewer words than one query may need.
-    #[error("ranks {first_rank} to {end_rank} hold {words} words, a query may need {max_terms}")]
+    /// The band of ranks from which queries are drawn has fewer words than a query may need.
+    #[error(
+        "ranks {first_rank} to {end_rank} contain {words} words, but a query may need {max_terms}"
+    )]
     QueryBand {
-        /// First rank of the band.
+        /// The first rank of the band.
         first_rank: u32,
-        /// First rank after the band, as given.
+        /// The first rank after the band, as given.
         end_rank: u32,
-        /// Words of the vocabulary inside the band.
+        /// The number of words of the vocabulary in the band.
         words: u32,
-        /// Most terms of a query.
+        /// The largest number of terms in a query.
         max_terms: u32,
     },
 }
@@ -58,7 +60,7 @@ pub(crate) fn check_real(
     }
 }
 
-/// Checks a whole-numbered field.
+/// Checks an integer field.
 pub(crate) fn check_count(
     field: &'static str,
     value: u64,

@@ -1,21 +1,21 @@
-//! Documents as bytes.
+//! Serialization of documents.
 
 use crate::word::word;
 
-/// Words of a document that serve as its title.
+/// The number of words of a document that make up its title.
 const TITLE_WORDS: usize = 6;
 
-/// Bytes a word takes with its separator, a guess to reserve by.
+/// The approximate number of bytes of a word with its separator, used to reserve memory.
 const WORD_BYTES: usize = 7;
 
-/// How a collection is written. In both formats the bytes of documents, one after another in any
-/// order, are a valid collection.
+/// The format of a collection. In both formats, the bytes of documents concatenated in any order
+/// are a valid collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
-    /// One JSON object a line: `{"id":"d0","title":"..","text":".."}`, the title being the first
-    /// words of the text.
+    /// One JSON object per line: `{"id":"d0","title":"..","text":".."}`. The title consists of the
+    /// first words of the text.
     Jsonl,
-    /// One word a line and an empty line after each document (document W, section 2).
+    /// One word per line, and an empty line after each document (Wakatsuki 2016, section 2).
     Words,
 }
 
@@ -24,7 +24,7 @@ pub fn write_document(format: TextFormat, ordinal: u64, ranks: &[u32], out: &mut
     out.reserve(ranks.len() * WORD_BYTES);
     match format {
         TextFormat::Jsonl => {
-            // Words are letters only: nothing needs escaping.
+            // Words consist only of letters, so nothing needs escaping.
             out.extend_from_slice(format!("{{\"id\":\"d{ordinal}\",\"title\":\"").as_bytes());
             write_sentence(&ranks[..ranks.len().min(TITLE_WORDS)], out);
             out.extend_from_slice(b"\",\"text\":\"");
@@ -41,7 +41,7 @@ pub fn write_document(format: TextFormat, ordinal: u64, ranks: &[u32], out: &mut
     }
 }
 
-/// Appends words with single spaces between them.
+/// Appends words separated by single spaces.
 pub(crate) fn write_sentence(ranks: &[u32], out: &mut Vec<u8>) {
     for (position, &rank) in ranks.iter().enumerate() {
         if position > 0 {

@@ -1,9 +1,9 @@
 //! A query log for a collection.
 //!
-//! A query takes its terms from one random document, so that they occur together somewhere, and
-//! only from a band of ranks, so that it has neither function words nor words of one document.
-//! Inside the band a term is as likely as it is among the distinct words of documents: frequent
-//! words are asked for more often, as in real logs.
+//! The terms of a query come from one random document, so that they occur together somewhere, and
+//! from a band of ranks, so that a query contains neither function words nor words of a single
+//! document. Within the band, the probability of a term is that among the distinct words of
+//! documents, so frequent words occur in more queries, as in real logs.
 
 use crate::config::TextConfig;
 use crate::document::TextGenerator;
@@ -11,28 +11,32 @@ use crate::error::{SynthError, check_count};
 use crate::format::write_sentence;
 use crate::random::{Purpose, Random};
 
-/// Most terms a query may be asked to have: longer ones are documents, and filling is quadratic.
+/// The largest number of terms in a query. Longer queries would be documents, and filling them
+/// takes quadratic time.
 const MAX_TERMS: u64 = 1_024;
 
-/// Documents looked at for one with enough words in the band, before words of the band are added.
+/// The number of documents that are searched for one with enough words in the band. After that,
+/// arbitrary words of the band are added.
 const TRIES: u32 = 32;
 
 /// Settings of a query log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
-    /// Names the log: one collection can have many. Default 0.
+    /// Identifies the log; a collection can have many. Default 0.
     pub seed: u64,
-    /// Queries in the log. Query `i` does not depend on it. Default 1,000.
+    /// The number of queries in the log. Query `i` does not depend on it. Default 1,000.
     pub count: u64,
-    /// Fewest terms of a query, 1 to 1,024. Default 2.
+    /// The smallest number of terms in a query, 1 to 1,024. Default 2.
     pub min_terms: u32,
-    /// Most terms of a query, up to 1,024; each number of terms is equally likely. More terms cost more work
-    /// than their share, which is what a benchmark may want to see. Default 5.
+    /// The largest number of terms in a query, at most 1,024; all numbers of terms are equally
+    /// likely. The work for a query grows faster than its number of terms, which a benchmark may
+    /// want to show. Default 5.
     pub max_terms: u32,
-    /// First rank queries use. Lower lets in words that nearly every document has. Default 50.
+    /// The first rank that queries use. Lower ranks admit words that nearly every document
+    /// contains. Default 50.
     pub first_rank: u32,
-    /// First rank queries do not use; the vocabulary ends the band, too. Higher lets in words that
-    /// hardly any document has. Default 50,000.
+    /// The first rank that queries do not use; the band also ends with the vocabulary. Higher ranks
+    /// admit words that hardly any document contains. Default 50,000.
     pub end_rank: u32,
 }
 
@@ -43,10 +47,10 @@ impl Default for QueryConfig {
 }
 
 impl QueryConfig {
-    /// Checks every field, and that the band holds enough words of the collection's vocabulary.
+    /// Checks every field, and that the band has enough words of the collection's vocabulary.
     ///
     /// # Errors
-    /// The first thing found wrong, in the collection's settings or in these.
+    /// Returns the first problem, in the collection's settings or in these.
     pub fn validate(&self, text: &TextConfig) -> Result<(), SynthError> {
         text.validate()?;
         check_count("documents", text.documents, 1, u64::MAX)?;
@@ -71,7 +75,7 @@ impl QueryConfig {
     }
 }
 
-/// The ranks queries draw from.
+/// The ranks from which queries are drawn.
 #[derive(Debug, Clone, Copy)]
 struct Band {
     first: u32,
@@ -84,19 +88,19 @@ impl Band {
     }
 }
 
-/// The queries of a log, each of distinct terms with single spaces between them.
+/// Generates the queries of a log, each consisting of distinct terms separated by single spaces.
 ///
-/// A collection whose documents have too few words in the band still gets its queries: words of
-/// the band are added, and such a query may match no document with all its terms.
+/// If the documents of the collection have too few words in the band, arbitrary words of the band
+/// are added. Such a query may match no document with all its terms.
 ///
 /// # Errors
-/// A setting outside its range, see [`QueryConfig::validate`].
+/// Fails if a setting is outside its range; see [`QueryConfig::validate`].
 pub fn queries(text: &TextConfig, config: &QueryConfig) -> Result<Vec<String>, SynthError> {
     config.validate(text)?;
     let generator = TextGenerator::new(text.clone())?;
     let mut ranks = Vec::new();
     let query = |ordinal| {
-        // The log's seed picks the streams of the collection's seed, so that each counts.
+        // Combine both seeds, so that each of them matters.
         let seed = text.seed ^ config.seed.rotate_left(32);
         let mut random = Random::stream(seed, Purpose::Query, ordinal);
         draw_terms(&generator, config, &mut random, &mut ranks);
@@ -107,7 +111,7 @@ pub fn queries(text: &TextConfig, config: &QueryConfig) -> Result<Vec<String>, S
     Ok((0..config.count).map(query).collect())
 }
 
-/// Replaces `ranks` by the terms of one query.
+/// Replaces the contents of `ranks` with the terms of one query.
 fn draw_terms(
     generator: &TextGenerator,
     config: &QueryConfig,
@@ -126,7 +130,7 @@ fn draw_terms(
             break;
         }
     }
-    // Fisher and Yates: the first terms of a shuffle are a sample without repetition.
+    // Fisher-Yates: the first terms of a shuffle are a sample without repetition.
     for position in 0..terms.min(ranks.len()) {
         let left = (ranks.len() - position) as u64;
         ranks.swap(position, position + random.below(left) as usize);
@@ -135,11 +139,12 @@ fn draw_terms(
     fill(band, terms, random, ranks);
 }
 
-/// Adds words of the band until there are `terms`, at most the words it has.
+/// Adds words of the band until there are `terms`, which must not exceed the number of words in the
+/// band.
 fn fill(band: Band, terms: usize, random: &mut Random, ranks: &mut Vec<u32>) {
     while ranks.len() < terms {
         let mut offset = random.below(u64::from(band.words)) as u32;
-        // Walks on from a word already taken; the band has enough, so the walk ends.
+        // Skip words that are already taken; the band has enough words, so the loop ends.
         while ranks.contains(&(band.first + offset)) {
             offset = if offset + 1 == band.words { 0 } else { offset + 1 };
         }
@@ -152,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fill_takes_a_whole_band_once() {
+    fn fill_can_take_every_word_of_the_band_once() {
         let band = Band { first: 7, words: 5 };
         let mut ranks = vec![9];
         fill(band, 5, &mut Random::stream(0, Purpose::Query, 0), &mut ranks);

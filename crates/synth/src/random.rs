@@ -1,26 +1,26 @@
-//! Seeded random numbers: xoshiro256++ (Blackman and Vigna 2021) started by SplitMix64 (Steele,
-//! Lea and Flood 2014). Written here, not taken from a crate, because the bytes of a collection
-//! are part of what a seed promises and a dependency may change its streams.
+//! Seeded random numbers: xoshiro256++ (Blackman and Vigna 2021), seeded with SplitMix64 (Steele,
+//! Lea and Flood 2014). The generator is written here rather than taken from a crate, because a
+//! seed guarantees the bytes of a collection, and a dependency might change its streams.
 
 /// Increment of SplitMix64, the golden ratio in 64 bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a stream is for. Streams of one seed never share numbers across purposes.
+/// What a stream is used for. Streams of the same seed never share numbers across purposes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
-    /// Length and words of a document.
+    /// The length and words of a document.
     Document = 1,
-    /// Terms of a query.
+    /// The terms of a query.
     Query = 2,
-    /// Length and topic of a site.
+    /// The length and topic of a site.
     Site = 3,
-    /// Sizes of a site's documents.
+    /// The sizes of a site's documents.
     Size = 4,
-    /// What is peculiar to a term.
+    /// The properties of a term.
     Term = 5,
-    /// Postings of a list.
+    /// The postings of a list.
     List = 6,
-    /// A query drawn from lists.
+    /// A query for generated lists.
     ListQuery = 7,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The stream of one document or query.
+    /// The stream for one ordinal of a purpose, for example one document or query.
     pub(crate) fn stream(seed: u64, purpose: Purpose, ordinal: u64) -> Self {
         // Bijective in the ordinal, so no two ordinals of a seed and purpose share a stream.
         let base = mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(purpose as u64));
@@ -68,7 +68,8 @@ impl Random {
         (self.bits() >> 11) as f64 * STEP
     }
 
-    /// A whole number below `bound`, each equally likely (Lemire 2019, section 4); 0 if `bound` is.
+    /// A uniformly distributed integer below `bound` (Lemire 2019, section 4), or 0 if `bound` is
+    /// 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         loop {
             let product = u128::from(self.bits()) * u128::from(bound);
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splitmix_and_xoshiro_give_their_published_numbers() {
+    fn splitmix_and_xoshiro_produce_the_published_numbers() {
         // SplitMix64 from state 0.
         let started = Random::from_key(0).state;
         assert_eq!(started[0], 0xe220_a839_7b1d_cdaf);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn below_is_in_range_and_level() {
+    fn below_is_uniform_and_in_range() {
         let mut random = Random::stream(1, Purpose::Document, 0);
         let mut seen = [0_u32; 7];
         for _ in 0..70_000 {

@@ -1,28 +1,28 @@
-//! Spelling of a rank: a bijection from ranks to lower-case words of alternating consonants and
+//! The spelling of a rank: a bijection from ranks to lower-case words of alternating consonants and
 //! vowels, computed without a table.
 //!
-//! Ranks fall into classes by word length, frequent ranks short. The class sizes make the average
-//! word of running text 4.6 letters long, which is what document W, Table 1 implies (5.6 bytes a
-//! word with its line feed). Inside a class a modular multiplication scatters neighbouring ranks
-//! over the alphabet; otherwise dictionary order would be frequency order, and a sorted dictionary
-//! unnaturally easy.
+//! Ranks are divided into classes by word length, and frequent ranks are short. With these class
+//! sizes, the mean length of a word in running text is 4.6 letters, as (Wakatsuki 2016, table 1)
+//! implies (5.6 bytes per word including its line feed). Within a class, a modular multiplication
+//! scatters neighbouring ranks over the alphabet. Otherwise dictionary order would be frequency
+//! order, which would make a sorted dictionary unrealistically easy.
 
 const VOWELS: &[u8; 5] = b"aeiou";
 const CONSONANTS: &[u8; 21] = b"tnrslhdcmfpgbvkwyjxqz";
 
-/// A prime, so coprime to every class's capacity that it does not divide; below 2^32, so that its
-/// product with a rank fits 64 bits.
+/// A prime, and therefore coprime to the capacity of every class that it does not divide. It is
+/// below 2^32, so that its product with a rank fits into 64 bits.
 const SCATTER: u64 = 2_654_435_761;
 
-/// Words of one length.
+/// Words of the same length.
 #[derive(Debug)]
 struct Class {
     letters: u32,
-    /// First rank after the class.
+    /// The first rank after the class.
     end: u64,
-    /// Words that begin with a consonant.
+    /// The number of words that begin with a consonant.
     consonant_first: u64,
-    /// All alternating words of this length.
+    /// The number of all alternating words of this length.
     capacity: u64,
 }
 
@@ -44,11 +44,12 @@ const CLASSES: [Class; 8] = [
     class(9, 1_000_000_000),
 ];
 
-/// What is left of 32 bits.
+/// The rest of the 32-bit ranks.
 const LAST_CLASS: Class = class(10, 1 << 32);
 
-/// Appends the word of a rank, 0 for the most frequent: letters a to z only, distinct for distinct
-/// ranks. Some spell English words; an analyzer that stems or stops words may merge or drop those.
+/// Appends the word for a rank, where 0 is the most frequent one. Words consist of the letters a to
+/// z and are distinct for distinct ranks. Some of them are English words, which an analyzer with
+/// stemming or stop words may merge or drop.
 pub fn word(rank: u32, out: &mut Vec<u8>) {
     let rank = u64::from(rank);
     let mut start = 0;
@@ -68,7 +69,7 @@ pub fn word(rank: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the digits of `code`, alternately to base 21 and base 5.
+/// Writes the digits of `code`, alternating between base 21 and base 5.
 fn spell(mut code: u64, letters: u32, vowel_first: bool, out: &mut Vec<u8>) {
     let mut vowel = vowel_first;
     for _ in 0..letters {
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_distinct_letters_and_lengthen() {
+    fn words_are_distinct_and_never_shorter_than_more_frequent_ones() {
         const RANKS: u32 = 2_000_000;
         let mut packed = Vec::with_capacity(RANKS as usize);
         let mut text = Vec::new();
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_ranks_are_spelled() {
+    fn extreme_ranks_have_a_spelling() {
         let spelled = |rank| {
             let mut text = Vec::new();
             word(rank, &mut text);

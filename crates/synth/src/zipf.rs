@@ -1,31 +1,36 @@
-//! Word ranks from a Zipf-Mandelbrot law with a steeper tail, by rejection-inversion
-//! (Hörmann and Derflinger 1996, "Rejection-inversion to generate variates from monotone discrete
-//! distributions"): no table, about one draw per rank.
+//! Draws word ranks from a Zipf-Mandelbrot law with a steeper tail by rejection-inversion (Hörmann
+//! and Derflinger 1996, "Rejection-inversion to generate variates from monotone discrete
+//! distributions"), which needs no table and about one random number per rank.
 //!
-//! The weight `h(r)` of rank `r` is extended to real ranks and its integral `H` inverted. A uniform
-//! area lands in the unit cell around some rank `r`; because `h` is convex the cell holds at least
-//! `h(r)`, and the surplus is rejected. The bend of the law is not convex, so head and tail are two
-//! [`Segment`]s that meet halfway between two ranks, where no cell sees both.
+//! The weight `h(r)` of rank `r` is extended to real ranks, and its integral `H` is inverted. A
+//! uniformly drawn area falls into the unit cell around some rank `r`. Because `h` is convex, the
+//! area of the cell is at least `h(r)`, and the surplus is rejected. The law is not convex where
+//! its exponent changes, so head and tail are two [`Segment`]s that meet halfway between two ranks
+//! and no cell belongs to both.
 
 use crate::config::TextConfig;
 use crate::random::Random;
 
-/// Ranks `first..=last` (from 1) with weight `height * ((rank + shift) / anchor)^-exponent`.
+/// Ranks `first..=last` (counted from 1) with weight `height * ((rank + shift) /
+/// anchor)^-exponent`.
 #[derive(Debug, Clone)]
 struct Segment {
     first: f64,
     last: f64,
     exponent: f64,
     shift: f64,
-    /// Shifted rank where the weight is `height`; near the segment, so that `H` keeps its digits.
+    /// The shifted rank at which the weight is `height`. It is near the segment, so that `H` keeps
+    /// its precision.
     anchor: f64,
     height: f64,
-    /// Where the area begins: the first rank's cell is cut to its weight, so it never rejects.
+    /// Where the area begins. The cell of the first rank is cut to its weight, so that it never
+    /// rejects.
     low: f64,
-    /// Area of the segment.
+    /// The area of the segment.
     area: f64,
-    /// A real rank at most this far below a rank is accepted unseen. The accepted part of a cell
-    /// grows with the rank, so the second rank's serves for all.
+    /// A real rank that is at most this far below its rank is accepted without computing the
+    /// integral. The accepted part of a cell grows with the rank, so the value for the second rank
+    /// is safe for all.
     squeeze: f64,
 }
 
@@ -53,7 +58,7 @@ impl Segment {
         self.height * libm::pow((rank + self.shift) / self.anchor, -self.exponent)
     }
 
-    /// `H`: the weight integrated from the anchor.
+    /// `H`: the integral of the weight from the anchor.
     fn integral(&self, rank: f64) -> f64 {
         let log = libm::log((rank + self.shift) / self.anchor);
         self.height * self.anchor * log * expm1_ratio((1.0 - self.exponent) * log)
@@ -71,11 +76,11 @@ impl Segment {
         self.integral(rank + 0.5) - self.weight(rank)
     }
 
-    /// The rank at an area of this segment, unless rejected.
+    /// The rank at the given area of this segment, unless it is rejected.
     fn rank_at(&self, area: f64) -> Option<f64> {
         let area = self.low + area;
         let real = self.inverse(area);
-        // A not-a-number from rounding at the far end of a steep law ends at a bound, too.
+        // Rounding at the far end of a steep law may give NaN, which also ends up at a bound.
         let rank = libm::floor(real + 0.5).max(self.first).min(self.last);
         (rank - real <= self.squeeze || area >= self.accepted_from(rank)).then_some(rank)
     }
@@ -95,13 +100,13 @@ fn log1p_ratio(x: f64) -> f64 {
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
     head: Segment,
-    /// Absent when the law does not bend inside the vocabulary.
+    /// Absent if the exponent does not change within the vocabulary.
     tail: Option<Segment>,
     area: f64,
 }
 
 impl Zipf {
-    /// The law of a valid config.
+    /// Creates the law for a valid configuration.
     pub(crate) fn new(config: &TextConfig) -> Self {
         let shift = config.zipf_shift;
         let last = config.vocabulary as f64;
@@ -115,7 +120,7 @@ impl Zipf {
         Self { head, tail, area }
     }
 
-    /// Draws a rank, 0 for the most frequent word.
+    /// Draws a rank, where 0 is the most frequent word.
     pub(crate) fn draw(&self, random: &mut Random) -> u32 {
         loop {
             let area = self.area * random.unit();
@@ -135,7 +140,8 @@ mod tests {
     use super::*;
     use crate::random::Purpose;
 
-    /// Every rank's share of many draws against its weight, five standard deviations wide.
+    /// Compares the share of every rank in many draws with its weight, allowing five standard
+    /// deviations.
     fn check_shares(config: &TextConfig) {
         const DRAWS: u32 = 1_000_000;
         let zipf = Zipf::new(config);
@@ -173,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn one_word_and_two_words_work() {
+    fn vocabularies_of_one_and_two_words_work() {
         for vocabulary in 1..=2 {
             check_shares(&TextConfig { vocabulary, tail_rank: 1, ..TextConfig::default() });
         }
     }
 
     #[test]
-    fn steepest_law_over_the_full_vocabulary_ends() {
+    fn steepest_law_over_the_full_vocabulary_stays_in_range() {
         let config = TextConfig {
             vocabulary: crate::MAX_VOCABULARY,
             zipf_exponent: 4.0,

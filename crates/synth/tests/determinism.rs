@@ -1,4 +1,4 @@
-//! A seed's bytes never change: not with time, thread or order.
+//! The bytes of a seed never change: not over time, nor with the thread or the order of generation.
 
 use warpseek_synth::{
     QueryConfig, TextConfig, TextFormat, TextGenerator, queries, word, write_document,
@@ -13,14 +13,14 @@ fn bytes(generator: &TextGenerator, format: TextFormat, ordinals: &[u64]) -> Vec
     out
 }
 
-/// FNV-1a, so that the golden values need no crate either.
+/// FNV-1a, so that the golden values do not depend on a crate either.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// These values may only change together with a stated break of the crate's promise.
+/// These values may change only together with an announced break of the crate's guarantee.
 #[test]
 fn golden_bytes() {
     let ordinals: Vec<u64> = (0..100).collect();

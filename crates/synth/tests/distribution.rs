@@ -1,8 +1,8 @@
-//! The text has the statistics it was asked for.
+//! The text has the requested statistics.
 
 use warpseek_synth::{TextConfig, TextFormat, TextGenerator, write_document};
 
-/// What document W, Table 1 counts.
+/// The counts of (Wakatsuki 2016, table 1).
 struct Counts {
     words: u64,
     pairs: u64,
@@ -10,7 +10,7 @@ struct Counts {
     bytes: u64,
     mean_log_length: f64,
     deviation_log_length: f64,
-    /// Occurrences by rank.
+    /// The number of occurrences of each rank.
     occurrences: Vec<u32>,
 }
 
@@ -54,23 +54,25 @@ fn assert_near(what: &str, got: f64, wanted: f64, tolerance: f64) {
     assert!(off < tolerance, "{what}: got {got}, wanted {wanted}, off by {off:.4}");
 }
 
-/// The first row's ratios, which do not depend on the number of documents, at a third of them.
+/// The ratios of the first row, which do not depend on the number of documents, at a third of that
+/// number.
 #[test]
-fn table_1_ratios() {
+fn ratios_match_table_1() {
     let counts = count(&TextConfig { seed: 5, documents: 8_000, ..TextConfig::table1() });
     let words = counts.words as f64;
     assert_near("mean log length", counts.mean_log_length, 6.0, 0.01);
     assert_near("deviation of log length", counts.deviation_log_length, 1.1, 0.02);
-    assert_near("words a document", words / 8_000.0, 17_881_505.0 / 24_411.0, 0.04);
-    assert_near("pairs a word", counts.pairs as f64 / words, 11_029_756.0 / 17_881_505.0, 0.02);
-    assert_near("bytes a word", counts.bytes as f64 / words, 100e6 / 17_881_505.0, 0.02);
-    // Table 1's growth, 0.6145 in the exponent of the words, carried down to this size.
+    assert_near("words per document", words / 8_000.0, 17_881_505.0 / 24_411.0, 0.04);
+    assert_near("pairs per word", counts.pairs as f64 / words, 11_029_756.0 / 17_881_505.0, 0.02);
+    assert_near("bytes per word", counts.bytes as f64 / words, 100e6 / 17_881_505.0, 0.02);
+    // The vocabulary growth of Table 1, where the exponent of the number of words is 0.6145,
+    // extrapolated to this size.
     let distinct = 447_663.0 * libm::pow(words / 17_881_505.0, 0.6145);
     assert_near("distinct words", counts.distinct as f64, distinct, 0.10);
 }
 
 #[test]
-fn frequent_words_have_their_shares() {
+fn frequent_words_follow_the_law() {
     let counts = count(&TextConfig { seed: 6, documents: 3_000, ..TextConfig::table1() });
     let share = |rank: usize| f64::from(counts.occurrences[rank]) / counts.words as f64;
     assert_near("first word", share(0), 0.0419, 0.02);
@@ -87,10 +89,10 @@ fn burst_repeats_words_without_changing_their_frequencies() {
         .iter()
         .map(|&burst| count(&TextConfig { burst, ..plain.clone() }))
         .collect();
-    let tokens_a_pair: Vec<f64> =
+    let tokens_per_pair: Vec<f64> =
         counts.iter().map(|counts| counts.words as f64 / counts.pairs as f64).collect();
-    assert!(tokens_a_pair[1] > tokens_a_pair[0] * 1.15, "{tokens_a_pair:?}");
-    assert!(tokens_a_pair[2] > tokens_a_pair[1] * 1.15, "{tokens_a_pair:?}");
+    assert!(tokens_per_pair[1] > tokens_per_pair[0] * 1.15, "{tokens_per_pair:?}");
+    assert!(tokens_per_pair[2] > tokens_per_pair[1] * 1.15, "{tokens_per_pair:?}");
     let head = |counts: &Counts| {
         let occurrences: u32 = counts.occurrences[..20].iter().sum();
         f64::from(occurrences) / counts.words as f64

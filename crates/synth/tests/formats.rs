@@ -1,4 +1,4 @@
-//! Formats read back, queries fit their collection, settings are checked.
+//! Formats can be read back, queries match their collection, and settings are checked.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ fn spelled(rank: u32) -> String {
 }
 
 #[test]
-fn words_have_one_line_each_and_documents_an_empty_one() {
+fn each_word_is_a_line_and_each_document_ends_with_an_empty_one() {
     let mut out = Vec::new();
     write_document(TextFormat::Words, 0, &[3, 5], &mut out);
     write_document(TextFormat::Words, 1, &[3], &mut out);
@@ -59,7 +59,7 @@ proptest! {
 }
 
 #[test]
-fn query_terms_are_distinct_in_band_and_of_one_document() {
+fn query_terms_are_distinct_in_the_band_and_from_one_document() {
     let text = TextConfig { seed: 9, documents: 50, ..TextConfig::default() };
     let config = QueryConfig { count: 200, ..QueryConfig::default() };
     let log = queries(&text, &config).unwrap();
@@ -94,7 +94,7 @@ fn short_documents_still_get_queries() {
 }
 
 #[test]
-fn bad_settings_are_named() {
+fn errors_name_the_bad_setting() {
     let good = TextConfig::default();
     let bad = [
         (TextConfig { vocabulary: 0, ..good.clone() }, "vocabulary"),
@@ -117,25 +117,28 @@ fn bad_settings_are_named() {
 }
 
 #[test]
-fn bad_query_settings_are_named() {
+fn errors_name_the_bad_query_setting() {
     let text = TextConfig::default();
     let good = QueryConfig::default();
     let fails =
         |text: &TextConfig, config: QueryConfig| queries(text, &config).unwrap_err().to_string();
     assert_eq!(
         fails(&text, QueryConfig { min_terms: 0, ..good.clone() }),
-        "min_terms is 0, it must lie between 1 and 1024"
+        "min_terms is 0, but it must be between 1 and 1024"
     );
     assert_eq!(
         fails(&text, QueryConfig { min_terms: 6, ..good.clone() }),
-        "max_terms is 5, it must lie between 6 and 1024"
+        "max_terms is 5, but it must be between 6 and 1024"
     );
     assert_eq!(
         fails(&text, QueryConfig { end_rank: 53, ..good.clone() }),
-        "ranks 50 to 53 hold 3 words, a query may need 5"
+        "ranks 50 to 53 contain 3 words, but a query may need 5"
     );
     let tiny = TextConfig { vocabulary: 10, ..text.clone() };
-    assert_eq!(fails(&tiny, good.clone()), "ranks 50 to 50000 hold 0 words, a query may need 5");
+    assert_eq!(
+        fails(&tiny, good.clone()),
+        "ranks 50 to 50000 contain 0 words, but a query may need 5"
+    );
     let empty = TextConfig { documents: 0, ..text };
     assert!(fails(&empty, good).starts_with("documents is 0, "));
 }

@@ -1,4 +1,4 @@
-//! Lists have the statistics they were asked for, and depend on nothing but settings and seed.
+//! Lists have the requested statistics, and depend only on the settings and the seed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -46,7 +46,7 @@ fn lists_are_the_same_for_any_number_of_threads_and_in_any_order() {
 
 #[test]
 fn lists_of_a_seed_never_change() {
-    // Whoever changes the model on purpose writes the new numbers here.
+    // Update this number if you change the model on purpose.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let generator = generator(&config());
     for rank in [0, 100, 5_000] {
@@ -60,7 +60,7 @@ fn lists_of_a_seed_never_change() {
 }
 
 #[test]
-fn lists_ascend_within_the_documents() {
+fn lists_ascend_and_stay_within_the_documents() {
     let one = PostingsConfig { documents: 1, postings: 3, ..config() };
     let bare = PostingsConfig { scatter: 1.0, run: 0.0, ..config() };
     for config in [config(), one, bare] {
@@ -72,7 +72,7 @@ fn lists_ascend_within_the_documents() {
 }
 
 #[test]
-fn postings_and_lengths_are_as_asked() {
+fn postings_and_lengths_are_as_requested() {
     let config = config();
     let lists = lists(&generator(&config));
     let postings: usize = lists.iter().map(Vec::len).sum();
@@ -86,12 +86,13 @@ fn postings_and_lengths_are_as_asked() {
     let variance = logs.iter().map(|l| (l - mean) * (l - mean)).sum::<f64>() / logs.len() as f64;
     let sigma = libm::sqrt(variance);
     assert!((0.8..1.2).contains(&sigma), "{sigma}, not {}", config.sigma);
-    // A log-normal is even around its mean.
+    // The logarithm of a log-normal variable is symmetric around its mean.
     let below = logs.iter().filter(|&&l| l < mean).count() as f64 / logs.len() as f64;
     assert!((0.45..0.55).contains(&below), "{below} of the lengths lie below the mean");
 }
 
-/// Mean binary logarithm of gaps and share of frequency 1, over lists in one of 16 to 63 documents.
+/// The mean binary logarithm of gaps and the share of frequency 1, over lists that contain one in
+/// 16 to 63 documents.
 fn shape(config: &PostingsConfig) -> (f64, f64) {
     let (mut gaps, mut logs, mut postings, mut once) = (0.0, 0.0, 0.0, 0.0);
     for list in lists(&generator(config)) {
@@ -110,11 +111,11 @@ fn shape(config: &PostingsConfig) -> (f64, f64) {
 
 #[test]
 fn gaps_and_frequencies_are_like_those_of_a_real_index() {
-    // docs/synth.md has the real index: 2.75 bits and 75.5 %.
+    // docs/synth.md describes the real index: 2.75 bits and 75.5 %.
     let (gap, once) = shape(&Preset::Passages.config().with_documents(40_000));
     assert!((2.55..2.95).contains(&gap), "{gap}");
     assert!((0.73..0.80).contains(&once), "{once}");
-    // Terms that do not gather have geometric gaps, about 1.5 bits longer.
+    // Terms that do not cluster have geometric gaps, about 1.5 bits longer.
     let (gap, _) = shape(&PostingsConfig { scatter: 1.0, ..config() });
     assert!(gap > 3.8, "{gap}");
     let (_, once) = shape(&PostingsConfig { burst: 0.0, ..config() });
@@ -122,7 +123,7 @@ fn gaps_and_frequencies_are_like_those_of_a_real_index() {
 }
 
 #[test]
-fn queries_have_their_mean_postings_and_terms_that_meet() {
+fn queries_have_the_requested_mean_postings_and_related_terms() {
     let generator = generator(&config());
     let lists = lists(&generator);
     let log = PostingsQueries::new(&generator, &sizes(&lists));
@@ -139,7 +140,8 @@ fn queries_have_their_mean_postings_and_terms_that_meet() {
     }
     assert_eq!(log, PostingsQueries::new(&generator, &sizes(&lists)));
 
-    // The first two terms of a query meet more often than the first of one with the second of the next.
+    // The first two terms of a query occur together more often than the first term of a query and
+    // the second of the next.
     let ranks: HashMap<Vec<u8>, u32> = (0..generator.terms()).map(|r| (spell(r), r)).collect();
     let pairs: Vec<[&List; 2]> = log
         .queries
@@ -154,7 +156,7 @@ fn queries_have_their_mean_postings_and_terms_that_meet() {
     assert!(together > 1.2 * apart, "{together} with, {apart} without a topic");
 }
 
-/// Documents in common, over those that chance would give.
+/// The number of common documents, divided by the number expected by chance.
 fn closeness(a: &List, b: &List) -> f64 {
     let docs: HashSet<u32> = a.iter().map(|posting| posting.0).collect();
     let common = b.iter().filter(|posting| docs.contains(&posting.0)).count() as f64;
@@ -168,7 +170,7 @@ fn spell(rank: u32) -> Vec<u8> {
 }
 
 #[test]
-fn lists_of_one_word_or_none_still_give_a_log() {
+fn a_log_can_be_made_with_one_nonempty_list_or_none() {
     let config = PostingsConfig { documents: 9, postings: 1, ..config() };
     let generator = generator(&config);
     let mut documents = vec![0; generator.terms() as usize];

@@ -1,5 +1,6 @@
-//! Requirement D6: an AND without pruning decodes exactly the blocks that textbook DAAT decodes, in which the shortest list goes posting by
-//! posting and the others seek forward (Ding et al. §8.1). A suite for engines that claim it.
+//! Checks that an AND query without pruning decodes exactly the blocks that textbook DAAT decodes,
+//! where the shortest list is traversed posting by posting and the others seek forward (Ding 2009,
+//! section 8.1). This is a suite for engines that claim to do so.
 
 use std::sync::Arc;
 
@@ -12,13 +13,14 @@ use warpseek_index::{Progress, Snapshot, create};
 use crate::conformance::MakeEngine;
 use crate::document::Doc;
 use crate::fixture::{Fixture, build_config};
-use crate::{Random, collections};
+use crate::{Random, answers, collections};
 
-/// Random cases a run.
+/// The number of random cases per run.
 const CASES: u32 = 24;
 
-/// Blocks that the textbook decodes for plain lists. Nothing behind the end of a list is looked at, as far as skip arrays tell it: a list of one block has none, unless
-/// it is a single posting.
+/// The number of blocks that the textbook algorithm decodes for plain lists. Nothing past the end of
+/// a list is looked at, as far as skip arrays show where it ends: a list of a single block has no
+/// skip array, so its end is unknown unless it is a single posting.
 fn textbook(mut lists: Vec<Vec<u32>>) -> u64 {
     lists.sort_by_key(Vec::len);
     let one_block = |list: &[u32]| (2..=BLOCK).contains(&list.len());
@@ -26,16 +28,16 @@ fn textbook(mut lists: Vec<Vec<u32>>) -> u64 {
     let end = ends.min().copied().unwrap_or(u32::MAX);
     let Some((shortest, others)) = lists.split_first() else { return 0 };
     let mut decoded = 0;
-    // The block each of the other lists has decoded last, and the posting it stands on.
-    let mut places = vec![(usize::MAX, 0); others.len()];
+    // For each of the other lists, the block it decoded last and the current posting.
+    let mut cursors = vec![(usize::MAX, 0); others.len()];
     for (i, &doc) in shortest.iter().enumerate() {
         decoded += u64::from(i.is_multiple_of(BLOCK));
         if doc > end {
             break;
         }
-        for (list, (block, at)) in others.iter().zip(&mut places) {
+        for (list, (block, at)) in others.iter().zip(&mut cursors) {
             *at += list[*at..].partition_point(|&d| d < doc);
-            // A list of one block is decoded at once.
+            // The block of a single-block list is decoded at once.
             let wanted = if one_block(list) { 0 } else { *at / BLOCK };
             if wanted != *block {
                 *block = wanted;
@@ -61,19 +63,20 @@ fn postings(snapshot: &Snapshot, term: &str) -> Vec<u32> {
     docs
 }
 
-/// All queries at once, and each alone.
+/// Checks all queries in one batch, and some of them alone.
 fn check(make: &impl MakeEngine, snapshot: &Arc<Snapshot>, queries: &[Query]) {
     let planner = Planner::new(snapshot.clone(), Ranking::default()).unwrap();
     let plans = queries.iter().map(|query| planner.plan(query, Mode::And, 10).unwrap());
     let plans: Vec<Plan> = plans.filter(|plan| !plan.lacks_terms()).collect();
     let engine = make(snapshot.clone(), 1);
-    let answers = engine.search(&plans).unwrap();
-    for (i, (plan, answer)) in plans.iter().zip(&answers).enumerate() {
+    let found = answers(&*engine, &plans, 1).unwrap();
+    for (i, (plan, answer)) in plans.iter().zip(&found).enumerate() {
         let terms: Vec<&str> = plan.terms.iter().map(|t| t.term.as_str()).collect();
         let expected = textbook(terms.iter().map(|term| postings(snapshot, term)).collect());
-        assert_eq!(answer.work.blocks_decoded, expected, "{}: {terms:?}", engine.name());
+        let decoded = answer.work.unwrap().blocks_decoded;
+        assert_eq!(decoded, expected, "{}: {terms:?}", engine.name());
         if i.is_multiple_of(5) {
-            let alone = engine.search(std::slice::from_ref(plan)).unwrap();
+            let alone = answers(&*engine, std::slice::from_ref(plan), 1).unwrap();
             assert_eq!(alone[0].work, answer.work, "{}, alone: {terms:?}", engine.name());
         }
     }
@@ -109,7 +112,7 @@ pub fn check_random_lists(make: impl MakeEngine) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// The lists of the shared collections, by their queries.
+/// The lists of the shared collections, with the collections' own queries.
 pub fn check_real_lists(make: impl MakeEngine) {
     for collection in collections::present() {
         let dir = tempfile::tempdir().unwrap();

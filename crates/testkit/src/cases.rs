@@ -1,4 +1,5 @@
-//! Deterministic cases of the conformance suite: each an index and the searches that matter there.
+//! Deterministic cases of the conformance suite: each is an index with the searches that matter for
+//! it.
 
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
@@ -15,7 +16,7 @@ pub(crate) struct FixedCase {
     pub(crate) searches: Vec<Search>,
 }
 
-/// All of them, built like this.
+/// All cases, built with the given configuration.
 pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
     let case = |name, (fixture, searches)| FixedCase { name, fixture, searches };
     vec![
@@ -41,7 +42,7 @@ fn rankings() -> Vec<Ranking> {
     names.map(of).to_vec()
 }
 
-/// Every query in every mode with every k; rankings take turns.
+/// Every query in every mode with every k; rankings alternate.
 fn cross(queries: &[Vec<(&str, f64)>], rankings: &[Ranking]) -> Vec<Search> {
     let (mut searches, mut turn) = (Vec::new(), rankings.iter().cycle());
     for terms in queries {
@@ -61,7 +62,8 @@ fn plain<'a>(terms: &[&'a str]) -> Vec<(&'a str, f64)> {
     terms.iter().map(|&term| (term, 1.0)).collect()
 }
 
-/// Words whose lists have 1, 2, B - 1, B, B + 1, 2 B - 1 and so on postings, spread over 700 documents.
+/// Words whose lists have 1, 2, B - 1, B, B + 1, 2 B - 1 and so on postings, spread over 700
+/// documents.
 fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     const DOCS: usize = 700;
     let lengths =
@@ -70,7 +72,7 @@ fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let mut texts = vec![String::from("filler"); DOCS];
     for (i, &n) in lengths.iter().enumerate() {
         for j in 0..n {
-            // 3 and 700 have no common factor: the documents are distinct.
+            // 3 and 700 are coprime, so the documents are distinct.
             let text = &mut texts[(j * 3 + i * 11) % DOCS];
             (0..=j % 4).for_each(|_| *text += &format!(" {}", word(n)));
         }
@@ -84,7 +86,7 @@ fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (Fixture::with(&docs, config.clone()), cross(&queries, &rankings()))
 }
 
-/// Three hundred copies of two documents: only the order of documents decides.
+/// Three hundred copies of two documents, so that only the order of documents decides.
 fn ties(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let text = |i: usize| if i.is_multiple_of(2) { "apple pie" } else { "apple apple pie crust" };
     let docs: Vec<_> = (0..300).map(|i| Doc::text(i, text(i))).collect();
@@ -96,7 +98,8 @@ fn ties(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (Fixture::with(&docs, config.clone()), searches)
 }
 
-/// As many terms as a long document pasted as a query has; one document has them all.
+/// As many terms as in a long document that is pasted as a query; one document contains all of
+/// them.
 fn many_terms(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let word = |i: usize| format!("v{i}");
     let line = |from: usize| (from..from + 128).map(word).collect::<Vec<_>>().join(" ");
@@ -120,8 +123,8 @@ fn all_deleted(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&[plain(&["appl"]), plain(&["appl", "pie"])], &rankings()))
 }
 
-/// Five segments, two of them without one of the words, with updates and deletions; missing terms, repeated
-/// terms and weights.
+/// Five segments, two of which lack one of the words, with updates and deletions; the queries have
+/// missing terms, repeated terms and weights.
 fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let fixture = Fixture::with(&[], config.clone());
     for batch in 0..5 {
@@ -149,7 +152,7 @@ fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &rankings()))
 }
 
-/// Words in a half, a third, a fifth and a two hundredth of the documents, some of which are deleted.
+/// Words in half, a third, a fifth and a two-hundredth of the documents, some of which are deleted.
 fn long_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let word = |i: usize| {
         let words = [(2, "half"), (3, "third"), (5, "fifth"), (200, "rare")];
@@ -173,7 +176,8 @@ fn statics(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         if i.is_multiple_of(4) { doc } else { doc.with_static((i * 37 % 100) as f32 / 8.0) }
     };
     let fixture = Fixture::with(&(0..150).map(doc).collect::<Vec<_>>(), config.clone());
-    // A second segment that has none, and a document whose score would set the scale were it not deleted.
+    // A second segment without static scores, and a document whose score would determine the scale
+    // if it were not deleted.
     fixture.add(&[Doc::text("none", "apple pie")]).unwrap();
     fixture.add(&[Doc::text("huge", "apple pie").with_static(1e9)]).unwrap();
     fixture.delete(&["huge".to_owned()]).unwrap();
@@ -200,7 +204,8 @@ fn vectors(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &[ranking]))
 }
 
-/// Impacts of all sizes in three segments, of which the last two have other lengths than the mean was taken over, with deletions; also many ties.
+/// Impacts of all sizes in three segments with deletions. The lengths in the last two segments
+/// differ from those that the mean was computed from. There are also many ties.
 fn quantized(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let (k1, b) = (1.2, 0.75);
     let config = BuildConfig { impacts: Some(Impacts::new(k1, b)), ..config.clone() };

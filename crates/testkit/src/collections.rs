@@ -1,4 +1,4 @@
-//! The real collections that lie beside the project, where they do.
+//! The real collections in the shared directory next to the repository, if they are present.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Documents, one JSON object a line.
+    /// The documents, one JSON object per line.
     pub fn corpus(&self) -> PathBuf {
         self.dir.join("corpus.jsonl")
     }
 
-    /// Judgements.
+    /// The relevance judgements.
     pub fn qrels(&self) -> PathBuf {
         self.dir.join("qrels.tsv")
     }
 
-    /// Id and text of each query.
+    /// The id and text of each query.
     pub fn queries(&self) -> Vec<(String, String)> {
         let text = fs::read_to_string(self.dir.join("queries.tsv")).unwrap();
         let split = |line: &str| line.split_once('\t').map(|(id, q)| (id.into(), q.into()));
@@ -34,16 +34,17 @@ impl Collection {
     }
 }
 
-/// The collections that are there. Those that are not are named on standard error, so that no test skips in silence.
+/// The collections that are present. Missing ones are reported on standard error, so that no test
+/// is skipped silently.
 pub fn present() -> Vec<Collection> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/collections");
-    let there = |name: &'static str| {
+    let find = |name: &'static str| {
         let found = Collection { name, dir: root.join(name) };
         if found.corpus().exists() {
             return Some(found);
         }
-        eprintln!("skipped: collection `{name}` is not there");
+        eprintln!("skipped: collection `{name}` is missing");
         None
     };
-    NAMES.into_iter().filter_map(there).collect()
+    NAMES.into_iter().filter_map(find).collect()
 }

@@ -1,29 +1,32 @@
-//! The suite that every engine must pass: hits equal those of the reference, documents, order and score bits, and so do counts of
-//! matches where they are asked for, whatever the batch and the number of threads.
+//! The suite that every engine must pass: its hits equal those of the reference in documents, order
+//! and score bits, and so do the counts of matches where requested, whatever the batch and the
+//! number of threads.
 
 use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
-use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Reference};
+use warpseek_exec::{
+    Answer, Cancel, Context, Coverage, Engine, ExecError, Mode, Plan, Query, Ranking, Reference,
+};
 use warpseek_index::{Progress, Snapshot, create};
 
 use crate::cases::fixed_cases;
 use crate::collections;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
-use crate::search::{Search, plans};
+use crate::search::{Search, answers, expected, plans};
 
-/// Random cases a run.
+/// The number of random cases per run.
 const CASES: u32 = 24;
-/// Searches in each.
+/// The number of searches per case.
 const SEARCHES: usize = 40;
 
-/// Makes an engine for a snapshot that uses so many threads.
+/// Creates an engine for a snapshot with the given number of threads.
 pub trait MakeEngine: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine> {}
 
 impl<F: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine>> MakeEngine for F {}
 
-/// Stamps the suite out for an engine: `conformance!(name, |snapshot, threads| ...)`.
+/// Generates the suite for an engine: `conformance!(name, |snapshot, threads| ...)`.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $make:expr) => {
@@ -34,11 +37,11 @@ macro_rules! conformance {
             }
         });
     };
-    // An engine that is slow on the emulator does without the collections there.
+    // An engine that is slow on the emulator skips the collections there.
     ($name:ident, $make:expr, cases alone) => {
         $crate::conformance!($name, $make, {});
     };
-    // Slow engines that differ little share the cases among them there.
+    // Slow engines that differ little divide the cases among themselves on the emulator.
     ($name:ident, $make:expr, part $part:literal of $parts:literal) => {
         $crate::conformance!($name, $make, $crate::conformance::part_of($part, $parts), {});
     };
@@ -71,7 +74,8 @@ pub fn check_engine(make: impl MakeEngine) {
     check_collections(&make);
 }
 
-/// Cases at the edges: lengths around blocks, ties, many terms, nothing at all, deletions, segments, statics, vectors; each also reordered.
+/// Edge cases: list lengths around the block size, ties, many terms, empty indexes, deletions,
+/// segments, static scores and vectors; each also with reordered documents.
 pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
     let [by_input, by_text, ..] = orders();
     let mut number = 0;
@@ -87,7 +91,7 @@ pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
     }
 }
 
-/// Random corpora with random histories, codecs and orders of documents.
+/// Random corpora with random histories, codecs and document orders.
 pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     let cases = CASES.div_ceil(parts);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -100,10 +104,12 @@ pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Which part of the cases, from 1 on, of how many.
+/// Which part of the cases to run, counted from 1, and the number of parts.
 pub type Part = (u32, u32);
 
-/// The part that is asked for, on a device all cases; or, for tools under which the whole takes too long, what WARPSEEK_TEST_PART says, 2/5 being the second of five parts.
+/// Returns the given part, or all cases when testing on a device. The environment variable
+/// WARPSEEK_TEST_PART overrides it for tools under which the whole suite takes too long: 2/5 is the
+/// second of five parts.
 pub fn part_of(part: u32, parts: u32) -> Part {
     let Ok(text) = std::env::var("WARPSEEK_TEST_PART") else {
         let on_device = std::env::var_os("WARPSEEK_TEST_DEVICE").is_some();
@@ -112,11 +118,11 @@ pub fn part_of(part: u32, parts: u32) -> Part {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((i, n)) if (1..=n).contains(&i) => (i, n),
-        _ => panic!("WARPSEEK_TEST_PART is `{text}`; it must be like 2/5"),
+        _ => panic!("WARPSEEK_TEST_PART is `{text}`; it must have the form 2/5"),
     }
 }
 
-/// The shared collections with all their queries.
+/// Checks the shared collections with all their queries.
 pub fn check_collections(make: impl MakeEngine) {
     let rankings = ["bm25", "okapi", "wakatsuki", "cosine"]
         .map(|name| Ranking { function: name.parse().unwrap(), static_weight: 0.0 });
@@ -138,8 +144,9 @@ pub fn check_collections(make: impl MakeEngine) {
     }
 }
 
-/// Some searches on one snapshot: all at once and one by one, in one thread and in three, each once with its matches counted and once
-/// without.
+/// Runs searches on one snapshot: in one batch and one by one, with one thread and with three, and
+/// each once with its matches counted and once without. A plan that the engine refuses is reported
+/// by name. Then the same searches are stopped at many moments: what was covered must be exact.
 pub fn check_snapshot(
     make: &impl MakeEngine,
     name: &str,
@@ -147,41 +154,132 @@ pub fn check_snapshot(
     searches: &[Search],
 ) {
     let mut plans = plans(snapshot, searches);
-    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let expected = expected(snapshot, &plans);
     for threads in [1, 3] {
         let engine = make(snapshot.clone(), threads);
-        let compare = |how: &str, i: usize, plan: &Plan, answer: &Answer| {
-            let context = || {
-                format!(
-                    "{}, {name}, {how}, {threads} threads, {:?}",
-                    engine.name(),
-                    brief(&searches[i])
-                )
-            };
-            assert_eq!(answer.hits, expected[i].hits, "hits: {}", context());
-            let uncounted = !plan.count && answer.matches.is_none();
-            let counted = uncounted || answer.matches == expected[i].matches;
-            assert!(counted, "{:?} matches: {}", answer.matches, context());
-        };
+        let context = Context::new(threads);
+        let case = Case { engine: &*engine, name, threads, searches };
         for (i, plan) in plans.iter_mut().enumerate() {
             plan.count = i.is_multiple_of(2);
         }
-        let answers = engine.search(&plans).unwrap();
+        let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &context);
         assert_eq!(answers.len(), plans.len(), "answers: {}, {name}", engine.name());
         for (i, (plan, answer)) in plans.iter().zip(&answers).enumerate() {
-            compare("all at once", i, plan, answer);
+            case.compare("all at once", i, plan, answer, &expected[i]);
         }
         for (i, plan) in plans.iter_mut().enumerate() {
             plan.count = !plan.count;
-            let answers = engine.search(std::slice::from_ref(plan)).unwrap();
+            let answers = engine.search(&[&*plan], &context);
             assert_eq!(answers.len(), 1, "answers: {}, {name}", engine.name());
-            compare("alone", i, plan, &answers[0]);
+            case.compare("alone", i, plan, &answers[0], &expected[i]);
         }
-        assert!(engine.search(&[]).unwrap().is_empty(), "answers to an empty batch");
+        assert!(engine.search(&[], &context).is_empty(), "answers to an empty batch");
+        case.check_stopped(snapshot, &plans);
+        check_other_snapshot(&*engine, snapshot, &plans, &context);
     }
 }
 
-/// The search with its first few terms.
+/// The number of searches of a case that are stopped, at how many moments each.
+const STOPPED: usize = 12;
+const MOMENTS: [u32; 6] = [0, 1, 2, 5, 17, 60];
+
+/// What is being checked.
+struct Case<'a> {
+    engine: &'a dyn Engine,
+    name: &'a str,
+    threads: usize,
+    searches: &'a [Search],
+}
+
+impl Case<'_> {
+    fn describe(&self, how: &str, i: usize) -> String {
+        format!(
+            "{}, {}, {how}, {} threads, {:?}",
+            self.engine.name(),
+            self.name,
+            self.threads,
+            brief(&self.searches[i])
+        )
+    }
+
+    fn compare(
+        &self,
+        how: &str,
+        i: usize,
+        plan: &Plan,
+        answer: &Result<Answer, ExecError>,
+        expected: &Answer,
+    ) {
+        let answer = match (answer, self.engine.supports(plan)) {
+            (Ok(answer), Ok(())) => answer,
+            (Err(ExecError::Unsupported { why, .. }), Err(_)) => {
+                eprintln!("SKIPPED: {}, {}: {why}", self.engine.name(), self.name);
+                return;
+            }
+            (answer, supports) => {
+                panic!("{answer:?}, but it {supports:?}: {}", self.describe(how, i))
+            }
+        };
+        assert_eq!(answer.hits, expected.hits, "hits: {}", self.describe(how, i));
+        let uncounted = !plan.count && answer.matches.is_none();
+        let counted = uncounted || answer.matches == expected.matches;
+        assert!(counted, "{:?} matches: {}", answer.matches, self.describe(how, i));
+    }
+
+    /// Stops some of the searches, in a batch and alone.
+    fn check_stopped(&self, snapshot: &Arc<Snapshot>, plans: &[Plan]) {
+        let step = (plans.len() / STOPPED).max(1);
+        let some: Vec<usize> = (0..plans.len()).step_by(step).collect();
+        for moment in MOMENTS {
+            let context = || Context::new(self.threads).cancelled_by(Cancel::after(moment));
+            let batch: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
+            for (&i, answer) in some.iter().zip(self.engine.search(&batch, &context())) {
+                self.judge(&format!("stopped in a batch at {moment}"), i, snapshot, plans, answer);
+            }
+            for &i in &some {
+                let answer = self.engine.search(&[&plans[i]], &context()).remove(0);
+                self.judge(&format!("stopped alone at {moment}"), i, snapshot, plans, answer);
+            }
+        }
+    }
+
+    /// An answer must be exact over what it covers.
+    fn judge(
+        &self,
+        how: &str,
+        i: usize,
+        snapshot: &Arc<Snapshot>,
+        plans: &[Plan],
+        answer: Result<Answer, ExecError>,
+    ) {
+        let over = match &answer {
+            Ok(answer) => answer.coverage.clone(),
+            Err(_) => Coverage::Complete,
+        };
+        let reference = Reference::over(snapshot.clone(), over.clone());
+        let expected = answers(&reference, std::slice::from_ref(&plans[i]), 1).unwrap().remove(0);
+        self.compare(&format!("{how}, {over:?}"), i, &plans[i], &answer, &expected);
+    }
+}
+
+/// A plan of another snapshot, be it of the same index, is refused, and disturbs no other.
+fn check_other_snapshot(
+    engine: &dyn Engine,
+    snapshot: &Arc<Snapshot>,
+    plans: &[Plan],
+    context: &Context,
+) {
+    let Some(plan) = plans.iter().find(|plan| engine.supports(plan).is_ok()) else { return };
+    let other = Snapshot::open(snapshot.dir()).unwrap();
+    let foreign = Plan { snapshot: other.id(), ..plan.clone() };
+    let mut answers = engine.search(&[plan, &foreign, plan], context).into_iter();
+    let mut next = || answers.next().unwrap();
+    let (first, refused, last) = (next(), next(), next());
+    assert!(matches!(refused, Err(ExecError::OtherSnapshot)), "{}", engine.name());
+    assert_eq!(first.unwrap().hits, last.unwrap().hits, "{}", engine.name());
+}
+
+/// The search, cut to its first few terms.
 fn brief(search: &Search) -> Search {
     let mut search = search.clone();
     search.query.terms.truncate(12);

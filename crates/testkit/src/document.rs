@@ -2,28 +2,28 @@ use serde_json::{Map, Value, json};
 
 use crate::fixture::STATIC_FIELD;
 
-/// A document as a test writes it down.
+/// A document of a test.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Doc {
     /// External id.
     pub id: String,
-    /// Title, part of what is searched.
+    /// Title, which is searched together with the text.
     pub title: String,
     /// Text.
     pub text: String,
-    /// Tokens and weights; then title and text are not searched.
+    /// Tokens with weights; if present, title and text are not searched.
     pub vector: Option<Vec<(String, f64)>>,
     /// Static score.
     pub static_score: Option<f32>,
 }
 
 impl Doc {
-    /// A document of text.
+    /// A document with text.
     pub fn text(id: impl ToString, text: impl Into<String>) -> Self {
         Doc { id: id.to_string(), text: text.into(), ..Doc::default() }
     }
 
-    /// A document of weights.
+    /// A document with weights.
     pub fn vector(id: impl ToString, weights: &[(&str, f64)]) -> Self {
         let weights = weights.iter().map(|&(token, w)| (token.to_owned(), w)).collect();
         Doc { id: id.to_string(), vector: Some(weights), ..Doc::default() }
@@ -35,7 +35,7 @@ impl Doc {
         self
     }
 
-    /// One line of JSON, without the line's end.
+    /// The document as JSON, without a line feed.
     pub fn to_json(&self) -> String {
         let mut object = Map::new();
         object.insert("id".into(), json!(self.id));

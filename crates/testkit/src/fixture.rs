@@ -1,4 +1,4 @@
-//! Indexes in temporary directories, made through the public interface.
+//! Indexes in temporary directories, built through the public API.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use warpseek_text::ReaderConfig;
 use crate::document::Doc;
 use crate::history::{History, Operation};
 
-/// The field that holds static scores.
+/// The field that contains static scores.
 pub const STATIC_FIELD: &str = "score";
 
 /// A configuration for tests: small, and the same on every machine.
@@ -26,7 +26,8 @@ pub fn build_config() -> BuildConfig {
     BuildConfig { threads: 2, memory: 64 << 20, reader, ..BuildConfig::default() }
 }
 
-/// The same with documents in every kind of order: that of the input, by text, by static score, by bisection, and by bisection that begins with the texts'.
+/// The same configuration with every kind of document order: input order, by text, by static score,
+/// by bisection, and by bisection that starts from the order by text.
 pub fn orders() -> [BuildConfig; 5] {
     let order = |field: Option<&str>, reorder| {
         let mut config = BuildConfig { reorder, ..build_config() };
@@ -42,7 +43,7 @@ pub fn orders() -> [BuildConfig; 5] {
     ]
 }
 
-/// An index in a directory that goes with it.
+/// An index in a directory that is removed with it.
 pub struct Fixture {
     home: TempDir,
     config: BuildConfig,
@@ -50,29 +51,30 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// No index yet.
+    /// A fixture without an index.
     pub fn empty(config: BuildConfig) -> Self {
         Fixture { home: tempfile::tempdir().unwrap(), config, inputs: Cell::new(0) }
     }
 
-    /// An index of these documents.
+    /// An index of the given documents.
     pub fn of(docs: &[Doc]) -> Self {
         Self::with(docs, build_config())
     }
 
-    /// The same with a configuration.
+    /// An index of the given documents with the given configuration.
     pub fn with(docs: &[Doc], config: BuildConfig) -> Self {
         let fixture = Self::empty(config);
         fixture.create(docs).unwrap();
         fixture
     }
 
-    /// An index that went through a history.
+    /// An index after all operations of a history.
     pub fn after(history: &History, config: BuildConfig) -> Self {
         Self::after_each(history, |_| config.clone())
     }
 
-    /// The same with a configuration for each operation.
+    /// An index after all operations of a history, with a separate configuration for each
+    /// operation.
     pub fn after_each(history: &History, config: impl Fn(usize) -> BuildConfig) -> Self {
         let mut fixture = Self::empty(config(0));
         for (number, operation) in history.operations.iter().enumerate() {
@@ -88,17 +90,17 @@ impl Fixture {
         fixture
     }
 
-    /// The index's directory.
+    /// The directory of the index.
     pub fn dir(&self) -> PathBuf {
         self.home.path().join("index")
     }
 
-    /// How it is built.
+    /// The configuration it is built with.
     pub fn config(&self) -> &BuildConfig {
         &self.config
     }
 
-    /// Writes bytes to a new input file outside of the index.
+    /// Writes bytes to a new input file outside of the index directory.
     pub fn input(&self, bytes: &[u8]) -> PathBuf {
         let number = self.inputs.replace(self.inputs.get() + 1);
         let path = self.home.path().join(format!("input-{number}.jsonl"));
@@ -111,7 +113,7 @@ impl Fixture {
         self.input(lines.as_bytes())
     }
 
-    /// Makes the index.
+    /// Creates the index.
     pub fn create(&self, docs: &[Doc]) -> Result<BuildReport> {
         let inputs = [self.input_of(docs)];
         create(&self.dir(), &inputs, &self.config, false, &Progress::default())
@@ -141,13 +143,13 @@ impl Fixture {
         }
     }
 
-    /// The index as it is now.
+    /// A snapshot of the current state of the index.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::new(Snapshot::open(&self.dir()).unwrap())
     }
 }
 
-/// Name and bytes of every file in a directory.
+/// The name and bytes of every file in a directory.
 pub fn file_bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries

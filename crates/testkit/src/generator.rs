@@ -1,8 +1,9 @@
 //! Random corpora, histories and searches.
 //!
-//! A case is drawn as a few numbers and a seed, and made from them: what a failing test prints is short, and
-//! shrinking makes the corpus smaller. Lists get their lengths from a palette around the block size, so that
-//! lists of 1, B - 1, B, B + 1 and 2 B postings are common and not a rare accident.
+//! A case is drawn as a few numbers and a seed, and everything is generated from them, so a failing
+//! test prints little, and shrinking makes the corpus smaller. Many lists get lengths around the
+//! block size, so that lists of 1, B - 1, B, B + 1 and 2 B postings are common rather than a rare
+//! accident.
 
 use std::ops::Range;
 
@@ -18,23 +19,23 @@ use crate::history::{History, Operation};
 use crate::random::Random;
 use crate::search::Search;
 
-/// What a case is made from.
+/// The numbers from which a case is generated.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Documents that are added, updates not counted.
+    /// The number of documents that are added, not counting updates.
     pub docs: usize,
     /// Whether they are vectors.
     pub vectors: bool,
-    /// Everything else.
+    /// Determines everything else.
     pub seed: u64,
 }
 
-/// Cases with few documents, with about one or two blocks of them, and with up to 600.
+/// Cases with few documents, with about one or two blocks of documents, and with up to 600.
 pub fn cases() -> impl Strategy<Value = Case> {
     let sizes: [(u32, Range<usize>); 4] = [(1, 0..4), (1, 120..136), (1, 250..264), (3, 4..600)];
     let docs = prop::strategy::Union::new_weighted(sizes.into());
     (docs, prop::bool::weighted(0.25), any::<u64>()).prop_map(|(docs, vectors, seed)| {
-        // An index without documents is one of text.
+        // An index without documents is a text index.
         Case { docs, vectors: vectors && docs > 0, seed }
     })
 }
@@ -44,13 +45,14 @@ impl Case {
         Random::new(self.seed ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 
-    /// How an operation of its history is done, with any codec and order of documents: results do not depend on them.
+    /// The configuration for an operation of the history, with any codec and document order:
+    /// results do not depend on them.
     pub fn config(self, operation: usize) -> BuildConfig {
         let codec = *self.random(7).pick(&CodecId::ALL);
         BuildConfig { codec, ..self.random(8 + operation as u64).pick(&orders()).clone() }
     }
 
-    /// Its documents.
+    /// The documents.
     pub fn corpus(self) -> Vec<Doc> {
         let mut random = self.random(1);
         let mut words: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.docs];
@@ -64,7 +66,7 @@ impl Case {
         let statics = random.one_in(2);
         let document = |(id, words): (usize, Vec<(usize, usize)>)| {
             let mut doc = self.document(id, &words);
-            // Of very different sizes, so that the largest one decides on the scale of scores.
+            // The scores have very different sizes, so that the largest one determines the scale.
             doc.static_score = (statics && random.one_in(2))
                 .then(|| random.pick(&[0.0, 0.3, 1.0, 1.7]) * (1u32 << random.below(20)) as f32);
             doc
@@ -72,7 +74,7 @@ impl Case {
         words.into_iter().enumerate().map(document).collect()
     }
 
-    /// Number of words that its documents have.
+    /// The number of distinct words in the documents.
     pub fn vocabulary(self) -> usize {
         4 + self.random(2).below(36)
     }
@@ -80,7 +82,7 @@ impl Case {
     fn document(self, id: usize, words: &[(usize, usize)]) -> Doc {
         let id = format!("d{id}");
         if self.vectors {
-            // Some weights round to zero, some come near the largest impact.
+            // Some weights round to zero, and some are close to the largest impact.
             let weight = |freq: usize| if freq > 100 { 255.5 } else { freq as f64 * 0.0137 };
             let weights = words.iter().map(|&(w, freq)| (word(w), weight(freq))).collect();
             return Doc { id, vector: Some(weights), ..Doc::default() };
@@ -93,7 +95,8 @@ impl Case {
         Doc { id, title: spell(title), text: spell(text), ..Doc::default() }
     }
 
-    /// How the documents got into the index: in batches, with updates, deletions and merges between them.
+    /// How the documents got into the index: in batches, with updates, deletions and merges between
+    /// them.
     pub fn history(self) -> History {
         let (mut random, corpus) = (self.random(3), self.corpus());
         let mut operations = Vec::new();
@@ -119,7 +122,7 @@ impl Case {
         History { operations }
     }
 
-    /// Searches in all modes and rankings that the content allows.
+    /// Searches in all modes and with all rankings that the content allows.
     pub fn searches(self, count: usize) -> Vec<Search> {
         let mut random = self.random(4);
         (0..count).map(|_| self.search(&mut random)).collect()
@@ -158,7 +161,7 @@ impl Case {
     }
 }
 
-/// A word that all analyzers leave as it is.
+/// A word that no analyzer changes.
 pub fn word(number: usize) -> String {
     format!("w{number}")
 }

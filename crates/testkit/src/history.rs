@@ -1,17 +1,17 @@
 use crate::document::Doc;
 
-/// One change of an index.
+/// A change to an index.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// Documents come in; those whose id is there replace the ones there.
+    /// Adds documents, which replace existing documents with the same id.
     Add(Vec<Doc>),
-    /// Documents go.
+    /// Deletes documents.
     Delete(Vec<String>),
-    /// All segments become one.
+    /// Merges all segments into one.
     Merge,
 }
 
-/// What an index went through; the first operation makes it.
+/// All operations on an index; the first one creates it.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The operations, oldest first.
@@ -19,13 +19,13 @@ pub struct History {
 }
 
 impl History {
-    /// One build.
+    /// A history with a single build.
     pub fn of(docs: Vec<Doc>) -> Self {
         History { operations: vec![Operation::Add(docs)] }
     }
 
-    /// The documents that are live at the end, in the order of the index: a replaced document takes the
-    /// place of its newest version.
+    /// The documents that are live at the end, in index order. An updated document is at the
+    /// position of its newest version.
     pub fn live(&self) -> Vec<Doc> {
         let mut live: Vec<Doc> = Vec::new();
         for operation in &self.operations {

@@ -1,7 +1,7 @@
-//! What tests share: collections, generators, indexes in temporary directories, an oracle that knows
-//! nothing of indexes, and the conformance suite that every engine must pass.
+//! Shared test utilities: collections, generators, indexes in temporary directories, an oracle that
+//! knows nothing about indexes, and the conformance suite that every engine must pass.
 //!
-//! For tests only: everything here panics where a step fails.
+//! For tests only: everything here panics on failure.
 #![allow(clippy::unwrap_used)]
 
 pub mod blocks;
@@ -21,4 +21,4 @@ pub use fixture::{Fixture, STATIC_FIELD, build_config, file_bytes, orders};
 pub use history::{History, Operation};
 pub use oracle::Oracle;
 pub use random::Random;
-pub use search::{ExternalHit, Search, external_hits, plans};
+pub use search::{ExternalHit, Search, answers, answers_in, expected, external_hits, plans};

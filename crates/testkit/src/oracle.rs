@@ -1,8 +1,10 @@
-//! What a search must find, computed from the documents' text alone: no index, no integers, no bounds.
+//! The expected result of a search, computed only from the text of the documents: without an index,
+//! integer scores or bounds.
 //!
-//! Formulas are those of the documentation of `RankingFunction`, in double precision. Scores of a plan are
-//! rounded to its units, so this comparison, unlike those between engines, is numeric: an engine may differ by two
-//! units a term and by 1e-5 of the score, and may swap documents only where the true scores are that close.
+//! The formulas are those in the documentation of `RankingFunction`, in double precision. The
+//! scores of a plan are rounded to its units, so, unlike comparisons between engines, this one is
+//! approximate: an engine may differ by two units per term and by 1e-5 of the score, and may swap
+//! documents only if their true scores are that close.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,10 +16,10 @@ use warpseek_text::Analyzer;
 use crate::document::Doc;
 use crate::search::Search;
 
-/// The live documents of an index, counted.
+/// Statistics of the live documents of an index.
 pub struct Oracle {
     docs: Vec<Counted>,
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
     df: HashMap<String, f64>,
     mean_length: f64,
     vector_scale: f64,
@@ -31,20 +33,21 @@ struct Counted {
 }
 
 impl Oracle {
-    /// Counts the live documents, given in the order of the index.
+    /// Analyzes the live documents, which must be in index order.
     pub fn new(live: &[Doc], analyzer: Analyzer, vector_scale: u32) -> Self {
         let docs: Vec<_> = live.iter().map(|doc| count(doc, analyzer, vector_scale)).collect();
         let mut df = HashMap::new();
         for term in docs.iter().flat_map(|doc| doc.freqs.keys()) {
             *df.entry(term.clone()).or_insert(0.0) += 1.0;
         }
-        let places = live.iter().enumerate().map(|(i, doc)| (doc.id.clone(), i)).collect();
+        let positions = live.iter().enumerate().map(|(i, doc)| (doc.id.clone(), i)).collect();
         let tokens: f64 = docs.iter().map(|doc| doc.length).sum();
         let mean_length = if tokens > 0.0 { tokens / docs.len() as f64 } else { 1.0 };
-        Oracle { docs, places, df, mean_length, vector_scale: f64::from(vector_scale) }
+        Oracle { docs, positions, df, mean_length, vector_scale: f64::from(vector_scale) }
     }
 
-    /// Score of every document that matches, by place; the documents that the search is about, all of them.
+    /// The scores of all matching documents, by position in the order of live documents. For
+    /// AND-then-OR, these are the documents of the mode that applies.
     fn scores(&self, search: &Search) -> HashMap<usize, f64> {
         let mut weights: HashMap<&str, f64> = HashMap::new();
         for (term, weight) in &search.query.terms {
@@ -54,7 +57,7 @@ impl Oracle {
         weights.retain(|term, _| self.df.contains_key(*term));
         let shares = self.query_weights(search, &weights);
         let (mut any, mut all) = (HashMap::new(), HashMap::new());
-        for (place, doc) in self.docs.iter().enumerate() {
+        for (position, doc) in self.docs.iter().enumerate() {
             let found: Vec<_> =
                 shares.iter().filter_map(|(t, w)| Some((w, *doc.freqs.get(*t)?))).collect();
             if found.is_empty() {
@@ -63,9 +66,9 @@ impl Oracle {
             let terms: f64 =
                 found.iter().map(|(w, freq)| *w * self.share(search, doc, *freq)).sum();
             let score = terms + search.ranking.static_weight * doc.static_score;
-            any.insert(place, score);
+            any.insert(position, score);
             if found.len() == wanted {
-                all.insert(place, score);
+                all.insert(position, score);
             }
         }
         match search.mode {
@@ -81,7 +84,7 @@ impl Oracle {
         }
     }
 
-    /// The query's side of the formula.
+    /// The query side of the formula.
     fn query_weights<'a>(
         &self,
         search: &Search,
@@ -111,7 +114,7 @@ impl Oracle {
         shares
     }
 
-    /// The document's side of the formula.
+    /// The document side of the formula.
     fn share(&self, search: &Search, doc: &Counted, freq: f64) -> f64 {
         match search.ranking.function {
             RankingFunction::Bm25 { k1, b }
@@ -124,7 +127,7 @@ impl Oracle {
         }
     }
 
-    /// Panics where the answer is not what the search must find.
+    /// Panics if the answer is not the expected result of the search.
     pub fn check(&self, snapshot: &Snapshot, search: &Search, plan: &Plan, answer: &Answer) {
         let scores = self.scores(search);
         let mut ranked: Vec<(usize, f64)> = scores.iter().map(|(&p, &s)| (p, s)).collect();
@@ -134,20 +137,23 @@ impl Oracle {
         let units = 2.0 * (plan.terms.len() + 1) as f64 * plan.real(1);
         let near = |a: f64, b: f64| (a - b).abs() <= units + 1e-5 * a.abs().max(b.abs());
         let (mut seen, mut last) = (BTreeSet::new(), None);
-        for (hit, &(place_there, score_there)) in answer.hits.iter().zip(&ranked) {
+        for (hit, &(expected_position, expected_score)) in answer.hits.iter().zip(&ranked) {
             let id = snapshot.external_id(hit.doc).unwrap();
-            let place = *self.places.get(&id).unwrap_or_else(|| panic!("`{id}` is not live"));
-            let score = *scores.get(&place).unwrap_or_else(|| panic!("`{id}` does not match"));
+            let position = *self.positions.get(&id).unwrap_or_else(|| panic!("`{id}` is not live"));
+            let score = *scores.get(&position).unwrap_or_else(|| panic!("`{id}` does not match"));
             let real = plan.real(hit.score);
-            assert!(near(real, score), "`{id}` has score {real}, true is {score}");
+            assert!(near(real, score), "`{id}` has score {real}, but its true score is {score}");
             assert!(
-                place == place_there || near(score, score_there),
-                "`{id}` of true score {score} stands where {score_there} belongs"
+                position == expected_position || near(score, expected_score),
+                "`{id}` with true score {score} is at a rank where {expected_score} is expected"
             );
-            assert!(seen.insert(place), "`{id}` is there twice");
+            assert!(seen.insert(position), "`{id}` is listed twice");
             let tied = last.filter(|&(units, _)| units == hit.score);
-            assert!(tied.is_none_or(|(_, before)| before < place), "ties fall by document");
-            last = Some((hit.score, place));
+            assert!(
+                tied.is_none_or(|(_, before)| before < position),
+                "ties must be ordered by document"
+            );
+            last = Some((hit.score, position));
         }
     }
 }

@@ -1,9 +1,10 @@
-/// A small generator (splitmix64), so that a seed stands for a whole corpus.
+/// A small random number generator (SplitMix64), so that a whole corpus can be generated from a
+/// seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Starts from a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
@@ -17,22 +18,22 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `limit`, which is at least 1.
+    /// A number below `limit`, which must be at least 1.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.bits() % limit as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of the items.
+    /// A random item.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// Puts the items in a random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));

@@ -1,6 +1,7 @@
-//! Whether two engines find the same documents.
+//! Measures whether two engines find the same documents.
 //!
-//! Engines differ in the last bits of scores, in how exact lengths are, in ties and some in the formula, so this is a share, not a test.
+//! Engines differ in the last bits of scores, in the precision of lengths, in the order of ties,
+//! and some in the formula, so the result is a share and not a test.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Scores this close to that of the last hit count as a tie with it.
+/// Scores within this relative distance of the last hit's score count as a tie with it.
 const TIE: f64 = 0.002;
 
 #[derive(Serialize)]
@@ -17,16 +18,16 @@ pub(super) struct Agreement {
     pub(super) log: String,
     pub(super) mode: String,
     pub(super) engine: String,
-    /// Share of the top ten that both have, mean over queries.
+    /// The share of the top ten that both engines return, averaged over queries.
     pub(super) overlap: f64,
-    /// The same where documents that tie with the last are as good as it.
+    /// The same, where documents that tie with the last hit count as equally good.
     pub(super) with_ties: f64,
 }
 
-/// For each query, the documents (as places in the corpus) and scores, best first.
+/// For each query, the documents (by ordinal in the corpus) and scores, best first.
 pub(super) type Hits = HashMap<String, Vec<(u64, f64)>>;
 
-/// The place of each id in the corpus; the runners know documents by that.
+/// The ordinal of each id in the corpus, by which the runners identify documents.
 pub(super) fn ordinals(corpus: &Path) -> Result<HashMap<String, u64>, String> {
     #[derive(Deserialize)]
     struct Document {
@@ -53,13 +54,14 @@ pub(super) fn from_run(run: &str, ordinals: &HashMap<String, u64>) -> Result<Hit
             let (query, id) = (columns.next()?, columns.nth(1)?);
             Some((query, *ordinals.get(id)?, columns.nth(1)?.parse().ok()?))
         })();
-        let (query, document, score) = hit.ok_or_else(|| format!("no hit of our run: {line}"))?;
+        let (query, document, score) =
+            hit.ok_or_else(|| format!("not a hit of our run: {line}"))?;
         hits.entry(query.to_owned()).or_default().push((document, score));
     }
     Ok(hits)
 }
 
-/// Reads what runners dump: query, rank, document, score.
+/// Reads the dump of a runner: query, rank, document, score.
 pub(super) fn from_dump(file: &Path) -> Result<Hits, String> {
     let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut hits = Hits::new();
@@ -70,13 +72,14 @@ pub(super) fn from_dump(file: &Path) -> Result<Hits, String> {
             Some((query, document, columns.next()?.parse().ok()?))
         })();
         let (query, document, score) =
-            hit.ok_or_else(|| format!("{}: no hit: {line}", file.display()))?;
+            hit.ok_or_else(|| format!("{}: not a hit: {line}", file.display()))?;
         hits.entry(query.to_owned()).or_default().push((document, score));
     }
     Ok(hits)
 }
 
-/// Engines and their dumps for a mode and k, by name. A dump is `ENGINE[.ALGORITHM].MODE.K`.
+/// The engines with dumps for a mode and k, sorted by name. The name of a dump is
+/// `ENGINE[.ALGORITHM].MODE.K`.
 pub(super) fn dumps(dir: &Path, mode: &str, k: usize) -> Result<Vec<(String, PathBuf)>, String> {
     let end = format!(".{mode}.{k}");
     let files = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
@@ -91,17 +94,18 @@ pub(super) fn dumps(dir: &Path, mode: &str, k: usize) -> Result<Vec<(String, Pat
     Ok(dumps)
 }
 
-/// Mean shares over all queries that either engine has hits for: plain, and with ties.
+/// The mean shares over all queries for which at least one of the engines has hits: without and
+/// with ties.
 pub(super) fn overlap(ours: &Hits, theirs: &Hits) -> (f64, f64) {
     let queries: HashSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let (mut plain, mut tied) = (0.0, 0.0);
     for query in &queries {
         let (Some(a), Some(b)) = (ours.get(*query), theirs.get(*query)) else { continue };
         let known: HashSet<u64> = a.iter().map(|hit| hit.0).collect();
-        let cut = b.last().map_or(0.0, |hit| hit.1);
+        let cutoff = b.last().map_or(0.0, |hit| hit.1);
         let most = a.len().max(b.len()) as f64;
         let shared = b.iter().filter(|hit| known.contains(&hit.0)).count();
-        let close = |score: f64| score <= cut + cut.abs() * TIE;
+        let close = |score: f64| score <= cutoff + cutoff.abs() * TIE;
         let as_good = b.iter().filter(|hit| known.contains(&hit.0) || close(hit.1)).count();
         plain += shared as f64 / most;
         tied += as_good as f64 / most;
@@ -122,12 +126,12 @@ mod tests {
     fn shares_are_means_over_queries() {
         let ours = hits(&[("a", &[(1, 9.0), (2, 8.0)]), ("b", &[(5, 1.0)]), ("c", &[(7, 1.0)])]);
         let theirs = hits(&[("a", &[(1, 9.0), (3, 8.0)]), ("b", &[(5, 2.0)])]);
-        // a: one of two, two with the tie on the cut; b: all; c: nothing.
+        // a: one of two, or two with the tie at the cutoff; b: all; c: none.
         assert_eq!(overlap(&ours, &theirs), ((0.5 + 1.0) / 3.0, (1.0 + 1.0) / 3.0));
     }
 
     #[test]
-    fn a_document_above_the_cut_is_no_tie() {
+    fn a_document_above_the_cutoff_is_not_a_tie() {
         let ours = hits(&[("a", &[(1, 9.0), (2, 8.0)])]);
         let theirs = hits(&[("a", &[(3, 9.0), (2, 8.0)])]);
         assert_eq!(overlap(&ours, &theirs), (0.5, 0.5));

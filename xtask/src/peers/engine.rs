@@ -1,4 +1,5 @@
-//! How warpseek and each of the other engines are built, asked and timed. All are programs; nothing here links to them.
+//! How warpseek and the other engines are built, run and timed. All of them are separate programs;
+//! nothing here links to them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +10,22 @@ use serde_json::Value;
 use super::US;
 use super::options::Options;
 
-/// BM25 parameters of all engines; one of them has these as constants.
+/// The BM25 parameters of all engines; one of them has these as constants.
 const BM25: [&str; 4] = ["--k1", "1.2", "--b", "0.75"];
 
-/// What to measure: one log, all modes with all numbers of hits.
+/// What to measure: one log, in all modes and with all numbers of hits.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) queries: &'a Path,
     pub(super) modes: &'a [String],
     pub(super) ks: &'a [usize],
     pub(super) reps: usize,
-    /// Whether the exact number of matches is asked for too.
+    /// Whether the exact number of matches is requested, too.
     pub(super) counted: bool,
 }
 
-/// Best of some passes for each query, then mean and 99th percentile over queries.
+/// The time of a query is the best of several passes; the figures are the mean and the 99th
+/// percentile over queries.
 #[derive(Debug, PartialEq)]
 pub(super) struct Figure {
     pub(super) engine: String,
@@ -33,16 +35,16 @@ pub(super) struct Figure {
     pub(super) p99_us: f64,
 }
 
-/// The program of this tree.
+/// The program built from this source tree.
 pub(super) struct Ours {
     program: PathBuf,
     index_args: Vec<String>,
-    /// Whether it can give the exact number of matches.
+    /// Whether it can return the exact number of matches.
     pub(super) counts: bool,
 }
 
 impl Ours {
-    /// Takes the program named, or makes a release build.
+    /// Uses the given program, or builds a release version.
     pub(super) fn new(options: &Options) -> Result<Ours, String> {
         let program = match &options.warpseek {
             Some(program) => program.clone(),
@@ -57,9 +59,9 @@ impl Ours {
         Ok(Ours { program, index_args, counts: help.contains("--count") })
     }
 
-    /// Indexes the words as they are; gives the bytes a search can touch.
+    /// Indexes the words without analysis; returns the number of bytes that a search can touch.
     pub(super) fn index(&self, corpus: &Path) -> Result<u64, String> {
-        let dir = beside(corpus, US);
+        let dir = next_to(corpus, US);
         let mut command = Command::new(&self.program);
         command.arg("index").arg(corpus).arg("-o").arg(&dir);
         command.args(["--analyzer", "raw", "--store", "ids", "--overwrite", "--quiet"]);
@@ -67,7 +69,8 @@ impl Ours {
         sum_bytes(&dir, |name| [".dict", ".post", ".docs"].iter().any(|end| name.ends_with(end)))
     }
 
-    /// One call a cell, so that a cell's passes follow each other as they do in the other runners.
+    /// Runs the program once per cell, so that the passes of a cell follow each other as in the
+    /// other runners.
     pub(super) fn measure(&self, corpus: &Path, call: &Call) -> Result<Vec<Figure>, String> {
         let mut figures = Vec::new();
         for mode in call.modes {
@@ -75,7 +78,7 @@ impl Ours {
                 let mut command = Command::new(&self.program);
                 command.args(["bench", "queries", "--json", "--quiet", "--modes", mode]).args(BM25);
                 command.arg("-k").arg(k.to_string()).arg("--rounds").arg(call.reps.to_string());
-                command.arg("--index").arg(beside(corpus, US)).arg("--queries").arg(call.queries);
+                command.arg("--index").arg(next_to(corpus, US)).arg("--queries").arg(call.queries);
                 if call.counted {
                     command.arg("--count");
                 }
@@ -85,7 +88,7 @@ impl Ours {
         Ok(figures)
     }
 
-    /// The hits of a log, as a TREC run.
+    /// The hits for a log, as a TREC run.
     pub(super) fn hits(
         &self,
         corpus: &Path,
@@ -94,7 +97,7 @@ impl Ours {
         k: usize,
     ) -> Result<String, String> {
         let mut command = Command::new(&self.program);
-        command.arg("run").arg(beside(corpus, US)).arg("--queries").arg(queries).args(BM25);
+        command.arg("run").arg(next_to(corpus, US)).arg("--queries").arg(queries).args(BM25);
         output(command.args(["--quiet", "--mode", mode, "-k", &k.to_string()]))
     }
 }
@@ -141,7 +144,7 @@ impl Peer {
         found.ok_or_else(|| format!("engine `{name}` is not one of {names}"))
     }
 
-    /// What must be there for it to run and is not.
+    /// What the engine needs and is not installed.
     pub(super) fn missing(self, home: &Path) -> Option<String> {
         let packages = || {
             let versions = fs::read_dir(home.join("venv/lib")).ok()?;
@@ -162,15 +165,16 @@ impl Peer {
             }
             Peer::Bm25s => vec![("bm25s", package("bm25s")), ("numba", package("numba"))],
         };
-        wanted.iter().find(|(_, there)| !there).map(|(name, _)| (*name).to_owned())
+        wanted.iter().find(|(_, found)| !found).map(|(name, _)| (*name).to_owned())
     }
 
-    /// Those of the modes that it has.
+    /// The modes among the given ones that the engine supports.
     pub(super) fn modes(self, modes: &[String]) -> Vec<String> {
         modes.iter().filter(|mode| self != Peer::Bm25s || *mode == "or").cloned().collect()
     }
 
-    /// Whether it can give the exact number of matches; its runner may still lack that.
+    /// Whether the engine can return the exact number of matches; its runner may still not support
+    /// that.
     pub(super) fn counts(self) -> bool {
         matches!(self, Peer::Tantivy | Peer::Lucene)
     }
@@ -188,17 +192,18 @@ impl Peer {
             Peer::Pisa => script("run_pisa.py"),
             Peer::Bm25s => script("run_bm25s.py"),
         };
-        // The folder of the runners may be read-only and stays as it is.
+        // The folder of the runners may be read-only and must not be changed.
         command.env("PEERS_HOME", home).env("NUMBA_CACHE_DIR", home.join("numba"));
         command.env("PYTHONDONTWRITEBYTECODE", "1").arg("--corpus").arg(corpus);
         command
     }
 
-    /// Makes the index where there is none yet; gives the bytes a search can touch, as for ours.
+    /// Builds the index if there is none yet; returns the number of bytes that a search can touch,
+    /// as for ours.
     pub(super) fn index(self, options: &Options, corpus: &Path) -> Result<u64, String> {
         output(&mut self.runner(options, corpus))?;
         let ends = |name: &str, ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-        sum_bytes(&beside(corpus, self.name()), |name| match self {
+        sum_bytes(&next_to(corpus, self.name()), |name| match self {
             Peer::Tantivy => ends(name, &[".idx", ".term", ".fieldnorm", ".pos"]),
             Peer::Lucene => {
                 ends(name, &[".doc", ".psm", ".tim", ".tip", ".tmd", ".nvd", ".nvm", ".fnm"])
@@ -208,7 +213,8 @@ impl Peer {
         })
     }
 
-    /// Figures of all cells; none where counts are asked for and the runner has no notion of them.
+    /// The figures of all cells; empty if counts are requested and the runner does not support
+    /// them.
     pub(super) fn measure(
         self,
         options: &Options,
@@ -227,17 +233,18 @@ impl Peer {
         if let Some(prefix) = dump {
             command.arg("--dump").arg(prefix);
             if self == Peer::Lucene {
-                // Its ten passes for the JIT matter to times alone.
+                // The ten warm-up passes for the JIT only matter for times.
                 command.args(["--warmup", "1"]);
             }
         }
         let lines = output(&mut command)?;
-        their_figures(&lines, call.counted).map_err(|e| format!("runner of {}: {e}", self.name()))
+        peer_figures(&lines, call.counted).map_err(|e| format!("runner of {}: {e}", self.name()))
     }
 }
 
-/// A runner without counts ignores the wish, so it must say that it counted.
-fn their_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
+/// A runner that does not support counts ignores the flag, so its output must say whether it
+/// counted.
+fn peer_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
     let mut figures = Vec::new();
     for line in lines.lines().filter(|line| line.starts_with('{')) {
         let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
@@ -260,8 +267,8 @@ fn their_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// Where the index of an engine lies; the runners have the same rule.
-fn beside(corpus: &Path, engine: &str) -> PathBuf {
+/// The directory of an engine's index, next to the corpus; the runners follow the same rule.
+fn next_to(corpus: &Path, engine: &str) -> PathBuf {
     let mut name = corpus.as_os_str().to_owned();
     name.push(".");
     name.push(engine);
@@ -280,7 +287,8 @@ fn sum_bytes(dir: &Path, part: impl Fn(&str) -> bool) -> Result<u64, String> {
     Ok(sum)
 }
 
-/// Standard output of a program that must succeed; what it says on standard error goes through.
+/// Returns the standard output of a program that must succeed; its standard error is passed
+/// through.
 fn output(command: &mut Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let out = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{shown}: {e}"))?;
@@ -290,7 +298,7 @@ fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(out.stdout).map_err(|_| format!("{shown}: its output is not UTF-8"))
 }
 
-/// How busy the machine has been in the last minute, where it tells.
+/// The load average of the last minute, if the system provides it.
 pub(super) fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
@@ -300,28 +308,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_runners_become_figures() {
+    fn output_of_runners_is_parsed() {
         let lines = "warming up\n\
             {\"engine\": \"pisa\", \"algo\": \"maxscore\", \"mode\": \"or\", \"k\": 10, \"mean_us\": 5.5, \"p99_us\": 9}\n\
             {\"engine\":\"lucene\",\"algo\":\"default\",\"mode\":\"and\",\"k\":100,\"mean_us\":2.0,\"p99_us\":3.0,\"count\":true}\n";
-        let figures = their_figures(lines, false).unwrap();
+        let figures = peer_figures(lines, false).unwrap();
         let seen: Vec<_> = figures.iter().map(|f| (&*f.engine, &*f.mode, f.k, f.mean_us)).collect();
         assert_eq!(seen, [("pisa maxscore", "or", 10, 5.5), ("lucene", "and", 100, 2.0)]);
         assert_eq!(figures[0].p99_us, 9.0);
-        let counted = their_figures(lines, true).unwrap();
+        let counted = peer_figures(lines, true).unwrap();
         assert_eq!(counted, figures[1..]);
     }
 
     #[test]
     fn broken_output_is_an_error() {
-        assert!(their_figures("", false).is_err());
-        assert!(their_figures("{\"engine\": \"x\"}", false).unwrap_err().contains("algo"));
-        assert!(their_figures("{", false).is_err());
+        assert!(peer_figures("", false).is_err());
+        assert!(peer_figures("{\"engine\": \"x\"}", false).unwrap_err().contains("algo"));
+        assert!(peer_figures("{", false).is_err());
         assert!(our_figure("{\"cells\": []}", "or", 1).unwrap_err().contains("mean_us"));
     }
 
     #[test]
-    fn our_report_becomes_a_figure() {
+    fn our_report_is_parsed() {
         let report = "{\"cells\": [{\"mean_us\": 1.5, \"p99_us\": 2.5}]}";
         let figure = our_figure(report, "and", 7).unwrap();
         assert_eq!((figure.mean_us, figure.p99_us, figure.k), (1.5, 2.5, 7));
@@ -329,22 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_installed_is_named() {
+    fn missing_engines_are_named() {
         for peer in Peer::ALL {
             assert!(peer.missing(Path::new("no/such/folder")).is_some(), "{peer:?}");
         }
     }
 
     #[test]
-    fn an_engine_is_asked_only_what_it_can() {
+    fn engines_run_only_in_modes_they_support() {
         let modes = ["or".to_owned(), "and".to_owned()];
         assert_eq!(Peer::Bm25s.modes(&modes), ["or"]);
         assert_eq!(Peer::Pisa.modes(&modes), modes);
     }
 
     #[test]
-    fn indexes_lie_beside_the_corpus() {
-        let there = beside(Path::new("data/c.jsonl"), "pisa");
-        assert_eq!(there, Path::new("data/c.jsonl.pisa"));
+    fn indexes_are_next_to_the_corpus() {
+        let index = next_to(Path::new("data/c.jsonl"), "pisa");
+        assert_eq!(index, Path::new("data/c.jsonl.pisa"));
     }
 }

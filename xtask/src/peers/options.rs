@@ -1,4 +1,4 @@
-//! Arguments of the comparison.
+//! Command-line arguments of the comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,20 @@ use super::engine::Peer;
 pub(super) const USAGE: &str = "\
 usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --queries FILE]... [OPTIONS]
 
-  --corpus FILE      JSONL with plain words in `text`; indexes go beside it
-  --queries FILES    logs of `id<TAB>words` for the corpus named before
-  --peers DIR        folder of the runners [../shared/peers]
-  --home DIR         where the engines are installed [$PEERS_HOME]
+  --corpus FILE      JSONL with plain words in `text`; indexes are written next to it
+  --queries FILES    logs of `id<TAB>words` for the preceding corpus
+  --peers DIR        folder with the runners [../shared/peers]
+  --home DIR         folder where the engines are installed [$PEERS_HOME]
   --engines NAMES    engines to compare with [tantivy,lucene,pisa,bm25s]
   --modes MODES      or, and [or,and]
   --k NUMBERS        numbers of hits [10,100,1000]
-  --rounds N         rounds, in which engines take turns [5]
+  --rounds N         number of rounds, in which the engines take turns [5]
   --reps N           passes over a log in each round, of which the best counts [3]
-  --index-args ARGS  more arguments for `warpseek index`, in one string
-  --warpseek FILE    a program of ours to measure [a release build of this tree]
-  --json FILE        every figure, beside the tables on standard output";
+  --index-args ARGS  additional arguments for `warpseek index`, in one string
+  --warpseek FILE    the warpseek program to measure [a release build of this source tree]
+  --json FILE        write all figures to this file, in addition to the tables on standard output";
 
-/// A collection and the logs to ask it.
+/// A collection and the query logs for it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Data {
     pub(super) corpus: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// The folder of a collection names it, as the runners have it.
+    /// The name of a collection is that of its folder, as in the runners.
     pub(super) fn name(&self) -> String {
         let path = std::path::absolute(&self.corpus).unwrap_or_else(|_| self.corpus.clone());
         let folder = path.parent().and_then(Path::file_name);
@@ -75,7 +75,7 @@ impl Options {
                 }
                 "--queries" => {
                     let data =
-                        options.data.last_mut().ok_or("--queries comes after its --corpus")?;
+                        options.data.last_mut().ok_or("--queries must come after its --corpus")?;
                     data.queries.extend(value.split(',').map(PathBuf::from));
                 }
                 "--peers" => options.peers = value.into(),
@@ -93,15 +93,17 @@ impl Options {
                 _ => return Err(format!("`{name}` is unknown\n\n{USAGE}")),
             }
         }
-        options.home = home.ok_or("name the folder of the engines: --home DIR, or PEERS_HOME")?;
+        options.home =
+            home.ok_or("specify the folder of the engines with --home DIR or PEERS_HOME")?;
         if options.data.is_empty() {
-            return Err(format!("there is nothing to compare on\n\n{USAGE}"));
+            return Err(format!("there is nothing to compare: --corpus is missing\n\n{USAGE}"));
         }
         for data in &options.data {
             if data.queries.is_empty() {
-                return Err(format!("{} has no --queries after it", data.corpus.display()));
+                return Err(format!("{} has no --queries", data.corpus.display()));
             }
-            // Runners build beside the corpus; better to stop now than after the first of them.
+            // Runners build indexes next to the corpus; it is better to fail now than after the
+            // first of them.
             for file in data.queries.iter().chain([&data.corpus]) {
                 std::fs::metadata(file).map_err(|e| format!("{}: {e}", file.display()))?;
             }
@@ -117,7 +119,7 @@ fn list<T>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T
 fn number(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n > 0 => Ok(n),
-        _ => Err(format!("`{text}` is not a number above 0")),
+        _ => Err(format!("`{text}` is not a positive number")),
     }
 }
 
@@ -137,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn logs_belong_to_the_corpus_before_them() {
-        // Any two files that are there.
+    fn query_logs_belong_to_the_preceding_corpus() {
+        // Any two existing files.
         let line = "--home h --corpus Cargo.toml --queries src/main.rs,Cargo.toml --corpus src/peers.rs \
             --queries Cargo.toml --k 10,7 --modes and --engines pisa --rounds 2 --index-args 1";
         let options = parse(line).unwrap();
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_named() {
+    fn errors_name_the_wrong_argument() {
         for (line, what) in [
             ("--home h", "nothing to compare"),
             ("--home h --queries Cargo.toml", "after its --corpus"),

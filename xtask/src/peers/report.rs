@@ -1,4 +1,4 @@
-//! From samples to tables.
+//! Computes the tables from the samples.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,11 +14,11 @@ pub(super) struct Cell {
     pub(super) log: String,
     pub(super) mode: String,
     pub(super) k: usize,
-    /// With the exact number of matches.
+    /// Whether the exact number of matches was requested.
     pub(super) counted: bool,
 }
 
-/// One engine on one cell in one round.
+/// The times of one engine on one cell in one round.
 #[derive(Serialize)]
 pub(super) struct Sample {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ pub(super) struct Sample {
     pub(super) p99_us: f64,
 }
 
-/// Bytes of dictionary, postings and lengths.
+/// The size of the dictionary, postings and lengths in bytes.
 #[derive(Serialize)]
 pub(super) struct Size {
     pub(super) corpus: String,
@@ -37,7 +37,8 @@ pub(super) struct Size {
     pub(super) bytes: u64,
 }
 
-/// We against one engine on one cell: medians over rounds of our time divided by theirs in the same round.
+/// Our times relative to those of one engine on one cell: the medians over rounds of our time
+/// divided by theirs in the same round.
 #[derive(Clone, Debug, PartialEq)]
 struct Ratio {
     engine: String,
@@ -54,7 +55,7 @@ struct Row {
 }
 
 impl Row {
-    /// The engine that is hardest to beat, by a column of the ratios.
+    /// The engine that is hardest to beat, by the given column of the ratios.
     fn best(&self, column: impl Fn(&Ratio) -> f64) -> Option<&Ratio> {
         self.ratios.iter().max_by(|a, b| column(a).total_cmp(&column(b)))
     }
@@ -70,13 +71,13 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((upper + lower) / 2.0)
 }
 
-/// Rows with at least one engine to compare with, lost cells first.
+/// The rows with at least one engine to compare with, the slowest ones relative to the peers first.
 fn rows(samples: &[Sample]) -> Vec<Row> {
     let cells: BTreeSet<&Cell> = samples.iter().map(|s| &s.cell).collect();
     let engines: BTreeSet<&str> = samples.iter().map(|s| &*s.engine).filter(|e| *e != US).collect();
     let mut rows: Vec<Row> =
         cells.into_iter().filter_map(|cell| row(samples, cell, &engines)).collect();
-    // A stable sort: equal ratios keep the order of cells.
+    // The sort is stable, so equal ratios keep the order of cells.
     rows.sort_by(|a, b| b.worst_mean().total_cmp(&a.worst_mean()));
     rows
 }
@@ -103,12 +104,12 @@ fn row(samples: &[Sample], cell: &Cell, engines: &BTreeSet<&str>) -> Option<Row>
     (!ratios.is_empty()).then(|| Row { cell: cell.clone(), mean_us, p99_us, ratios })
 }
 
-/// The arithmetic mean of ratios, which a lost cell pulls up more than a won one pulls down.
+/// The arithmetic mean of ratios. A lost cell raises it more than a won one lowers it.
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Two digits; in bold where we are slower.
+/// The ratio with two digits, in bold if we are slower.
 fn shown(ratio: f64) -> String {
     if ratio > 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
 }
@@ -127,10 +128,10 @@ pub(super) fn markdown(found: &Findings, options: &Options) -> String {
 }
 
 fn best_peers(out: &mut String, rows: &[Row], options: &Options) -> std::fmt::Result {
-    writeln!(out, "## {US} and the best of its peers in each cell\n")?;
+    writeln!(out, "## {US} compared with its best peer in each cell\n")?;
     writeln!(
         out,
-        "One thread, warm; best of {} passes a query, then mean and p99 over queries. Ratio: our time by theirs, median of {} rounds; \
+        "One thread, warm; best of {} passes per query, then mean and p99 over queries. Ratio: our time divided by theirs, median of {} rounds; \
          below 1 we are faster. Slowest cells first.\n",
         options.reps, options.rounds
     )?;
@@ -195,7 +196,7 @@ fn all_peers(out: &mut String, rows: &[Row]) -> std::fmt::Result {
 fn agreement(out: &mut String, found: &Findings) -> std::fmt::Result {
     writeln!(
         out,
-        "## Shared documents of the top 10: plain / ties with the last count as equal\n"
+        "## Shared documents in the top 10: plain / with ties with the last hit counted as equal\n"
     )?;
     writeln!(out, "| queries | mode | peer | overlap |\n|---|---|---|--:|")?;
     for a in &found.agreements {
@@ -207,7 +208,7 @@ fn agreement(out: &mut String, found: &Findings) -> std::fmt::Result {
 
 fn sizes(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     writeln!(out, "## Index: dictionary, postings, lengths\n")?;
-    writeln!(out, "| corpus | engine | MB | ours by theirs |\n|---|---|--:|--:|")?;
+    writeln!(out, "| corpus | engine | MB | ours / theirs |\n|---|---|--:|--:|")?;
     for size in sizes {
         let ours = sizes.iter().find(|s| s.corpus == size.corpus && s.engine == US);
         let ratio = ours.map_or(0.0, |ours| ours.bytes as f64 / size.bytes as f64);
@@ -226,7 +227,7 @@ fn remarks(out: &mut String, found: &Findings) -> std::fmt::Result {
     if !found.loads.is_empty() {
         writeln!(
             out,
-            "- load average of the machine before each turn: {least:.1} to {most:.1} (we make 1.0 of it)"
+            "- load average of the machine before each turn: {least:.1} to {most:.1} (of which 1.0 is ours)"
         )?;
     }
     Ok(())
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn median_of_even_and_odd_numbers_of_values() {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0]), Some(3.0));
         assert_eq!(median(vec![9.0, 1.0]), Some(5.0));
@@ -254,8 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_the_median_of_rounds_and_never_mixes_them() {
-        // Ratios 0.5, 2, 0.25: the median of our times by that of theirs would be 20 / 20.
+    fn a_ratio_is_the_median_over_rounds_and_never_mixes_rounds() {
+        // The ratios are 0.5, 2 and 0.25; the median of our times divided by that of theirs would
+        // be 20 / 20.
         let samples = [
             sample(10, 0, US, 10.0),
             sample(10, 0, "a", 20.0),
@@ -263,7 +265,7 @@ mod tests {
             sample(10, 1, "a", 10.0),
             sample(10, 2, US, 30.0),
             sample(10, 2, "a", 120.0),
-            // A round in which only one of both was measured has no ratio.
+            // A round in which only one of the two was measured has no ratio.
             sample(10, 3, US, 1000.0),
         ];
         let rows = rows(&samples);
@@ -281,7 +283,7 @@ mod tests {
             samples.push(sample(k, 0, "a", slow));
             samples.push(sample(k, 0, "b", fast));
         }
-        // No peer, no row.
+        // A cell without peers has no row.
         samples.push(sample(4, 0, US, 10.0));
         let rows = rows(&samples);
         let order: Vec<_> =
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_say_what_was_lost() {
+    fn the_tables_show_lost_cells() {
         let args = ["--home", "h", "--corpus", "Cargo.toml", "--queries", "Cargo.toml"];
         let options = Options::parse(args.map(str::to_owned).into_iter()).unwrap();
         let mut found = Findings::default();

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
 use warpseek_cuda::kernels::copy::bandwidth;
+use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
 
 use crate::failure::Failure;
 use crate::terminal::{Theme, bytes, table};

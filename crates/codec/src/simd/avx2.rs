@@ -1,17 +1,19 @@
-//! Documents of a block with 256-bit vectors: two rows at a time. Other values gain little from them.
+//! Decodes the documents of a block with 256-bit vectors, two rows at a time. Other values gain
+//! little from them.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use warpseek_core::limits::BLOCK;
 
-/// The words that rows `r` and `r + 1` begin in, or those after them, one row a half.
+/// Loads word `first` into the lower half and word `second` into the upper half.
 ///
 /// # Safety
-/// `words` must point to readable words of 16 bytes up to the larger of `first` and `second`, and AVX2 must be there.
+/// `words` must point to readable words of 16 bytes up to the larger of `first` and `second`, and
+/// the CPU must support AVX2.
 #[inline(always)]
 unsafe fn pair(words: *const __m128i, first: usize, second: usize) -> __m256i {
-    // SAFETY: the caller vouches for the words.
+    // SAFETY: the caller guarantees that the words are readable.
     unsafe {
         if second == first + 1 {
             return _mm256_loadu_si256(words.add(first).cast());
@@ -27,22 +29,24 @@ unsafe fn pair(words: *const __m128i, first: usize, second: usize) -> __m256i {
     }
 }
 
-/// Eight lanes: `low` in the first half, `high` in the second.
+/// Eight lanes: `low` in the lower four, `high` in the upper four.
 #[inline(always)]
 unsafe fn halves(low: usize, high: usize) -> __m256i {
     let (l, h) = (low as i32, high as i32);
-    // SAFETY: the caller has AVX2.
+    // SAFETY: the caller has checked for AVX2.
     unsafe { _mm256_setr_epi32(l, l, l, l, h, h, h, h) }
 }
 
-/// As the scalar twin.
+/// Equivalent to the scalar version.
 #[target_feature(enable = "avx2")]
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m256i>());
-    // SAFETY: row r ends at bit (r + 1) W <= 32 W of each stream, so the word it begins in, and the next where it reaches into that, are below W, and
-    // there are W words. Where only one of two rows reaches into the next word, the other's is not beyond: `min` sees to that, and a shift
-    // by 32 or more leaves nothing of it. `to` has 16 places of 32 bytes.
+    // SAFETY: row r ends at bit (r + 1) W <= 32 W of each stream. So the word in which it begins,
+    // and the next word if the row extends into it, are below W, and there are W words. If only one
+    // of two rows extends into the next word, the next word of the other could be out of bounds;
+    // `min` prevents that, and the shift by 32 or more discards its bits. `to` has room for 16
+    // vectors of 32 bytes.
     unsafe {
         let mask = _mm256_set1_epi32((u32::MAX >> (32 - W)) as i32);
         let mut last = _mm256_set1_epi32(prev as i32);
@@ -61,13 +65,14 @@ pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOC
                 let gaps = _mm256_and_si256(gaps, mask);
                 let pairs = _mm256_add_epi32(gaps, _mm256_slli_si256::<4>(gaps));
                 let sums = _mm256_add_epi32(pairs, _mm256_slli_si256::<8>(pairs));
-                // The sum of the first row goes to the second.
+                // Add the sum of the first row to the second.
                 let totals = _mm256_shuffle_epi32::<0xff>(sums);
                 let carry = _mm256_permute2x128_si256::<0x08>(totals, totals);
                 let steps = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8);
                 let sums = _mm256_add_epi32(_mm256_add_epi32(sums, steps), carry);
                 _mm256_storeu_si256(to.add($i), _mm256_add_epi32(sums, last));
-                // Short from one step to the next: the sum of both rows, in all lanes, does not wait for the documents.
+                // Keep the dependency between steps short: the sum of both rows, in all lanes, does
+                // not depend on the documents before.
                 let both = _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7));
                 last = _mm256_add_epi32(last, both);
             };

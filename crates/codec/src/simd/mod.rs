@@ -1,7 +1,10 @@
-//! Decoding of a full block's four interleaved streams: vector code where there is some, and its scalar twin.
+//! Decoding of the four interleaved streams of a full block: vector code where available, and an
+//! equivalent scalar version.
 //!
-//! 128-bit vectors decode four values at a time; every x86-64 has them (SSE2), so there is nothing to choose at run
-//! time, but for documents (AVX2) and shuffles of bytes (SSSE3). Elsewhere the scalar twin runs, whose inner loop compilers turn into vector code of their own.
+//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), so nothing needs
+//! to be chosen at run time except for documents (AVX2) and byte shuffles (SSSE3). On other
+//! architectures the scalar version runs; its inner loop is written so that compilers can vectorise
+//! it.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -29,13 +32,14 @@ macro_rules! for_each_width {
     };
 }
 
-/// Unpacks 128 gaps less one of `width` bits and adds them up from `prev`, wrapping. `bytes` must hold 16 bytes a bit of width.
+/// Unpacks 128 gaps less one of `width` bits and sums them up from `prev`, wrapping. `bytes` must
+/// hold 16 bytes per bit of width.
 pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; BLOCK]) {
     macro_rules! call {
         ($w:literal) => {{
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {
-                // SAFETY: the feature is there.
+                // SAFETY: the CPU supports AVX2.
                 #[allow(unsafe_code)]
                 return unsafe { avx2::docs::<$w>(bytes, prev, out) };
             }
@@ -48,7 +52,8 @@ pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; B
     for_each_width!(width, call, consecutive(out));
 }
 
-/// Unpacks 128 values of `width` bits and adds `PLUS` to each, wrapping. `bytes` must hold 16 bytes a bit of width.
+/// Unpacks 128 values of `width` bits and adds `PLUS` to each, wrapping. `bytes` must hold 16 bytes
+/// per bit of width.
 pub(crate) fn unpack<const PLUS: u32>(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
     macro_rules! call {
         ($w:literal) => {
@@ -58,14 +63,15 @@ pub(crate) fn unpack<const PLUS: u32>(bytes: &[u8], width: u32, out: &mut [u32; 
     for_each_width!(width, call, out.fill(PLUS));
 }
 
-/// Adds 128 gaps less one up from `prev`, wrapping, in place.
+/// Sums up 128 gaps less one from `prev`, wrapping, in place.
 pub(crate) fn add_up(prev: u32, gaps: &mut [u32; BLOCK]) {
     vector::add_up(prev, gaps);
 }
 
-/// StreamVByte with byte shuffles: for each key byte, whose data takes `sums` of it bytes, picks four numbers' bytes by its `shuffles`. Stops where
-/// fewer than four places are left, or at once where the machine has no such instruction; returns how many keys and how many bytes it has used.
-/// `data` must be as long as the keys say.
+/// StreamVByte with byte shuffles: for each key byte, picks the bytes of four values as `shuffles`
+/// says and advances by `sums` bytes of data. It stops when `out` has room for fewer than four
+/// values, or returns at once if the CPU has no such instruction. Returns the numbers of key bytes
+/// and data bytes that were used. `data` must be as long as the keys say.
 pub(crate) fn shuffle(
     keys: &[u8],
     data: &[u8],
@@ -75,7 +81,7 @@ pub(crate) fn shuffle(
 ) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("ssse3") {
-        // SAFETY: the feature is there.
+        // SAFETY: the CPU supports SSSE3.
         #[allow(unsafe_code)]
         return unsafe { ssse3::shuffle(keys, data, sums, shuffles, out) };
     }
@@ -90,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn vector_code_equals_its_scalar_twin(
+        fn vector_code_equals_the_scalar_version(
             bytes in proptest::collection::vec(any::<u8>(), 512),
             width in 1u32..=32,
             prev: u32,
@@ -102,7 +108,7 @@ mod tests {
                     scalar::docs::<$w>(&bytes[..16 * $w], prev, &mut b);
                     prop_assert_eq!(a, b);
                     if is_x86_feature_detected!("avx2") {
-                        // SAFETY: the feature is there.
+                        // SAFETY: the CPU supports AVX2.
                         #[allow(unsafe_code)]
                         unsafe { avx2::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
                         prop_assert_eq!(a, b);

@@ -1,8 +1,8 @@
-//! The scalar twin.
+//! The scalar version.
 
 use warpseek_core::limits::BLOCK;
 
-/// One row of four values at a time.
+/// Decodes one row of four values at a time.
 fn rows<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {
     let (words, _) = bytes[..16 * W].as_chunks::<4>();
     let (rows, _) = words.as_chunks::<4>();

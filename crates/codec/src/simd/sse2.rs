@@ -1,11 +1,12 @@
-//! SSE2, which every x86-64 has.
+//! SSE2, which every x86-64 CPU has.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use warpseek_core::limits::BLOCK;
 
-/// Calls `$row!(r)` for the 32 rows of a block, spelled out so that each row's shifts are constants.
+/// Calls `$row!(r)` for the 32 rows of a block, unrolled so that the shifts of each row are
+/// constants.
 macro_rules! for_each_row {
     ($row:ident) => {
         for_each_row!(@ $row, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
@@ -13,15 +14,16 @@ macro_rules! for_each_row {
     (@ $row:ident, $($r:literal)*) => { $($row!($r);)* };
 }
 
-/// Row `r` of four values of `W` bits.
+/// Decodes row `r` of four values of `W` bits.
 ///
 /// # Safety
-/// `words` must point to 16 * `W` readable bytes, `r` must be below 32, `W` 1 to 32.
+/// `words` must point to 16 * `W` readable bytes, `r` must be below 32, and `W` must be from 1 to
+/// 32.
 #[inline(always)]
 unsafe fn row<const W: usize>(words: *const __m128i, r: usize) -> __m128i {
     let (word, shift) = (r * W / 32, r * W % 32);
-    // SAFETY: row r ends at bit (r + 1) W <= 32 W of each stream, so word, and word + 1 where the row reaches into it,
-    // are below W, and the caller vouches for W words of 16 bytes.
+    // SAFETY: row r ends at bit (r + 1) W <= 32 W of each stream, so `word`, and `word + 1` if the
+    // row extends into it, are below W, and the caller guarantees W readable words of 16 bytes.
     unsafe {
         let mut value =
             _mm_srl_epi32(_mm_loadu_si128(words.add(word)), _mm_cvtsi32_si128(shift as i32));
@@ -33,7 +35,7 @@ unsafe fn row<const W: usize>(words: *const __m128i, r: usize) -> __m128i {
     }
 }
 
-/// Four gaps less one, added up from the document in all lanes of `last`.
+/// Sums up four gaps less one, starting from the document that is in all lanes of `last`.
 #[inline(always)]
 fn sums(gaps: __m128i, last: __m128i) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
@@ -46,7 +48,7 @@ fn sums(gaps: __m128i, last: __m128i) -> __m128i {
 
 pub(super) fn add_up(prev: u32, out: &mut [u32; BLOCK]) {
     let to = out.as_mut_ptr().cast::<__m128i>();
-    // SAFETY: `to` has 32 rows of 16 bytes, and unaligned access is used.
+    // SAFETY: `to` points to 32 rows of 16 bytes, and all accesses are unaligned.
     unsafe {
         let mut last = _mm_set1_epi32(prev as i32);
         for r in 0..BLOCK / 4 {
@@ -60,7 +62,8 @@ pub(super) fn add_up(prev: u32, out: &mut [u32; BLOCK]) {
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
-    // SAFETY: the assertion gives `row` its bytes; `to` has 32 rows of 16 bytes, and unaligned access is used throughout.
+    // SAFETY: the assertion guarantees the bytes that `row` needs; `to` points to 32 rows of 16
+    // bytes, and all accesses are unaligned.
     unsafe {
         let mut last = _mm_set1_epi32(prev as i32);
         macro_rules! step {

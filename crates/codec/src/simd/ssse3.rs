@@ -1,4 +1,4 @@
-//! Shuffles of bytes.
+//! Byte shuffles.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -16,7 +16,7 @@ pub(super) fn shuffle(
     for (done, (&key, slots)) in keys.iter().zip(out.as_chunks_mut::<4>().0).enumerate() {
         let bytes = match data.get(used..used + 16) {
             Some(bytes) => bytes,
-            // The last bytes are read from where 16 can be.
+            // The last bytes are copied to a buffer that has 16 bytes to read.
             None => {
                 let start = *in_tail.get_or_insert_with(|| {
                     let rest = &data[used..];
@@ -29,11 +29,11 @@ pub(super) fn shuffle(
                 }
             }
         };
-        // SAFETY: all three point to 16 bytes; alignment is not asked for.
+        // SAFETY: all three pointers are valid for 16 bytes, and all accesses are unaligned.
         unsafe {
             let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
-            let places = _mm_loadu_si128(shuffles[usize::from(key)].as_ptr().cast());
-            _mm_storeu_si128(slots.as_mut_ptr().cast(), _mm_shuffle_epi8(bytes, places));
+            let order = _mm_loadu_si128(shuffles[usize::from(key)].as_ptr().cast());
+            _mm_storeu_si128(slots.as_mut_ptr().cast(), _mm_shuffle_epi8(bytes, order));
         }
         used += usize::from(sums[usize::from(key)]);
     }

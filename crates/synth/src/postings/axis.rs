@@ -1,4 +1,4 @@
-//! The axis of documents: their sizes, the sites they lie in, and the sites' topics.
+//! The axis of documents: their sizes, the sites they belong to, and the topics of the sites.
 
 use super::config::PostingsConfig;
 use crate::length::standard_normal;
@@ -10,15 +10,17 @@ const SITE_SIGMA: f64 = 1.0;
 /// Documents, sites and topics.
 #[derive(Debug)]
 pub(super) struct Axis {
-    /// Sum of the sizes of a document and of those before it in its site; the mean size is 1.
+    /// For each document, the sum of its size and of the sizes of the documents before it in its
+    /// site. The mean size is 1.
     ends: Vec<f32>,
-    /// First document of each site, and the end.
+    /// The first document of each site, followed by the number of documents.
     sites: Vec<u32>,
-    /// Sum of the sizes of all documents before each site, and of all.
+    /// For each site, the sum of the sizes of all documents before it, followed by the sum of all
+    /// sizes.
     starts: Vec<f64>,
-    /// Topic of each site.
+    /// The topic of each site.
     topics: Vec<u32>,
-    /// Sites of each topic.
+    /// The sites of each topic.
     members: Vec<Vec<u32>>,
 }
 
@@ -54,19 +56,21 @@ impl Axis {
         self.topics[site]
     }
 
-    /// The sites of a topic, ascending.
+    /// The sites of a topic, in ascending order.
     pub(super) fn members(&self, topic: u32) -> &[u32] {
         &self.members[topic as usize]
     }
 
-    /// Sum of the sizes of all documents before a site; of all, after the last.
+    /// The sum of the sizes of all documents before a site, or of all documents for the site after
+    /// the last.
     pub(super) fn start(&self, site: usize) -> f64 {
         self.starts[site]
     }
 
-    /// The site at a point, from this one on; after the last if the point is.
+    /// The site that contains a point, searching from site `from`. Returns the number of sites if
+    /// the point is past the end.
     pub(super) fn find(&self, from: usize, point: f64) -> usize {
-        // Doubling steps: mostly the site is near.
+        // Gallop, because the site is usually close.
         let (starts, mut step) = (&self.starts[from + 1..], 1);
         while starts.get(step - 1).is_some_and(|&start| start <= point) {
             step *= 2;
@@ -75,14 +79,15 @@ impl Axis {
         from + low + starts[low..high].partition_point(|&start| start <= point)
     }
 
-    /// First document of a site, and where its documents end.
+    /// The first document of a site, and the ends of its documents.
     pub(super) fn site(&self, site: usize) -> (u32, &[f32]) {
         let (first, next) = (self.sites[site], self.sites[site + 1]);
         (first, &self.ends[first as usize..next as usize])
     }
 }
 
-/// Sizes of all documents, summed up inside each site. A site's own stream makes them the same on any number of threads.
+/// The sizes of all documents, summed up within each site. Each site has its own random stream, so
+/// the sizes do not depend on the number of threads.
 fn sizes(config: &PostingsConfig, sites: &[u32], threads: usize) -> Vec<f32> {
     let mut ends = vec![0f32; config.documents as usize];
     let share = (sites.len() - 1).div_ceil(threads.max(1));
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_site_is_found_from_any_site_before_it() {
+    fn a_site_is_found_from_any_earlier_site() {
         let config = PostingsConfig { documents: 3_000, ..PostingsConfig::default() };
         let axis = Axis::new(&config, 3);
         for site in 0..axis.sites() {

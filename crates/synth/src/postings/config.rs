@@ -5,40 +5,42 @@ use std::str::FromStr;
 
 use crate::error::{SynthError, check_count, check_real};
 
-/// Most terms: what their spelling and the tables of queries can hold at ease.
+/// The largest number of terms, limited by their spelling and the tables for queries.
 const MAX_TERMS: u64 = 10_000_000;
 
-/// Fewest terms: the longest query must find different ones.
+/// The smallest number of terms: the longest query needs distinct ones.
 const MIN_TERMS: u64 = 16;
 
-/// Most documents an index holds.
+/// The largest number of documents in an index.
 const MAX_DOCUMENTS: u64 = u32::MAX as u64 - 1;
 
-/// Most documents a list is in, as a share: what analyzers leave of stop words.
+/// The largest share of documents that a list contains; terms above it would be removed as stop
+/// words by an analyzer.
 pub(super) const DENSEST: f64 = 0.75;
 
-/// Queries with 2, 3, 4, 5 and 6 different words in the log of the TREC Terabyte track 2005, of 1,000 with one word or more.
+/// The numbers of queries with 2, 3, 4, 5 and 6 distinct words in the log of the TREC Terabyte
+/// track 2005, out of 1,000 queries with at least one word.
 const TERABYTE: [f64; 5] = [306.0, 213.0, 138.0, 60.0, 43.0];
 
-/// The same in the log of the TREC Million Query track 2007, of 2,000.
+/// The same for the log of the TREC Million Query track 2007, out of 2,000 queries.
 const MILLION: [f64; 5] = [304.0, 480.0, 472.0, 356.0, 188.0];
 
-/// Collections to imitate.
+/// Collections that can be imitated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    /// TREC GOV2: 25.2 million web pages of uneven length, in the order of their addresses.
+    /// TREC GOV2: 25.2 million web pages of uneven length, ordered by URL.
     Gov2,
     /// ClueWeb09 B: 50.2 million web pages.
     Clueweb,
-    /// MS MARCO: 8.8 million passages of nearly the same length.
+    /// MS MARCO: 8.8 million passages of almost equal length.
     Passages,
 }
 
 impl Preset {
-    /// Names that `FromStr` takes.
+    /// The names that `FromStr` accepts.
     pub const NAMES: [&'static str; 3] = ["gov2", "clueweb", "passages"];
 
-    /// Its settings.
+    /// The settings of the preset.
     #[must_use]
     pub fn config(self) -> PostingsConfig {
         match self {
@@ -74,46 +76,59 @@ impl FromStr for Preset {
             "gov2" => Ok(Preset::Gov2),
             "clueweb" => Ok(Preset::Clueweb),
             "passages" => Ok(Preset::Passages),
-            _ => Err(format!("no preset `{name}`; there are: {}", Self::NAMES.join(", "))),
+            _ => Err(format!("no preset `{name}`; the presets are: {}", Self::NAMES.join(", "))),
         }
     }
 }
 
-/// Settings of lists and their queries. What says how postings gather was fitted to a real index (docs/synth.md).
+/// Settings of lists and their queries. The settings that control clustering were fitted to a real
+/// index (docs/synth.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostingsConfig {
-    /// Names the lists: the same settings and seed give the same postings. Default 0.
+    /// Identifies the lists: the same settings and seed give the same postings. Default 0.
     pub seed: u64,
-    /// Documents. Default 25,200,000.
+    /// The number of documents. Default 25,200,000.
     pub documents: u64,
-    /// Postings to aim for; what comes out lies within a few percent. Default 1,000,000,000.
+    /// The desired number of postings; the actual number is within a few percent of it. Default
+    /// 1,000,000,000.
     pub postings: u64,
-    /// Terms, 16 to 10,000,000; those whose list comes out empty are left out. More give more short lists. Default 300,000.
+    /// The number of terms, 16 to 10,000,000; terms whose list turns out empty are left out. More
+    /// terms give more short lists. Default 300,000.
     pub terms: u64,
-    /// Standard deviation of the logarithm of documents' lengths, 0 (all alike, but for chance) to 3. Default 1.1 (document W).
+    /// Standard deviation of the logarithm of document lengths, 0 (all equally long, except for
+    /// chance) to 3. Default 1.1 (Wakatsuki 2016).
     pub sigma: f64,
-    /// Mean documents of a site, 1 (nothing gathers) to 1,000,000. Default 16.
+    /// The mean number of documents in a site, 1 (no clustering) to 1,000,000. Default 16.
     pub site: f64,
-    /// Topics, 1 to 65,536. More make terms of one topic meet in fewer documents. Default 256.
+    /// The number of topics, 1 to 65,536. With more topics, terms of the same topic occur together
+    /// in fewer documents. Default 256.
     pub topics: u64,
-    /// Share of a term's sites that lie in its home topic, where that has enough, 0 to 1. More makes terms of a topic meet more often. Default 0.4.
+    /// The share of a term's sites that belong to its home topic, if that has enough sites, 0 to 1.
+    /// A larger share makes terms of the same topic occur together more often. Default 0.4.
     pub loyalty: f64,
-    /// Share of a term's postings that lie anywhere, 0 to 1; the others gather in its active sites. Default 0.3.
+    /// The share of a term's postings that are spread over all sites, 0 to 1; the others are in its
+    /// active sites. Default 0.3.
     pub scatter: f64,
-    /// How a density d splits: active sites have d^gather of their documents with the term, 0 (full sites, few) to 1 (no sites). Default 0.4.
+    /// How the density d of a term is distributed: in active sites, a share of d^gather of the
+    /// documents contain the term, where 0 means few, full sites and 1 means no clustering. Default
+    /// 0.4.
     pub gather: f64,
-    /// Least density inside active sites, 0 to 1: rare terms still come in runs. Default 0.2.
+    /// The smallest density inside active sites, 0 to 1, so that rare terms still occur in runs.
+    /// Default 0.2.
     pub run: f64,
-    /// Standard deviation of the logarithm of a site's intensity, 0 to 3. More makes gaps more uneven. Default 1.3.
+    /// Standard deviation of the logarithm of a site's intensity, 0 to 3. A larger value makes gaps
+    /// more uneven. Default 1.3.
     pub unevenness: f64,
-    /// Scale of frequencies beyond the first, 0 (all are 1) to 100. Default 3.
+    /// Scale of the part of frequencies above 1, 0 (all frequencies are 1) to 100. Default 3.
     pub burst: f64,
-    /// Queries in the log. Default 10,000.
+    /// The number of queries in the log. Default 10,000.
     pub queries: u64,
-    /// Weights of queries with 2, 3, 4, 5 and 6 terms. Default: the TREC Terabyte log of 2005.
+    /// Weights of queries with 2, 3, 4, 5 and 6 terms. Default: the log of the TREC Terabyte track
+    /// 2005.
     pub query_shares: [f64; 5],
-    /// Mean postings of a query over the documents: terms are drawn by a power of their length that gives this mean. Default 0.1484, which
-    /// is 3.74 of 25.2 million.
+    /// The mean number of postings of a query, divided by the number of documents. Terms are drawn
+    /// with probabilities proportional to a power of their list lengths, chosen to give this mean.
+    /// Default 0.1484, which is 3.74 of 25.2 million.
     pub query_postings: f64,
 }
 
@@ -141,13 +156,14 @@ impl Default for PostingsConfig {
 }
 
 impl PostingsConfig {
-    /// Standard deviation of the logarithm of documents' sizes. Size is what draws terms to a document; it varies less than length,
-    /// because frequencies grow with it, too.
+    /// Standard deviation of the logarithm of document sizes. The size determines how many terms a
+    /// document attracts. It varies less than the length, because frequencies grow with it as well.
     pub(super) fn size_sigma(&self) -> f64 {
         self.sigma * 0.85
     }
 
-    /// The same collection with so many documents: postings change in proportion.
+    /// The same collection with a different number of documents; the number of postings changes in
+    /// proportion.
     #[must_use]
     pub fn with_documents(mut self, documents: u64) -> Self {
         let per_document = self.postings as f64 / self.documents as f64;
@@ -159,11 +175,11 @@ impl PostingsConfig {
     /// Checks every field.
     ///
     /// # Errors
-    /// The first field found outside its range.
+    /// Returns the first field that is outside its range.
     pub fn validate(&self) -> Result<(), SynthError> {
         check_count("documents", self.documents, 1, MAX_DOCUMENTS)?;
         check_count("terms", self.terms, MIN_TERMS, MAX_TERMS)?;
-        // Half of what fits: beyond that the law of lengths would be flat.
+        // Half of what fits; with more postings, the law of list lengths would be flat.
         let room = DENSEST / 2.0 * self.documents as f64 * self.terms as f64;
         check_count("postings", self.postings, 1, room as u64)?;
         check_real("sigma", self.sigma, 0.0, 3.0)?;

@@ -1,20 +1,22 @@
-//! How many documents a term is in, by rank: flat at first, then a power law that steepens.
-//! One exponent cannot give both the many middling lists of real text and its long tail.
+//! How many documents contain a term, by rank: flat at first, then a power law that becomes
+//! steeper. A single exponent cannot give both the many lists of medium length and the long tail of
+//! real text.
 
 use super::config::{DENSEST, PostingsConfig};
 
-/// Ranks that are nearly alike at the head.
+/// The number of ranks at the head that are nearly equally frequent.
 const SHIFT: f64 = 25.0;
-/// Exponent of the head.
+/// The exponent of the head.
 const EXPONENT: f64 = 0.7;
-/// Rank from which on the law is steeper by one.
+/// The rank from which on the exponent is larger by about one.
 const BEND: f64 = 800.0;
 
 fn weight(rank: f64) -> f64 {
     libm::pow(rank + SHIFT, -EXPONENT) / (1.0 + libm::pow(rank / BEND, 1.15))
 }
 
-/// The share of documents that each term is in, most frequent first; they add up to the postings over the documents.
+/// The share of documents that contain each term, most frequent first. The shares add up to the
+/// number of postings divided by the number of documents.
 pub(super) fn densities(config: &PostingsConfig) -> Vec<f64> {
     let weights: Vec<f64> = (0..config.terms).map(|rank| weight(rank as f64)).collect();
     let wanted = config.postings as f64 / config.documents as f64;
@@ -33,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn densities_fall_and_add_up() {
+    fn densities_descend_and_add_up_to_the_postings() {
         for (documents, postings, terms) in
             [(1_000, 1, 16), (1_000, 6_000, 16), (1 << 20, 1 << 26, 300_000)]
         {

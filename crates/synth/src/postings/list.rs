@@ -1,4 +1,4 @@
-//! The draw of a list.
+//! Drawing of lists.
 
 use std::ops::Range;
 
@@ -10,19 +10,21 @@ use crate::error::SynthError;
 use crate::length::standard_normal;
 use crate::random::{Purpose, Random};
 
-/// What frequencies scale with where a term is not active, what an active site adds for its intensity, and up to which intensity: fitted, as
-/// are the defaults of the settings.
+/// The scale of frequencies where a term is not active, the amount that an active site adds per
+/// unit of intensity, and the intensity at which this is capped. All three were fitted, as were the
+/// default settings.
 const CALM: f64 = 0.8;
 const EAGER: f64 = 0.75;
 const MOST_EAGER: f64 = 3.0;
 
-/// Makes lists, any of them at any time.
+/// Generates lists, in any order.
 #[derive(Debug)]
 pub struct PostingsGenerator {
     config: PostingsConfig,
     axis: Axis,
     terms: Vec<Term>,
-    /// Highest frequency in a document of size 1: no document repeats a word more than it has room for.
+    /// The highest frequency in a document of size 1, so that no document repeats a word more often
+    /// than its length allows.
     most: f64,
 }
 
@@ -30,7 +32,7 @@ impl PostingsGenerator {
     /// Lays out documents and terms.
     ///
     /// # Errors
-    /// A setting outside its range.
+    /// Fails if a setting is outside its range.
     pub fn new(config: PostingsConfig, threads: usize) -> Result<Self, SynthError> {
         config.validate()?;
         let axis = Axis::new(&config, threads);
@@ -46,28 +48,29 @@ impl PostingsGenerator {
         &self.config
     }
 
-    /// Number of documents.
+    /// The number of documents.
     pub fn documents(&self) -> u32 {
-        // The settings were checked.
+        // The settings were validated.
         self.config.documents as u32
     }
 
-    /// Number of terms; ranks are below.
+    /// The number of terms, which is one more than the largest rank.
     pub fn terms(&self) -> u32 {
         self.terms.len() as u32
     }
 
-    /// Roughly how many postings the list of a rank has.
+    /// The approximate number of postings in the list of a rank.
     pub fn expected(&self, rank: u32) -> u64 {
         self.terms[rank as usize].documents
     }
 
-    /// The home of a term.
+    /// The home topic of a term.
     pub(super) fn topic(&self, rank: u32) -> u32 {
         self.terms[rank as usize].topic
     }
 
-    /// Appends the postings of the term of a rank: documents, ascending, and frequencies. May append none.
+    /// Appends the postings of the term with the given rank: documents, in ascending order, and
+    /// frequencies. It may append none.
     pub fn list(&self, rank: u32, out: &mut Vec<(u32, u32)>) {
         let mut random = Random::stream(self.config.seed, Purpose::List, u64::from(rank));
         let term = &self.terms[rank as usize];
@@ -83,7 +86,7 @@ impl PostingsGenerator {
             if site == self.axis.sites() {
                 break;
             }
-            // Home sites have a walk of their own.
+            // Home sites are covered by the other walk.
             let active = site == at_home || self.axis.topic(site) != term.topic;
             if site == at_home {
                 next_home = home.next(&mut random);
@@ -100,8 +103,9 @@ impl PostingsGenerator {
         self.scatter(done..self.axis.sites(), term.scattered, &mut random, out);
     }
 
-    /// Draws the postings in sites where the term is not active. Occurrences are a Poisson process along the documents laid end to
-    /// end. It has no memory, so after a document that has the term it starts anew at the next.
+    /// Draws the postings in sites where the term is not active. Occurrences are a Poisson process
+    /// along the documents laid end to end. The process is memoryless, so after a document that
+    /// contains the term it restarts at the next document.
     fn scatter(
         &self,
         sites: Range<usize>,
@@ -113,7 +117,8 @@ impl PostingsGenerator {
             return;
         }
         let (mut site, mut point) = (sites.start, self.axis.start(sites.start));
-        // The first document of the site that may come next: a wait can be too short to show in the sum.
+        // The first document of the site that may come next, because the distance drawn may be too
+        // short to change the rounded sum.
         let mut least = 0;
         loop {
             point += wait(intensity, random);
@@ -125,7 +130,8 @@ impl PostingsGenerator {
                 return;
             }
             let ((first, ends), start) = (self.axis.site(site), self.axis.start(site));
-            // Sums are rounded: a point at the very end of a site still belongs to its last document.
+            // Sums are rounded, so a point at the very end of a site still belongs to its last
+            // document.
             let document = least + skip_to(&ends[least..], point - start);
             let document = document.min(ends.len() - 1);
             out.push((first + document as u32, self.frequency(CALM, size(ends, document), random)));
@@ -161,37 +167,37 @@ impl PostingsGenerator {
         }
     }
 
-    /// A frequency: 1 and what a burst adds, by a power law (Lomax) whose scale grows with the document and with what its site
-    /// makes of the term.
+    /// Draws a frequency: 1 plus a burst, which follows a power law (Lomax) whose scale grows with
+    /// the size of the document and with the intensity of the term in its site.
     fn frequency(&self, eagerness: f64, size: f64, random: &mut Random) -> u32 {
-        // An exponent of 6: the sixth root by roots that are exact on every machine.
+        // The exponent is 6. The sixth root is computed from roots that are exact on every machine.
         let tail = 1.0 / libm::sqrt(libm::cbrt(1.0 - random.unit())) - 1.0;
         let more = self.config.burst * eagerness * libm::sqrt(size) * tail;
         1 + more.min(self.most * size) as u32
     }
 }
 
-/// How far it is to the next occurrence.
+/// Draws the distance to the next occurrence.
 fn wait(intensity: f64, random: &mut Random) -> f64 {
     -libm::log(1.0 - random.unit()) / intensity
 }
 
-/// Size of a document of a site.
+/// The size of a document of a site.
 fn size(ends: &[f32], document: usize) -> f64 {
     let start = if document == 0 { 0.0 } else { ends[document - 1] };
     f64::from(ends[document]) - f64::from(start)
 }
 
-/// How many documents end before a point.
+/// The number of documents that end at or before a point.
 fn skip_to(ends: &[f32], at: f64) -> usize {
     ends.partition_point(|&end| f64::from(end) <= at)
 }
 
-/// Picks each of some things with the same probability, by drawing how many to leave out.
+/// Selects each of `len` items with the same probability, by drawing how many to skip.
 struct Walk {
     next: usize,
     len: usize,
-    /// Logarithm of the probability to leave one out.
+    /// The logarithm of the probability of skipping an item.
     log_skip: f64,
 }
 
@@ -202,7 +208,7 @@ impl Walk {
 
     fn next(&mut self, random: &mut Random) -> Option<usize> {
         if self.log_skip < 0.0 {
-            // The cast saturates, and nothing is beyond the end.
+            // The cast saturates, so the end is never passed.
             let skip = libm::log(1.0 - random.unit()) / self.log_skip;
             let at = self.next.saturating_add(skip as usize);
             self.next = at.saturating_add(1);
@@ -217,9 +223,9 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Waits that vanish in the sums still lead on to the next document.
+    /// Distances that vanish when added still advance to the next document.
     #[test]
-    fn no_document_comes_twice_however_dense() {
+    fn no_document_is_drawn_twice_however_dense_the_list() {
         let config =
             PostingsConfig { documents: 20_000, postings: 100, ..PostingsConfig::default() };
         let generator = PostingsGenerator::new(config, 1).unwrap();

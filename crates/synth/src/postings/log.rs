@@ -1,39 +1,40 @@
-//! Queries that go with lists.
+//! Queries that match the lists.
 //!
-//! Terms are drawn by a power of their number of documents, which is chosen so that the mean postings of a query come out as
-//! asked. The first term sets the topic; half of the others come from the same home, as the words of a
-//! real query have to do with each other.
+//! Terms are drawn with probabilities proportional to a power of their number of documents, and the
+//! power is chosen to give the desired mean number of postings per query. The first term sets the
+//! topic; half of the other terms come from the same home topic, because the words of real queries
+//! are related.
 
 use super::config::PostingsConfig;
 use super::list::PostingsGenerator;
 use crate::format::write_sentence;
 use crate::random::{Purpose, Random};
 
-/// Share of the later terms that come from the home of the first.
+/// The share of later terms that come from the home topic of the first.
 const RELATED: f64 = 0.5;
 
-/// Draws for a term that the query does not have yet, before the query stays shorter.
+/// The number of attempts to draw distinct terms; after that the query is left shorter.
 const TRIES: u32 = 64;
 
-/// Powers looked at: from all terms alike to hardly any but the most frequent.
+/// The range of powers: from equal weights for all terms to almost only the most frequent ones.
 const POWERS: (f64, f64) = (0.0, 4.0);
 
-/// Halvings of the powers: more digits than the mean of a log has.
+/// The number of bisection steps, which gives more digits than the mean of a log has.
 const STEPS: u32 = 24;
 
 /// A query log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostingsQueries {
-    /// The queries, each of different words with single spaces between them.
+    /// The queries, each consisting of distinct words separated by single spaces.
     pub queries: Vec<String>,
-    /// Mean postings of a query.
+    /// The mean number of postings of a query.
     pub mean_postings: f64,
-    /// Mean terms of a query.
+    /// The mean number of terms of a query.
     pub mean_terms: f64,
 }
 
 impl PostingsQueries {
-    /// The log of lists that came out with these numbers of documents, by rank.
+    /// Creates the log for lists with the given numbers of documents, by rank.
     pub fn new(generator: &PostingsGenerator, documents: &[u32]) -> Self {
         let config = generator.config();
         let wanted = config.query_postings * config.documents as f64;
@@ -53,7 +54,7 @@ impl PostingsQueries {
     }
 }
 
-/// Mean postings of a query.
+/// The mean number of postings of a query.
 fn postings(log: &[Vec<u32>], documents: &[u32]) -> f64 {
     let of = |&rank: &u32| u64::from(documents[rank as usize]);
     let all: u64 = log.iter().flatten().map(of).sum();
@@ -66,13 +67,13 @@ fn spell(ranks: &[u32]) -> String {
     text.into_iter().map(char::from).collect()
 }
 
-/// Draws terms by weight, of all or of one topic.
+/// Draws terms by weight, from all terms or from one topic.
 struct Sampler {
-    /// Ranks, those of a topic together.
+    /// The ranks, grouped by topic.
     ranks: Vec<u32>,
-    /// Sums of weights before each of them, and of all.
+    /// For each rank, the sum of the weights before it, followed by the total.
     sums: Vec<f64>,
-    /// For each of them, where its topic begins and ends.
+    /// For each rank, the range of its topic.
     homes: Vec<(u32, u32)>,
 }
 

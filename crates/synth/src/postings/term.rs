@@ -1,32 +1,32 @@
-//! What a term's density comes to: in how many sites it is active, and how intense it is there.
+//! What follows from a term's density: in how many sites it is active, and how intense it is there.
 
 use super::axis::Axis;
 use super::config::PostingsConfig;
 use crate::random::{Purpose, Random};
 
-/// Points of the table of intensities, evenly spaced in the logarithm.
+/// The number of points in the table of intensities, evenly spaced on a logarithmic scale.
 const POINTS: usize = 256;
 const LEAST: f64 = 1e-6;
 const MOST: f64 = 1e6;
 
-/// How one term's postings are drawn.
+/// How the postings of a term are drawn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Term {
-    /// How many documents it is meant to be in.
+    /// The expected number of documents that contain it.
     pub(super) documents: u64,
-    /// Its home.
+    /// Its home topic.
     pub(super) topic: u32,
-    /// Share of home sites it is active in.
+    /// The share of home sites in which it is active.
     pub(super) at_home: f64,
-    /// Share of other sites.
+    /// The share of other sites in which it is active.
     pub(super) abroad: f64,
-    /// Mean occurrences in a document of size 1, anywhere.
+    /// The mean number of occurrences in a document of size 1, at any site.
     pub(super) scattered: f64,
-    /// What comes on top in active sites, on average.
+    /// The mean number of additional occurrences in active sites.
     pub(super) gathered: f64,
 }
 
-/// From densities to terms.
+/// Computes terms from densities.
 #[derive(Debug)]
 pub(super) struct Terms {
     scattered: Intensities,
@@ -35,13 +35,13 @@ pub(super) struct Terms {
 
 impl Terms {
     pub(super) fn new(config: &PostingsConfig) -> Self {
-        // Size and unevenness multiply: the product is log-normal, too.
+        // Size and unevenness multiply, and the product is log-normal, too.
         let sigma = config.size_sigma();
         let both = sigma * sigma + config.unevenness * config.unevenness;
         Terms { scattered: Intensities::new(sigma), gathered: Intensities::new(libm::sqrt(both)) }
     }
 
-    /// The term of a rank that is in this share of the documents.
+    /// The term with the given rank, contained in this share of the documents.
     pub(super) fn term(
         &self,
         config: &PostingsConfig,
@@ -52,7 +52,7 @@ impl Terms {
         let mut random = Random::stream(config.seed, Purpose::Term, u64::from(rank));
         let topic = random.below(config.topics) as u32;
         let scattered = density * config.scatter;
-        // The rest falls on documents that are not hit yet.
+        // The rest falls on documents that do not contain the term yet.
         let rest = (density - scattered) / (1.0 - scattered);
         let inside = libm::pow(rest, config.gather).max(config.run).max(rest);
         let active = if inside > 0.0 { rest / inside } else { 0.0 };
@@ -71,7 +71,7 @@ impl Terms {
     }
 }
 
-/// Intensities by the share of documents that they give an occurrence.
+/// Maps the share of documents with at least one occurrence to the intensity that produces it.
 #[derive(Debug)]
 struct Intensities {
     /// The share at each point of the table.
@@ -79,14 +79,14 @@ struct Intensities {
 }
 
 impl Intensities {
-    /// For a log-normal factor of mean 1 and this deviation.
+    /// Computes the table for a log-normal factor with mean 1 and this deviation.
     fn new(sigma: f64) -> Self {
         Intensities { shares: (0..POINTS).map(|i| share(intensity(i as f64), sigma)).collect() }
     }
 
     fn of(&self, share: f64) -> f64 {
         if share < self.shares[0] {
-            // So few that hardly any document is hit twice.
+            // The share is so small that hardly any document has two occurrences.
             return share;
         }
         let above = self.shares.partition_point(|&s| s < share).clamp(1, POINTS - 1);
@@ -100,7 +100,8 @@ fn intensity(point: f64) -> f64 {
     LEAST * libm::pow(MOST / LEAST, point / (POINTS - 1) as f64)
 }
 
-/// Mean of 1 - exp(-intensity * x) over a log-normal x of mean 1, by the trapezoid rule over eight standard deviations each way.
+/// The mean of 1 - exp(-intensity * x) over a log-normal x with mean 1, computed by the trapezoidal
+/// rule over eight standard deviations on each side.
 fn share(intensity: f64, sigma: f64) -> f64 {
     const STEPS: i32 = 200;
     let (mut sum, mut weights) = (0.0, 0.0);
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intensities_give_their_share() {
+    fn intensities_produce_their_share() {
         for sigma in [0.0, 1.1, 2.0] {
             let table = Intensities::new(sigma);
             for wanted in [1e-9, 1e-4, 0.01, 0.3, 0.75] {

@@ -1,4 +1,5 @@
-// Kernels that try out the emulator: first what must work, then what must be found.
+// Kernels that test the emulator: first those that must work, then those that must be detected as
+// invalid.
 #include "scan.cuh"
 #include "warp.cuh"
 
@@ -21,7 +22,7 @@ extern "C" __global__ void reverse_in_shared(uint32_t* values) {
 
 constexpr uint32_t RESULTS = 24;
 
-// Every warp operation once, results in a row for each lane.
+// Performs every warp operation once and writes the results in one row per lane.
 extern "C" __global__ void __launch_bounds__(32) warp_operations(const uint32_t* values, uint32_t* out) {
     uint32_t v = values[threadIdx.x], i = 0;
     uint32_t* row = out + threadIdx.x * RESULTS;
@@ -70,7 +71,8 @@ extern "C" __global__ void reductions(const uint32_t* values, uint32_t* out) {
 }
 #endif
 
-// Even and odd lanes go apart, and do different numbers of operations before they meet again.
+// Even and odd lanes diverge and perform different numbers of operations before they converge
+// again.
 extern "C" __global__ void partial_masks(uint32_t* out) {
     uint32_t result = 0;
     if (threadIdx.x % 2) {
@@ -112,7 +114,7 @@ extern "C" __global__ void atomics(uint32_t* words, uint64_t* wide) {
     if (threadIdx.x < 4) atomicAdd(&words[threadIdx.x], histogram[threadIdx.x]);
 }
 
-// Single-precision operations and bit tricks, one a result.
+// Single-precision operations and bit tricks, one per result.
 extern "C" __global__ void arithmetic(float a, float b, uint32_t x, uint32_t y, uint32_t* out) {
     uint32_t i = 0;
     out[i++] = __float_as_uint(__fadd_rn(a, b));
@@ -147,14 +149,14 @@ extern "C" __global__ void structures(Pair pair, uint8_t byte, const uint4* vect
     out[threadIdx.x] = v.x + v.y + v.z + v.w + uint32_t(pair.wide >> 32) + pair.narrow[0] - pair.narrow[1] + byte;
 }
 
-// As fast as lanes can be switched.
+// Switches between lanes as often as possible.
 extern "C" __global__ void switches(uint32_t rounds, uint32_t* out) {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < rounds; i++) sum += __shfl_xor_sync(FULL_WARP, i, 1);
     out[threadIdx.x] = sum;
 }
 
-// Shared memory in a template: one piece for each instance.
+// Shared memory in a template: each instance has its own.
 template <uint32_t N>
 __device__ uint32_t rotate(uint32_t value) {
     __shared__ uint32_t ring[N];
@@ -185,7 +187,7 @@ struct Table {
 ROTATE(64)
 ROTATE(96)
 
-// ---- what must be found
+// ---- what must be detected
 
 extern "C" __global__ void diverged_barrier(uint32_t* out) {
     if (threadIdx.x < 40) __syncthreads();
@@ -212,21 +214,21 @@ extern "C" __global__ void masks_differ(uint32_t* out) {
     out[threadIdx.x] = __ballot_sync(threadIdx.x < 16 ? FULL_WARP : 0xffff0000u, 1);
 }
 
-extern "C" __global__ void write_at(uint32_t* out, int32_t place) { out[place] = 1; }
+extern "C" __global__ void write_at(uint32_t* out, int32_t index) { out[index] = 1; }
 
-extern "C" __global__ void read_at(const uint32_t* from, int32_t place, uint32_t* out) { out[0] = from[place]; }
+extern "C" __global__ void read_at(const uint32_t* from, int32_t index, uint32_t* out) { out[0] = from[index]; }
 
-extern "C" __global__ void write_byte_at(uint8_t* out, int32_t place) { out[place] = 1; }
+extern "C" __global__ void write_byte_at(uint8_t* out, int32_t index) { out[index] = 1; }
 
-extern "C" __global__ void shared_at(int32_t place) {
+extern "C" __global__ void shared_at(int32_t index) {
     DYNAMIC_SHARED(volatile uint32_t, words);
-    words[place] = 1;
+    words[index] = 1;
 }
 
-extern "C" __global__ void static_shared_at(uint32_t place, uint32_t* out) {
+extern "C" __global__ void static_shared_at(uint32_t index, uint32_t* out) {
     __shared__ uint32_t words[8];
-    words[place] = 5;
-    out[0] = words[place];
+    words[index] = 5;
+    out[0] = words[index];
 }
 
 extern "C" __global__ void misaligned(const uint32_t* from, uint32_t* out) {
@@ -246,7 +248,7 @@ extern "C" __global__ void deep(uint32_t depth, uint32_t* out) {
     out[0] = big[depth];
 }
 
-// Reads what nobody wrote: global, static and dynamic shared memory.
+// Reads uninitialised global, static shared and dynamic shared memory.
 extern "C" __global__ void uninitialised(const uint32_t* from, uint32_t* out) {
     __shared__ uint32_t words[4];
     DYNAMIC_SHARED(uint32_t, dynamic);
@@ -256,7 +258,7 @@ extern "C" __global__ void uninitialised(const uint32_t* from, uint32_t* out) {
     out[3] = __shfl_sync(1u, 5u, 3);
 }
 
-// The last to write wins: no program may depend on who that is.
+// The last write wins; no program may depend on which one that is.
 extern "C" __global__ void racing(uint32_t* out) {
     __shared__ uint32_t last;
     out[0] = blockIdx.x;

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek_codec::{CodecError, CodecId};
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::in_parallel;
-use warpseek_cuda::{Device, DeviceError, Stream};
-use warpseek_exec_gpu_papers::compressed::{CODECS, CompressedLists, Postings};
 use warpseek_cuda::kernels::copy::bandwidth;
+use warpseek_cuda::{Device, DeviceError, Stream};
+use warpseek_exec::in_parallel;
+use warpseek_exec_gpu_papers::compressed::{CODECS, CompressedLists, Postings};
 use warpseek_exec_gpu_papers::kernels::decode::{Decode, What, Work};
 use warpseek_index::Snapshot;
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
+use warpseek_cuda::Device;
 use warpseek_exec::{Answer, Engine, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_cuda::Device;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;

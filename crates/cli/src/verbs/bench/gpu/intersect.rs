@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
+use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
+use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
+use warpseek_cuda::{Buffer, Device, DeviceError, Stream};
 use warpseek_exec::{Engine, Mode, Plan, Planner, Query, in_parallel};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu_papers::IntersectEngine;
-use warpseek_cuda::{Buffer, Device, DeviceError, Stream};
-use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
-use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
 use warpseek_index::Snapshot;
 
 use super::super::{hardware, read_queries};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
 use warpseek_cuda::Step;
+use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
 use warpseek_exec_gpu::GpuEngine;
 use warpseek_exec_gpu_papers::CountedEngine;
 

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
+use warpseek_cuda::Device;
 use warpseek_exec::{Answer, Engine, Mode, Plan, Planner, Query, Work};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_cuda::Device;
 use warpseek_exec_gpu_papers::partitioned::{
     Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Planner, Query, in_parallel};
-use warpseek_exec_cpu::CpuEngine;
 use warpseek_cuda::Device;
 use warpseek_cuda::kernels::copy::bandwidth;
+use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Planner, Query, in_parallel};
+use warpseek_exec_cpu::CpuEngine;
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 
