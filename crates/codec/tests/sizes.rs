@@ -1,5 +1,5 @@
 //! The space that codecs take for documents and frequencies with random gaps, compared as in (Ding
-//! 2009, Figure 3).
+//! 2009, figure 3).
 //!
 //! `cargo test -p warpseek-codec --test sizes -- --nocapture` prints the table.
 

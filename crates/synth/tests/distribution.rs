@@ -65,7 +65,7 @@ fn ratios_match_table_1() {
     assert_near("words per document", words / 8_000.0, 17_881_505.0 / 24_411.0, 0.04);
     assert_near("pairs per word", counts.pairs as f64 / words, 11_029_756.0 / 17_881_505.0, 0.02);
     assert_near("bytes per word", counts.bytes as f64 / words, 100e6 / 17_881_505.0, 0.02);
-    // The vocabulary growth of Table 1, where the exponent of the number of words is 0.6145,
+    // The vocabulary growth of table 1, where the exponent of the number of words is 0.6145,
     // extrapolated to this size.
     let distinct = 447_663.0 * libm::pow(words / 17_881_505.0, 0.6145);
     assert_near("distinct words", counts.distinct as f64, distinct, 0.10);
