@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use warpseek_cuda::kernels::{ALL as PRIMITIVES, common};
 use warpseek_cuda::{Architecture, Compiler, DeviceError, Source};
-use warpseek_exec::in_parallel;
+use warpseek_exec::Pool;
 use warpseek_exec_gpu::kernels::ALL as SERVING;
 use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
 
@@ -57,7 +57,9 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let compile =
             |(): &mut (), source: &&Source| compiler.compile(source, architecture, &options);
-        for (source, image) in sources.iter().zip(in_parallel(&sources, threads, || (), compile)?) {
+        let images = Pool::shared(threads).map(&sources, || (), compile);
+        for (source, image) in sources.iter().zip(images) {
+            let image = image?;
             println!("{architecture} {}: {} bytes", source.name, image.bytes.len());
             usage(&image.log);
         }

@@ -1,4 +1,4 @@
-//! Cohorts (document A, §3.2 and §3.3.2): the queries of a batch as a sparse matrix times the documents of a segment. The product is never written: it lives in
+//! Cohorts (Agrawal 2016, sections 3.2 and 3.3.2): the queries of a batch as a sparse matrix times the documents of a segment. The product is never written: it lives in
 //! shared memory, a microtile of documents times a group of queries at a time, and the best hits come out.
 //!
 //! A shard (the segment) is cut in tiles, a tile in subtiles, both on the host; a subtile and a group of queries make an item, which a warp goes through microtile by
@@ -11,7 +11,11 @@ mod matrix;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan};
+use warpseek_exec::{
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Mode, Plan, Rates,
+    answer_supported,
+};
+use warpseek_index::SnapshotId;
 
 use crate::kernels::cohort::{SOURCE, shared_bytes};
 use matrix::{Launch, Matrix, groups, order};
@@ -32,6 +36,9 @@ const MAX_GROUP: usize = 32;
 
 /// Keys that all items have room for together, unless each group is one item.
 const KEYS: usize = 1 << 26;
+
+/// What it costs on an H200 (docs/gpu/results.md). A query alone was not measured: the line goes through cohorts of 64 and of 1,024.
+const RATES: Rates = Rates::device(614_000.0, 2_000.0, 0.0049, 7.0);
 
 /// How often a cohort fills the device.
 const WAVES: u64 = 4;
@@ -141,7 +148,6 @@ impl CohortEngine {
         let state = State { queries, words: input.slice(state_at).cast() };
         let slot_keys =
             round.workspace.slot_keys.take(device, (slots * round.stride as usize).max(1))?;
-        let timer = self.tiles.timer(&stream)?;
         let enough = if enough { round.results.counts() } else { 0 };
         let most = self.settings.group as u32;
         // Segments differ in lists; where a query's hits go is the same.
@@ -183,8 +189,7 @@ impl CohortEngine {
             // image, which keeps what their addresses lead to. There is room for the hits of all items, and as much room for keys as the kernel is told.
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
-        round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)?;
-        round.stop(timer)
+        round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)
     }
 
     /// Groups of queries and items, a launch a segment; and the slots that the hits of all items take, one a query of an item.
@@ -259,14 +264,30 @@ impl Engine for CohortEngine {
         "cohort"
     }
 
-    /// The copy of the index has its own.
-    fn set_threads(&mut self, _threads: usize) {}
+    fn device(&self) -> String {
+        self.tiles.device().info().name.clone()
+    }
 
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+    fn snapshot(&self) -> SnapshotId {
+        self.tiles.snapshot()
+    }
+
+    fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
+        vec![Candidate { algorithm: self.name(), rates: Ok(RATES), why: "asked for" }]
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        self.tiles.prepare(formula, context)
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         let group = |plan: &Plan| (plan.mode, plan.formula);
-        let plans: Vec<&Plan> = plans.iter().collect();
-        self.tiles.in_rounds(&plans, self.settings.cohort, group, |of, image, plans, workspace| {
-            self.run(image, of.0, plans, workspace)
+        let run = |of: (Mode, Formula),
+                   image: &[SegmentImage],
+                   plans: &[&Plan],
+                   workspace: &mut Workspace| self.run(image, of.0, plans, workspace);
+        answer_supported(self, plans, |plans| {
+            self.tiles.in_rounds(plans, self.settings.cohort, context, group, run)
         })
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::{Formula, in_parallel};
+use warpseek_exec::{Formula, Pool};
 use warpseek_index::{Segment, TermInfo};
 
 use self::form::Unit;
@@ -120,12 +120,12 @@ impl CompressedLists {
         let numbered: Vec<(u32, &Postings)> = (0..).zip(lists).collect();
         let share = numbered.len().div_ceil(4 * threads.max(1)).max(1);
         let shares: Vec<_> = numbered.chunks(share).collect();
-        let make = |(): &mut (), share: &&[(u32, &Postings)]| -> Result<Part, ImageError> {
+        let make = |(): &mut (), share: &&[(u32, &Postings)]| {
             let mut part = Part::default();
             share.iter().for_each(|&(ordinal, list)| part.push(codec, ordinal, list));
-            Ok(part)
+            part
         };
-        let parts = in_parallel(&shares, threads, || (), make)?;
+        let parts = Pool::shared(threads).map(&shares, || (), make);
         let (mut all, stream) = (Self::empty(codec, lists.len() * copies), device.stream()?);
         for copy in 0..copies {
             for part in &parts {

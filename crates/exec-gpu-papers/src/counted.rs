@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use warpseek_exec::{Answer, Engine, ExecError, Plan};
+use warpseek_exec::{Answers, Context, Engine, Plan};
 
 use crate::kernels::counted;
 use warpseek_cuda::{Args, DeviceError, Grid, Kernel};
@@ -37,8 +37,8 @@ impl CountedEngine {
     }
 
     /// Answers plans, as [`GpuEngine`] does.
-    pub fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        self.engine.search(plans)
+    pub fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        self.engine.search(plans, context)
     }
 
     /// Each kernel's name, and the bytes that it moved since this was last asked.

@@ -1,4 +1,4 @@
-//! AND on compressed lists, as document D has it (§8): block selection in the skip arrays, only the blocks hit are decoded, shortest list first, contributions added up
+//! AND on compressed lists (Ding 2009, section 8): block selection in the skip arrays, only the blocks hit are decoded, shortest list first, contributions added up
 //! term by term, the best k by maxima.
 #![allow(unsafe_code)]
 
@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, Work};
-use warpseek_index::Snapshot;
+use warpseek_exec::{
+    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Mode, Plan, Rates,
+    Work, answer_supported, fail_all,
+};
+use warpseek_index::{Snapshot, SnapshotId};
 
 use crate::SegmentLists;
 use crate::compressed::CODECS;
@@ -19,6 +22,7 @@ use crate::kernels::intersect::{
 use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
+use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::Kept;
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 
@@ -44,10 +48,8 @@ pub const PHASES: [&str; 5] = [
     "keys, best k",
 ];
 
-/// Why plans are refused.
-#[derive(Debug, thiserror::Error)]
-#[error("`intersect` answers AND alone; add `--mode and`")]
-struct OnlyAnd;
+/// What it costs on an H200 (docs/gpu/results.md).
+const RATES: Rates = Rates::device(115_000.0, 2_000.0, 0.0050, 7.0);
 
 /// Answers AND on a GPU from compressed lists.
 pub struct IntersectEngine {
@@ -58,7 +60,6 @@ pub struct IntersectEngine {
     kernels: Intersect,
     compact: Compact,
     tree: MaxTree,
-    threads: usize,
     image: Kept<SegmentLists>,
     workspace: Mutex<Workspace>,
     loaded: AtomicU64,
@@ -96,7 +97,6 @@ impl IntersectEngine {
         snapshot: Arc<Snapshot>,
         device: Device,
         codec: Option<CodecId>,
-        threads: usize,
     ) -> Result<Self, DeviceError> {
         let own = Some(snapshot.manifest().codec).filter(|own| CODECS.contains(own));
         let codec = codec.or(own).unwrap_or(CodecId::BitPack);
@@ -108,7 +108,6 @@ impl IntersectEngine {
             snapshot,
             device,
             codec,
-            threads,
             image: Kept::default(),
             workspace: Mutex::default(),
             loaded: AtomicU64::new(0),
@@ -123,8 +122,8 @@ impl IntersectEngine {
     }
 
     /// Copies the index to the device; returns the bytes its lists take there.
-    pub fn load(&self, formula: Formula) -> Result<u64, ExecError> {
-        Ok(self.image(formula)?.iter().map(|segment| segment.lists.bytes()).sum())
+    pub fn load(&self, formula: Formula, threads: usize) -> Result<u64, ExecError> {
+        Ok(self.image(formula, threads)?.iter().map(|segment| segment.lists.bytes()).sum())
     }
 
     /// Postings copied so far, for those who show progress.
@@ -142,12 +141,64 @@ impl IntersectEngine {
         std::array::from_fn(|i| Duration::from_nanos(self.times[i].swap(0, Ordering::Relaxed)))
     }
 
-    fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
-        let (device, codec, threads) = (&self.device, self.codec, self.threads);
+    fn image(
+        &self,
+        formula: Formula,
+        threads: usize,
+    ) -> Result<Arc<[SegmentLists]>, ExecError> {
+        let (device, codec) = (&self.device, self.codec);
         let load = |segment: &Arc<_>| {
             SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
         };
         self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+    }
+
+    /// Answers plans of one formula, chunk by chunk; when time is up, the rest is not begun.
+    fn of_formula(&self, formula: Formula, plans: &[&Plan], context: &Context) -> Answers {
+        let mut answers = Vec::with_capacity(plans.len());
+        for chunk in plans.chunks(ROUND_QUERIES) {
+            if context.is_over() {
+                answers.extend(chunk.iter().map(|plan| Ok(Answer::nothing(plan))));
+                continue;
+            }
+            match self.chunk(formula, chunk, context) {
+                Ok(done) => answers.extend(done.into_iter().map(Ok)),
+                Err(error) => answers.append(&mut fail_all(chunk, &error)),
+            }
+        }
+        answers
+    }
+
+    fn chunk(
+        &self,
+        formula: Formula,
+        plans: &[&Plan],
+        context: &Context,
+    ) -> Result<Vec<Answer>, ExecError> {
+        let mut keys: Vec<Vec<u64>> = vec![Vec::new(); plans.len()];
+        let mut matches = vec![0u64; plans.len()];
+        let mut works = vec![Work::default(); plans.len()];
+        let image = self.image(formula, context.threads())?;
+        for (number, segment) in image.iter().enumerate() {
+            let here = plans.iter().enumerate().filter(|(_, plan)| plan.all_in(number));
+            let here: Vec<(usize, &Plan)> = here.map(|(i, &plan)| (i, plan)).collect();
+            let mut found = |i: usize, part: Part| {
+                keys[i].extend(part.keys);
+                matches[i] += u64::from(part.matches);
+                works[i].blocks_decoded += u64::from(part.decoded);
+                works[i].blocks_skipped += part.blocks - u64::from(part.decoded);
+            };
+            self.segment(number, segment, &here, &mut found).map_err(failed)?;
+        }
+        let answers = plans.iter().zip(keys).zip(matches).zip(works);
+        let answer = |(((plan, mut keys), matches), work): (((&&Plan, Vec<u64>), u64), Work)| {
+            // Segments come one after the other, the best of each first.
+            keys.sort_unstable_by(|a, b| b.cmp(a));
+            let hits = keys.iter().take(plan.k).map(|&key| Hit::from_key(key)).collect();
+            let matches = Some(matches).filter(|_| plan.count || plan.k > 0);
+            Answer { hits, matches, coverage: Coverage::Complete, work: Some(work) }
+        };
+        Ok(answers.map(answer).collect())
     }
 
     /// Answers plans of one formula on one segment, round by round; `plans` have numbers that `found` is told.
@@ -445,54 +496,42 @@ impl Engine for IntersectEngine {
         "intersect"
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
+    fn device(&self) -> String {
+        self.device.info().name.clone()
     }
 
-    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
-        let (place, algorithm) = (self.device.info().name.clone(), self.name().to_owned());
-        let choice = Choice { place, algorithm, why: "asked for".to_owned() };
-        vec![choice; plans.len()]
+    fn snapshot(&self) -> SnapshotId {
+        self.snapshot.id()
     }
 
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        if plans.iter().any(|plan| plan.mode != Mode::And) {
-            return Err(ExecError::Device(Box::new(OnlyAnd)));
-        }
-        let mut keys: Vec<Vec<u64>> = vec![Vec::new(); plans.len()];
-        let mut matches = vec![0u64; plans.len()];
-        let mut works = vec![Work::default(); plans.len()];
-        let mut left: Vec<usize> =
-            (0..plans.len()).filter(|&i| plans[i].k > 0 || plans[i].count).collect();
-        // A round takes as many turns as its longest query has terms.
-        left.sort_by_key(|&i| plans[i].terms.len());
-        while let Some(&first) = left.first() {
-            let formula = plans[first].formula;
-            let (now, later) = left.into_iter().partition(|&i| plans[i].formula == formula);
-            left = later;
-            let now: Vec<usize> = now;
-            let image = self.image(formula)?;
-            for (number, segment) in image.iter().enumerate() {
-                let here = now.iter().filter(|&&i| plans[i].all_in(number));
-                let here: Vec<(usize, &Plan)> = here.map(|&i| (i, &plans[i])).collect();
-                let mut found = |i: usize, part: Part| {
-                    keys[i].extend(part.keys);
-                    matches[i] += u64::from(part.matches);
-                    works[i].blocks_decoded += u64::from(part.decoded);
-                    works[i].blocks_skipped += part.blocks - u64::from(part.decoded);
-                };
-                self.segment(number, segment, &here, &mut found)
-                    .map_err(|error| ExecError::Device(Box::new(error)))?;
+    fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
+        let rates = if plan.mode == Mode::And { Ok(RATES) } else { Err("it answers AND alone") };
+        vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        self.load(formula, context.threads()).map(|_| ())
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        answer_supported(self, plans, |plans| {
+            let mut answers: Vec<Option<Result<Answer, ExecError>>> = vec![None; plans.len()];
+            let mut left: Vec<usize> =
+                (0..plans.len()).filter(|&i| plans[i].k > 0 || plans[i].count).collect();
+            // A round takes as many turns as its longest query has terms.
+            left.sort_by_key(|&i| plans[i].terms.len());
+            while let Some(&first) = left.first() {
+                let formula = plans[first].formula;
+                let (now, later): (Vec<usize>, Vec<usize>) =
+                    left.into_iter().partition(|&i| plans[i].formula == formula);
+                left = later;
+                let of: Vec<&Plan> = now.iter().map(|&i| plans[i]).collect();
+                for (i, answer) in now.into_iter().zip(self.of_formula(formula, &of, context)) {
+                    answers[i] = Some(answer);
+                }
             }
-        }
-        let answers = plans.iter().zip(keys).zip(matches).zip(works);
-        Ok(answers
-            .map(|(((plan, mut keys), matches), work)| {
-                // Segments come one after the other, the best of each first.
-                keys.sort_unstable_by(|a, b| b.cmp(a));
-                let hits = keys.iter().take(plan.k).map(|&key| Hit::from_key(key)).collect();
-                Answer { hits, matches: Some(matches).filter(|_| plan.count || plan.k > 0), work }
-            })
-            .collect())
+            let nothing = || Ok(Answer { work: Some(Work::default()), ..Answer::default() });
+            answers.into_iter().map(|answer| answer.unwrap_or_else(nothing)).collect()
+        })
     }
 }

@@ -1,20 +1,22 @@
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan};
-use warpseek_index::{Segment, Snapshot};
+use warpseek_cuda::{Device, DeviceError, Kernel};
+use warpseek_exec::{
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Load, Mode, Plan, Rates,
+    answer_supported, cheapest, fail_all,
+};
+use warpseek_index::{Segment, Snapshot, SnapshotId};
 
 use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
 use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
     pruned_tiles,
 };
+use crate::failure::failed;
 use crate::loading::Loading;
 use crate::round;
 use crate::workspace::{Pool, Workspace};
-use warpseek_cuda::{Device, DeviceError, Event, Kernel, Stream};
 
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -27,13 +29,22 @@ pub struct Settings {
     pub and_bits: u32,
     /// Queries in one round at most.
     pub round: usize,
-    /// Whether documents without a chance are passed over; else every posting is scored.
+    /// Rounds of a batch that are under way at the same time.
+    pub in_flight: usize,
+    /// Whether documents without a chance are skipped; else every posting is scored.
     pub pruned: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tile_bits: 11, or_bits: 12, and_bits: 14, round: 1 << 11, pruned: true }
+        Settings {
+            tile_bits: 11,
+            or_bits: 12,
+            and_bits: 14,
+            round: 1 << 11,
+            in_flight: 3,
+            pruned: true,
+        }
     }
 }
 
@@ -41,8 +52,11 @@ impl Default for Settings {
 const PRUNED: &str = "pruned tiles";
 const EXHAUSTIVE: &str = "tiles";
 
-/// Rounds of a batch that are on their way at once.
-const IN_FLIGHT: usize = 3;
+/// What they cost, of an H200 on `gov2` (3.74 million postings a query, docs/gpu/results.md): per query in batches of thousands, less 2 us that are a guess for what does not
+/// grow with postings; and alone, which gives the cost of a batch. What hits cost was measured for pruned tiles. AND-then-OR counts as OR, though it seldom comes to its second part.
+const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
+const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
+const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 24;
@@ -54,25 +68,30 @@ pub struct GpuEngine {
     pub(crate) settings: Settings,
     pub(crate) kernels: Kernels,
     pub(crate) max_static: f32,
-    threads: usize,
-    /// Places that it answers for, if not for all.
+    /// Positions that it answers for, if not for all.
     within: Option<Range<u32>>,
     workspaces: Pool,
     /// The images of all segments, for one formula.
-    image: Kept<SegmentImage>,
+    image: Arc<Kept<SegmentImage>>,
     loading: Arc<Loading>,
-    timed: AtomicBool,
-    /// Nanoseconds that kernels ran.
-    pub(crate) device_time: AtomicU64,
 }
 
+/// The kernels of queries. Others with the same arguments can take their place ([`GpuEngine::with_kernels`]).
+#[derive(Clone)]
 pub struct Kernels {
+    /// Every posting, OR.
     pub or: Kernel,
+    /// Every posting, AND.
     pub and: Kernel,
+    /// Pruning, many queries of up to 32 hits.
     pub pruned: Kernel,
+    /// Pruning, many queries of any number of hits.
     pub any_k: Kernel,
+    /// Pruning, a single query.
     pub single: Kernel,
+    /// Pruning in two passes, a single query.
     pub two_pass: Kernel,
+    /// Puts the hits of a query's items together.
     pub merge: Kernel,
 }
 
@@ -82,7 +101,6 @@ impl GpuEngine {
         snapshot: Arc<Snapshot>,
         device: Device,
         settings: Settings,
-        threads: usize,
     ) -> Result<Self, DeviceError> {
         let kernels = Kernels {
             or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
@@ -95,21 +113,33 @@ impl GpuEngine {
         };
         let max_static = snapshot.statistics().max_static;
         let workspaces = Pool::new(device.clone());
-        let (image, loading, device_time, timed) = Default::default();
+        let (image, loading) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
             settings,
             kernels,
             max_static,
-            threads,
             within: None,
             workspaces,
             image,
             loading,
-            timed,
-            device_time,
         })
+    }
+
+    /// A second engine on the same image, with other settings but for `tile_bits`, which the image has.
+    pub fn sharing_image(&self, settings: Settings) -> Self {
+        GpuEngine {
+            snapshot: self.snapshot.clone(),
+            device: self.device.clone(),
+            settings: Settings { tile_bits: self.settings.tile_bits, ..settings },
+            kernels: self.kernels.clone(),
+            max_static: self.max_static,
+            within: self.within.clone(),
+            workspaces: Pool::new(self.device.clone()),
+            image: self.image.clone(),
+            loading: self.loading.clone(),
+        }
     }
 
     /// The same with other kernels, which must take the same arguments. The image stays.
@@ -132,7 +162,7 @@ impl GpuEngine {
         self.max_static
     }
 
-    /// For a range of documents alone, by place, counted through all segments: its hits are the best of these, its matches theirs. Only they are copied to the
+    /// For a range of documents alone, by position, counted through all segments: its hits are the best of these, its matches theirs. Only they are copied to the
     /// device; others answer for the rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         GpuEngine { within: Some(docs), ..self }
@@ -143,9 +173,9 @@ impl GpuEngine {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// Copies the index to the device, with the values of a formula.
-    pub fn load(&self, formula: Formula) -> Result<(), ExecError> {
-        self.image(formula).map(|_| ())
+    /// Copies the index to the device, with the values of a formula, which this many threads of the host make.
+    pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
+        self.image(formula, threads).map(|_| ())
     }
 
     /// How far the copy is, for those who show it or end it.
@@ -170,121 +200,124 @@ impl GpuEngine {
         Ok(postings)
     }
 
-    /// Whether the time of kernels is taken from now on. Rounds are then as large as can be and run one after the other.
-    pub fn time_kernels(&self, timed: bool) {
-        self.timed.store(timed, Ordering::Relaxed);
-    }
-
-    /// How long kernels ran since this was last asked.
-    pub fn take_device_time(&self) -> Duration {
-        Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
-    }
-
-    /// Starts taking the time, where that is wanted.
-    pub fn timer(&self, stream: &Stream) -> Result<Option<Timer>, DeviceError> {
-        if !self.is_timed() {
-            return Ok(None);
-        }
-        let start = self.device.event()?;
-        stream.record(&start)?;
-        Ok(Some(Timer { start, end: self.device.event()? }))
-    }
-
-    fn is_timed(&self) -> bool {
-        self.timed.load(Ordering::Relaxed)
-    }
-
     /// What runs in one round: one formula, one mode, with pruning or without.
     fn group(&self, plan: &Plan) -> (Mode, Formula, bool) {
-        (plan.mode, plan.formula, self.choose(plan).0 == PRUNED)
+        (plan.mode, plan.formula, self.is_pruned(plan))
     }
 
-    /// The algorithm that suits a plan, and why.
-    fn choose(&self, plan: &Plan) -> (&'static str, &'static str) {
-        match plan {
-            _ if !self.settings.pruned => (EXHAUSTIVE, "asked for"),
-            plan if plan.count => {
-                (EXHAUSTIVE, "all matches are counted only where nothing is passed over")
-            }
-            plan if plan.terms.len() > PRUNED_TERMS => {
-                (EXHAUSTIVE, "so many lists are read faster than documents are looked up in them")
-            }
-            _ => (PRUNED, "documents without a chance are passed over"),
-        }
+    fn is_pruned(&self, plan: &Plan) -> bool {
+        let chosen = cheapest(&self.offers(plan), &Load::of(plan)).copied();
+        chosen.is_some_and(|candidate| candidate.algorithm == PRUNED)
     }
 
-    pub fn image(&self, formula: Formula) -> Result<Arc<[SegmentImage]>, ExecError> {
+    /// The algorithms, with what a plan costs by each.
+    fn offers(&self, plan: &Plan) -> [Candidate; 2] {
+        let rates = if plan.mode == Mode::And { PRUNED_AND } else { PRUNED_OR };
+        let pruned = match plan {
+            _ if !self.settings.pruned => Err("every posting is to be scored"),
+            plan if plan.count => Err("matches are counted"),
+            plan if plan.terms.len() > PRUNED_TERMS => Err("too many terms"),
+            _ => Ok(rates),
+        };
+        let why = match pruned {
+            Ok(_) => "it would take longer",
+            Err(_) if !self.settings.pruned => "asked for",
+            Err(_) if plan.count => "all matches are counted only if nothing is skipped",
+            Err(_) => "so many lists are read faster than documents are looked up in them",
+        };
+        [
+            Candidate {
+                algorithm: PRUNED,
+                rates: pruned,
+                why: "it skips documents without a chance",
+            },
+            Candidate { algorithm: EXHAUSTIVE, rates: Ok(TILES), why },
+        ]
+    }
+
+    /// The images of all segments for a formula, which this many threads make if they are not there.
+    pub fn image(
+        &self,
+        formula: Formula,
+        threads: usize,
+    ) -> Result<Arc<[SegmentImage]>, ExecError> {
         self.image.get(formula, || {
             self.loading.start(self.fits()?);
             let load = |segment: &Arc<Segment>| {
                 let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
-                let (threads, loading) = (self.threads, &self.loading);
+                let loading = &self.loading;
                 SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
             };
             self.snapshot.segments().iter().map(load).collect()
         })
     }
 
-    /// Answers plans in rounds of one group each, of so many queries at most; plans of a group have one formula. While one round runs on the device, the next is made
-    /// ready and hits of the last are taken out.
+    /// Answers plans in rounds of one group each, of this many queries at most; plans of a group have one formula. While one round runs on the device, the next is made
+    /// ready and hits of the last are taken out. A round that fails fails its own queries; none begins when time is up.
     pub fn in_rounds<G: Copy + PartialEq + Sync>(
         &self,
         plans: &[&Plan],
         most: usize,
+        context: &Context,
         group: impl Fn(&Plan) -> G,
         run: impl Fn(G, &[SegmentImage], &[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError>
         + Sync,
-    ) -> Result<Vec<Answer>, ExecError> {
+    ) -> Answers {
         let nothing =
-            |plan: &&Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
-        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
+            |plan: &&Plan| Ok(Answer { matches: plan.count.then_some(0), ..Answer::default() });
+        let mut answers: Answers = plans.iter().map(nothing).collect();
         let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(plans[i])).collect();
         // Many hits a query leave room for few queries.
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
         let most = most.min(ROUND_HITS / k.max(1)).max(1);
-        let in_flight = if self.is_timed() { 1 } else { IN_FLIGHT };
+        let groups: Vec<G> = plans.iter().map(|plan| group(plan)).collect();
         while let Some(&first) = left.first() {
-            let of = group(plans[first]);
+            let of = groups[first];
             let (chosen, others): (Vec<usize>, Vec<usize>) =
-                left.into_iter().partition(|&i| group(plans[i]) == of);
+                left.into_iter().partition(|&i| groups[i] == of);
             left = others;
-            let image = self.image(plans[first].formula)?;
             let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| plans[i]).collect();
-            let rounds: Vec<&[&Plan]> = chosen_plans.chunks(most).collect();
-            let run =
-                |plans: &[&Plan], workspace: &mut Workspace| run(of, &image, plans, workspace);
-            let done = self
-                .workspaces
-                .rounds(&rounds, in_flight, run)
-                .map_err(|error| ExecError::Device(Box::new(error)))?;
+            let done = match context.is_over() {
+                true => chosen_plans.iter().map(|plan| Ok(Answer::nothing(plan))).collect(),
+                false => match self.image(plans[first].formula, context.threads()) {
+                    Ok(image) => {
+                        let run = |plans: &[&Plan], workspace: &mut Workspace| {
+                            run(of, &image, plans, workspace)
+                        };
+                        let in_flight = self.settings.in_flight;
+                        self.rounds(&chosen_plans, most, in_flight, context, run)
+                    }
+                    Err(error) => fail_all(&chosen_plans, &error),
+                },
+            };
             for (i, answer) in chosen.into_iter().zip(done) {
                 answers[i] = answer;
             }
         }
-        Ok(answers)
+        answers
     }
-}
 
-pub struct Timer {
-    start: Event,
-    end: Event,
-}
-
-impl Timer {
-    /// Waits, and says how long it was.
-    pub fn stop(self, stream: &Stream) -> Result<Duration, DeviceError> {
-        stream.record(&self.end)?;
-        self.end.synchronize()?;
-        self.end.since(&self.start)
+    fn rounds(
+        &self,
+        plans: &[&Plan],
+        most: usize,
+        in_flight: usize,
+        context: &Context,
+        run: impl Fn(&[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError> + Sync,
+    ) -> Answers {
+        let rounds: Vec<&[&Plan]> = plans.chunks(most).collect();
+        let mut answers = Vec::with_capacity(plans.len());
+        for (round, done) in
+            rounds.iter().zip(self.workspaces.rounds(&rounds, in_flight, context, run))
+        {
+            match done {
+                Some(done) => answers.extend(done.into_iter().map(|one| one.map_err(failed))),
+                None => answers.extend(round.iter().map(|plan| Ok(Answer::nothing(plan)))),
+            }
+        }
+        answers
     }
-}
-
-/// Postings of a plan that are in the image.
-fn postings(image: &[SegmentImage], plan: &Plan) -> u64 {
-    let lists = plan.terms.iter().flat_map(|term| term.lists.iter().zip(image));
-    let of = |(info, image): (&Option<_>, &SegmentImage)| Some(image.postings(info.as_ref()?));
-    lists.filter_map(of).map(u64::from).sum()
 }
 
 /// Whether there is anything to look for.
@@ -298,44 +331,31 @@ impl Engine for GpuEngine {
         "gpu"
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
+    fn device(&self) -> String {
+        self.device.info().name.clone()
     }
 
-    fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
-        self.load(formula)
+    fn snapshot(&self) -> SnapshotId {
+        self.snapshot.id()
     }
 
-    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
-        let choice = |plan| {
-            let (algorithm, why) = self.choose(plan);
-            let place = self.device.info().name.clone();
-            Choice { place, algorithm: algorithm.to_owned(), why: why.to_owned() }
+    fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
+        self.offers(plan).to_vec()
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        self.load(formula, context.threads())
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        let run = |of: (Mode, Formula, bool),
+                   image: &[SegmentImage],
+                   plans: &[&Plan],
+                   workspace: &mut Workspace| {
+            round::run(self, image, of.0, of.2, plans, workspace)
         };
-        plans.iter().map(choice).collect()
-    }
-
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        self.search_some(&plans.iter().collect::<Vec<_>>())
-    }
-
-    fn search_some(&self, plans: &[&Plan]) -> Result<Vec<Answer>, ExecError> {
-        let most = if self.is_timed() { usize::MAX } else { self.settings.round };
-        self.in_rounds(
-            plans,
-            most,
-            |plan| self.group(plan),
-            |of, image, plans, workspace| {
-                let mut answers = round::run(self, image, of.0, of.2, plans, workspace)?;
-                if self.within.is_some() {
-                    for (answer, plan) in answers.iter_mut().zip(plans) {
-                        if answer.work.postings_scored > 0 {
-                            answer.work.postings_scored = postings(image, plan);
-                        }
-                    }
-                }
-                Ok(answers)
-            },
-        )
+        answer_supported(self, plans, |plans| {
+            self.in_rounds(plans, self.settings.round, context, |plan| self.group(plan), run)
+        })
     }
 }

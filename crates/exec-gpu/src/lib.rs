@@ -5,12 +5,14 @@
 //! engines, in `warpseek-exec-gpu-papers`, stand on the same parts, which are public for them.
 
 mod engine;
+mod failure;
 pub mod image;
 pub mod kernels;
 mod loading;
 pub mod round;
 pub mod workspace;
 
-pub use engine::{GpuEngine, Kernels, Settings, Timer};
+pub use engine::{GpuEngine, Kernels, Settings};
+pub use failure::failed;
 pub use image::PRUNED_TERMS;
 pub use loading::Loading;

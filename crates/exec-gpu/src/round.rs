@@ -5,12 +5,11 @@ mod memory;
 mod single;
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
+use warpseek_exec::{Answer, Formula, Mode, Plan};
 
-use crate::engine::{GpuEngine, Timer};
+use crate::engine::GpuEngine;
 use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::workspace::Workspace;
 use memory::Results;
@@ -165,7 +164,6 @@ impl<'a> Round<'a> {
             return self.single(image, kernel, span, &launches, enough, &slot_keys);
         }
         let (state, sent) = self.send(&launches)?;
-        let timer = self.engine.timer(stream)?;
         for ((segment, launch), sent) in image.iter().zip(&launches).zip(&sent) {
             if launch.blocks == 0 {
                 continue;
@@ -198,17 +196,7 @@ impl<'a> Round<'a> {
         }
         // Segments differ in terms; where hits are is the same.
         let queries = sent.first().map_or(0, |sent| sent.queries);
-        self.merge(stream, queries, &state, enough, &slot_keys)?;
-        self.stop(timer)
-    }
-
-    /// Adds the time of kernels, where it is taken.
-    pub fn stop(&self, timer: Option<Timer>) -> Result<(), DeviceError> {
-        if let Some(timer) = timer {
-            let time = timer.stop(&self.workspace.stream)?;
-            self.engine.device_time.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-        }
-        Ok(())
+        self.merge(stream, queries, &state, enough, &slot_keys)
     }
 
     /// One copy takes everything that kernels read; for each launch, where it is then.
@@ -437,10 +425,7 @@ impl<'a> Round<'a> {
                 || self.plans[i].mode == Mode::AndOr
                     && (and[i] >= u64::from(self.ks[i]) || self.plans[i].k == 0);
             let matches = self.plans[i].count.then_some(if all { and[i] } else { or[i] });
-            let lists = self.plans[i].terms.iter().map(|term| term.df);
-            let work =
-                Work { postings_scored: if all { 0 } else { lists.sum() }, ..Work::default() };
-            Answer { hits, matches, work }
+            Answer { hits, matches, ..Answer::default() }
         };
         Ok((0..n).map(answer).collect())
     }

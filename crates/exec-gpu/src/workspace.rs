@@ -1,10 +1,11 @@
 //! Memory that rounds use again and again.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{NoUninit, Pod};
-use warpseek_exec::in_parallel;
+use warpseek_exec::{Context, at_once};
 
 use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
 
@@ -72,40 +73,58 @@ impl Pool {
         Ok(done)
     }
 
-    /// Runs rounds, some at once, and joins what they give. Where there is no memory for that they run one by one, and in halves as far as that helps.
+    /// Runs rounds, some at the same time, and returns what each gave, item by item; nothing for those that were not begun because time was up. Where there is no memory for a
+    /// round, it runs in halves as far as that helps, and an item that does not fit alone fails alone.
+    #[expect(clippy::type_complexity)]
     pub fn rounds<P: Sync, R: Send>(
         &self,
         rounds: &[&[P]],
         in_flight: usize,
+        context: &Context,
         run: impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError> + Sync,
-    ) -> Result<Vec<R>, DeviceError> {
-        let one = |(): &mut (), round: &&[P]| self.with(|workspace| run(round, workspace));
-        let done = match in_parallel(rounds, in_flight, || (), one) {
-            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. }) => {
-                rounds.iter().map(|round| self.halved(round, &run)).collect()
+    ) -> Vec<Option<Vec<Result<R, DeviceError>>>> {
+        let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(rounds.len())));
+        let workers = vec![(); in_flight.clamp(1, rounds.len().max(1))];
+        // Rounds wait for the device most of the time, and so do these threads.
+        at_once(&workers, |()| {
+            while let Some((i, round)) = {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                rounds.get(i).map(|round| (i, *round))
+            } {
+                let done = (!context.is_over()).then(|| self.halved(round, &run));
+                all.lock().unwrap_or_else(PoisonError::into_inner).push((i, done));
             }
-            done => done,
-        };
-        Ok(done?.into_iter().flatten().collect())
+        });
+        let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.sort_unstable_by_key(|&(i, _)| i);
+        all.into_iter().map(|(_, done)| done).collect()
     }
 
     fn halved<P, R>(
         &self,
         round: &[P],
         run: &impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError>,
-    ) -> Result<Vec<R>, DeviceError> {
+    ) -> Vec<Result<R, DeviceError>> {
+        let error = match self.with(|workspace| run(round, workspace)) {
+            Ok(done) => return done.into_iter().map(Ok).collect(),
+            Err(error) => error,
+        };
+        if !matches!(error, DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. }) {
+            return round.iter().map(|_| Err(error.clone())).collect();
+        }
         // What others used is in the way.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match self.with(|workspace| run(round, workspace)) {
+            Ok(done) => done.into_iter().map(Ok).collect(),
             Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
                 if round.len() > 1 =>
             {
                 let (first, second) = round.split_at(round.len() / 2);
-                let mut done = self.halved(first, run)?;
-                done.extend(self.halved(second, run)?);
-                Ok(done)
+                let mut done = self.halved(first, run);
+                done.extend(self.halved(second, run));
+                done
             }
-            done => done,
+            Err(error) => round.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 }

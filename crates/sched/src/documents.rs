@@ -3,43 +3,65 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan, in_parallel};
+use warpseek_exec::{
+    Answer, Answers, Candidate, Choice, Context, Coverage, Engine, Estimate, ExecError, Formula,
+    Mode, Plan, at_once,
+};
+use warpseek_index::SnapshotId;
 
 /// Engines that answer for a part of the documents each, and for all of them together.
 ///
 /// Scores are integers that follow from the plan alone, so the best hits of all parts' best are the best of all. What AND-then-OR does depends on all documents: parts
 /// answer AND, and then OR for the queries that have too few hits together.
 pub struct ByDocuments {
-    parts: Vec<Box<dyn Engine>>,
+    parts: Vec<(Range<u32>, Box<dyn Engine>)>,
 }
 
 impl ByDocuments {
-    /// No document may belong to two of the parts, and none to no part.
-    pub fn new(parts: Vec<Box<dyn Engine>>) -> Self {
+    /// Each part answers for a range of documents, by position; there is at least one, and together they have every document once.
+    pub fn new(parts: Vec<(Range<u32>, Box<dyn Engine>)>) -> Self {
+        assert!(!parts.is_empty(), "nobody answers");
         ByDocuments { parts }
     }
 
     /// The plans, each with one mode for all documents, answered by all parts.
-    fn all(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let parts = in_parallel(&self.parts, self.parts.len(), || (), |(), p| p.search(plans))?;
-        let mut parts = parts.into_iter();
-        let mut whole = parts.next().unwrap_or_else(|| vec![Answer::default(); plans.len()]);
-        for part in parts {
-            for ((whole, part), plan) in whole.iter_mut().zip(part).zip(plans) {
-                add(whole, part, plan.k);
-            }
+    fn all(&self, plans: &[&Plan], context: &Context) -> Answers {
+        let parts = at_once(&self.parts, |(_, part)| part.search(plans, context));
+        let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+        let mut whole = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let of: Result<Vec<Answer>, ExecError> = parts
+                .iter_mut()
+                .map(|part| part.next().unwrap_or(Err(ExecError::NoAnswer)))
+                .collect();
+            whole.push(of.map(|of| self.merged(of, plan.k)));
         }
-        Ok(whole)
+        whole
     }
-}
 
-fn add(whole: &mut Answer, part: Answer, k: usize) {
-    whole.hits.extend(part.hits);
-    // Of two sorted runs this makes one pass.
-    whole.hits.sort();
-    whole.hits.truncate(k);
-    whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
-    whole.work += part.work;
+    /// One answer of all parts' answers.
+    fn merged(&self, parts: Vec<Answer>, k: usize) -> Answer {
+        let coverage = match parts.iter().all(|part| part.coverage.is_complete()) {
+            true => Coverage::Complete,
+            false => {
+                let ranges = |(part, (docs, _)): (&Answer, &(Range<u32>, _))| {
+                    part.coverage.ranges(docs.clone())
+                };
+                Coverage::of(parts.iter().zip(&self.parts).flat_map(ranges).collect())
+            }
+        };
+        let mut parts = parts.into_iter();
+        let mut whole = parts.next().unwrap_or_default();
+        for part in parts {
+            whole.hits.extend(part.hits);
+            whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
+            whole.add_work(part.work);
+        }
+        // Of sorted runs this makes one pass.
+        whole.hits.sort();
+        whole.hits.truncate(k);
+        Answer { coverage, ..whole }
+    }
 }
 
 impl Engine for ByDocuments {
@@ -47,57 +69,87 @@ impl Engine for ByDocuments {
         "by documents"
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.parts.iter_mut().for_each(|part| part.set_threads(threads));
+    fn device(&self) -> String {
+        let devices: Vec<String> = self.parts.iter().map(|(_, part)| part.device()).collect();
+        devices.join(" + ")
     }
 
-    fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
-        in_parallel(&self.parts, self.parts.len(), || (), |(), p| p.prepare(formula)).map(|_| ())
+    fn snapshot(&self) -> SnapshotId {
+        self.parts[0].1.snapshot()
     }
 
-    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
-        let parts: Vec<_> = self.parts.iter().map(|part| part.explain(plans)).collect();
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+        self.parts[0].1.candidates(plan, alone, context)
+    }
+
+    fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
+        self.parts.iter().try_for_each(|(_, part)| part.supports(plan))
+    }
+
+    /// The slowest part's: each knows what all documents take, and takes its share.
+    fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
+        let all: f64 = self.parts.iter().map(|(docs, _)| docs.len() as f64).sum();
+        let of = |(docs, part): &(Range<u32>, Box<dyn Engine>)| {
+            let estimate = part.estimate(plans, context);
+            let time = estimate.time.mul_f64(docs.len() as f64 / all.max(1.0));
+            Estimate { time, ..estimate }
+        };
+        self.parts.iter().map(of).max_by_key(|estimate| estimate.time).unwrap_or_default()
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        at_once(&self.parts, |(_, part)| part.prepare(formula, context)).into_iter().collect()
+    }
+
+    fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
+        let parts: Vec<_> =
+            self.parts.iter().map(|(_, part)| part.explain(plans, context)).collect();
         let join = |i: usize, of: fn(&Choice) -> &str| {
             let words: Vec<&str> = parts.iter().map(|part| of(&part[i])).collect();
             words.join(" + ")
         };
         let choice = |i| Choice {
-            place: join(i, |c| &c.place),
+            device: join(i, |c| &c.device),
             algorithm: join(i, |c| &c.algorithm),
             why: format!("each has its documents: {}", join(i, |c| &c.why)),
         };
         (0..plans.len()).map(choice).collect()
     }
 
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let in_turn = plans.iter().any(|plan| plan.mode == Mode::AndOr);
-        let first = match in_turn {
-            true => Cow::Owned(plans.iter().map(with_and).collect()),
-            false => Cow::Borrowed(plans),
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        let first: Vec<Cow<'_, Plan>> = plans.iter().map(|plan| with_and(plan)).collect();
+        let first: Vec<&Plan> = first.iter().map(|plan| &**plan).collect();
+        let mut answers = self.all(&first, context);
+        let short = |i: &usize| {
+            let few = answers[*i].as_ref().is_ok_and(|answer| answer.hits.len() < plans[*i].k);
+            plans[*i].mode == Mode::AndOr && few
         };
-        let mut answers = self.all(&first)?;
-        let short =
-            |i: &usize| plans[*i].mode == Mode::AndOr && answers[*i].hits.len() < plans[*i].k;
         let short: Vec<usize> = (0..plans.len()).filter(short).collect();
         if !short.is_empty() {
-            let second: Vec<_> =
+            let second: Vec<Plan> =
                 short.iter().map(|&i| Plan { mode: Mode::Or, ..plans[i].clone() }).collect();
-            for (i, mut answer) in short.into_iter().zip(self.all(&second)?) {
-                answer.work += answers[i].work;
+            let second: Vec<&Plan> = second.iter().collect();
+            // Where time was up for AND, it is for OR, which then covers no document.
+            for (i, mut answer) in short.into_iter().zip(self.all(&second, context)) {
+                if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
+                    answer.add_work(before.work);
+                }
                 answers[i] = answer;
             }
         }
-        Ok(answers)
+        answers
     }
 }
 
 /// The plan, with AND in the place of AND-then-OR.
-fn with_and(plan: &Plan) -> Plan {
-    let mode = if plan.mode == Mode::AndOr { Mode::And } else { plan.mode };
-    Plan { mode, ..plan.clone() }
+fn with_and(plan: &Plan) -> Cow<'_, Plan> {
+    match plan.mode {
+        Mode::AndOr => Cow::Owned(Plan { mode: Mode::And, ..plan.clone() }),
+        Mode::Or | Mode::And => Cow::Borrowed(plan),
+    }
 }
 
-/// Cuts so many documents in ranges, in proportion to these rates; all of them, if no rate says anything, are the last one's.
+/// Cuts this many documents into ranges, in proportion to these rates; if no rate says anything, all are the last one's.
 pub fn split(docs: u32, rates: &[f64]) -> Vec<Range<u32>> {
     let sum: f64 = rates.iter().sum();
     let (mut before, mut start) = (0.0, 0);

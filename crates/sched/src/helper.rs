@@ -1,18 +1,21 @@
-//! An engine that others are helped by, and do not wait for.
+//! An engine that helps others, which do not wait for it.
 
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Answer, Engine, ExecError, Plan};
+use warpseek_exec::{Answers, Context, Engine, Load, Plan, Pool};
 
-use crate::costs::Load;
 use crate::speed::{Speed, piece};
 
 /// Answers queries of a batch in a thread of its own, which outlives the batch if it is late.
 pub(crate) struct Helper {
     engine: Arc<dyn Engine>,
+    /// How many threads it has.
+    threads: usize,
+    /// Its threads, made by its first thread, whose low priority they have.
+    pool: Arc<OnceLock<Arc<Pool>>>,
     speed: Arc<Mutex<Speed>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -23,7 +26,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Helper {
     pub(crate) fn new(engine: Arc<dyn Engine>, speed: Speed) -> Self {
-        Helper { engine, speed: Arc::new(Mutex::new(speed)), thread: Mutex::default() }
+        let (threads, pool) = (speed.at_once(), Arc::default());
+        Helper { engine, threads, pool, speed: Arc::new(Mutex::new(speed)), thread: Mutex::default() }
+    }
+
+    /// The context of a search by it outside of its own thread.
+    pub(crate) fn context(&self, of: &Context) -> Context {
+        of.with_pool(Pool::shared(self.threads))
     }
 
     /// For what is not worth sharing.
@@ -35,40 +44,31 @@ impl Helper {
         locked(&self.speed)
     }
 
-    pub(crate) fn set_threads(&mut self, threads: usize) {
-        if let Some(thread) = locked(&self.thread).take() {
-            // It is late; what it panics with, if it does, nobody waits for.
-            let _ = thread.join();
-        }
-        if let Some(engine) = Arc::get_mut(&mut self.engine) {
-            engine.set_threads(threads);
-            self.speed().set_threads(threads);
-        }
-    }
-
     /// Whether it is not late with another batch.
     pub(crate) fn is_free(&self) -> bool {
         locked(&self.thread).as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Begins with these queries, longest first.
-    pub(crate) fn start(&self, plans: Vec<Plan>) -> Errand {
+    pub(crate) fn start(&self, plans: Vec<Plan>, context: &Context) -> Errand {
         let (loads, end) = (plans.iter().map(Load::of).collect(), plans.len());
         let state = Mutex::new(State { end, ..State::default() });
         let shared = Arc::new(Shared { plans, loads, state, changed: Condvar::new() });
         let (engine, speed, same) = (self.engine.clone(), self.speed.clone(), shared.clone());
+        let (pool, threads, context) = (self.pool.clone(), self.threads, context.clone());
         let mut thread = locked(&self.thread);
         if thread.as_ref().is_none_or(JoinHandle::is_finished) {
             *thread = Some(std::thread::spawn(move || {
                 step_back();
-                same.run(&*engine, &speed);
+                let pool = pool.get_or_init(|| Arc::new(Pool::new(threads)));
+                same.run(&*engine, &speed, &context.with_pool(pool.clone()));
             }));
         }
         Errand(shared)
     }
 }
 
-/// Lets everybody else go first: a processor that helps a GPU must not take the time of the threads that keep the GPU busy. Threads that this one starts are the same.
+/// Lets everybody else go first: a CPU that helps a GPU must not take time from the threads that keep the GPU busy. Threads that this one starts inherit it.
 fn step_back() {
     // On other systems it would be the whole process.
     #[cfg(target_os = "linux")]
@@ -93,27 +93,21 @@ struct State {
     /// Those that it is at.
     running: Option<Range<usize>>,
     /// The first query of each piece that is done, and its answers.
-    done: Vec<(usize, Vec<Answer>)>,
-    failed: Option<ExecError>,
+    done: Vec<(usize, Answers)>,
 }
 
 impl Shared {
-    fn run(&self, engine: &dyn Engine, speed: &Mutex<Speed>) {
+    fn run(&self, engine: &dyn Engine, speed: &Mutex<Speed>, context: &Context) {
         let now = || *locked(speed);
         while let Some(taken) = self.take(&now()) {
             let start = Instant::now();
-            let answers = engine.search(&self.plans[taken.clone()]);
+            let plans: Vec<&Plan> = self.plans[taken.clone()].iter().collect();
+            let answers = engine.search(&plans, context);
             let load = self.loads[taken.clone()].iter().copied().sum();
             locked(speed).learn(&load, start.elapsed());
             let mut state = locked(&self.state);
             state.running = None;
-            match answers {
-                Ok(answers) => state.done.push((taken.start, answers)),
-                Err(error) => {
-                    state.failed = Some(error);
-                    state.end = state.begun;
-                }
-            }
+            state.done.push((taken.start, answers));
             self.changed.notify_all();
         }
     }
@@ -132,7 +126,7 @@ impl Shared {
 }
 
 impl Errand {
-    /// Some of what it has not begun, and will not: as many of the shortest as is said of all of it.
+    /// Takes back some of what it has not begun: as many of the shortest queries as `how_many` says of all of them.
     pub(crate) fn take_back(&self, how_many: impl FnOnce(&[Load]) -> usize) -> Range<usize> {
         let mut state = locked(&self.0.state);
         let left = &self.0.loads[state.begun..state.end];
@@ -152,10 +146,9 @@ impl Errand {
         state.running.clone().unwrap_or_default()
     }
 
-    /// Its answers, each piece with its first query, and why there are no more.
-    pub(crate) fn answers(&self) -> (Vec<(usize, Vec<Answer>)>, Option<ExecError>) {
-        let mut state = locked(&self.0.state);
-        (std::mem::take(&mut state.done), state.failed.take())
+    /// Its answers, each piece with its first query.
+    pub(crate) fn answers(&self) -> Vec<(usize, Answers)> {
+        std::mem::take(&mut locked(&self.0.state).done)
     }
 }
 

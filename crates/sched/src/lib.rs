@@ -1,17 +1,15 @@
-//! Several engines as one: processors and GPUs share out an index, or a batch, and hits are those of each of them alone.
+//! Several engines as one: the CPU and GPUs share out an index, or a batch, and hits are those of each of them alone.
 //!
 //! It knows the contract of engines and none of them: [`ByDocuments`] has engines that answer for a part of the documents each, [`ByQueries`] engines that
-//! answer for all of them, and perhaps one that helps. [`Costs`] says where and how a batch is answered soonest, [`Speed`] learns from what engines did, and [`measure`] finds out what a part of
+//! answer for all of them, and perhaps one that helps. [`Speed`] learns from what engines did, and [`measure`] finds out what a part of
 //! the documents takes.
 
-mod costs;
 mod documents;
 mod helper;
 pub mod measure;
 mod queries;
 mod speed;
 
-pub use costs::{Candidate, Cost, Costs, Estimate, Load, Method};
 pub use documents::{ByDocuments, split};
 pub use queries::ByQueries;
 pub use speed::Speed;

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Engine, ExecError, Mode, Plan, Planner, Query};
+use warpseek_exec::{Context, Engine, ExecError, Load, Mode, Plan, Planner, Query, Rates};
 use warpseek_index::Snapshot;
 
-use crate::costs::{Cost, Load};
 
 /// Queries that stand for those to come, and terms of each.
 const QUERIES: usize = 32;
@@ -66,7 +65,7 @@ impl Line {
     }
 
     /// What a method takes in large batches of queries like these, if on a part of the documents it takes so long.
-    pub fn scaled(cost: &Cost, probes: &[Plan], part: f64, measured: f64) -> Self {
+    pub fn scaled(cost: &Rates, probes: &[Plan], part: f64, measured: f64) -> Self {
         let load = Load::sum(probes);
         let queries = load.queries.max(1) as f64;
         let fixed = cost.query + cost.hit * load.hits as f64 / queries;
@@ -76,7 +75,7 @@ impl Line {
     }
 }
 
-/// The part of the documents with which a processor is done when GPUs are with the others.
+/// The part of the documents with which the CPU is done when GPUs are with the others.
 fn even(host: Line, gpus: Line) -> f64 {
     let more = gpus.at(1.0) - host.fixed;
     let slope = host.whole + gpus.whole;
@@ -87,15 +86,15 @@ fn even(host: Line, gpus: Line) -> f64 {
     }
 }
 
-/// Parts of the documents on which a processor is measured first.
+/// Parts of the documents on which the CPU is measured first.
 const FIRST: [f64; 2] = [1.0 / 16.0, 1.0 / 64.0];
 
-/// The least part that is worth having: two engines' answers have to be merged, and the processor has other things to do.
+/// The least part that is worth having: two engines' answers have to be merged, and the CPU has other things to do.
 pub const WORTH: f64 = 0.02;
 
-/// The processor's part of the documents, 0 if it would be no help. `gpus` says what GPUs take, and `host` measures nanoseconds a query of the processor on a part.
+/// The CPU's part of the documents, 0 if it would be no help. `gpus` says what GPUs take, and `host` measures nanoseconds a query of the CPU on a part.
 ///
-/// A processor's time is not linear: what it passes over depends on how many documents there are. So it is measured again where lines meet, twice.
+/// The CPU's time is not linear: what it passes over depends on how many documents there are. So it is measured again where lines meet, twice.
 pub fn host_share(
     gpus: Line,
     mut host: impl FnMut(f64) -> Result<f64, ExecError>,
@@ -114,8 +113,13 @@ pub fn host_share(
 }
 
 /// Nanoseconds a query in large batches of these plans.
-pub fn time(engine: &dyn Engine, plans: &[Plan], most: usize) -> Result<f64, ExecError> {
-    let (load, took) = batch(engine, plans, most)?;
+pub fn time(
+    engine: &dyn Engine,
+    plans: &[Plan],
+    most: usize,
+    context: &Context,
+) -> Result<f64, ExecError> {
+    let (load, took) = batch(engine, plans, most, context)?;
     Ok(took.as_nanos() as f64 / load.queries.max(1) as f64)
 }
 
@@ -124,9 +128,10 @@ pub(crate) fn batch(
     engine: &dyn Engine,
     plans: &[Plan],
     most: usize,
+    context: &Context,
 ) -> Result<(Load, Duration), ExecError> {
     let start = Instant::now();
-    batch_by(|| start.elapsed(), engine, plans, most)
+    batch_by(|| start.elapsed(), engine, plans, most, context)
 }
 
 fn batch_by(
@@ -134,13 +139,16 @@ fn batch_by(
     engine: &dyn Engine,
     plans: &[Plan],
     most: usize,
+    context: &Context,
 ) -> Result<(Load, Duration), ExecError> {
     if plans.is_empty() {
         return Ok(Default::default());
     }
     let ask = |plans: &[&Plan]| {
         let start = now();
-        engine.search_some(plans).map(|_| now() - start)
+        let answers = engine.search(plans, context);
+        let took = now() - start;
+        answers.into_iter().find_map(Result::err).map_or(Ok(took), Err)
     };
     let mut batch: Vec<&Plan> = plans.iter().collect();
     ask(&batch)?;
@@ -217,7 +225,7 @@ mod tests {
     #[test]
     fn batches_are_as_large_as_need_be() {
         let plans = plans(32);
-        // A GPU as in docs/gpu.md, a processor, and something slow.
+        // A GPU as in docs/gpu/results.md, a processor, and something slow.
         for (batch, query, most, largest) in [
             (65_000, 5_000, 4096, 4096),
             (0, 1_310_000, 4096, 32),

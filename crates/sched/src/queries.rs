@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Plan, in_parallel};
+use warpseek_exec::{
+    Answer, Answers, Candidate, Choice, Context, Engine, Estimate, ExecError, Fault, Formula, Load,
+    Plan, at_once,
+};
+use warpseek_index::SnapshotId;
 
-use crate::costs::Load;
 use crate::helper::{Errand, Helper};
 use crate::measure::{self, WORTH};
 use crate::speed::{LEAST, Speed, back, portion, share, together};
@@ -16,6 +19,8 @@ use crate::speed::{LEAST, Speed, back, portion, share, together};
 ///
 /// A helper takes the shortest queries, as many as it should be done with while the engines answer the others. It is not waited for: what it has not begun when they are done they answer themselves,
 /// and what it is at as well, if it takes longer than they would.
+///
+/// An engine whose device fails takes no more of the batch; the queries that it failed have its error.
 pub struct ByQueries {
     engines: Vec<Box<dyn Engine>>,
     speeds: Mutex<Vec<Speed>>,
@@ -40,6 +45,7 @@ struct Help<'a> {
 impl ByQueries {
     /// At least one engine, all for the same snapshot, with what is known of their speed; they learn the rest.
     pub fn new(engines: Vec<(Box<dyn Engine>, Speed)>) -> Self {
+        assert!(!engines.is_empty(), "nobody answers");
         let (engines, speeds) = engines.into_iter().unzip();
         let (speeds, helper) = (Mutex::new(speeds), None);
         ByQueries { engines, speeds, helper, helped: Arc::default(), probes: Vec::new() }
@@ -55,15 +61,17 @@ impl ByQueries {
         ByQueries { probes, ..self }
     }
 
-    fn measure(&self) -> Result<(), ExecError> {
+    fn measure(&self, context: &Context) -> Result<(), ExecError> {
         for (i, engine) in self.engines.iter().enumerate() {
-            let (load, took) = measure::batch(&**engine, &self.probes, PROBES)?;
+            let (load, took) = measure::batch(&**engine, &self.probes, PROBES, context)?;
             self.speeds()[i].guess(&load, took);
         }
         if let Some(helper) = &self.helper {
             // As many as it answers at once, and more if that does not take long.
             let few = self.probes.len().min(helper.speed().at_once());
-            let (load, took) = measure::batch(helper.engine(), &self.probes[..few], PROBES)?;
+            let context = &helper.context(context);
+            let (load, took) =
+                measure::batch(helper.engine(), &self.probes[..few], PROBES, context)?;
             helper.speed().guess(&load, took);
         }
         Ok(())
@@ -78,28 +86,30 @@ impl ByQueries {
         self.speeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of the engines.
+    /// The fastest of the engines.
     fn fastest(&self, load: &Load) -> usize {
         let speeds = self.speeds();
         let time = |i: &usize| speeds[*i].time(load);
         (0..speeds.len()).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0)
     }
 
-    /// Where few queries are answered, all of them; the helper where it is as fast.
-    fn one(&self, plans: &[Plan]) -> Option<&dyn Engine> {
-        let load = Load::sum(plans);
+    /// Who answers a batch of few queries: the fastest engine, or the helper if it is as fast.
+    fn one(&self, plans: &[&Plan], context: &Context) -> (&dyn Engine, Context) {
+        let load = Load::sum(plans.iter().copied());
         let fastest = self.fastest(&load);
-        let time = self.speeds().get(fastest).map_or(f64::INFINITY, |speed| speed.time(&load));
+        let time = self.speeds()[fastest].time(&load);
         match &self.helper {
-            Some(helper) if helper.speed().time(&load) <= time => Some(helper.engine()),
-            _ => self.engines.get(fastest).map(|engine| &**engine),
+            Some(helper) if helper.speed().time(&load) <= time => {
+                (helper.engine(), helper.context(context))
+            }
+            _ => (&*self.engines[fastest], context.clone()),
         }
     }
 
     /// Sends the helper off with its share of a batch.
-    fn help(&self, plans: &[Plan]) -> Option<Help<'_>> {
+    fn help(&self, plans: &[&Plan], context: &Context) -> Option<Help<'_>> {
         let helper = self.helper.as_ref().filter(|helper| helper.is_free())?;
-        let loads: Vec<Load> = plans.iter().map(Load::of).collect();
+        let loads: Vec<Load> = plans.iter().map(|plan| Load::of(plan)).collect();
         let batch = loads.iter().copied().sum();
         let (mut speed, speeds) = (helper.speed(), self.speeds().clone());
         // Parting a batch takes longer than so little help saves.
@@ -126,24 +136,24 @@ impl ByQueries {
         queries.iter().for_each(|&i| others -= loads[i]);
         drop(speed);
         queries.reverse();
-        let errand = helper.start(queries.iter().map(|&i| plans[i].clone()).collect());
+        let errand = helper.start(queries.iter().map(|&i| plans[i].clone()).collect(), context);
         Some(Help { helper, errand, queries, others })
     }
 
     /// An engine's answers to plans, and what they tell about its speed.
-    fn ask(&self, engine: usize, plans: &[&Plan], load: Load) -> Result<Vec<Answer>, ExecError> {
+    fn ask(&self, engine: usize, plans: &[&Plan], load: Load, context: &Context) -> Answers {
         let start = Instant::now();
-        let answers = self.engines[engine].search_some(plans)?;
-        if plans.len() >= LEAST {
+        let answers = self.engines[engine].search(plans, context);
+        if plans.len() >= LEAST && answers.iter().all(Result::is_ok) {
             self.speeds()[engine].learn(&load, start.elapsed());
         }
-        Ok(answers)
+        answers
     }
 
     /// The engines' answers.
-    fn shared(&self, plans: &[&Plan], batch: Load) -> Result<Vec<Answer>, ExecError> {
+    fn shared(&self, plans: &[&Plan], batch: Load, context: &Context) -> Answers {
         if let [_] = &self.engines[..] {
-            return self.ask(0, plans, batch);
+            return self.ask(0, plans, batch, context);
         }
         let left = Mutex::new(0..plans.len());
         let left = || left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,75 +165,95 @@ impl ByQueries {
             taken
         };
         let numbers: Vec<usize> = (0..self.engines.len()).collect();
-        let work = |(): &mut (), &engine: &usize| {
+        let done = at_once(&numbers, |&engine| {
             let (mut done, mut taken) = (Vec::new(), take(engine, true));
             while !taken.is_empty() {
                 let piece = &plans[taken.clone()];
-                let answers = self.ask(engine, piece, Load::sum(piece.iter().copied()));
-                // One failure ends all.
-                let answers = answers.inspect_err(|_| left().start = plans.len())?;
+                let load = Load::sum(piece.iter().copied());
+                let answers = self.ask(engine, piece, load, context);
+                let lost = answers.iter().any(is_lost);
                 done.push((taken.start, answers));
+                if lost {
+                    break;
+                }
                 taken = take(engine, false);
             }
-            Ok::<_, ExecError>(done)
-        };
-        let done = in_parallel(&numbers, numbers.len(), || (), work)?;
-        let mut parts: Vec<_> = done.into_iter().flatten().collect();
-        parts.sort_unstable_by_key(|&(start, _)| start);
-        Ok(parts.into_iter().flat_map(|(_, answers)| answers).collect())
+            done
+        });
+        let mut answers: Answers = plans.iter().map(|_| Err(ExecError::NoAnswer)).collect();
+        for (start, piece) in done.into_iter().flatten() {
+            for (slot, answer) in answers[start..].iter_mut().zip(piece) {
+                *slot = answer;
+            }
+        }
+        // What nobody was left to take has the error that stopped them.
+        let none = left().clone();
+        if let Some(Err(error)) = answers[..none.start].iter().find(|answer| is_lost(answer)) {
+            let error = error.clone();
+            answers[none].iter_mut().for_each(|answer| *answer = Err(error.clone()));
+        }
+        answers
     }
 
     /// The engines answer all that the helper was not given, then what it is not done with.
-    fn with_help(&self, plans: &[Plan], help: &Help) -> Result<Vec<Answer>, ExecError> {
+    fn with_help(&self, plans: &[&Plan], help: &Help<'_>, context: &Context) -> Answers {
         let Help { helper, errand, queries, others } = help;
-        let mut answers: Vec<Option<Answer>> = vec![None; plans.len()];
-        let mut answer = |which: &[usize], load: Load| -> Result<(), ExecError> {
-            let some: Vec<&Plan> = which.iter().map(|&i| &plans[i]).collect();
-            for (&i, answer) in which.iter().zip(self.shared(&some, load)?) {
+        let mut answers: Vec<Option<Result<Answer, ExecError>>> = vec![None; plans.len()];
+        let mut answer = |which: &[usize], load: Load| {
+            let some: Vec<&Plan> = which.iter().map(|&i| plans[i]).collect();
+            for (&i, answer) in which.iter().zip(self.shared(&some, load, context)) {
                 answers[i] = Some(answer);
             }
-            Ok(())
         };
         let mut given = vec![false; plans.len()];
         queries.iter().for_each(|&i| given[i] = true);
         let rest: Vec<usize> = (0..plans.len()).filter(|&i| !given[i]).collect();
-        answer(&rest, *others)?;
+        answer(&rest, *others);
         let patience =
             |load: &Load| Duration::from_nanos(together(&self.speeds(), load).min(1e18) as u64);
-        let load = |which: &[usize]| Load::sum(which.iter().map(|&i| &plans[i]));
+        let load = |which: &[usize]| Load::sum(which.iter().map(|&i| plans[i]));
         let how_many = |left: &[Load]| back(left, &helper.speed(), &self.speeds());
         loop {
             let back = &queries[errand.take_back(how_many)];
             if back.is_empty() {
                 break;
             }
-            answer(back, load(back))?;
+            answer(back, load(back));
         }
         let late = &queries[errand.late(patience)];
         if !late.is_empty() {
-            answer(late, load(late))?;
+            answer(late, load(late));
         }
-        let (done, failed) = errand.answers();
-        for (start, done) in done {
+        for (start, done) in errand.answers() {
             for (&i, answer) in queries[start..].iter().zip(done) {
-                // What was answered twice is the same.
-                if answers[i].is_none() {
+                // What was answered twice is the same; what the helper failed the engines answer.
+                if answers[i].is_none() && answer.is_ok() {
                     answers[i] = Some(answer);
                     self.helped.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
-        // A failure with what others have answered by now is none.
-        let answers: Option<Vec<Answer>> = answers.into_iter().collect();
-        let nobody = || ExecError::Device("nobody answered some of the queries".into());
-        answers.ok_or_else(|| failed.unwrap_or_else(nobody))
+        let failed: Vec<usize> = (0..plans.len()).filter(|&i| answers[i].is_none()).collect();
+        if !failed.is_empty() {
+            let some: Vec<&Plan> = failed.iter().map(|&i| plans[i]).collect();
+            for (&i, answer) in failed.iter().zip(self.shared(&some, load(&failed), context)) {
+                answers[i] = Some(answer);
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or(Err(ExecError::NoAnswer))).collect()
     }
 }
 
-/// The part of a batch, one in so many, that a helper seldom has more than: sorting all of it would keep a GPU waiting.
+/// Whether the device failed, so that the engine answers no more.
+fn is_lost(answer: &Result<Answer, ExecError>) -> bool {
+    let fault = answer.as_ref().err().and_then(ExecError::fault);
+    matches!(fault, Some(Fault::Device | Fault::Setup))
+}
+
+/// The part of a batch, one in this many, that a helper seldom has more than: sorting all of it would keep a GPU waiting.
 const FEW: usize = 8;
 
-/// So many queries, shortest first.
+/// The `n` shortest queries, in order.
 fn shortest(loads: &[Load], n: usize) -> Vec<usize> {
     let mut queries: Vec<(u64, usize)> = loads.iter().map(|load| load.effort).zip(0..).collect();
     if n < queries.len() {
@@ -239,24 +269,49 @@ impl Engine for ByQueries {
         "by queries"
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.engines.iter_mut().for_each(|engine| engine.set_threads(threads));
-        self.helper.iter_mut().for_each(|helper| helper.set_threads(threads));
+    fn device(&self) -> String {
+        let helper = self.helper.iter().map(|helper| helper.engine().device());
+        let devices: Vec<String> =
+            self.engines.iter().map(|engine| engine.device()).chain(helper).collect();
+        devices.join(" or ")
     }
 
-    fn prepare(&self, formula: Formula) -> Result<(), ExecError> {
+    fn snapshot(&self) -> SnapshotId {
+        self.engines[0].snapshot()
+    }
+
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+        self.engines[0].candidates(plan, alone, context)
+    }
+
+    fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
+        self.engines.iter().try_for_each(|engine| engine.supports(plan))
+    }
+
+    /// All engines together.
+    fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
+        let all: Vec<_> = self.engines.iter().map(|e| e.estimate(plans, context)).collect();
+        let rates: f64 = all.iter().map(|e| 1.0 / e.time.as_secs_f64().max(1e-12)).sum();
+        let time = Duration::from_secs_f64(1.0 / rates);
+        Estimate { time, ..all.into_iter().next().unwrap_or_default() }
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
         let helper = self.helper.iter().map(Helper::engine);
         let engines: Vec<_> = self.engines.iter().map(|engine| &**engine).chain(helper).collect();
-        in_parallel(&engines, engines.len(), || (), |(), e| e.prepare(formula))?;
-        self.measure()
+        at_once(&engines, |engine| engine.prepare(formula, context))
+            .into_iter()
+            .collect::<Result<(), _>>()?;
+        self.measure(context)
     }
 
-    fn explain(&self, plans: &[Plan]) -> Vec<Choice> {
+    fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
         if plans.len() <= LEAST {
-            return self.one(plans).map_or(Vec::new(), |engine| engine.explain(plans));
+            let (engine, context) = self.one(plans, context);
+            return engine.explain(plans, &context);
         }
-        let helper = self.helper.iter().map(|helper| helper.engine().explain(plans));
-        let engines = self.engines.iter().map(|engine| engine.explain(plans));
+        let helper = self.helper.iter().map(|helper| helper.engine().explain(plans, context));
+        let engines = self.engines.iter().map(|engine| engine.explain(plans, context));
         let all: Vec<_> = engines.chain(helper).collect();
         let join = |i: usize, of: fn(&Choice) -> &str| {
             let words: Vec<&str> = all.iter().map(|engine| of(&engine[i])).collect();
@@ -267,20 +322,21 @@ impl Engine for ByQueries {
             None => "each has its queries",
         };
         let choice = |i| Choice {
-            place: join(i, |c| &c.place),
+            device: join(i, |c| &c.device),
             algorithm: join(i, |c| &c.algorithm),
             why: format!("{who}: {}", join(i, |c| &c.why)),
         };
         (0..plans.len()).map(choice).collect()
     }
 
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         if plans.len() <= LEAST {
-            return self.one(plans).map_or(Ok(Vec::new()), |engine| engine.search(plans));
+            let (engine, context) = self.one(plans, context);
+            return engine.search(plans, &context);
         }
-        match self.help(plans) {
-            Some(help) => self.with_help(plans, &help),
-            None => self.shared(&plans.iter().collect::<Vec<_>>(), Load::sum(plans)),
+        match self.help(plans, context) {
+            Some(help) => self.with_help(plans, &help, context),
+            None => self.shared(plans, Load::sum(plans.iter().copied()), context),
         }
     }
 }
@@ -292,10 +348,14 @@ mod tests {
     use std::sync::Condvar;
 
     use warpseek_core::Hit;
-    use warpseek_testkit::{Doc, Fixture, Search, plans};
+    use warpseek_exec::{Rates, fail_all};
+    use warpseek_testkit::{Doc, Fixture, Search, answers, plans};
 
     use super::*;
-    use crate::costs::Cost;
+
+    fn ask(engine: &ByQueries, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        answers(engine, plans, 1)
+    }
 
     /// Queries, the longest first, that differ in k, so that an answer tells which query it is of.
     fn queries(n: usize) -> Vec<Plan> {
@@ -341,8 +401,13 @@ mod tests {
         fn name(&self) -> &'static str {
             "fake"
         }
-        fn set_threads(&mut self, _: usize) {}
-        fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        fn snapshot(&self) -> SnapshotId {
+            queries(1)[0].snapshot
+        }
+        fn candidates(&self, _: &Plan, _: bool, _: &Context) -> Vec<Candidate> {
+            vec![Candidate { algorithm: "fake", rates: Ok(cost(1e3)), why: "asked for" }]
+        }
+        fn search(&self, plans: &[&Plan], _: &Context) -> Answers {
             let piece = self.pieces().len();
             self.0.pieces.lock().unwrap().push(plans.len());
             self.0.first.lock().unwrap().get_or_insert(plans[0].k);
@@ -351,9 +416,10 @@ mod tests {
                 drop(self.0.go.1.wait_while(gone, |gone| !*gone).unwrap());
             }
             if self.0.fails_at == Some(piece) {
-                return Err(ExecError::Device("it is broken".into()));
+                let source = Arc::new(std::io::Error::other("it is broken"));
+                return fail_all(plans, &ExecError::Device { fault: Fault::Device, source });
             }
-            Ok(plans.iter().map(|plan| answer(plan, self.0.who)).collect())
+            plans.iter().map(|plan| Ok(answer(plan, self.0.who))).collect()
         }
     }
 
@@ -361,14 +427,14 @@ mod tests {
         Fake(Arc::new(State { who, stops_after, fails_at, ..State::default() }))
     }
 
-    fn cost(query: f64) -> Cost {
-        Cost { batch: 0.0, query, posting: 0.0, hit: 0.0 }
+    fn cost(query: f64) -> Rates {
+        Rates::device(0.0, query, 0.0, 0.0)
     }
 
     /// An engine of 1 us a query, and a helper of as many.
     fn helped(engine: &Fake, helper: &Fake, query: f64) -> ByQueries {
-        ByQueries::new(vec![(Box::new(engine.clone()), Speed::gpu(cost(1e3)))])
-            .helped_by(Arc::new(helper.clone()), Speed::threads(cost(query), 1))
+        ByQueries::new(vec![(Box::new(engine.clone()), Speed::new(cost(1e3), 1))])
+            .helped_by(Arc::new(helper.clone()), Speed::new(Rates::thread(query, 0.0), 1))
     }
 
     /// In order, and by whom.
@@ -384,7 +450,7 @@ mod tests {
             let (engine, helper) = (fake(1, None, None), fake(2, Some(stops_after), None));
             let both = helped(&engine, &helper, 1e3);
             for _ in 0..3 {
-                let by = who(&both.search(&plans).unwrap());
+                let by = who(&ask(&both, &plans).unwrap());
                 let its = by.iter().filter(|&&who| who == 2).count();
                 // How many it had time for is luck; those that it is stuck with are not its.
                 assert!(its < 500 && (stops_after > 0 || its == 0), "{its}");
@@ -399,12 +465,12 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_that_is_late_is_not_heard() {
+    fn the_later_duplicate_is_discarded() {
         let plans = queries(1000);
         let (engine, helper) = (fake(1, Some(0), None), fake(2, Some(0), None));
         let both = helped(&engine, &helper, 1e3);
         let by = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            let asked = scope.spawn(|| ask(&both, &plans).unwrap());
             while helper.pieces().is_empty() {
                 std::thread::yield_now();
             }
@@ -424,7 +490,7 @@ mod tests {
         let (engine, helper) = (fake(1, Some(0), None), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3);
         let by = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            let asked = scope.spawn(|| ask(&both, &plans).unwrap());
             // The engine waits until the helper has done all of its share.
             while helper.pieces().iter().sum::<usize>() < 500 {
                 std::thread::yield_now();
@@ -446,11 +512,11 @@ mod tests {
     fn a_helper_that_is_too_slow_is_not_asked() {
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
         let both = helped(&engine, &helper, 2e6);
-        assert_eq!(who(&both.search(&queries(1000)).unwrap()), vec![1; 1000]);
+        assert_eq!(who(&ask(&both, &queries(1000)).unwrap()), vec![1; 1000]);
         assert_eq!((engine.pieces(), helper.pieces()), (vec![1000], vec![]));
         // One that is not so slow is, or the engine takes its queries back.
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
-        helped(&engine, &helper, 4e4).search(&queries(1000)).unwrap();
+        ask(&helped(&engine, &helper, 4e4), &queries(1000)).unwrap();
         assert!(helper.pieces().len() + engine.pieces().len() > 1);
     }
 
@@ -459,13 +525,13 @@ mod tests {
         let plans = queries(100);
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3).measured_by(plans[..9].to_vec());
-        both.prepare(plans[0].formula).unwrap();
+        both.prepare(plans[0].formula, &Context::new(1)).unwrap();
         assert_eq!((&engine.pieces()[..3], helper.pieces()[0]), (&[9, 9, 18][..], 1));
-        who(&both.search(&plans).unwrap());
+        who(&ask(&both, &plans).unwrap());
         // One that fails then fails at once.
         let (engine, helper) = (fake(1, None, Some(0)), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3).measured_by(plans);
-        assert!(both.prepare(both.probes[0].formula).is_err());
+        assert!(both.prepare(both.probes[0].formula, &Context::new(1)).is_err());
     }
 
     #[test]
@@ -482,47 +548,65 @@ mod tests {
         for (query, by) in [(500.0, 2), (2000.0, 1)] {
             let (engine, helper) = (fake(1, None, None), fake(2, None, None));
             let both = helped(&engine, &helper, query);
-            assert_eq!(who(&both.search(&queries(LEAST)).unwrap()), vec![by; LEAST]);
+            assert_eq!(who(&ask(&both, &queries(LEAST)).unwrap()), vec![by; LEAST]);
         }
     }
 
+    /// Who answered, 0 for nobody.
+    fn each(both: &ByQueries, plans: &[Plan]) -> Vec<u32> {
+        let plans: Vec<&Plan> = plans.iter().collect();
+        let answers = both.search(&plans, &Context::new(1));
+        assert_eq!(answers.len(), plans.len());
+        answers.iter().map(|answer| answer.as_ref().map_or(0, |a| a.hits[0].score)).collect()
+    }
+
     #[test]
-    fn failures_are_the_batchs() {
+    fn an_engines_failure_is_its_own_queries_and_a_helpers_is_made_good() {
         let plans = queries(1000);
-        let broken = |error: ExecError| assert!(matches!(error, ExecError::Device(_)), "{error}");
         let (engine, helper) = (fake(1, None, Some(0)), fake(2, Some(0), None));
         let both = helped(&engine, &helper, 1e3);
-        broken(both.search(&plans).unwrap_err());
+        let by = each(&both, &plans);
+        assert_eq!(by[..500], [0; 500], "the engine's own");
+        assert!(by[500..].iter().all(|&who| who == 1), "what it took back later");
         helper.let_go();
-        // A helper's failure too, if the engine does not come before it.
         let (engine, helper) = (fake(1, Some(0), None), fake(2, None, Some(0)));
         let both = helped(&engine, &helper, 1e3);
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| both.search(&plans));
-            while helper.pieces().is_empty() || !both.helper.as_ref().unwrap().is_free() {
+            let asked = scope.spawn(|| ask(&both, &plans).unwrap());
+            while helper.pieces().is_empty() {
                 std::thread::yield_now();
             }
             engine.let_go();
-            broken(asked.join().unwrap().unwrap_err());
+            who(&asked.join().unwrap());
         });
     }
 
     #[test]
-    fn one_engines_failure_is_the_batchs() {
+    fn when_one_engine_fails_the_others_take_the_rest() {
         // The whole one waits until the broken one was asked.
         let (whole, broken) = (fake(1, Some(0), None), fake(2, None, Some(0)));
         let engines = [&whole, &broken]
-            .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::gpu(cost(1e3))));
+            .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(1e3), 1)));
         let (both, plans) = (ByQueries::new(engines.into()), queries(8000));
-        let answers = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| both.search(&plans));
+        let by = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| each(&both, &plans));
             while broken.pieces().is_empty() {
                 std::thread::yield_now();
             }
             whole.let_go();
             asked.join().unwrap()
         });
-        assert!(matches!(answers, Err(ExecError::Device(_))));
+        assert_eq!(broken.pieces().len(), 1, "it is not asked again");
+        assert_eq!(by.iter().filter(|&&who| who == 0).count(), broken.pieces()[0]);
+        // Where all fail, nothing is left without a result.
+        let (one, two) = (fake(1, None, Some(0)), fake(2, None, Some(0)));
+        let engines = [&one, &two]
+            .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(1e3), 1)));
+        let both = ByQueries::new(engines.into());
+        let plans: Vec<&Plan> = plans.iter().collect();
+        for answer in both.search(&plans, &Context::new(1)) {
+            assert!(matches!(answer, Err(ExecError::Device { .. })), "{answer:?}");
+        }
     }
 
     #[test]
@@ -530,11 +614,11 @@ mod tests {
         let (slow, fast) = (fake(1, Some(0), None), fake(2, Some(0), None));
         let engines = [(&slow, 3e3), (&fast, 1e3)];
         let engines = engines.map(|(engine, query)| {
-            (Box::new(engine.clone()) as Box<dyn Engine>, Speed::gpu(cost(query)))
+            (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(query), 1))
         });
         let (both, plans) = (ByQueries::new(engines.into()), queries(8000));
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| both.search(&plans).unwrap());
+            let asked = scope.spawn(|| ask(&both, &plans).unwrap());
             while slow.pieces().is_empty() || fast.pieces().is_empty() {
                 std::thread::yield_now();
             }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use crate::costs::{Cost, Load};
+use warpseek_exec::{Load, Rates, Workers};
 
-/// What an engine is expected to take: a table's figures, times a factor that is learned.
+/// What an engine is expected to take: the rates it states, times a factor that is learned.
 #[derive(Debug, Clone, Copy)]
 pub struct Speed {
-    cost: Cost,
-    /// Of the processor; none for a GPU.
-    threads: Option<usize>,
+    rates: Rates,
+    threads: usize,
     factor: f64,
     /// Whether the factor comes from anything it did.
     known: bool,
@@ -19,30 +18,21 @@ pub struct Speed {
 const SURPRISE: f64 = 4.0;
 
 impl Speed {
-    /// Of a GPU.
-    pub fn gpu(cost: Cost) -> Self {
-        Speed { cost, threads: None, factor: 1.0, known: false }
+    /// Of an engine with these rates, and with this many threads if they are of the CPU.
+    pub fn new(rates: Rates, threads: usize) -> Self {
+        Speed { rates, threads, factor: 1.0, known: false }
     }
 
-    /// Of so many threads of the processor.
-    pub fn threads(cost: Cost, threads: usize) -> Self {
-        Speed { cost, threads: Some(threads), factor: 1.0, known: false }
-    }
-
-    /// Queries that it answers at the same time where each is one thread's.
+    /// Queries that it answers at the same time if each is one thread's.
     pub(crate) fn at_once(&self) -> usize {
-        self.threads.unwrap_or(1)
-    }
-
-    pub(crate) fn set_threads(&mut self, threads: usize) {
-        self.threads = self.threads.map(|_| threads);
+        match self.rates.workers {
+            Workers::Threads => self.threads.max(1),
+            Workers::Device => 1,
+        }
     }
 
     fn cost(&self, load: &Load) -> f64 {
-        match self.threads {
-            Some(threads) => self.cost.on_threads(load, threads),
-            None => self.cost.on_gpu(load),
-        }
+        self.rates.time(load, self.threads)
     }
 
     /// Nanoseconds that it should take.
@@ -141,9 +131,14 @@ mod tests {
 
     const MICROSECOND: f64 = 1e3;
 
-    /// So many microseconds a query, and nanoseconds a posting.
-    fn cost(query: f64, posting: f64) -> Cost {
-        Cost { batch: 0.0, query: query * MICROSECOND, posting, hit: 0.0 }
+    /// A device: microseconds a query, and nanoseconds a posting.
+    fn cost(query: f64, posting: f64) -> Rates {
+        Rates::device(0.0, query * MICROSECOND, posting, 0.0)
+    }
+
+    /// The same for a thread of the CPU.
+    fn thread(query: f64, posting: f64) -> Rates {
+        Rates::thread(query * MICROSECOND, posting)
     }
 
     fn load(postings: u64) -> Load {
@@ -156,7 +151,7 @@ mod tests {
 
     #[test]
     fn speeds_are_learned() {
-        let mut speed = Speed::gpu(cost(1.0, 0.0));
+        let mut speed = Speed::new(cost(1.0, 0.0), 1);
         assert_eq!(speed.time(&load(5)), 1e3);
         speed.guess(&load(5), Duration::from_secs(1));
         assert_eq!(speed.time(&load(5)), 1e9);
@@ -178,10 +173,10 @@ mod tests {
         assert_eq!(fast.factor, 0.5, "only what is slow is forgiven");
     }
 
-    /// The machine of docs/gpu.md: 5 us a query on the GPU, 21 ms a query and thread on 13 threads of the processor.
+    /// The machine of docs/gpu/results.md: 5 us a query on the GPU, 21 ms a query and thread on 13 threads of the CPU.
     #[test]
     fn a_helper_gets_what_it_is_done_with() {
-        let (gpu, host) = (Speed::gpu(cost(5.0, 0.0)), Speed::threads(cost(5.0, 5.6), 13));
+        let (gpu, host) = (Speed::new(cost(5.0, 0.0), 1), Speed::new(thread(5.0, 5.6), 13));
         let same = vec![load(3_740_000); 10_000];
         // 50 ms are two queries a thread, and some more.
         assert_eq!(share(&same, sum(&same), &host, &[gpu]), 30);
@@ -200,11 +195,11 @@ mod tests {
     fn engines_take_back_what_they_are_faster_with() {
         let left = vec![load(1); 1000];
         let of = |helper, engine| {
-            back(&left, &Speed::threads(cost(helper, 0.0), 1), &[Speed::gpu(cost(engine, 0.0))])
+            back(&left, &Speed::new(thread(helper, 0.0), 1), &[Speed::new(cost(engine, 0.0), 1)])
         };
         assert_eq!([of(1.0, 1.0), of(1.0, 4.0), of(4.0, 1.0)], [500, 200, 1000]);
         assert_eq!([of(1.0, 1e6), of(0.0, 0.0)], [LEAST; 2], "it must come to an end");
-        assert_eq!(back(&left[..3], &Speed::gpu(cost(1.0, 0.0)), &[Speed::gpu(cost(9.0, 0.0))]), 3);
+        assert_eq!(back(&left[..3], &Speed::new(cost(1.0, 0.0), 1), &[Speed::new(cost(9.0, 0.0), 1)]), 3);
     }
 
     /// When the one is done and when the other is, if they are as fast as is thought; in nanoseconds.
@@ -228,7 +223,7 @@ mod tests {
         ) {
             postings.sort_unstable();
             let loads: Vec<Load> = postings.into_iter().map(load).collect();
-            let (host, gpu) = (Speed::threads(cost(query, posting), threads), Speed::gpu(cost(gpu, 0.0)));
+            let (host, gpu) = (Speed::new(thread(query, posting), threads), Speed::new(cost(gpu, 0.0), 1));
             let (own, others) = ends(&loads, &host, &gpu);
             let alone = gpu.time(&sum(&loads));
             // Threads wait for each other at the end of a piece, a query long at most, and there are no more pieces than halvings of the queries.
@@ -247,7 +242,7 @@ mod tests {
         ) {
             postings.sort_unstable_by(|a, b| b.cmp(a));
             let loads: Vec<Load> = postings.into_iter().map(load).collect();
-            let host = Speed::threads(cost(5.0, 3.0), threads);
+            let host = Speed::new(thread(5.0, 3.0), threads);
             let n = piece(&loads, &host);
             prop_assert!(n >= threads.min(loads.len()) && n <= loads.len());
             let whole = host.time(&sum(&loads));
@@ -259,7 +254,7 @@ mod tests {
         fn engines_share_evenly(
             rates in prop::collection::vec(1.0f64..20.0, 1..5), queries in 1000usize..20_000,
         ) {
-            let speeds: Vec<Speed> = rates.iter().map(|&us| Speed::gpu(cost(us, 0.0))).collect();
+            let speeds: Vec<Speed> = rates.iter().map(|&us| Speed::new(cost(us, 0.0), 1)).collect();
             let batch = sum(&vec![load(1); queries]);
             let (mut left, mut ends, mut pieces) = (queries, vec![0.0; speeds.len()], vec![0; speeds.len()]);
             while left > 0 {

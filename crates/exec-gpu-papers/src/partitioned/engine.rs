@@ -2,8 +2,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use warpseek_exec::{Answer, Engine, ExecError, Formula, Mode, Plan};
-use warpseek_index::Snapshot;
+use warpseek_exec::{
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Mode, Plan, Rates, Work,
+    answer_supported, fail_all,
+};
+use warpseek_index::{Snapshot, SnapshotId};
 
 use super::round::{self, Workspace};
 use super::settings::{PartitionSettings, Partitioning, Pruning};
@@ -11,10 +14,15 @@ use crate::SegmentLists;
 use crate::kernels::merge_lists::MergeLists;
 use crate::kernels::{maxscore, wand};
 use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
+use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::Kept;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 22;
+
+/// What they cost on an H200 with 128 hits, in batches of 100 queries (docs/gpu/results.md).
+const WAND: Rates = Rates::device(160_000.0, 2_000.0, 0.117, 7.0);
+const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 
 /// Answers on a GPU, by WAND or MaxScore.
 pub struct PartitionedEngine {
@@ -27,7 +35,6 @@ pub struct PartitionedEngine {
     /// Of asynchronous batches.
     pub(super) streams: Vec<Stream>,
     snapshot: Arc<Snapshot>,
-    threads: usize,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
     image: Kept<SegmentLists>,
@@ -43,7 +50,6 @@ impl PartitionedEngine {
         snapshot: Arc<Snapshot>,
         device: Device,
         settings: PartitionSettings,
-        threads: usize,
     ) -> Result<Self, DeviceError> {
         let kernel = kernel(&device, &settings)?;
         let merge = MergeLists::new(&device)?;
@@ -60,7 +66,6 @@ impl PartitionedEngine {
             stream,
             streams,
             snapshot,
-            threads,
             workspace,
             image,
             loaded,
@@ -98,8 +103,8 @@ impl PartitionedEngine {
     }
 
     /// Copies the index to the device, for a formula.
-    pub fn load(&self, formula: Formula) -> Result<(), ExecError> {
-        self.image(formula).map(|_| ())
+    pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
+        self.image(formula, threads).map(|_| ())
     }
 
     /// Postings copied so far, for those who show progress.
@@ -117,22 +122,27 @@ impl PartitionedEngine {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
     }
 
-    fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
-        let (device, codec, threads) = (&self.device, self.settings.codec, self.threads);
+    fn image(
+        &self,
+        formula: Formula,
+        threads: usize,
+    ) -> Result<Arc<[SegmentLists]>, ExecError> {
+        let (device, codec) = (&self.device, self.settings.codec);
         let load = |segment: &Arc<_>| {
             SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
         };
         self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
     }
 
-    /// Answers some of the plans in one mode, in rounds.
+    /// Answers some of the plans in one mode, in rounds; those that time is up for are not begun.
     fn pass(
         &self,
-        plans: &[Plan],
+        plans: &[&Plan],
         mode: Mode,
         mut left: Vec<usize>,
-        answers: &mut [Answer],
-    ) -> Result<(), ExecError> {
+        context: &Context,
+        answers: &mut Answers,
+    ) {
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
         // Many hits a query leave room for few queries.
@@ -147,18 +157,34 @@ impl PartitionedEngine {
                 }
                 !take
             });
-            let image = self.image(formula)?;
-            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| &plans[i]).collect();
-            let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-            let round = round::run(self, &image, mode, &chosen_plans, &mut workspace)
-                .map_err(|error| ExecError::Device(Box::new(error)))?;
+            let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| plans[i]).collect();
+            let round = match context.is_over() {
+                true => chosen_plans.iter().map(|plan| Ok(Answer::nothing(plan))).collect(),
+                false => match self.round(formula, mode, &chosen_plans, context) {
+                    Ok(done) => done.into_iter().map(Ok).collect(),
+                    Err(error) => fail_all(&chosen_plans, &error),
+                },
+            };
             for (i, mut answer) in chosen.into_iter().zip(round) {
                 // What a first pass did counts, too.
-                answer.work += answers[i].work;
+                if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
+                    answer.add_work(before.work);
+                }
                 answers[i] = answer;
             }
         }
-        Ok(())
+    }
+
+    fn round(
+        &self,
+        formula: Formula,
+        mode: Mode,
+        plans: &[&Plan],
+        context: &Context,
+    ) -> Result<Vec<Answer>, ExecError> {
+        let image = self.image(formula, context.threads())?;
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        round::run(self, &image, mode, plans, &mut workspace).map_err(failed)
     }
 }
 
@@ -180,23 +206,46 @@ impl Engine for PartitionedEngine {
         }
     }
 
-    fn set_threads(&mut self, threads: usize) {
-        self.threads = threads;
+    fn device(&self) -> String {
+        self.device.info().name.clone()
     }
 
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let nothing =
-            |plan: &Plan| Answer { matches: plan.count.then_some(0), ..Answer::default() };
-        let mut answers: Vec<Answer> = plans.iter().map(nothing).collect();
-        let asks = |plan: &Plan| (plan.k > 0 || plan.count) && !plan.terms.is_empty();
-        let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
-            (0..plans.len()).filter(|&i| asks(&plans[i]) && wanted(i)).collect()
+    fn snapshot(&self) -> SnapshotId {
+        self.snapshot.id()
+    }
+
+    fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
+        let rates = match self.settings.pruning {
+            Pruning::Wand => WAND,
+            Pruning::MaxScore => MAXSCORE,
         };
-        let and = of(&|i| plans[i].mode != Mode::Or && !plans[i].lacks_terms());
-        self.pass(plans, Mode::And, and, &mut answers)?;
-        let short = |i: usize| plans[i].mode == Mode::AndOr && answers[i].hits.len() < plans[i].k;
-        let or = of(&|i| plans[i].mode == Mode::Or || short(i));
-        self.pass(plans, Mode::Or, or, &mut answers)?;
-        Ok(answers)
+        vec![Candidate { algorithm: self.name(), rates: Ok(rates), why: "asked for" }]
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        self.load(formula, context.threads())
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        answer_supported(self, plans, |plans| {
+            let nothing = |plan: &&Plan| {
+                let (matches, work) = (plan.count.then_some(0), Some(Work::default()));
+                Ok(Answer { matches, work, ..Answer::default() })
+            };
+            let mut answers: Answers = plans.iter().map(nothing).collect();
+            let asks = |plan: &Plan| (plan.k > 0 || plan.count) && !plan.terms.is_empty();
+            let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
+                (0..plans.len()).filter(|&i| asks(plans[i]) && wanted(i)).collect()
+            };
+            let and = of(&|i| plans[i].mode != Mode::Or && !plans[i].lacks_terms());
+            self.pass(plans, Mode::And, and, context, &mut answers);
+            let short = |i: usize| {
+                let few = answers[i].as_ref().is_ok_and(|answer| answer.hits.len() < plans[i].k);
+                plans[i].mode == Mode::AndOr && few
+            };
+            let or = of(&|i| plans[i].mode == Mode::Or || short(i));
+            self.pass(plans, Mode::Or, or, context, &mut answers);
+            answers
+        })
     }
 }

@@ -460,7 +460,8 @@ impl Round<'_> {
             let blocks: u64 = lists.map(|term| u64::from(term.list.blocks)).sum();
             let blocks_skipped = blocks.saturating_sub(blocks_decoded);
             let work = Work { postings_scored, blocks_decoded, blocks_skipped };
-            Answer { hits, matches: plan.count.then_some(matches), work }
+            let (matches, work) = (plan.count.then_some(matches), Some(work));
+            Answer { hits, matches, work, ..Answer::default() }
         });
         Ok(answers.collect())
     }

@@ -1,16 +1,17 @@
 //! A segment on the device: every list with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::{ExecError, Formula};
+use warpseek_exec::{ExecError, Fault, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::documents::DocumentTables;
 use super::layout::{FOUR, SegmentView, TermView};
+use crate::failure::failed;
 use crate::loading::Loading;
 use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 
@@ -38,8 +39,10 @@ impl From<ImageError> for ExecError {
     fn from(error: ImageError) -> Self {
         match error {
             ImageError::Index(error) => error.into(),
-            ImageError::Device(error) => ExecError::Device(Box::new(error)),
-            ImageError::Codec(_) => ExecError::Device(Box::new(error)),
+            ImageError::Device(error) => failed(error),
+            ImageError::Codec(_) => {
+                ExecError::Device { fault: Fault::Setup, source: Arc::new(error) }
+            }
         }
     }
 }

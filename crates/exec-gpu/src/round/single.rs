@@ -28,7 +28,6 @@ impl Round<'_> {
         let (hits, count) = (self.results.keys(), self.results.counts());
         let blocks = launches.iter().map(|launch| launch.blocks).sum();
         let stream = &self.workspace.stream;
-        let timer = self.engine.timer(stream)?;
         for (segment, launch) in image.iter().zip(launches) {
             let mut terms = [TermView::default(); PRUNED_TERMS];
             terms[..launch.terms.len()].copy_from_slice(&launch.terms);
@@ -52,6 +51,6 @@ impl Round<'_> {
             // all blocks, and for cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
-        self.stop(timer)
+        Ok(())
     }
 }
