@@ -16,7 +16,6 @@ mod run;
 mod sources;
 mod write;
 
-pub(crate) use config::default_memory;
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};

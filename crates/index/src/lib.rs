@@ -15,6 +15,7 @@ mod ids;
 mod impacts;
 mod inspect;
 mod manifest;
+mod memory;
 mod merge;
 mod order;
 mod postings;

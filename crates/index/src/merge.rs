@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{ListSource, Part, Phase, Progress, default_memory, write_lists};
+use crate::build::{ListSource, Part, Phase, Progress, write_lists};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
 use crate::ids::IdsWriter;
 use crate::manifest::SegmentEntry;
+use crate::memory::default_memory;
 use crate::order::by_bisection;
 use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
@@ -25,7 +26,8 @@ pub struct MergeConfig {
     pub threads: usize,
     /// Whether documents are put in the order of recursive graph bisection. Default: no, they are in the order of the input again.
     pub reorder: bool,
-    /// Memory for finding that order, in bytes; with less, rare terms have no say in it. Default: a quarter of the machine's memory.
+    /// Memory for finding that order, in bytes; with less, rare terms have no say in it. Default: a quarter of the
+    /// machine's memory, or of the limit that a container sets if that is smaller.
     pub memory: usize,
 }
 

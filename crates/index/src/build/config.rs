@@ -6,6 +6,7 @@ use warpseek_text::{Analyzer, ReaderConfig};
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
 use crate::manifest::StoreMode;
+use crate::memory::default_memory;
 
 /// What happens with a record that is malformed or whose id was seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct BuildConfig {
     /// Worker threads. Default: one a core.
     pub threads: usize,
     /// Memory for postings in the making, in bytes; more means fewer runs to merge. Default: a
-    /// quarter of the machine's memory. About 45 bytes a document come out of it for the tables of documents.
+    /// quarter of the machine's memory, or of the limit that a container sets if that is smaller. About 45 bytes a document come out of it for the tables of documents.
     pub memory: usize,
     /// What happens with bad records. Default: stop.
     pub on_error: OnError,
@@ -57,16 +58,6 @@ impl Default for BuildConfig {
             reader: ReaderConfig::default(),
         }
     }
-}
-
-/// A quarter of the machine's memory, 1 GiB where it does not say how much it has.
-pub(crate) fn default_memory() -> usize {
-    let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        text.lines().find_map(|l| {
-            l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok()
-        })
-    });
-    kib.map_or(4 << 30, |kib| kib << 10) / 4
 }
 
 /// What a build did.
