@@ -1,7 +1,7 @@
 //! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,7 +177,8 @@ impl Deref for Backing {
 pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap> {
     let file = File::open(path).map_err(IndexError::io(path))?;
     // SAFETY: the files of an index are never written again once they are complete: writers make
-    // new files under new names and remove old ones whole, which leaves a mapping intact.
+    // new files under new names and remove old ones whole, which leaves a mapping intact. Who
+    // cannot rule out that others truncate files opens the index without mapping them (`OpenOptions`).
     unsafe { memmap2::Mmap::map(&file) }.map_err(IndexError::io(path))
 }
 
@@ -195,6 +196,16 @@ impl SealedFile {
     /// Maps the file and checks everything but the pages.
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
         Self::new(path, kind, Backing::Map(map(path)?))
+    }
+
+    /// The same with a copy of the file in memory, which nothing that happens to the file later can reach. A file of more than `limit` bytes is refused.
+    pub fn read(path: &Path, kind: Kind, limit: u64) -> Result<Self> {
+        let (mut bytes, file) = (Vec::new(), File::open(path).map_err(IndexError::io(path))?);
+        let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+        if read.map_err(IndexError::io(path))? as u64 > limit {
+            return Err(IndexError::corrupt(path, format!("it has more than {limit} bytes")));
+        }
+        Self::new(path, kind, Backing::Memory(bytes))
     }
 
     /// The same over bytes in memory; `name` stands in for a path in errors.
@@ -340,6 +351,11 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), seal_bytes(Kind::Post, &body(len)));
             let file = SealedFile::open(&path, Kind::Post).unwrap();
             assert_eq!((file.all().unwrap(), file.seal()), (&body(len)[..], seal));
+            let size = file.file_len();
+            let copy = SealedFile::read(&path, Kind::Post, size).unwrap();
+            assert_eq!((copy.all().unwrap(), copy.seal()), (&body(len)[..], seal));
+            let error = SealedFile::read(&path, Kind::Post, size - 1).err().unwrap().to_string();
+            assert!(error.contains("more than"), "{error}");
             assert!(file.bytes(1, len as u64).is_err());
             assert!(file.bytes(u64::MAX, 2).is_err());
         }

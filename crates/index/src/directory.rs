@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Reads the manifest of the index in `dir`.
 pub(crate) fn read_manifest(dir: &Path) -> Result<Manifest> {
     let path = dir.join(MANIFEST);
-    match SealedFile::open(&path, Kind::Manifest) {
+    // Never mapped: it is small, and gone from memory before a mapping would pay.
+    match SealedFile::read(&path, Kind::Manifest, Manifest::MAX_FILE) {
         Ok(file) => Manifest::read(&file),
         Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             Err(IndexError::NotAnIndex { dir: dir.to_owned() })
@@ -35,7 +36,7 @@ pub(crate) struct WriteLock {
 }
 
 impl WriteLock {
-    /// Takes the lock of `dir`, which must exist. Waits a little: a reader that cleans up holds it for a moment.
+    /// Takes the lock of `dir`, which must exist. Waits a little, since the writer before may be about to end.
     pub(crate) fn take(dir: &Path) -> Result<Self> {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -108,6 +109,15 @@ impl WriteLock {
             if is_dir && entry.file_name().to_str().is_some_and(is_scratch) {
                 let _ = fs::remove_dir_all(entry.path());
             }
+        }
+    }
+
+    /// Before a write: removes what a writer that crashed left behind. Where no manifest can be read nobody knows which segments count: they stay until
+    /// an index is built here anew.
+    pub(crate) fn recover(&self) {
+        match read_manifest(&self.dir) {
+            Ok(manifest) => self.clean(&manifest),
+            Err(_) => self.clean_scratch(),
         }
     }
 
@@ -208,20 +218,6 @@ pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Cleans up after a crashed writer, if there is no live one.
-pub(crate) fn recover(dir: &Path) {
-    // A directory that never had a writer, or that we may not write to, has no leftovers of ours.
-    if !dir.join(LOCK).exists() {
-        return;
-    }
-    let Ok(lock) = WriteLock::try_take(dir) else { return };
-    match read_manifest(dir) {
-        Ok(manifest) => lock.clean(&manifest),
-        // Without a manifest nobody knows which segments count: they stay until an index is built here anew.
-        Err(_) => lock.clean_scratch(),
-    }
 }
 
 fn sync_dir(dir: &Path) -> Result<()> {

@@ -39,7 +39,7 @@ pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use postings::{BlockBounds, Bounds, List, ListError, MAX_PAIRS};
 pub use segment::Segment;
-pub use snapshot::{Snapshot, Statistics};
+pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};
 pub use update::{add, create, create_from_lists};
 pub use verify::{Problem, Verification, verify};

@@ -131,6 +131,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Most bytes of a file that can hold a manifest, container included.
+    pub(crate) const MAX_FILE: u64 = MAX_BYTES + (1 << 20);
+
     /// Reads and checks a manifest.
     pub fn read(file: &SealedFile) -> Result<Self> {
         if file.body_len() > MAX_BYTES {

@@ -13,6 +13,7 @@ use crate::error::{IndexError, Result};
 use crate::ids::Ids;
 use crate::manifest::{Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name};
 use crate::postings::List;
+use crate::snapshot::OpenOptions;
 use crate::store::Store;
 
 /// A segment. Documents have a place in its lists and tables, and an ordinal by which ids, store and hits know them; the two differ in a
@@ -35,9 +36,14 @@ impl Segment {
         manifest: &Manifest,
         entry: &SegmentEntry,
         base: u32,
+        options: &OpenOptions,
     ) -> Result<Self> {
+        let sealed = |name: String, kind: Kind| match options.mmap {
+            true => SealedFile::open(&dir.join(name), kind),
+            false => SealedFile::read(&dir.join(name), kind, u64::MAX),
+        };
         let open = |kind: Kind| -> Result<SealedFile> {
-            let file = SealedFile::open(&dir.join(segment_file_name(entry.number, kind)), kind)?;
+            let file = sealed(segment_file_name(entry.number, kind), kind)?;
             if entry.files.get(kind.name()) != Some(&seal_text(file.seal())) {
                 return Err(file.corrupt("it is not the file that the manifest names"));
             }
@@ -52,8 +58,7 @@ impl Segment {
         let deletes = match &entry.deletes {
             None => None,
             Some(d) => {
-                let path = dir.join(deletes_name(entry.number, d.generation));
-                let file = SealedFile::open(&path, Kind::Deletes)?;
+                let file = sealed(deletes_name(entry.number, d.generation), Kind::Deletes)?;
                 let deletes = Deletes::read(&file, documents.count(), dictionary.terms())?;
                 if d.seal != seal_text(file.seal())
                     || (deletes.docs.len(), deletes.tokens) != (d.documents, d.tokens)

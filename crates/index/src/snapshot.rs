@@ -3,10 +3,11 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpseek_core::DocId;
 
-use crate::directory::{WriteLock, read_manifest, recover};
+use crate::directory::{WriteLock, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::segment::Segment;
@@ -14,8 +15,36 @@ use crate::segment::Segment;
 /// How often a reader starts over because a writer removed files under it.
 const RETRIES: usize = 20;
 
+/// How an index is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Whether files are mapped into memory. Default: yes. An index opens at once then, and its pages are read as searches need them; but if anyone truncates
+    /// a file while it is mapped, the system ends the process with SIGBUS, which no error handling can prevent. Without, all files are read into memory
+    /// at the start, and what happens to them later does not matter.
+    pub mmap: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions { mmap: true }
+    }
+}
+
+/// A number that tells the snapshots of a process apart: each that is opened has another, also if two are of the same generation of the same index.
+/// It means nothing to other processes, and is never stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotId(u64);
+
+impl SnapshotId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        SnapshotId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// An index, opened for reading.
 pub struct Snapshot {
+    id: SnapshotId,
     dir: PathBuf,
     manifest: Manifest,
     segments: Vec<Arc<Segment>>,
@@ -41,14 +70,19 @@ impl Statistics {
 }
 
 impl Snapshot {
-    /// Opens the index in `dir`, after cleaning up what a crashed writer left.
+    /// Opens the index in `dir` with the default options. Nothing in `dir` is changed.
     pub fn open(dir: &Path) -> Result<Self> {
-        recover(dir);
+        Self::open_with(dir, &OpenOptions::default())
+    }
+
+    /// Opens the index in `dir`. Nothing in `dir` is changed: what a crashed writer left there is removed by the next writer, which alone can know, by its
+    /// lock, that nobody is at work on it.
+    pub fn open_with(dir: &Path, options: &OpenOptions) -> Result<Self> {
         let mut tries = 0;
         loop {
             let manifest = read_manifest(dir)?;
             let generation = manifest.generation;
-            match Self::with_manifest(dir, manifest) {
+            match Self::with_manifest(dir, manifest, options) {
                 Err(IndexError::Io { source, .. })
                     if source.kind() == ErrorKind::NotFound
                         && tries < RETRIES
@@ -65,17 +99,28 @@ impl Snapshot {
     pub(crate) fn open_locked(lock: &WriteLock) -> Result<Self> {
         let manifest = read_manifest(lock.dir())?;
         lock.clean(&manifest);
-        Self::with_manifest(lock.dir(), manifest)
+        Self::with_manifest(lock.dir(), manifest, &OpenOptions::default())
     }
 
-    fn with_manifest(dir: &Path, manifest: Manifest) -> Result<Self> {
+    fn with_manifest(dir: &Path, manifest: Manifest, options: &OpenOptions) -> Result<Self> {
         let (mut segments, mut base) = (Vec::with_capacity(manifest.segments.len()), 0);
         for entry in &manifest.segments {
-            segments.push(Arc::new(Segment::open(dir, &manifest, entry, base)?));
+            segments.push(Arc::new(Segment::open(dir, &manifest, entry, base, options)?));
             base += entry.documents as u32;
         }
         let max_static = max_static(&segments)?;
-        Ok(Snapshot { dir: dir.to_owned(), manifest, segments, max_static })
+        let id = SnapshotId::next();
+        Ok(Snapshot { id, dir: dir.to_owned(), manifest, segments, max_static })
+    }
+
+    /// What tells it from all other snapshots of this process.
+    pub fn id(&self) -> SnapshotId {
+        self.id
+    }
+
+    /// The generation of the index that it is of: one more with each commit.
+    pub fn generation(&self) -> u64 {
+        self.manifest.generation
     }
 
     /// Where it is.

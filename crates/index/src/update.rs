@@ -111,6 +111,7 @@ fn create_locked(
     build: impl FnOnce(&WriteLock, &Manifest) -> Result<Built>,
 ) -> Result<BuildReport> {
     let dir = lock.dir();
+    lock.recover();
     let before = match read_manifest(dir) {
         Ok(_) if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
         Ok(manifest) => Some(manifest),
