@@ -17,6 +17,7 @@ mod sources;
 mod write;
 
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub(crate) use invert::{Inverter, next_posting};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;

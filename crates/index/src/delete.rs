@@ -1,20 +1,32 @@
 //! Deleting documents by id.
+//!
+//! What takes time is to count, for each term, how many of the deleted documents have it: `stored` does so for few documents, `walk` for many.
+
+mod stored;
+mod walk;
 
 use std::path::Path;
 
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{Phase, Progress, ordered_map};
+use crate::build::{Phase, Progress};
 use crate::container::{Kind, SealedWriter};
 use crate::deletes::{Deletes, DocSet};
 use crate::directory::{WriteLock, read_manifest};
-use crate::error::Result;
+use crate::error::{IndexError, Result};
 use crate::manifest::{DeletesEntry, Manifest, deletes_name, seal_text};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// Blocks of the dictionary that one worker counts at a time.
-const JOB_BLOCKS: u64 = 256;
+// Rough costs in nanoseconds, measured on one core; their ratios are what matters.
+/// A stored document: decompressing its block, parsing.
+const DOCUMENT_COST: u64 = 100_000;
+/// A term of a stored document: analysing, looking it up, and the document in its list.
+const LOOKUP_COST: u64 = 1_000;
+/// A term that a walk comes by.
+const TERM_COST: u64 = 150;
+/// A block of a list, most of which a walk only looks at in the skip array.
+const BLOCK_COST: u64 = 10;
 
 /// What a deletion did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +94,7 @@ pub(crate) fn apply_deletes(
         for &doc in here {
             assert!(new.insert(segment.documents().place(doc - segment.base())?));
         }
-        let deletes = extend(segment, &new, threads, progress)?;
+        let deletes = extend(old.manifest(), segment, &new, threads, progress)?;
         let path = lock.dir().join(deletes_name(segment.number(), manifest.generation));
         let file = SealedWriter::create(&path, Kind::Deletes)?;
         let seal = deletes.write(segment.documents().count(), file)?;
@@ -97,7 +109,13 @@ pub(crate) fn apply_deletes(
 }
 
 /// The segment's deletions with `new`, live documents, added.
-fn extend(segment: &Segment, new: &DocSet, threads: usize, progress: &Progress) -> Result<Deletes> {
+fn extend(
+    manifest: &Manifest,
+    segment: &Segment,
+    new: &DocSet,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Deletes> {
     let docs = segment.documents();
     let mut all = match segment.deletes() {
         Some(deletes) => deletes.clone(),
@@ -108,49 +126,38 @@ fn extend(segment: &Segment, new: &DocSet, threads: usize, progress: &Progress) 
         all.docs.insert(doc);
         all.tokens += u64::from(lengths.get(doc));
     }
-    let blocks = segment.dictionary().blocks();
-    let mut next = (0..blocks).step_by(JOB_BLOCKS as usize);
-    let mut counted = Vec::new();
-    ordered_map(
-        threads,
-        || {
-            progress.check()?;
-            Ok(next.next())
-        },
-        || (),
-        |(), from| count_terms(segment, new, from),
-        |mut counts| {
-            counted.append(&mut counts);
-            Ok(())
-        },
-    )?;
+    let counted = count_terms(manifest, segment, new, threads, progress)?;
     let before = std::mem::take(&mut all.terms);
     all.terms = add_counts(&before, &counted);
     Ok(all)
 }
 
-/// For some blocks of the dictionary: how many of `docs` have each term, where any have.
-fn count_terms(segment: &Segment, docs: &DocSet, from: u64) -> Result<Vec<(u32, u32)>> {
-    let (mut counts, mut out) = (Vec::new(), [0; BLOCK]);
-    let mut terms = segment.dictionary().iter_blocks(from, from + JOB_BLOCKS);
-    while let Some(info) = terms.next_term()? {
-        let list = segment.list(&info)?;
-        let (mut count, mut first) = (0, 0);
-        for block in 0..list.blocks() {
-            let last = list.block_max_doc(block);
-            if docs.any_within(first, last) {
-                let n = list
-                    .decode_docs(block, &mut out)
-                    .map_err(|what| segment.bad_list(&info, what))?;
-                count += out[..n].iter().filter(|&&doc| docs.contains(doc)).count() as u32;
-            }
-            first = last;
-        }
-        if count > 0 {
-            counts.push((info.ordinal, count));
+/// By term ordinal, ascending: how many of `docs` have the term, where any have. However it is counted, the result is the same.
+fn count_terms(
+    manifest: &Manifest,
+    segment: &Segment,
+    docs: &DocSet,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Vec<(u32, u32)>> {
+    if stored_is_cheaper(segment, docs.len()) {
+        match stored::count_terms(manifest, segment, docs, threads, progress) {
+            Ok(Some(counts)) => return Ok(counts),
+            Err(IndexError::Cancelled) => return Err(IndexError::Cancelled),
+            // The walk needs no store and less of the lists, so it may do where that is damaged.
+            Ok(None) | Err(_) => {}
         }
     }
-    Ok(counts)
+    walk::count_terms(segment, docs, threads, progress)
+}
+
+/// Whether looking up the terms of so many documents is less work than a walk over all lists.
+fn stored_is_cheaper(segment: &Segment, docs: u64) -> bool {
+    let dictionary = segment.dictionary();
+    let postings_each = dictionary.postings() / u64::from(segment.documents().count()).max(1);
+    let stored = docs.saturating_mul(DOCUMENT_COST + postings_each.saturating_mul(LOOKUP_COST));
+    let blocks = dictionary.postings() / BLOCK as u64;
+    stored < u64::from(dictionary.terms()) * TERM_COST + blocks.saturating_mul(BLOCK_COST)
 }
 
 /// Adds two tables that are sorted by ordinal.

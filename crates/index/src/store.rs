@@ -188,18 +188,24 @@ impl Store {
         Ok(StoreBlock { first, starts, bytes })
     }
 
-    /// The stored JSON of a document of the segment.
-    pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
+    /// The block that has a document, decompressed.
+    pub fn block_of(&self, doc: u32) -> Result<StoreBlock> {
         let (mut low, mut high) = (0, self.blocks);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if self.first(middle)? <= doc { low = middle } else { high = middle }
         }
-        let missing = || self.file.corrupt(format!("it has no document {doc}"));
-        if low == self.blocks {
-            return Err(missing());
+        if doc >= self.documents {
+            return Err(self.file.corrupt(format!("it has no document {doc}")));
         }
-        self.block(low)?.get(doc).map(<[u8]>::to_vec).ok_or_else(missing)
+        self.block(low)
+    }
+
+    /// The stored JSON of a document of the segment.
+    pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
+        let block = self.block_of(doc)?;
+        let json = block.get(doc).map(<[u8]>::to_vec);
+        json.ok_or_else(|| self.file.corrupt(format!("it has no document {doc}")))
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
-use crate::RecordErrorKind;
+use crate::{ReaderConfig, RecordErrorKind};
 
 /// One parsed record, borrowing from its batch where it can.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,13 @@ impl<'a> Document<'a> {
             order_key: None,
             source: None,
         }
+    }
+
+    /// The document that a line of JSON describes, read as the readers of JSONL read it, without static score and order key. `vector_scale` is
+    /// that of [`ReaderConfig`]. What [`write_json`](Self::write_json) wrote gives the same title, text and vector again.
+    pub fn from_json(line: &'a str, vector_scale: u32) -> Result<Self, RecordErrorKind> {
+        let config = ReaderConfig { vector_scale, ..ReaderConfig::default() };
+        crate::reader::parse_json(line, &config)?.checked()
     }
 
     pub(crate) fn with_source(self, line: &'a str) -> Self {
@@ -106,6 +113,29 @@ mod tests {
         out.clear();
         Document::new("1", "T", "").write_json(&mut out);
         assert_eq!(out, br#"{"id":"1","title":"T","text":""}"#);
+    }
+
+    #[test]
+    fn what_was_stored_is_read_again() {
+        let lines = [
+            r#"{"_id":"beir","x":1,"title":"T","text":"a","text":"b"}"#,
+            r#"{"id":7,"vector":{"b":1.5,"a":0.25}}"#,
+        ];
+        for line in lines {
+            let document = Document::from_json(line, 4).unwrap();
+            let mut out = Vec::new();
+            document.write_json(&mut out);
+            assert_eq!(out, line.as_bytes());
+            assert_eq!(Document::from_json(str::from_utf8(&out).unwrap(), 4).unwrap(), document);
+        }
+        let tree = Document::new("1", "T", "x\ny");
+        let mut out = Vec::new();
+        tree.write_json(&mut out);
+        let read = Document::from_json(str::from_utf8(&out).unwrap(), 1).unwrap();
+        assert_eq!((read.id, read.title, read.text), (tree.id, tree.title, tree.text));
+        let vector = Document::from_json(lines[1], 4).unwrap().vector.unwrap();
+        assert_eq!(vector, [("a".into(), 1), ("b".into(), 6)]);
+        assert_eq!(Document::from_json(r#"{"id":""}"#, 1), Err(RecordErrorKind::EmptyId));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! words to terms, so that stop words and stemming cost one look-up a word.
 
 use hashbrown::HashTable;
-use warpseek_codec::varint;
+use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_text::{Analyzer, Document, Scratch};
@@ -54,13 +54,13 @@ struct Term {
 }
 
 /// What is known of a document after inversion.
-pub(super) struct DocumentFacts {
-    pub(super) length: u32,
-    pub(super) norm: f32,
+pub(crate) struct DocumentFacts {
+    pub(crate) length: u32,
+    pub(crate) norm: f32,
 }
 
 /// Postings in the making.
-pub(super) struct Inverter {
+pub(crate) struct Inverter {
     analyzer: Analyzer,
     scratch: Scratch,
     words: HashTable<Word>,
@@ -73,7 +73,7 @@ pub(super) struct Inverter {
 }
 
 impl Inverter {
-    pub(super) fn new(analyzer: Analyzer) -> Self {
+    pub(crate) fn new(analyzer: Analyzer) -> Self {
         Inverter {
             analyzer,
             scratch: Scratch::default(),
@@ -104,7 +104,7 @@ impl Inverter {
     }
 
     /// Takes in a document whose id is above all before it.
-    pub(super) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
+    pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
         let mut counts = Counts { doc, length: 0, squares: 0 };
         match &document.vector {
             Some(vector) => {
@@ -190,8 +190,8 @@ impl Inverter {
         counts.squares = counts.squares.saturating_add(square(term.freq) - square(before));
     }
 
-    /// Hands every term, sorted, with its number of postings and their bytes to `f`, and forgets all.
-    pub(super) fn drain<E>(
+    /// Hands every term, sorted, with its number of postings and their bytes ([`next_posting`] reads them) to `f`, and forgets all.
+    pub(crate) fn drain<E>(
         &mut self,
         mut f: impl FnMut(&[u8], u32, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -226,4 +226,11 @@ impl Term {
         }
         self.written = self.doc;
     }
+}
+
+/// The next of a term's postings, document and frequency; `doc` is the document before it, 0 at first. `None` if the bytes are no posting.
+pub(crate) fn next_posting(cursor: &mut Cursor<'_>, doc: &mut u32) -> Option<(u32, u32)> {
+    let head = cursor.varint()?;
+    *doc = doc.checked_add(u32::try_from(head >> 1).ok()?)?;
+    Some((*doc, if head & 1 == 1 { 1 } else { cursor.varint32()? }))
 }

@@ -133,6 +133,15 @@ impl<'a> List<'a> {
         }
     }
 
+    /// The first block that can have a document: no block before it has one that high. [`List::blocks`] if there is none.
+    pub fn block_for(&self, doc: u32) -> usize {
+        match &self.form {
+            Form::One { doc: only, .. } => usize::from(*only < doc),
+            Form::Short { .. } => 0,
+            Form::Long(long) => long.lasts.partition_point(|&last| u32::from_le_bytes(last) < doc),
+        }
+    }
+
     /// Writes the block's documents to the front of `out` and returns how many there are. They
     /// ascend, lie above those of the block before, and exist in the segment.
     pub fn decode_docs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {

@@ -28,6 +28,7 @@ pub use self::batch::RawBatch;
 pub use self::config::ReaderConfig;
 pub use self::format::Format;
 use self::input::Input;
+pub(crate) use self::jsonl::parse_json;
 use self::source::Source;
 use crate::TextError;
 
