@@ -292,6 +292,14 @@ impl SealedFile {
         Ok(&self.body()[start as usize..end as usize])
     }
 
+    /// The same, not checked: what is read of it must be asked for by [`bytes`](Self::bytes) as well before it is believed.
+    pub(crate) fn unchecked(&self, start: u64, len: u64) -> Result<&[u8]> {
+        match start.checked_add(len).filter(|&end| end <= self.len) {
+            Some(end) => Ok(&self.body()[start as usize..end as usize]),
+            None => Err(self.corrupt(format!("{len} bytes at {start} lie outside of it"))),
+        }
+    }
+
     /// The whole body, checked.
     pub fn all(&self) -> Result<&[u8]> {
         self.bytes(0, self.len)

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use warpseek_text::{Place, RecordError, TextError};
+use warpseek_text::{Location, RecordError, TextError};
 
 /// Result of everything in this crate.
 pub type Result<T, E = IndexError> = std::result::Result<T, E>;
@@ -67,19 +67,19 @@ pub enum IndexError {
     Record(#[from] RecordError),
     /// Two records of one build have the same id.
     #[error(
-        "{place}: id `{id}` was seen before; give each document its own id, or pass `--on-error skip` to keep the first"
+        "{location}: id `{id}` was seen before; give each document its own id, or pass `--on-error skip` to keep the first"
     )]
     DuplicateId {
         /// Where the second one is.
-        place: Place,
+        location: Location,
         /// The id.
         id: String,
     },
     /// A document with a vector in an index of text, or the other way round.
-    #[error("{place}: document `{id}` {}; an index holds either text or vectors", if *vector { "has a `vector`, but this is an index of text" } else { "has no `vector`, but this is an index of vectors" })]
+    #[error("{location}: document `{id}` {}; an index holds either text or vectors", if *vector { "has a `vector`, but this is an index of text" } else { "has no `vector`, but this is an index of vectors" })]
     MixedContent {
         /// Where it is.
-        place: Place,
+        location: Location,
         /// Its id.
         id: String,
         /// Whether the document is the one with a vector.
@@ -87,11 +87,11 @@ pub enum IndexError {
     },
     /// A document with a vector in an index of quantized text.
     #[error(
-        "{place}: document `{id}` has a `vector`, and only text can be quantized; index vectors without `--quantize`"
+        "{location}: document `{id}` has a `vector`, and only text can be quantized; index vectors without `--quantize`"
     )]
     QuantizedVector {
         /// Where it is.
-        place: Place,
+        location: Location,
         /// Its id.
         id: String,
     },

@@ -179,6 +179,29 @@ impl Segment {
             .map_err(|what| self.bad_list(term, what))
     }
 
+    /// The list of a term, of which blocks are not checked for damage yet: [`Segment::check_block`] must be asked before one is read. For a look at one block of a long
+    /// list, which would else have all of its pages read.
+    pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
+        let bytes = self.postings.unchecked(term.offset, term.len)?;
+        let list = List::new(bytes, term.df, self.documents.count(), self.codec);
+        match list.ok().map(|list| (list.head_len(bytes.len()), list)) {
+            Some((Some(head), list)) => {
+                self.postings.bytes(term.offset, head as u64)?;
+                Ok(list)
+            }
+            // Short, or not even laid out as a list; damage, if that is why, is named.
+            _ => self.list(term),
+        }
+    }
+
+    /// Checks a block of a list from [`Segment::list_by_blocks`].
+    pub(crate) fn check_block(&self, term: &TermInfo, list: &List<'_>, block: usize) -> Result<()> {
+        let range = list.block_range(term.len as usize, block);
+        let (start, len) = range.map_err(|what| self.bad_list(term, what))?;
+        self.postings.bytes(term.offset.saturating_add(start as u64), len as u64)?;
+        Ok(())
+    }
+
     /// An error about a term's list.
     pub fn bad_list(&self, term: &TermInfo, what: impl std::fmt::Display) -> IndexError {
         self.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
@@ -187,5 +210,75 @@ impl Segment {
     /// The file of lists.
     pub fn postings_file(&self) -> &SealedFile {
         &self.postings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{Lists, ListsConfig, Progress};
+    use crate::snapshot::Snapshot;
+    use crate::update::create_from_lists;
+
+    const DOCS: u32 = 200_000;
+
+    /// One list of all documents, with frequencies that take some bits.
+    struct One;
+
+    impl Lists for One {
+        fn documents(&self) -> u32 {
+            DOCS
+        }
+
+        fn count(&self) -> u32 {
+            1
+        }
+
+        fn term(&self, _: u32) -> &[u8] {
+            b"x"
+        }
+
+        fn weight(&self, _: u32) -> usize {
+            DOCS as usize
+        }
+
+        fn load(&self, _: u32, out: &mut Vec<(u32, u32)>) {
+            out.extend((0..DOCS).map(|doc| (doc, 1 + doc.wrapping_mul(2_654_435_761) % 4000)));
+        }
+    }
+
+    #[test]
+    fn damage_shows_in_the_blocks_that_have_it_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = ListsConfig { threads: 1, ..ListsConfig::default() };
+        create_from_lists(dir.path(), &One, &config, true, &Progress::default()).unwrap();
+        let path = dir.path().join(segment_file_name(1, Kind::Post));
+        let good = std::fs::read(&path).unwrap();
+        let open = || {
+            let snapshot = Snapshot::open(dir.path()).unwrap();
+            let info = snapshot.segments()[0].dictionary().find(b"x").unwrap().unwrap();
+            (snapshot, info)
+        };
+        let sound = |block: usize| {
+            let (snapshot, info) = open();
+            let segment = &snapshot.segments()[0];
+            let list = segment.list_by_blocks(&info)?;
+            assert_eq!(list.block_for(block as u32 * 128), block);
+            segment.check_block(&info, &list, block)
+        };
+        let blocks = DOCS as usize / 128;
+        assert!((0..=blocks).step_by(100).all(|block| sound(block).is_ok()));
+        // The last bytes of the body are the last block's, on a page of their own kind.
+        let (_, info) = open();
+        let mut bad = good.clone();
+        bad[16 + info.len as usize - 1] ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        assert!(sound(0).is_ok() && sound(blocks / 2).is_ok());
+        assert!(sound(blocks).is_err());
+        // The first ones are the list's head, without which no block can be found.
+        let mut bad = good.clone();
+        bad[16 + 100] ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        assert!(sound(0).is_err() && sound(blocks).is_err());
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Document<'a> {
     }
 }
 
-fn write_string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     // A string has a JSON form and a vector takes all bytes, so neither half of this can fail.
     let written = serde_json::to_writer(out, text);
     debug_assert!(written.is_ok());

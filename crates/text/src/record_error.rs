@@ -2,14 +2,14 @@
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
-use crate::Place;
+use crate::Location;
 
 /// A bad record and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {kind}")]
+#[error("{location}: {kind}")]
 pub struct RecordError {
     /// Where the record starts.
-    pub place: Place,
+    pub location: Location,
     /// What is wrong.
     pub kind: RecordErrorKind,
 }

@@ -64,8 +64,8 @@ impl Admission {
         if self.reasons.len() < REASONS {
             let text = match &error {
                 IndexError::Record(record) => record.to_string(),
-                IndexError::DuplicateId { place, id } => {
-                    format!("{place}: id `{id}` was seen before")
+                IndexError::DuplicateId { location, id } => {
+                    format!("{location}: id `{id}` was seen before")
                 }
                 other => other.to_string(),
             };
@@ -100,20 +100,20 @@ impl Admission {
         };
         let content = if document.vector.is_some() { Content::Vector } else { Content::Text };
         if self.quantized && content == Content::Vector {
-            let place = batch.place(record.number);
-            return Err(IndexError::QuantizedVector { place, id: document.id.to_string() });
+            let location = batch.location(record.number);
+            return Err(IndexError::QuantizedVector { location, id: document.id.to_string() });
         }
         if *self.content.get_or_insert(content) != content {
             return Err(IndexError::MixedContent {
-                place: batch.place(record.number),
+                location: batch.location(record.number),
                 id: document.id.to_string(),
                 vector: content == Content::Vector,
             });
         }
         let hashes = &self.hashes;
         if self.seen.find(record.hash as u64, |&d| hashes[d as usize] == record.hash).is_some() {
-            let place = batch.place(record.number);
-            return Err(IndexError::DuplicateId { place, id: document.id.to_string() });
+            let location = batch.location(record.number);
+            return Err(IndexError::DuplicateId { location, id: document.id.to_string() });
         }
         if self.hashes.len() as u64 >= self.limit {
             return Err(IndexError::TooManyDocuments);

@@ -152,7 +152,7 @@ impl Counter<'_> {
 
     /// Whether a list has these postings: position, ascending, and frequency.
     fn has(&self, info: &TermInfo, postings: &[(u32, u32)]) -> Result<bool> {
-        let list = self.segment.list(info)?;
+        let list = self.segment.list_by_blocks(info)?;
         let bad = |what| self.segment.bad_list(info, what);
         let lengths = self.segment.documents().lengths()?;
         let (mut docs, mut decoded) = ([0; BLOCK], None);
@@ -162,6 +162,7 @@ impl Counter<'_> {
                 return Ok(false);
             }
             if decoded.is_none_or(|(known, _)| known != block) {
+                self.segment.check_block(info, &list, block)?;
                 decoded = Some((block, list.decode_docs(block, &mut docs).map_err(bad)?));
             }
             let n = decoded.map_or(0, |(_, n)| n);

@@ -209,6 +209,29 @@ impl<'a> List<'a> {
         Ok(Block { bytes, list: &self.state, index: block, docs: n, freqs: n })
     }
 
+    /// Bytes of the list that [`List::new`] and [`List::block_for`] read: all but bounds of blocks and the blocks. `None` for a list of one block, which may read all.
+    pub(crate) fn head_len(&self, list_len: usize) -> Option<usize> {
+        match &self.form {
+            Form::Long(long) => list_len.checked_sub(long.block_bounds.len() + long.payload.len()),
+            Form::One { .. } | Form::Short { .. } => None,
+        }
+    }
+
+    /// Where a block lies in the list, as start and length.
+    pub(crate) fn block_range(
+        &self,
+        list_len: usize,
+        block: usize,
+    ) -> Result<(usize, usize), ListError> {
+        match &self.form {
+            Form::Long(long) => {
+                let (start, len) = long.place(block).ok_or(ListError::Layout)?;
+                Ok((list_len.saturating_sub(long.payload.len()) + start, len))
+            }
+            Form::One { .. } | Form::Short { .. } => Ok((0, list_len)),
+        }
+    }
+
     /// Bounds of the whole list. A list of one posting has none: it is its own bound.
     pub fn bounds(&self) -> Option<&Bounds> {
         match &self.form {
