@@ -9,14 +9,15 @@ use std::path::Path;
 
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{Phase, Progress};
+use crate::build::{BuildConfig, Phase, Progress};
 use crate::container::{Kind, SealedWriter};
 use crate::deletes::{Deletes, DocSet};
-use crate::directory::{WriteLock, read_manifest};
+use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
 use crate::manifest::{DeletesEntry, Manifest, deletes_name, seal_text};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::update::update;
 
 // Rough costs in nanoseconds, measured on one core; their ratios are what matters.
 /// A stored document: decompressing its block, parsing.
@@ -44,9 +45,16 @@ pub fn delete(
     threads: usize,
     progress: &Progress,
 ) -> Result<DeleteReport> {
-    read_manifest(dir)?;
-    let lock = WriteLock::take(dir)?;
-    let old = Snapshot::open_locked(&lock)?;
+    let config = BuildConfig { threads, ..BuildConfig::default() };
+    update(dir, None, ids, &config, progress).map(|report| report.deleted)
+}
+
+/// The live documents with these ids, ascending.
+pub(crate) fn find_ids(
+    old: &Snapshot,
+    ids: &[String],
+    progress: &Progress,
+) -> Result<(DeleteReport, Vec<u32>)> {
     let (mut report, mut docs) = (DeleteReport::default(), Vec::new());
     for id in ids {
         progress.check()?;
@@ -58,18 +66,7 @@ pub fn delete(
     docs.sort_unstable();
     docs.dedup();
     report.deleted = docs.len() as u64;
-    if docs.is_empty() {
-        return Ok(report);
-    }
-    let mut manifest = old.manifest().clone();
-    manifest.generation += 1;
-    let result = apply_deletes(&lock, &old, &mut manifest, &docs, threads, progress)
-        .and_then(|()| progress.check())
-        .and_then(|()| lock.commit(&manifest));
-    if result.is_err() {
-        lock.abandon(old.manifest().next_segment);
-    }
-    result.map(|()| report)
+    Ok((report, docs))
 }
 
 /// Writes files of deletions for `docs` (ascending, live) and enters them in the manifest, whose generation is new already.

@@ -1,7 +1,7 @@
 //! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
 //!
 //! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
-//! through [`create`], [`create_from_lists`], [`add`], [`delete`] and [`merge`], each of which commits once or not at all.
+//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all.
 
 mod build;
 pub mod container;
@@ -41,5 +41,5 @@ pub use postings::{BlockBounds, Bounds, List, ListError, MAX_PAIRS};
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};
-pub use update::{add, create, create_from_lists};
+pub use update::{UpdateReport, add, create, create_from_lists, create_from_reader, update};
 pub use verify::{Problem, Verification, verify};

@@ -1,4 +1,4 @@
-//! Making an index and adding to it.
+//! Making an index, adding to it, and adding and deleting at once.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use warpseek_text::{Analyzer, Reader, ReaderConfig};
 use crate::build::{
     BuildConfig, BuildReport, Built, Lists, ListsConfig, Progress, build_lists, build_segment,
 };
-use crate::delete::apply_deletes;
+use crate::delete::{DeleteReport, apply_deletes, find_ids};
 use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
@@ -15,7 +15,7 @@ use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
 /// Makes an index of `inputs` in `dir`. An index that is there already is replaced only with `overwrite`, and
-/// stands until the new one is complete.
+/// stands until the new one is complete. No inputs, or none with documents, make an index that is empty.
 pub fn create(
     dir: &Path,
     inputs: &[PathBuf],
@@ -23,10 +23,22 @@ pub fn create(
     overwrite: bool,
     progress: &Progress,
 ) -> Result<BuildReport> {
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    create_from_reader(dir, reader, config, overwrite, progress)
+}
+
+/// Makes an index of what `reader` has in `dir`, as [`create`] does of files. How documents are read is the reader's, whatever `config.reader` says.
+pub fn create_from_reader(
+    dir: &Path,
+    reader: Reader,
+    config: &BuildConfig,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<BuildReport> {
     if let Some(impacts) = &config.impacts {
         impacts.check().map_err(|what| IndexError::Impacts { what })?;
     }
-    let reader = Reader::open(inputs, config.reader.clone())?;
+    let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
     let settings = Manifest {
         generation: 1,
         next_segment: 0,
@@ -41,7 +53,7 @@ pub fn create(
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
-        build_segment(lock, manifest, reader, config, None, progress)
+        build_segment(lock, manifest, reader, &config, None, progress)
     })
 }
 
@@ -147,46 +159,98 @@ pub fn add(
     progress: &Progress,
 ) -> Result<BuildReport> {
     read_manifest(dir)?;
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    update(dir, Some(reader), &[], config, progress).map(|report| report.added)
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateReport {
+    /// What came in. `replaced` counts documents that went because another of their id came, and were not to be deleted anyway.
+    pub added: BuildReport,
+    /// What went by its id.
+    pub deleted: DeleteReport,
+}
+
+/// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see all of it or nothing.
+/// Only documents that were there before are deleted; one of `reader` with such an id is added. A document whose id is in the index replaces the one there. If there is nothing to
+/// delete or to add, nothing is committed.
+///
+/// Analyzer, codec, store, impacts and vector scale are the index's, whatever `config` says; how documents are read is the reader's.
+pub fn update(
+    dir: &Path,
+    reader: Option<Reader>,
+    delete_ids: &[String],
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<UpdateReport> {
+    read_manifest(dir)?;
     let lock = WriteLock::take(dir)?;
     let old = Snapshot::open_locked(&lock)?;
-    let result = add_locked(&lock, &old, inputs, config, progress);
+    let result = update_locked(&lock, &old, reader, delete_ids, config, progress);
     if result.is_err() {
         lock.abandon(old.manifest().next_segment);
     }
     result
 }
 
-fn add_locked(
+fn update_locked(
     lock: &WriteLock,
     old: &Snapshot,
-    inputs: &[PathBuf],
+    reader: Option<Reader>,
+    delete_ids: &[String],
     config: &BuildConfig,
     progress: &Progress,
-) -> Result<BuildReport> {
-    let mut manifest = old.manifest().clone();
-    let mut config = config.clone();
-    config.analyzer = manifest.analyzer;
-    config.codec = manifest.codec;
-    config.store = manifest.store;
-    config.reader.vector_scale = manifest.vector_scale;
-    let reader = Reader::open(inputs, config.reader.clone())?;
+) -> Result<UpdateReport> {
+    let (deleted, mut gone) = find_ids(old, delete_ids, progress)?;
+    let (mut manifest, mut added) = (old.manifest().clone(), BuildReport::default());
+    let mut entry = None;
+    if let Some(reader) = reader {
+        let mut built = add_segment(lock, old, &mut manifest, reader, config, progress)?;
+        built.replaced.retain(|doc| gone.binary_search(doc).is_err());
+        built.report.replaced = built.replaced.len() as u64;
+        gone.append(&mut built.replaced);
+        gone.sort_unstable();
+        (added, entry) = (built.report, built.entry);
+    }
+    if entry.is_none() && gone.is_empty() {
+        lock.clean(old.manifest());
+        return Ok(UpdateReport { added, deleted });
+    }
+    manifest.generation += 1;
+    apply_deletes(lock, old, &mut manifest, &gone, config.threads, progress)?;
+    manifest.segments.extend(entry);
+    progress.check()?;
+    lock.commit(&manifest)?;
+    Ok(UpdateReport { added, deleted })
+}
+
+/// Writes what `reader` has as a segment of the index, which is not in the manifest yet.
+fn add_segment(
+    lock: &WriteLock,
+    old: &Snapshot,
+    manifest: &mut Manifest,
+    reader: Reader,
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<Built> {
+    let reader = reader.with_vector_scale(manifest.vector_scale)?;
+    let config = BuildConfig {
+        analyzer: manifest.analyzer,
+        codec: manifest.codec,
+        store: manifest.store,
+        reader: reader.config().clone(),
+        ..config.clone()
+    };
     // An index without documents takes whatever content comes first.
     let known = (!manifest.segments.is_empty()).then_some(old);
-    let mut built = build_segment(lock, &manifest, reader, &config, known, progress)?;
-    manifest.generation += 1;
-    manifest.next_segment += 1;
-    if known.is_none() {
-        manifest.content = built.content.unwrap_or(manifest.content);
+    let built = build_segment(lock, manifest, reader, &config, known, progress)?;
+    if built.entry.is_some() {
+        manifest.next_segment += 1;
+        manifest.impacts = built.impacts;
+        if known.is_none() {
+            manifest.content = built.content.unwrap_or(manifest.content);
+        }
     }
-    manifest.impacts = built.impacts;
-    apply_deletes(lock, old, &mut manifest, &built.replaced, config.threads, progress)?;
-    built.report.replaced = built.replaced.len() as u64;
-    manifest.segments.extend(built.entry);
-    progress.check()?;
-    if built.report.documents > 0 {
-        lock.commit(&manifest)?;
-    } else {
-        lock.clean(old.manifest());
-    }
-    Ok(built.report)
+    Ok(built)
 }
