@@ -40,21 +40,6 @@ impl DocSet {
         docs.skip_while(move |&doc| doc < from).take_while(move |&doc| doc < to)
     }
 
-    /// Whether any document from `from` to `to`, both included, is in.
-    pub(crate) fn any_within(&self, from: u32, to: u32) -> bool {
-        let (first, last) = (from as usize / 64, to as usize / 64);
-        (first..=last).any(|i| {
-            let mut word = self.words[i];
-            if i == first {
-                word &= u64::MAX << (from % 64);
-            }
-            if i == last {
-                word &= u64::MAX >> (63 - to % 64);
-            }
-            word != 0
-        })
-    }
-
     /// Number of documents in it.
     pub fn len(&self) -> u64 {
         self.len
@@ -159,9 +144,6 @@ mod tests {
             let mut set = DocSet::new(docs);
             picks.iter().for_each(|&d| assert!(set.insert(d) && !set.insert(d)));
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), picks.clone());
-            for (from, to) in [(0, docs - 1), (docs / 3, docs / 2), (docs / 2, docs / 2)] {
-                prop_assert_eq!(set.any_within(from, to), picks.iter().any(|d| (from..=to).contains(d)));
-            }
             let terms = if picks.is_empty() { vec![] } else { vec![(3, 1), (9, picks.len() as u32)] };
             let deletes = Deletes { docs: set, tokens: 77, terms };
             let dir = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use warpseek_core::limits::BLOCK;
 use crate::build::{Progress, ordered_map};
 use crate::deletes::DocSet;
 use crate::error::Result;
+use crate::postings::{List, ListError};
 use crate::segment::Segment;
 
 /// Blocks of the dictionary that one worker counts at a time.
@@ -20,6 +21,7 @@ pub(super) fn count_terms(
     progress: &Progress,
 ) -> Result<Vec<(u32, u32)>> {
     let blocks = segment.dictionary().blocks();
+    let docs: Vec<u32> = docs.iter().collect();
     let mut next = (0..blocks).step_by(JOB_BLOCKS as usize);
     let mut counted = Vec::new();
     ordered_map(
@@ -29,7 +31,7 @@ pub(super) fn count_terms(
             Ok(next.next())
         },
         || (),
-        |(), from| count_in_blocks(segment, docs, from),
+        |(), from| count_in_blocks(segment, &docs, from),
         |mut counts| {
             counted.append(&mut counts);
             Ok(())
@@ -38,26 +40,67 @@ pub(super) fn count_terms(
     Ok(counted)
 }
 
-/// The same for some blocks of the dictionary.
-fn count_in_blocks(segment: &Segment, docs: &DocSet, from: u64) -> Result<Vec<(u32, u32)>> {
-    let (mut counts, mut out) = (Vec::new(), [0; BLOCK]);
+/// The same for some blocks of the dictionary; `docs` ascend.
+fn count_in_blocks(segment: &Segment, docs: &[u32], from: u64) -> Result<Vec<(u32, u32)>> {
+    let mut counts = Vec::new();
     let mut terms = segment.dictionary().iter_blocks(from, from + JOB_BLOCKS);
     while let Some(info) = terms.next_term()? {
         let list = segment.list(&info)?;
-        let (mut count, mut first) = (0, 0);
-        for block in 0..list.blocks() {
-            let last = list.block_max_doc(block);
-            if docs.any_within(first, last) {
-                let n = list
-                    .decode_docs(block, &mut out)
-                    .map_err(|what| segment.bad_list(&info, what))?;
-                count += out[..n].iter().filter(|&&doc| docs.contains(doc)).count() as u32;
-            }
-            first = last;
-        }
+        let count = count_in_list(&list, docs).map_err(|what| segment.bad_list(&info, what))?;
         if count > 0 {
             counts.push((info.ordinal, count));
         }
     }
     Ok(counts)
+}
+
+/// How many of `docs`, which ascend, the list has. Only blocks that can have one of them are decoded.
+fn count_in_list(list: &List<'_>, docs: &[u32]) -> Result<u32, ListError> {
+    let (mut count, mut left, mut out) = (0, docs, [0; BLOCK]);
+    for block in 0..list.blocks() {
+        let Some(&next) = left.first() else { break };
+        let last = list.block_max_doc(block);
+        if last < next {
+            continue;
+        }
+        let (here, rest) = left.split_at(left.partition_point(|&doc| doc <= last));
+        let n = list.decode_docs(block, &mut out)?;
+        let mut wanted = here.iter().copied().peekable();
+        for &doc in &out[..n] {
+            while wanted.next_if(|&w| w < doc).is_some() {}
+            count += u32::from(wanted.next_if_eq(&doc).is_some());
+        }
+        left = rest;
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use warpseek_codec::CodecId;
+
+    use super::*;
+    use crate::postings::ListEncoder;
+
+    proptest! {
+        #[test]
+        fn documents_of_a_list_are_counted(
+            gaps in prop_oneof![
+                proptest::collection::vec(1u32..9, 1..4),
+                proptest::collection::vec(1u32..9, 120..140),
+                proptest::collection::vec(1u32..9, 1..900),
+            ],
+            picks in proptest::collection::btree_set(0u32..4000, 0..80),
+        ) {
+            let docs: Vec<u32> = gaps.iter().scan(0, |doc, gap| { *doc += gap; Some(*doc - 1) }).collect();
+            let picks: Vec<u32> = picks.into_iter().collect();
+            let (mut bytes, lengths, norms) = (Vec::new(), vec![9; 9000], vec![3.0; 9000]);
+            let freqs = vec![1; docs.len()];
+            ListEncoder::new(CodecId::BitPack, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
+            let list = List::new(&bytes, docs.len() as u32, 9000, CodecId::BitPack).unwrap();
+            let expected = picks.iter().filter(|&doc| docs.binary_search(doc).is_ok()).count();
+            prop_assert_eq!(count_in_list(&list, &picks).unwrap(), expected as u32);
+        }
+    }
 }
