@@ -1,6 +1,6 @@
 //! Deleting documents by id.
 //!
-//! What takes time is to count, for each term, how many of the deleted documents have it: `stored` does so for few documents, `walk` for many.
+//! The expensive part is to count, for each term, how many of the deleted documents contain it. `stored` does this for a few documents, `walk` for many.
 
 mod stored;
 mod walk;
@@ -34,7 +34,7 @@ const BLOCK_COST: u64 = 10;
 pub struct DeleteReport {
     /// Documents deleted.
     pub deleted: u64,
-    /// Ids that no live document has, in the order given.
+    /// Ids that belong to no live document, in the order given.
     pub missing: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn find_ids(
     Ok((report, docs))
 }
 
-/// Writes files of deletions for `docs` (ascending, live) and enters them in the manifest, whose generation is new already.
+/// Writes the deletion files for `docs` (document ids, ascending, all live) and records them in the manifest, whose generation must already be the new one.
 pub(crate) fn apply_deletes(
     lock: &WriteLock,
     old: &Snapshot,
@@ -89,7 +89,7 @@ pub(crate) fn apply_deletes(
         }
         let mut new = DocSet::new(segment.documents().count());
         for &doc in here {
-            assert!(new.insert(segment.documents().place(doc - segment.base())?));
+            assert!(new.insert(segment.documents().position(doc - segment.base())?));
         }
         let deletes = extend(old.manifest(), segment, &new, threads, progress)?;
         let path = lock.dir().join(deletes_name(segment.number(), manifest.generation));
@@ -105,7 +105,7 @@ pub(crate) fn apply_deletes(
     Ok(())
 }
 
-/// The segment's deletions with `new`, live documents, added.
+/// The segment's deletions with `new` added, which are positions of live documents.
 fn extend(
     manifest: &Manifest,
     segment: &Segment,
@@ -129,7 +129,7 @@ fn extend(
     Ok(all)
 }
 
-/// By term ordinal, ascending: how many of `docs` have the term, where any have. However it is counted, the result is the same.
+/// For each term that occurs in `docs`, by ascending ordinal: the number of these documents that contain it. Both ways of counting give the same result.
 fn count_terms(
     manifest: &Manifest,
     segment: &Segment,
@@ -141,14 +141,14 @@ fn count_terms(
         match stored::count_terms(manifest, segment, docs, threads, progress) {
             Ok(Some(counts)) => return Ok(counts),
             Err(IndexError::Cancelled) => return Err(IndexError::Cancelled),
-            // The walk needs no store and less of the lists, so it may do where that is damaged.
+            // The walk does not need the store, so it can succeed where the store is damaged.
             Ok(None) | Err(_) => {}
         }
     }
     walk::count_terms(segment, docs, threads, progress)
 }
 
-/// Whether looking up the terms of so many documents is less work than a walk over all lists.
+/// Whether it is cheaper to look up the terms of this many documents than to walk over all lists.
 fn stored_is_cheaper(segment: &Segment, docs: u64) -> bool {
     let dictionary = segment.dictionary();
     let postings_each = dictionary.postings() / u64::from(segment.documents().count()).max(1);

@@ -1,11 +1,11 @@
-//! Deleted documents of a segment, and what they took from document frequencies (docs/format/deletes.md).
+//! The deleted documents of a segment, and by how much they reduce document frequencies (docs/format/deletes.md).
 
 use warpseek_codec::varint::Cursor;
 
 use crate::container::{SealedFile, SealedWriter};
 use crate::error::Result;
 
-/// A set of documents of a segment.
+/// A set of documents of a segment, by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocSet {
     words: Vec<u64>,
@@ -13,12 +13,12 @@ pub struct DocSet {
 }
 
 impl DocSet {
-    /// Empty, for documents below `docs`.
+    /// An empty set for positions below `docs`.
     pub fn new(docs: u32) -> Self {
         DocSet { words: vec![0; (docs as usize).div_ceil(64)], len: 0 }
     }
 
-    /// Takes `doc` in; false if it was in already.
+    /// Inserts `doc`; returns false if it was already in the set.
     pub fn insert(&mut self, doc: u32) -> bool {
         let (word, bit) = (&mut self.words[doc as usize / 64], 1 << (doc % 64));
         let new = *word & bit == 0;
@@ -27,7 +27,7 @@ impl DocSet {
         new
     }
 
-    /// Whether `doc` is in.
+    /// Whether the set contains `doc`.
     #[inline]
     pub fn contains(&self, doc: u32) -> bool {
         self.words[doc as usize / 64] >> (doc % 64) & 1 == 1
@@ -73,12 +73,12 @@ pub struct Deletes {
     pub docs: DocSet,
     /// Their tokens.
     pub tokens: u64,
-    /// By term ordinal, ascending: how many of them have the term.
+    /// For each term, by ascending ordinal: how many of them contain it.
     pub terms: Vec<(u32, u32)>,
 }
 
 impl Deletes {
-    /// How many deleted documents have the term.
+    /// How many deleted documents contain the term.
     pub fn of_term(&self, ordinal: u32) -> u32 {
         self.terms.binary_search_by_key(&ordinal, |t| t.0).map_or(0, |i| self.terms[i].1)
     }

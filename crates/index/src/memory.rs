@@ -1,15 +1,15 @@
-//! How much memory a build may take if nobody says.
+//! The default memory budget of a build.
 
 use std::fs;
 use std::path::{Component, Path};
 
-/// What is assumed of a machine that does not say how much memory it has.
+/// Assumed if the size of the machine's memory cannot be determined.
 const UNKNOWN: u64 = 4 << 30;
 
-/// Version 1 of cgroups writes "no limit" as the largest multiple of a page; no machine has this much.
+/// Larger limits mean "no limit", which version 1 of cgroups writes as the largest multiple of the page size.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// A quarter of what this process may use: of the machine's memory, or of the limit of its cgroup (a container's) if that is smaller.
+/// A quarter of the machine's memory, or of the limit of this process's cgroup (of a container, for example) if that is smaller.
 pub(crate) fn default_memory() -> usize {
     let usable = usable(Path::new("/proc"), Path::new("/sys/fs/cgroup"));
     usize::try_from(usable / 4).unwrap_or(usize::MAX)
@@ -45,17 +45,17 @@ fn cgroup_limit(proc: &Path, cgroups: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The smallest limit of a cgroup and of those above it, up to the root. A cgroup that is not there is passed over: in a container, the path may be the one that
-/// the host knows, while the container's own cgroup is mounted as the root.
+/// The smallest limit of a cgroup and its ancestors, up to the root. Missing cgroups are skipped: in a container, the path may be the one that
+/// the host uses, while the container's own cgroup is mounted as the root.
 fn smallest(root: &Path, path: &str, file: &str) -> Option<u64> {
     let path = path.trim_start_matches('/');
     let inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
-    // A path that leads out of the mount says nothing of what lies below it.
+    // A path that leads out of the mount does not name a cgroup below it.
     let path = Path::new(if inside { path } else { "" });
     path.ancestors().filter_map(|path| limit(&root.join(path).join(file))).min()
 }
 
-/// The limit in a file; `None` for "max", and for a number that stands for it.
+/// The limit in a file; `None` for "max" and for numbers that mean the same.
 fn limit(file: &Path) -> Option<u64> {
     let bytes = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     (bytes < NO_LIMIT).then_some(bytes)
@@ -104,7 +104,7 @@ mod tests {
             usable_with(&[MACHINE, v2, (a, "max\n"), (b, "max\n"), (root, large)]),
             200 * MIB
         );
-        // The limits of other cgroups are of no concern.
+        // The limits of other cgroups do not matter.
         assert_eq!(usable_with(&[MACHINE, v2, ("cgroup/c/memory.max", small)]), 1024 * MIB);
         assert_eq!(usable_with(&[v2, (b, small)]), 100 * MIB);
     }

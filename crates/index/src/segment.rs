@@ -16,8 +16,8 @@ use crate::postings::List;
 use crate::snapshot::OpenOptions;
 use crate::store::Store;
 
-/// A segment. Documents have a place in its lists and tables, and an ordinal by which ids, store and hits know them; the two differ in a
-/// reordered segment only. [`Segment::base`] plus the ordinal is the id of a document in the index.
+/// A segment. Its lists and tables refer to a document by its position, ids, store and hits by its ordinal; the two differ only in a
+/// reordered segment. [`Segment::base`] plus the ordinal is the document id in the index.
 pub struct Segment {
     base: u32,
     number: u64,
@@ -83,7 +83,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Do the files agree with each other and with the manifest?
+    /// Checks that the files agree with each other and with the manifest.
     fn check(&self, entry: &SegmentEntry) -> Result<()> {
         let docs = u64::from(self.documents.count());
         let checks = [
@@ -107,7 +107,7 @@ impl Segment {
         }
     }
 
-    /// Id of its first document in the index.
+    /// Document id of its first document.
     pub fn base(&self) -> u32 {
         self.base
     }
@@ -132,7 +132,7 @@ impl Segment {
         &self.ids
     }
 
-    /// The documents, if the index keeps them.
+    /// The stored documents, if the index keeps them.
     pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
@@ -142,31 +142,31 @@ impl Segment {
         self.deletes.as_ref()
     }
 
-    /// Whether the document at a place is deleted.
+    /// Whether the document at a position is deleted.
     #[inline]
-    pub fn is_deleted(&self, place: u32) -> bool {
-        self.deletes.as_ref().is_some_and(|d| d.docs.contains(place))
+    pub fn is_deleted(&self, position: u32) -> bool {
+        self.deletes.as_ref().is_some_and(|d| d.docs.contains(position))
     }
 
-    /// The places that lie in a part of the index, whose places are counted through all segments: [`Segment::base`] plus place.
+    /// The positions of this segment that fall into a range of positions of the whole index, where a document has [`Segment::base`] plus its position.
     pub fn part(&self, of: &Range<u32>) -> Range<u32> {
-        let place = |limit: u32| limit.saturating_sub(self.base).min(self.documents.count());
-        place(of.start)..place(of.end).max(place(of.start))
+        let position = |limit: u32| limit.saturating_sub(self.base).min(self.documents.count());
+        position(of.start)..position(of.end).max(position(of.start))
     }
 
-    /// The places of all live documents, by ordinal, with it.
+    /// Ordinal and position of all live documents, by ordinal.
     pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
         let mut live = Vec::with_capacity(self.documents.count() as usize);
         for ordinal in 0..self.documents.count() {
-            let place = self.documents.place(ordinal)?;
-            if !self.is_deleted(place) {
-                live.push((ordinal, place));
+            let position = self.documents.position(ordinal)?;
+            if !self.is_deleted(position) {
+                live.push((ordinal, position));
             }
         }
         Ok(live)
     }
 
-    /// Live documents that have the term.
+    /// The number of live documents that contain the term.
     pub fn live_df(&self, term: &TermInfo) -> u32 {
         let deleted = self.deletes.as_ref().map_or(0, |d| d.of_term(term.ordinal));
         term.df.saturating_sub(deleted)
@@ -179,8 +179,8 @@ impl Segment {
             .map_err(|what| self.bad_list(term, what))
     }
 
-    /// The list of a term, of which blocks are not checked for damage yet: [`Segment::check_block`] must be asked before one is read. For a look at one block of a long
-    /// list, which would else have all of its pages read.
+    /// The list of a term, whose blocks have not been checked for damage: call [`Segment::check_block`] before reading one. This makes it cheap to read a single block of a long
+    /// list, since its other pages need not be read.
     pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
         let bytes = self.postings.unchecked(term.offset, term.len)?;
         let list = List::new(bytes, term.df, self.documents.count(), self.codec);
@@ -189,7 +189,7 @@ impl Segment {
                 self.postings.bytes(term.offset, head as u64)?;
                 Ok(list)
             }
-            // Short, or not even laid out as a list; damage, if that is why, is named.
+            // The list is short, or malformed; if it is damaged, this reports where.
             _ => self.list(term),
         }
     }
@@ -202,7 +202,7 @@ impl Segment {
         Ok(())
     }
 
-    /// An error about a term's list.
+    /// An error about the list of a term.
     pub fn bad_list(&self, term: &TermInfo, what: impl std::fmt::Display) -> IndexError {
         self.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
     }

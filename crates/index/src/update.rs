@@ -1,4 +1,4 @@
-//! Making an index, adding to it, and adding and deleting at once.
+//! Creating an index, adding to it, and adding and deleting in one commit.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use crate::impacts::Impacts;
 use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
-/// Makes an index of `inputs` in `dir`. An index that is there already is replaced only with `overwrite`, and
-/// stands until the new one is complete. No inputs, or none with documents, make an index that is empty.
+/// Creates an index of `inputs` in `dir`. An existing index is replaced only with `overwrite`, and
+/// remains in effect until the new one is complete. Without any documents, the new index is empty.
 pub fn create(
     dir: &Path,
     inputs: &[PathBuf],
@@ -27,7 +27,7 @@ pub fn create(
     create_from_reader(dir, reader, config, overwrite, progress)
 }
 
-/// Makes an index of what `reader` has in `dir`, as [`create`] does of files. How documents are read is the reader's, whatever `config.reader` says.
+/// Creates an index of the documents of `reader` in `dir`, as [`create`] does for files. The reader's own configuration is used instead of `config.reader`.
 pub fn create_from_reader(
     dir: &Path,
     reader: Reader,
@@ -57,8 +57,8 @@ pub fn create_from_reader(
     })
 }
 
-/// Makes an index of `lists` in `dir`, as [`create`] does of documents. Queries find terms by the analyzer `plain`, so terms are to be
-/// words that it leaves as they are. Nothing but ids is stored.
+/// Creates an index of `lists` in `dir`, as [`create`] does for documents. Queries use the analyzer `plain`, so terms should be
+/// words that it leaves unchanged. Only ids are stored.
 ///
 /// # Panics
 /// If lists are not what [`Lists`] asks for.
@@ -86,7 +86,7 @@ pub fn create_from_lists(
     })
 }
 
-/// Makes an index of the one segment that `build` writes. `manifest` has its settings.
+/// Creates an index of the one segment that `build` writes, with the settings in `manifest`.
 fn create_with(
     dir: &Path,
     manifest: Manifest,
@@ -96,7 +96,7 @@ fn create_with(
 ) -> Result<BuildReport> {
     let existed = dir.exists();
     if existed {
-        // Before the lock is taken, so that a refused directory stays as it is.
+        // Checked before the lock is taken, so that a refused directory is not changed.
         match read_manifest(dir) {
             Err(IndexError::NotAnIndex { .. }) if !holds_nothing_else(dir)? => {
                 return Err(IndexError::NotEmpty { dir: dir.to_owned() });
@@ -127,7 +127,7 @@ fn create_locked(
     let before = match read_manifest(dir) {
         Ok(_) if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
         Ok(manifest) => Some(manifest),
-        // A damaged index may be overwritten too; its files stay until the new one is complete.
+        // A damaged index may be overwritten as well; its files stay until the new one is complete.
         Err(_) => None,
     };
     let unused = highest_number(dir)?.saturating_add(1);
@@ -144,14 +144,14 @@ fn create_locked(
         Ok(built.report)
     });
     if result.is_err() {
-        // What stood before stands, even if damaged; what was begun goes.
+        // The previous index remains, even if it is damaged; only the new files are removed.
         lock.abandon(number);
     }
     result
 }
 
 /// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
-/// Analyzer, codec, store, impacts and vector scale are the index's, whatever `config` says.
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`.
 pub fn add(
     dir: &Path,
     inputs: &[PathBuf],
@@ -166,17 +166,17 @@ pub fn add(
 /// What an update did.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateReport {
-    /// What came in. `replaced` counts documents that went because another of their id came, and were not to be deleted anyway.
+    /// What was added. `replaced` counts only documents that were not deleted by id as well.
     pub added: BuildReport,
-    /// What went by its id.
+    /// What was deleted by id.
     pub deleted: DeleteReport,
 }
 
-/// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see all of it or nothing.
-/// Only documents that were there before are deleted; one of `reader` with such an id is added. A document whose id is in the index replaces the one there. If there is nothing to
+/// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see either all of the changes or none.
+/// Deletions apply only to documents that were in the index before, so a document of `reader` whose id is in `delete_ids` is added all the same. A new document replaces the one with the same id. If there is nothing to
 /// delete or to add, nothing is committed.
 ///
-/// Analyzer, codec, store, impacts and vector scale are the index's, whatever `config` says; how documents are read is the reader's.
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`, and the reader's own configuration over `config.reader`.
 pub fn update(
     dir: &Path,
     reader: Option<Reader>,
@@ -225,7 +225,7 @@ fn update_locked(
     Ok(UpdateReport { added, deleted })
 }
 
-/// Writes what `reader` has as a segment of the index, which is not in the manifest yet.
+/// Writes the documents of `reader` as a new segment, without entering it in the manifest.
 fn add_segment(
     lock: &WriteLock,
     old: &Snapshot,
@@ -242,7 +242,7 @@ fn add_segment(
         reader: reader.config().clone(),
         ..config.clone()
     };
-    // An index without documents takes whatever content comes first.
+    // An index without documents accepts text as well as vectors.
     let known = (!manifest.segments.is_empty()).then_some(old);
     let built = build_segment(lock, manifest, reader, &config, known, progress)?;
     if built.entry.is_some() {

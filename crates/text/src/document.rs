@@ -11,12 +11,12 @@ use crate::{ReaderConfig, RecordErrorKind};
 pub struct Document<'a> {
     /// The user's name for the document: 1 to [`MAX_ID_BYTES`] bytes. Uniqueness is the index's concern.
     pub id: Cow<'a, str>,
-    /// The title, empty where there is none.
+    /// The title, empty if there is none.
     pub title: Cow<'a, str>,
-    /// The text, empty where there is none.
+    /// The text, empty if there is none.
     pub text: Cow<'a, str>,
     /// Learned sparse weights as `round(weight * vector_scale)`, sorted by token, each token once,
-    /// without weights that round to zero. `None` where the record has no vector.
+    /// without weights that round to zero. `None` if the record has no vector.
     pub vector: Option<Vec<(Cow<'a, str>, u32)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f32>,
@@ -44,8 +44,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The document that a line of JSON describes, read as the readers of JSONL read it, without static score and order key. `vector_scale` is
-    /// that of [`ReaderConfig`]. What [`write_json`](Self::write_json) wrote gives the same title, text and vector again.
+    /// Parses a line of JSON as the reader of JSONL does, but without static score and order key. `vector_scale` is
+    /// the one of [`ReaderConfig`]. A line that [`write_json`](Self::write_json) wrote gives the same title, text and vector again.
     pub fn from_json(line: &'a str, vector_scale: u32) -> Result<Self, RecordErrorKind> {
         let config = ReaderConfig { vector_scale, ..ReaderConfig::default() };
         crate::reader::parse_json(line, &config)?.checked()
@@ -55,7 +55,7 @@ impl<'a> Document<'a> {
         Self { source: Some(line), ..self }
     }
 
-    /// Refuses ids the index cannot keep.
+    /// Refuses ids that the index cannot store.
     pub(crate) fn checked(self) -> Result<Self, RecordErrorKind> {
         match self.id.len() {
             0 => Err(RecordErrorKind::EmptyId),
@@ -64,7 +64,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Takes its id, title or text for the value that documents are sorted by, if that is what `field` names. Other fields are known to JSONL alone.
+    /// Uses its id, title or text as the value that documents are sorted by, if `field` names one of them. Only JSONL has other fields.
     pub(crate) fn ordered_by(mut self, field: Option<&str>) -> Self {
         let present = |text: &Cow<'a, str>| (!text.is_empty()).then(|| text.clone());
         match field {

@@ -11,7 +11,7 @@ pub const STATIC_FIELD: &str = "static_score";
 /// A document that owns its fields, for [`Reader::of_documents`](crate::Reader::of_documents).
 ///
 /// It is indexed and stored as this line of JSON would be: an object of `id`, `title` and `text` (unless they are empty), `vector` and the static score (if
-/// there are any), then the further fields in the order of their names. Whatever is wrong with it is a [`RecordError`](crate::RecordError) when it is read.
+/// present), then the further fields, sorted by name. Errors in it are reported as [`RecordError`](crate::RecordError) when it is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnedDocument {
     /// The user's name for the document, not empty. A document that is added replaces the one with the same id.
@@ -35,8 +35,8 @@ impl OwnedDocument {
         OwnedDocument { id, title, text, ..OwnedDocument::default() }
     }
 
-    /// Appends its line of JSON, without newline, to `out`, with the static score in a field of this name. What has no JSON, or would
-    /// mean something else in it, is refused; then nothing is appended.
+    /// Appends its line of JSON, without newline, to `out`, with the static score in the field `static_field`. A document that cannot be expressed as such a
+    /// line is refused, and nothing is appended.
     pub(crate) fn write_json(
         &self,
         static_field: &str,
@@ -78,7 +78,7 @@ impl OwnedDocument {
         Ok(())
     }
 
-    /// JSON has no word for numbers that are not finite, and of two fields of one name readers see one.
+    /// JSON cannot express numbers that are not finite, and readers see only one of two fields with the same name.
     fn check(&self, static_field: &str) -> Result<(), RecordErrorKind> {
         if let Some(score) = self.static_score.filter(|score| !score.is_finite()) {
             let (field, reason) = (static_field.to_owned(), format!("found {score}"));
@@ -107,7 +107,7 @@ fn write_key(out: &mut Vec<u8>, name: &str) {
     out.push(b':');
 }
 
-/// Writes a finite number, in the fewest digits that give it again.
+/// Writes a finite number with the fewest digits that identify it.
 fn write_number(out: &mut Vec<u8>, number: f64) {
     let written = serde_json::to_writer(out, &number);
     debug_assert!(written.is_ok());

@@ -14,7 +14,7 @@ pub struct RecordError {
     pub kind: RecordErrorKind,
 }
 
-/// The ways a record can be bad. Each message says what is wrong and how to mend it.
+/// The ways a record can be bad. Each message says what is wrong and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordErrorKind {

@@ -11,9 +11,9 @@ use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_text::{Analyzer, Document, Scratch};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Stands for "this word is no term".
+/// Marks a word that is not a term.
 const NO_TERM: u32 = u32::MAX;
-/// Frequencies whose square is looked up.
+/// Frequencies below this have their square in a table.
 const SQUARES: usize = 1024;
 
 /// Bytes in an arena.
@@ -59,7 +59,7 @@ pub(crate) struct DocumentFacts {
     pub(crate) norm: f32,
 }
 
-/// Postings in the making.
+/// Postings in memory.
 pub(crate) struct Inverter {
     analyzer: Analyzer,
     scratch: Scratch,
@@ -103,7 +103,7 @@ impl Inverter {
         self.terms.is_empty()
     }
 
-    /// Takes in a document whose id is above all before it.
+    /// Adds a document, whose number must be larger than all before it.
     pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
         let mut counts = Counts { doc, length: 0, squares: 0 };
         match &document.vector {
@@ -190,7 +190,7 @@ impl Inverter {
         counts.squares = counts.squares.saturating_add(square(term.freq) - square(before));
     }
 
-    /// Hands every term, sorted, with its number of postings and their bytes ([`next_posting`] reads them) to `f`, and forgets all.
+    /// Calls `f` with each term in order, its number of postings and their bytes, which [`next_posting`] reads; then the inverter is empty.
     pub(crate) fn drain<E>(
         &mut self,
         mut f: impl FnMut(&[u8], u32, &[u8]) -> Result<(), E>,
@@ -228,7 +228,7 @@ impl Term {
     }
 }
 
-/// The next of a term's postings, document and frequency; `doc` is the document before it, 0 at first. `None` if the bytes are no posting.
+/// Reads a term's next posting, document and frequency. `doc` is the document of the posting before, initially 0. `None` if the bytes are malformed.
 pub(crate) fn next_posting(cursor: &mut Cursor<'_>, doc: &mut u32) -> Option<(u32, u32)> {
     let head = cursor.varint()?;
     *doc = doc.checked_add(u32::try_from(head >> 1).ok()?)?;

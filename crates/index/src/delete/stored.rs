@@ -1,12 +1,14 @@
-//! Counting the terms of documents by the documents themselves, as the store keeps them.
+//! Counts the terms of documents by reading the documents from the store.
 //!
-//! A stored document is inverted as it was when the segment was built, and each of its terms is looked up in the dictionary and the document in the term's list:
-//! work that grows with the documents deleted and hardly with the segment. Whether the result is complete follows from the index, not from trust in the analysis. The length of a document
-//! is the sum of its frequencies over all lists, and no frequency is 0. So if each list has the document with the frequency that analysis found, and these
-//! add up to the length, no other list can have it.
+//! A stored document is inverted again, as it was when the segment was built. Each of its terms is looked up in the dictionary, and the document in the list of the term.
+//! The cost depends on the number of documents and hardly on the size of the segment.
 //!
-//! Lists of impacts have no frequencies to add up. There, the impact must be the one that the frequency gives, and beside the length the norm, which is
-//! a sum over all terms too, must be the same in every bit.
+//! That no list was missed is proved by the index itself, and does not depend on the analysis being the same as then. The length of a document
+//! is the sum of its frequencies over all lists, and every frequency is at least 1. So if each list contains the document with the frequency that analysis found, and these
+//! frequencies add up to the length, no other list can contain it.
+//!
+//! Lists of impacts do not contain frequencies. There, the impact must be the one that follows from the frequency, and in addition to the length the norm, which is
+//! also a sum over all terms, must be equal bit for bit.
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::BLOCK;
@@ -24,8 +26,8 @@ use crate::store::{Store, StoreBlock};
 /// Documents that one worker counts at a time: their terms are looked up together.
 const JOB_DOCS: usize = 64;
 
-/// By term ordinal, ascending: how many of `docs` have the term, where any have. `None` if that cannot be told from the store: it has no documents, or what
-/// it has is not what was indexed.
+/// For each term that occurs in `docs`, by ascending ordinal: the number of these documents that contain it. `None` if the store cannot tell: it keeps no documents, or what
+/// it keeps is not what was indexed.
 pub(super) fn count_terms(
     manifest: &Manifest,
     segment: &Segment,
@@ -39,7 +41,7 @@ pub(super) fn count_terms(
         None => numbers.extend(docs.iter().map(|doc| (doc, doc))),
         Some(ordinals) => {
             numbers.extend(docs.iter().map(|doc| (ordinals.get(doc), doc)));
-            // The store goes by ordinal, and a block of it has documents that follow each other.
+            // The store is ordered by ordinal, and consecutive documents share a block.
             numbers.sort_unstable();
         }
     }
@@ -63,7 +65,7 @@ pub(super) fn count_terms(
                 Some(counts) => counted.extend(counts),
                 None => complete = false,
             }
-            // One document is enough to need the walk, so the others need not be counted.
+            // A single document makes the walk necessary, so the others need not be counted.
             if complete { Ok(()) } else { Err(IndexError::Cancelled) }
         },
     );
@@ -87,7 +89,7 @@ struct Counter<'a> {
     manifest: &'a Manifest,
     segment: &'a Segment,
     store: &'a Store,
-    /// What made impacts of frequencies, in a segment of impacts.
+    /// Set in an index of impacts: how frequencies became impacts.
     saturation: Option<Saturation>,
 }
 
@@ -131,7 +133,7 @@ impl Counter<'_> {
                 return Ok(None);
             };
             let facts = inverter.add(number, &document);
-            // The largest length stands for all above it.
+            // The largest length also stands for all larger ones.
             let same_length = facts.length == lengths.get(position) && facts.length < u32::MAX;
             let same_norm = facts.norm.to_bits() == norms.get(position).to_bits();
             if !same_length || (self.saturation.is_some() && !same_norm) {
@@ -150,7 +152,7 @@ impl Counter<'_> {
         (document.vector.is_some() == is_vector).then_some(document)
     }
 
-    /// Whether a list has these postings: position, ascending, and frequency.
+    /// Whether a list contains these postings, position and frequency, positions ascending.
     fn has(&self, info: &TermInfo, postings: &[(u32, u32)]) -> Result<bool> {
         let list = self.segment.list_by_blocks(info)?;
         let bad = |what| self.segment.bad_list(info, what);
@@ -253,7 +255,7 @@ mod tests {
         BuildConfig { threads: 2, memory: 16 << 20, ..BuildConfig::default() }
     }
 
-    /// By the store and by a walk.
+    /// The counts by the store and by a walk.
     fn both(snapshot: &Snapshot, docs: &[u32]) -> (Option<Vec<(u32, u32)>>, Vec<(u32, u32)>) {
         let (segment, progress) = (&snapshot.segments()[0], Progress::default());
         let mut set = DocSet::new(segment.documents().count());

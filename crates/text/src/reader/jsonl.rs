@@ -373,8 +373,8 @@ value!(
 );
 
 value!(
-    /// Any value, parsed and dropped. Serde's own `IgnoredAny` lets numbers, escapes and depths pass at which
-    /// whoever reads the stored line would stumble.
+    /// Any value, parsed and dropped. Serde's own `IgnoredAny` accepts numbers, escapes and depths that
+    /// readers of the stored line would reject.
     Skip -> (), deserialize_any, "any value", {
         fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
             Ok(())

@@ -1,6 +1,6 @@
 //! Documents from memory: a program hands them over as values.
 //!
-//! Each is written as a line of JSON, which is what the store keeps anyway, and parsed by `jsonl` like any other line. So there is one path and one meaning, and
+//! Each is written as a line of JSON, which the store needs anyway, and parsed by `jsonl` like a line of a file. So documents mean the same wherever they come from, and
 //! workers share the cost of parsing.
 
 use super::batch::RawBatch;

@@ -42,13 +42,13 @@ pub struct Reader {
     config: Arc<ReaderConfig>,
     sources: std::vec::IntoIter<Source>,
     current: Option<(Input, Cutter)>,
-    /// Instead of inputs.
+    /// The documents to read instead of inputs.
     documents: Option<memory::Documents>,
     bytes_read: Arc<AtomicU64>,
     bytes_total: Option<u64>,
 }
 
-/// How far a reader has come.
+/// The progress of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes taken from the inputs, before decompression; for documents from memory, those of their JSON.
@@ -102,8 +102,8 @@ impl Reader {
         })
     }
 
-    /// Reads documents that the program has made. Each becomes what the reader of JSONL makes of the line that [`OwnedDocument`] describes, and that line is what is stored.
-    /// Documents are taken from the iterator as batches are asked for. A `static_field` that is not set becomes [`STATIC_FIELD`]; `format` does not matter.
+    /// Reads documents that the program has made. Each is indexed and stored as the line of JSON that [`OwnedDocument`] describes would be.
+    /// Documents are taken from the iterator as batches are requested. If `static_field` is not set, it becomes [`STATIC_FIELD`]; `format` is ignored.
     pub fn of_documents<I>(documents: I, mut config: ReaderConfig) -> Result<Self, TextError>
     where
         I: IntoIterator<Item = OwnedDocument>,
@@ -121,12 +121,12 @@ impl Reader {
         })
     }
 
-    /// How it reads.
+    /// The configuration of the reader.
     pub fn config(&self) -> &ReaderConfig {
         &self.config
     }
 
-    /// The same reader with another [`ReaderConfig::vector_scale`], for an index that has one already. Batches taken before keep theirs.
+    /// The same reader with another [`ReaderConfig::vector_scale`], to add to an index that already has one. Batches taken before are not affected.
     pub fn with_vector_scale(mut self, vector_scale: u32) -> Result<Self, TextError> {
         Arc::make_mut(&mut self.config).vector_scale = vector_scale;
         self.config.check()?;
@@ -169,7 +169,7 @@ impl Reader {
         }
     }
 
-    /// How far the reader has come.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         let bytes_read = self.bytes_read.load(Ordering::Relaxed);
         Progress { bytes_read, bytes_total: self.bytes_total }
