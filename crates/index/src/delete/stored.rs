@@ -255,8 +255,10 @@ mod tests {
         BuildConfig { threads: 2, memory: 16 << 20, ..BuildConfig::default() }
     }
 
+    type Counts = Vec<(u32, u32)>;
+
     /// The counts by the store and by a walk.
-    fn both(snapshot: &Snapshot, docs: &[u32]) -> (Option<Vec<(u32, u32)>>, Vec<(u32, u32)>) {
+    fn both(snapshot: &Snapshot, docs: &[u32]) -> (Option<Counts>, Counts) {
         let (segment, progress) = (&snapshot.segments()[0], Progress::default());
         let mut set = DocSet::new(segment.documents().count());
         docs.iter().for_each(|&doc| assert!(set.insert(doc)));

@@ -178,7 +178,7 @@ fn records_are_bounded() {
     ] {
         match try_read(config.clone(), format, &bytes) {
             Err(TextError::RecordTooLong { location, limit: 20 }) => {
-                assert_eq!(location.line(), line)
+                assert_eq!(location.line(), line);
             }
             other => panic!("{format}: {other:?}"),
         }
