@@ -150,7 +150,7 @@ pub fn documents(data: &[u8]) {
         statics.map(|s| s.get(doc));
         let ordinal = ordinals.map_or(doc, |o| o.get(doc));
         assert!(ordinal < documents.count());
-        assert_eq!(documents.place(ordinal).unwrap(), doc);
+        assert_eq!(documents.position(ordinal).unwrap(), doc);
     }
 }
 

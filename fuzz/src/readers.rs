@@ -78,7 +78,7 @@ fn read(path: &PathBuf, config: ReaderConfig) -> (Vec<String>, Option<String>) {
             match batch.record(i) {
                 Ok(document) => {
                     check_document(&document, limit);
-                    found.push(format!("{}: {document:?}", batch.place(i)));
+                    found.push(format!("{}: {document:?}", batch.location(i)));
                 }
                 Err(error) => found.push(error.to_string()),
             }

@@ -282,10 +282,11 @@ impl Engine for CohortEngine {
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         let group = |plan: &Plan| (plan.mode, plan.formula);
-        let run = |of: (Mode, Formula),
-                   image: &[SegmentImage],
-                   plans: &[&Plan],
-                   workspace: &mut Workspace| self.run(image, of.0, plans, workspace);
+        let run =
+            |of: (Mode, Formula),
+             image: &[SegmentImage],
+             plans: &[&Plan],
+             workspace: &mut Workspace| self.run(image, of.0, plans, workspace);
         answer_supported(self, plans, |plans| {
             self.tiles.in_rounds(plans, self.settings.cohort, context, group, run)
         })

@@ -141,11 +141,7 @@ impl IntersectEngine {
         std::array::from_fn(|i| Duration::from_nanos(self.times[i].swap(0, Ordering::Relaxed)))
     }
 
-    fn image(
-        &self,
-        formula: Formula,
-        threads: usize,
-    ) -> Result<Arc<[SegmentLists]>, ExecError> {
+    fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.device, self.codec);
         let load = |segment: &Arc<_>| {
             SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)

@@ -8,12 +8,12 @@ use warpseek_exec::{
 };
 use warpseek_index::{Segment, Snapshot, SnapshotId};
 
+use crate::failure::failed;
 use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
 use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
     pruned_tiles,
 };
-use crate::failure::failed;
 use crate::loading::Loading;
 use crate::round;
 use crate::workspace::{Pool, Workspace};

@@ -49,7 +49,7 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     };
     let number = snapshot.segments().iter().position(|s| s.base() == segment.base()).unwrap_or(0);
     let documents = segment.documents();
-    let place = documents.place(ordinal)?;
+    let place = documents.position(ordinal)?;
     let (length, norm) = (documents.lengths()?.get(place), documents.norms()?.get(place));
     let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(place)));
     let (mut terms, mut score) = (Vec::new(), static_score);

@@ -5,7 +5,7 @@
 //! (`ordered::Gate`) that rejects duplicates and hands out ids, is then analysed in parallel, and passes
 //! a second gate in order to append to ids, lengths and store.
 //!
-//! `lists` builds a segment of lists that are there already.
+//! `lists` builds a segment from posting lists that the caller already has.
 
 mod config;
 mod invert;
@@ -16,8 +16,8 @@ mod run;
 mod sources;
 mod write;
 
-pub(crate) use config::default_memory;
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub(crate) use invert::{Inverter, next_posting};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;

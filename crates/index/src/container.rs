@@ -1,7 +1,7 @@
 //! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const PAGE: usize = 1 << 16;
 const HEADER: usize = 16;
 const FOOTER: usize = 24;
 
-/// What a file holds. The name is in the file and is its extension.
+/// What a file contains. The name of the kind is recorded in the file and is also its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Which segments make up the index.
@@ -73,7 +73,7 @@ pub struct SealedWriter {
 }
 
 impl SealedWriter {
-    /// Starts a file that must not exist yet, or replaces one left by a crash.
+    /// Creates the file, replacing one that a crash left behind.
     pub fn create(path: &Path, kind: Kind) -> Result<Self> {
         let file = File::create(path).map_err(IndexError::io(path))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -88,12 +88,12 @@ impl SealedWriter {
         })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of body so far.
+    /// Number of bytes written to the body so far.
     pub fn body_len(&self) -> u64 {
         self.len
     }
@@ -119,7 +119,7 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Ends the file, makes it durable and returns its seal.
+    /// Completes the file, syncs it to disk and returns its seal.
     pub fn finish(mut self) -> Result<u64> {
         if !self.page.is_empty() {
             self.flush_page()?;
@@ -133,7 +133,7 @@ impl SealedWriter {
     }
 }
 
-/// Everything behind the body, and the seal in it.
+/// Everything that follows the body, and the seal it contains.
 fn tail(kind: Kind, mut sums: Vec<u8>, len: u64) -> (Vec<u8>, u64) {
     sums.extend(len.to_le_bytes());
     sums.extend(VERSION.to_le_bytes());
@@ -172,32 +172,43 @@ impl Deref for Backing {
     }
 }
 
-/// Maps a file that nobody writes to any more.
+/// Maps a file that is complete.
 #[allow(unsafe_code)]
 pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap> {
     let file = File::open(path).map_err(IndexError::io(path))?;
     // SAFETY: the files of an index are never written again once they are complete: writers make
-    // new files under new names and remove old ones whole, which leaves a mapping intact.
+    // new files under new names and remove old ones whole, which leaves a mapping intact. Programs that
+    // cannot rule out truncation by others open the index without mapping its files (`OpenOptions`).
     unsafe { memmap2::Mmap::map(&file) }.map_err(IndexError::io(path))
 }
 
-/// A complete file, read through its checksums: a page is checked when first touched.
+/// A complete file. The checksum of a page is verified when the page is first read.
 pub struct SealedFile {
     path: PathBuf,
     bytes: Backing,
     len: u64,
     seal: u64,
-    /// One bit a page: found sound.
+    /// One bit per page, set once its checksum was verified.
     sound: Box<[AtomicU64]>,
 }
 
 impl SealedFile {
-    /// Maps the file and checks everything but the pages.
+    /// Maps the file and checks everything except the pages.
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
         Self::new(path, kind, Backing::Map(map(path)?))
     }
 
-    /// The same over bytes in memory; `name` stands in for a path in errors.
+    /// Like [`open`](Self::open), but reads the file into memory, so that later changes to the file have no effect. A file of more than `limit` bytes is refused.
+    pub fn read(path: &Path, kind: Kind, limit: u64) -> Result<Self> {
+        let (mut bytes, file) = (Vec::new(), File::open(path).map_err(IndexError::io(path))?);
+        let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+        if read.map_err(IndexError::io(path))? as u64 > limit {
+            return Err(IndexError::corrupt(path, format!("it has more than {limit} bytes")));
+        }
+        Self::new(path, kind, Backing::Memory(bytes))
+    }
+
+    /// Like [`open`](Self::open), but for bytes in memory; errors give `name` as the path.
     pub fn from_bytes(name: &str, kind: Kind, bytes: Vec<u8>) -> Result<Self> {
         Self::new(Path::new(name), kind, Backing::Memory(bytes))
     }
@@ -248,27 +259,27 @@ impl SealedFile {
         Ok(SealedFile { path: path.to_owned(), bytes, len, seal, sound })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of body.
+    /// Length of the body in bytes.
     pub fn body_len(&self) -> u64 {
         self.len
     }
 
-    /// Bytes of the whole file.
+    /// Length of the whole file in bytes.
     pub fn file_len(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// What ties the file to its manifest.
+    /// The seal, which the manifest records to identify the file.
     pub fn seal(&self) -> u64 {
         self.seal
     }
 
-    /// `len` bytes of the body from `start`, checked.
+    /// `len` bytes of the body from `start`, after verifying the pages they lie on.
     #[inline]
     pub fn bytes(&self, start: u64, len: u64) -> Result<&[u8]> {
         let end = start.checked_add(len).filter(|&end| end <= self.len);
@@ -281,7 +292,15 @@ impl SealedFile {
         Ok(&self.body()[start as usize..end as usize])
     }
 
-    /// The whole body, checked.
+    /// Like [`bytes`](Self::bytes), but without verifying pages. Before the caller relies on a part of the result, it must request that part through `bytes`.
+    pub(crate) fn unchecked(&self, start: u64, len: u64) -> Result<&[u8]> {
+        match start.checked_add(len).filter(|&end| end <= self.len) {
+            Some(end) => Ok(&self.body()[start as usize..end as usize]),
+            None => Err(self.corrupt(format!("{len} bytes at {start} lie outside of it"))),
+        }
+    }
+
+    /// The whole body, after verifying all pages.
     pub fn all(&self) -> Result<&[u8]> {
         self.bytes(0, self.len)
     }
@@ -340,6 +359,11 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), seal_bytes(Kind::Post, &body(len)));
             let file = SealedFile::open(&path, Kind::Post).unwrap();
             assert_eq!((file.all().unwrap(), file.seal()), (&body(len)[..], seal));
+            let size = file.file_len();
+            let copy = SealedFile::read(&path, Kind::Post, size).unwrap();
+            assert_eq!((copy.all().unwrap(), copy.seal()), (&body(len)[..], seal));
+            let error = SealedFile::read(&path, Kind::Post, size - 1).err().unwrap().to_string();
+            assert!(error.contains("more than"), "{error}");
             assert!(file.bytes(1, len as u64).is_err());
             assert!(file.bytes(u64::MAX, 2).is_err());
         }

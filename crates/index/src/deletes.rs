@@ -1,11 +1,11 @@
-//! Deleted documents of a segment, and what they took from document frequencies (docs/format/deletes.md).
+//! The deleted documents of a segment, and by how much they reduce document frequencies (docs/format/deletes.md).
 
 use warpseek_codec::varint::Cursor;
 
 use crate::container::{SealedFile, SealedWriter};
 use crate::error::Result;
 
-/// A set of documents of a segment.
+/// A set of documents of a segment, by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocSet {
     words: Vec<u64>,
@@ -13,12 +13,12 @@ pub struct DocSet {
 }
 
 impl DocSet {
-    /// Empty, for documents below `docs`.
+    /// An empty set for positions below `docs`.
     pub fn new(docs: u32) -> Self {
         DocSet { words: vec![0; (docs as usize).div_ceil(64)], len: 0 }
     }
 
-    /// Takes `doc` in; false if it was in already.
+    /// Inserts `doc`; returns false if it was already in the set.
     pub fn insert(&mut self, doc: u32) -> bool {
         let (word, bit) = (&mut self.words[doc as usize / 64], 1 << (doc % 64));
         let new = *word & bit == 0;
@@ -27,7 +27,7 @@ impl DocSet {
         new
     }
 
-    /// Whether `doc` is in.
+    /// Whether the set contains `doc`.
     #[inline]
     pub fn contains(&self, doc: u32) -> bool {
         self.words[doc as usize / 64] >> (doc % 64) & 1 == 1
@@ -38,21 +38,6 @@ impl DocSet {
         let words = from as usize / 64..(to as usize).div_ceil(64);
         let docs = words.flat_map(|i| bits(i, self.words[i]));
         docs.skip_while(move |&doc| doc < from).take_while(move |&doc| doc < to)
-    }
-
-    /// Whether any document from `from` to `to`, both included, is in.
-    pub(crate) fn any_within(&self, from: u32, to: u32) -> bool {
-        let (first, last) = (from as usize / 64, to as usize / 64);
-        (first..=last).any(|i| {
-            let mut word = self.words[i];
-            if i == first {
-                word &= u64::MAX << (from % 64);
-            }
-            if i == last {
-                word &= u64::MAX >> (63 - to % 64);
-            }
-            word != 0
-        })
     }
 
     /// Number of documents in it.
@@ -88,12 +73,12 @@ pub struct Deletes {
     pub docs: DocSet,
     /// Their tokens.
     pub tokens: u64,
-    /// By term ordinal, ascending: how many of them have the term.
+    /// For each term, by ascending ordinal: how many of them contain it.
     pub terms: Vec<(u32, u32)>,
 }
 
 impl Deletes {
-    /// How many deleted documents have the term.
+    /// How many deleted documents contain the term.
     pub fn of_term(&self, ordinal: u32) -> u32 {
         self.terms.binary_search_by_key(&ordinal, |t| t.0).map_or(0, |i| self.terms[i].1)
     }
@@ -159,9 +144,6 @@ mod tests {
             let mut set = DocSet::new(docs);
             picks.iter().for_each(|&d| assert!(set.insert(d) && !set.insert(d)));
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), picks.clone());
-            for (from, to) in [(0, docs - 1), (docs / 3, docs / 2), (docs / 2, docs / 2)] {
-                prop_assert_eq!(set.any_within(from, to), picks.iter().any(|d| (from..=to).contains(d)));
-            }
             let terms = if picks.is_empty() { vec![] } else { vec![(3, 1), (9, picks.len() as u32)] };
             let deletes = Deletes { docs: set, tokens: 77, terms };
             let dir = tempfile::tempdir().unwrap();

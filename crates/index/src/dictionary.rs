@@ -8,10 +8,10 @@ use crate::error::Result;
 
 const BLOCK_TERMS: usize = 32;
 
-/// What the dictionary knows of a term.
+/// The dictionary's entry for a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermInfo {
-    /// Its place in the order of terms.
+    /// Its ordinal: its number in the order of terms.
     pub ordinal: u32,
     /// Postings in its list.
     pub df: u32,
@@ -64,7 +64,7 @@ impl DictionaryWriter {
         self.postings
     }
 
-    /// Adds a term above all before it, whose list of `len` bytes follows theirs.
+    /// Adds a term, which must sort after all terms before it; its list of `len` bytes follows theirs.
     pub(crate) fn add(&mut self, term: &[u8], df: u32, len: u64) -> Result<()> {
         debug_assert!(self.terms == 0 || term > &self.last[..]);
         let mut shared = 0;
@@ -89,7 +89,7 @@ impl DictionaryWriter {
         Ok(())
     }
 
-    /// Ends the file and returns its seal.
+    /// Completes the file and returns its seal.
     pub(crate) fn finish(mut self) -> Result<u64> {
         self.starts.extend(self.file.body_len().to_le_bytes());
         self.lists.extend(self.list_end.to_le_bytes());
@@ -113,7 +113,7 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
-    /// Checks the tables' sizes; blocks are checked as they are read.
+    /// Checks the sizes of the tables; blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
         let len = file.body_len();
         let tail = file.bytes(len.saturating_sub(16), 16.min(len))?;
@@ -151,7 +151,7 @@ impl Dictionary {
         self.postings
     }
 
-    /// Length that the body of `post` must have.
+    /// The length that the body of the `post` file must have.
     pub fn lists_len(&self) -> u64 {
         self.lists_len
     }
@@ -207,7 +207,7 @@ impl Dictionary {
         self.iter_blocks(0, self.blocks)
     }
 
-    /// Number of blocks, for cutting the dictionary in parts.
+    /// Number of blocks, for splitting the dictionary into parts.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -220,7 +220,7 @@ impl Dictionary {
     fn block(&self, block: u64) -> Result<Block<'_>> {
         let (start, end) = (self.block_start(block)?, self.block_start(block + 1)?);
         if end < start || end > self.data_len {
-            return Err(self.file.corrupt(format!("block {block} has no place")));
+            return Err(self.file.corrupt(format!("block {block} lies outside of its data")));
         }
         let first = block * BLOCK_TERMS as u64;
         Ok(Block {
@@ -280,7 +280,7 @@ impl Block<'_> {
             return None;
         }
         let bytes = self.cursor.take(rest)?;
-        // Where the term leaves the one before it must go up, or it is out of order.
+        // The first byte that differs from the term before must be larger, or the terms are out of order.
         if shared < self.term_len && bytes[0] <= self.term[shared] {
             return None;
         }
@@ -306,7 +306,7 @@ pub struct Terms<'a> {
 }
 
 impl Terms<'_> {
-    /// Steps to the next term; `None` at the end.
+    /// Advances to the next term; returns `None` at the end.
     pub fn next_term(&mut self) -> Result<Option<TermInfo>> {
         loop {
             if let Some(block) = &mut self.block
@@ -339,7 +339,7 @@ impl Terms<'_> {
         }
     }
 
-    /// The term that [`Terms::next_term`] stepped to; empty before the first and after the last.
+    /// The term that [`Terms::next_term`] advanced to; empty before the first and after the last.
     pub fn term(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], |block| block.term())
     }

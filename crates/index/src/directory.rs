@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Reads the manifest of the index in `dir`.
 pub(crate) fn read_manifest(dir: &Path) -> Result<Manifest> {
     let path = dir.join(MANIFEST);
-    match SealedFile::open(&path, Kind::Manifest) {
+    // Never mapped: it is small and is read only once.
+    match SealedFile::read(&path, Kind::Manifest, Manifest::MAX_FILE) {
         Ok(file) => Manifest::read(&file),
         Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             Err(IndexError::NotAnIndex { dir: dir.to_owned() })
@@ -28,14 +29,14 @@ pub(crate) fn read_manifest(dir: &Path) -> Result<Manifest> {
     }
 }
 
-/// The right to write to an index. Dropped, it is given back, and scratch files of a build go.
+/// The exclusive right to write to an index, released on drop.
 pub(crate) struct WriteLock {
     dir: PathBuf,
     _file: File,
 }
 
 impl WriteLock {
-    /// Takes the lock of `dir`, which must exist. Waits a little: a reader that cleans up holds it for a moment.
+    /// Takes the lock of `dir`, which must exist. Waits for a moment, since another writer may be about to finish.
     pub(crate) fn take(dir: &Path) -> Result<Self> {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -57,7 +58,7 @@ impl WriteLock {
             .open(&path)
             .map_err(IndexError::io(&path))?;
         match file.try_lock() {
-            // The file may have been removed by a writer that gave up just before.
+            // A writer that failed may just have removed the file.
             Ok(()) if !is_still_there(&file, &path) => {
                 Err(IndexError::Locked { dir: dir.to_owned() })
             }
@@ -78,7 +79,7 @@ impl WriteLock {
         Ok(Scratch { path })
     }
 
-    /// Makes `manifest` the index. On return it is durable, and what it does not name is gone.
+    /// Makes `manifest` the current one. On return it is durable, and files that it does not name have been removed.
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
         let (new, current) = (self.dir.join(MANIFEST_NEW), self.dir.join(MANIFEST));
         sync_dir(&self.dir)?;
@@ -86,13 +87,13 @@ impl WriteLock {
         fs::write(&new, bytes).map_err(IndexError::io(&new))?;
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;
-        // From here on the new index stands, whatever fails: what cleans up after an error must go by the manifest on disk.
+        // From here on the new manifest is in effect, whatever fails; cleaning up after an error must therefore read the manifest on disk.
         sync_dir(&self.dir)?;
         self.clean(manifest);
         Ok(())
     }
 
-    /// Removes files that the manifest does not name. What cannot be removed is left for the next time.
+    /// Removes files that the manifest does not name. A file that cannot be removed is left to the next writer.
     pub(crate) fn clean(&self, manifest: &Manifest) {
         let named: HashSet<String> =
             manifest.segments.iter().flat_map(SegmentEntry::file_names).collect();
@@ -100,7 +101,7 @@ impl WriteLock {
         self.remove(|name| is_segment_file(name) && !named.contains(name));
     }
 
-    /// Removes what no index ever names.
+    /// Removes scratch files, which no manifest ever names.
     pub(crate) fn clean_scratch(&self) {
         self.remove(|name| name == MANIFEST_NEW);
         for entry in entries(&self.dir) {
@@ -111,8 +112,17 @@ impl WriteLock {
         }
     }
 
-    /// After a failed write: removes what the manifest on disk does not name. Where none can be read, only segment `number`, which was
-    /// being written, goes.
+    /// Before a write: removes what an interrupted writer left behind. If no manifest can be read, nobody can tell which segment files matter, so they stay until
+    /// a new index is committed here.
+    pub(crate) fn recover(&self) {
+        match read_manifest(&self.dir) {
+            Ok(manifest) => self.clean(&manifest),
+            Err(_) => self.clean_scratch(),
+        }
+    }
+
+    /// After a failed write: removes files that the manifest on disk does not name. If no manifest can be read, only segment `number`, which was
+    /// being written, is removed.
     pub(crate) fn abandon(&self, number: u64) {
         match read_manifest(&self.dir) {
             Ok(manifest) => self.clean(&manifest),
@@ -133,7 +143,7 @@ impl WriteLock {
         }
     }
 
-    /// Removes the lock and the directory, if nothing else is in it.
+    /// Removes the lock and the directory if the directory contains nothing else.
     pub(crate) fn remove_if_empty(self) {
         let only_lock = entries(&self.dir).all(|entry| entry.file_name() == LOCK);
         if only_lock && fs::remove_file(self.dir.join(LOCK)).is_ok() {
@@ -164,12 +174,12 @@ fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether the name is one that only we give to scratch directories.
+/// Whether only a build would give a directory this name.
 fn is_scratch(name: &str) -> bool {
     name.strip_prefix(BUILD_PREFIX).is_some_and(digits)
 }
 
-/// Whether the name is one that only we give.
+/// Whether only an index would give a file this name.
 fn is_segment_file(name: &str) -> bool {
     let Some((number, rest)) = name.split_once('.') else { return false };
     let deletes = rest.strip_suffix(".del").is_some_and(digits);
@@ -210,25 +220,11 @@ pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Cleans up after a crashed writer, if there is no live one.
-pub(crate) fn recover(dir: &Path) {
-    // A directory that never had a writer, or that we may not write to, has no leftovers of ours.
-    if !dir.join(LOCK).exists() {
-        return;
-    }
-    let Ok(lock) = WriteLock::try_take(dir) else { return };
-    match read_manifest(dir) {
-        Ok(manifest) => lock.clean(&manifest),
-        // Without a manifest nobody knows which segments count: they stay until an index is built here anew.
-        Err(_) => lock.clean_scratch(),
-    }
-}
-
 fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|d| d.sync_all()).map_err(IndexError::io(dir))
 }
 
-/// Makes a directory and those above it, durably; a directory above that may not be read is left to the system.
+/// Creates a directory and its parents, durably. A parent that may not be read is not synced.
 pub(crate) fn make_dir(dir: &Path) -> Result<()> {
     let parent = |path: &Path| match path.parent() {
         Some(up) if up.as_os_str().is_empty() => Some(PathBuf::from(".")),
@@ -246,7 +242,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A directory that goes when dropped.
+/// A directory that is removed on drop.
 pub(crate) struct Scratch {
     path: PathBuf,
 }

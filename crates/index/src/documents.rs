@@ -1,7 +1,7 @@
 //! Lengths, norms, static scores and ordinals (docs/format/documents.md).
 //!
-//! Lists and tables know a document by its place. Its ordinal is its number in the order of the input, by which ids, the store
-//! and hits know it. The two differ only in a reordered segment, which has a table of ordinals.
+//! Lists and tables refer to a document by its position. Ids, the store and hits refer to it by its ordinal, its number in the order of the input.
+//! The two differ only in a reordered segment, which has a table of ordinals.
 
 use std::sync::OnceLock;
 
@@ -14,35 +14,35 @@ use crate::error::Result;
 
 const HEADER: u64 = 24;
 
-/// The table while a segment is made.
+/// The table of a segment that is being built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentTable {
     pub(crate) lengths: Vec<u32>,
     pub(crate) norms: Vec<f32>,
     pub(crate) statics: Vec<f32>,
-    /// By place; empty unless reordered.
+    /// The ordinal of each position; empty unless reordered.
     ordinals: Vec<u32>,
-    /// By ordinal; empty unless reordered.
-    places: Vec<u32>,
+    /// The position of each ordinal; empty unless reordered.
+    positions: Vec<u32>,
 }
 
 impl DocumentTable {
-    /// Puts the documents, which stand in the order of the input, in another order: `ordinals[place]` comes to `place`.
+    /// Moves the documents, which are in the order of the input, to a new order: the document `ordinals[position]` moves to `position`.
     pub(crate) fn reorder(&mut self, ordinals: Vec<u32>) {
-        // What already stands in order needs no table.
+        // Documents that are already in order need no table.
         if ordinals.is_sorted() {
             return;
         }
         self.lengths = ordinals.iter().map(|&o| self.lengths[o as usize]).collect();
         self.norms = ordinals.iter().map(|&o| self.norms[o as usize]).collect();
         self.statics = ordinals.iter().map(|&o| self.statics[o as usize]).collect();
-        self.places = inverse(ordinals.iter().copied());
+        self.positions = inverse(ordinals.iter().copied());
         self.ordinals = ordinals;
     }
 
-    /// The place of each ordinal; `None` if the two are the same.
-    pub(crate) fn places(&self) -> Option<&[u32]> {
-        (!self.places.is_empty()).then_some(&self.places)
+    /// The position of each ordinal; `None` if the two are the same.
+    pub(crate) fn positions(&self) -> Option<&[u32]> {
+        (!self.positions.is_empty()).then_some(&self.positions)
     }
 
     pub(crate) fn tokens(&self) -> u64 {
@@ -79,14 +79,14 @@ impl DocumentTable {
     }
 }
 
-/// The other direction of a permutation.
+/// The inverse of a permutation.
 fn inverse(permutation: impl ExactSizeIterator<Item = u32>) -> Vec<u32> {
     let mut inverse = vec![0; permutation.len()];
     permutation.zip(0..).for_each(|(from, to)| inverse[from as usize] = to);
     inverse
 }
 
-/// The lengths of a segment's documents, at the width they are kept in.
+/// The lengths of a segment's documents, at the width in which they are stored.
 #[derive(Clone, Copy, Debug)]
 pub enum Lengths<'a> {
     /// One byte each.
@@ -98,7 +98,7 @@ pub enum Lengths<'a> {
 }
 
 impl Lengths<'_> {
-    /// Length of a document of the segment.
+    /// The length of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> u32 {
         match self {
@@ -109,12 +109,12 @@ impl Lengths<'_> {
     }
 }
 
-/// One number a document.
+/// One number per document.
 #[derive(Clone, Copy, Debug)]
 pub struct Floats<'a>(&'a [[u8; 4]]);
 
 impl Floats<'_> {
-    /// The number of a document of the segment.
+    /// The number of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> f32 {
         f32::from_le_bytes(self.0[doc as usize])
@@ -126,13 +126,13 @@ impl Floats<'_> {
 pub struct Ordinals<'a>(&'a [[u8; 4]]);
 
 impl Ordinals<'_> {
-    /// The ordinal of the document at a place.
+    /// The ordinal of the document at a position.
     #[inline]
-    pub fn get(&self, place: u32) -> u32 {
-        u32::from_le_bytes(self.0[place as usize])
+    pub fn get(&self, position: u32) -> u32 {
+        u32::from_le_bytes(self.0[position as usize])
     }
 
-    /// All of them, by place.
+    /// All of them, by position.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.0.iter().map(|&ordinal| u32::from_le_bytes(ordinal))
     }
@@ -146,12 +146,12 @@ pub struct Documents {
     width: u8,
     has_statics: bool,
     reordered: bool,
-    /// The place of each ordinal; made when first asked for.
-    places: OnceLock<Vec<u32>>,
+    /// The position of each ordinal; computed on first use.
+    positions: OnceLock<Vec<u32>>,
 }
 
 impl Documents {
-    /// Checks the layout and every page: engines read this table without asking.
+    /// Checks the layout and every page, since engines read this table without further checks.
     pub fn new(file: SealedFile) -> Result<Self> {
         let mut header = Cursor::new(file.all()?);
         let (Some(count), Some(tokens), Some(flags)) = (header.u64(), header.u64(), header.u64())
@@ -170,13 +170,13 @@ impl Documents {
             return Err(file.corrupt("its size is not that of its tables"));
         }
         let (count, has_statics, reordered) = (count as u32, statics == 1, reordered == 1);
-        let places = OnceLock::new();
-        let documents = Documents { file, count, tokens, width, has_statics, reordered, places };
+        let positions = OnceLock::new();
+        let documents = Documents { file, count, tokens, width, has_statics, reordered, positions };
         documents.check_ordinals()?;
         Ok(documents)
     }
 
-    /// Every hit is named through this table, so it must name each document once.
+    /// Every hit gets its document id through this table, so it must contain each ordinal exactly once.
     fn check_ordinals(&self) -> Result<()> {
         let Some(ordinals) = self.ordinals()? else { return Ok(()) };
         let mut seen = DocSet::new(self.count);
@@ -223,22 +223,22 @@ impl Documents {
         self.has_statics.then(|| self.table(1).map(Floats)).transpose()
     }
 
-    /// Ordinals of all documents, if they are not their places.
+    /// Ordinals of all documents, by position; `None` unless the segment is reordered.
     pub fn ordinals(&self) -> Result<Option<Ordinals<'_>>> {
         let table = 1 + u64::from(self.has_statics);
         self.reordered.then(|| self.table(table).map(Ordinals)).transpose()
     }
 
-    /// The place of an ordinal, which must be below [`Documents::count`].
-    pub fn place(&self, ordinal: u32) -> Result<u32> {
-        if let Some(places) = self.places.get() {
-            return Ok(places[ordinal as usize]);
+    /// The position of an ordinal, which must be below [`Documents::count`].
+    pub fn position(&self, ordinal: u32) -> Result<u32> {
+        if let Some(positions) = self.positions.get() {
+            return Ok(positions[ordinal as usize]);
         }
         let Some(ordinals) = self.ordinals()? else { return Ok(ordinal) };
-        Ok(self.places.get_or_init(|| inverse(ordinals.iter()))[ordinal as usize])
+        Ok(self.positions.get_or_init(|| inverse(ordinals.iter()))[ordinal as usize])
     }
 
-    /// A table of four bytes a document.
+    /// A table of four bytes per document.
     fn table(&self, number: u64) -> Result<&[[u8; 4]]> {
         let count = u64::from(self.count);
         let start = (HEADER + count * u64::from(self.width)).next_multiple_of(4);
@@ -268,10 +268,10 @@ mod tests {
             let read = Documents::new(SealedFile::open(&path, Kind::Docs).unwrap()).unwrap();
             prop_assert_eq!(read.ordinals().unwrap().unwrap().iter().collect::<Vec<_>>(), &order[..]);
             prop_assert_eq!(read.statics().unwrap().is_some(), statics);
-            for (place, &ordinal) in order.iter().enumerate() {
-                prop_assert_eq!(read.place(ordinal).unwrap(), place as u32);
-                prop_assert_eq!(read.lengths().unwrap().get(place as u32), ordinal * 3);
-                prop_assert_eq!(read.norms().unwrap().get(place as u32), ordinal as f32);
+            for (position, &ordinal) in order.iter().enumerate() {
+                prop_assert_eq!(read.position(ordinal).unwrap(), position as u32);
+                prop_assert_eq!(read.lengths().unwrap().get(position as u32), ordinal * 3);
+                prop_assert_eq!(read.norms().unwrap().get(position as u32), ordinal as f32);
             }
         }
     }
@@ -282,7 +282,7 @@ mod tests {
             DocumentTable { lengths: vec![1, 2], norms: vec![1.0; 2], ..Default::default() };
         table.statics = vec![0.0; 2];
         table.reorder(vec![0, 1]);
-        assert!(table.places().is_none() && table.ordinals.is_empty());
+        assert!(table.positions().is_none() && table.ordinals.is_empty());
     }
 
     #[test]

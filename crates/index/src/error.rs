@@ -1,9 +1,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use warpseek_text::{Place, RecordError, TextError};
+use warpseek_text::{Location, RecordError, TextError};
 
-/// Result of everything in this crate.
+/// The result type of this crate.
 pub type Result<T, E = IndexError> = std::result::Result<T, E>;
 
 /// What can go wrong with an index.
@@ -18,21 +18,21 @@ pub enum IndexError {
         source: io::Error,
     },
     /// A file's bytes are not what they must be.
-    #[error("{} is damaged: {what}; `warpseek verify` lists all damage, a backup or a new build mends it", path.display())]
+    #[error("{} is damaged: {what}; `warpseek verify` lists all damage, restore a backup or build it again", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
-    /// Written by a later version of the program.
+    /// The file was written by a later version of the program.
     #[error("{} has format version {found}, this program reads version {known}; use a newer warpseek", path.display())]
     Version {
         /// The file.
         path: PathBuf,
-        /// The version it names.
+        /// The version that the file records.
         found: u32,
-        /// The version this program knows.
+        /// The latest version that this program reads.
         known: u32,
     },
     /// The directory holds no manifest.
@@ -41,7 +41,7 @@ pub enum IndexError {
         /// The directory.
         dir: PathBuf,
     },
-    /// An index is there already.
+    /// The directory already holds an index.
     #[error("{} holds an index already; add to it with `warpseek add`, or replace it with `--overwrite`", dir.display())]
     Exists {
         /// The directory.
@@ -63,23 +63,23 @@ pub enum IndexError {
     #[error(transparent)]
     Input(#[from] TextError),
     /// A record of an input is malformed.
-    #[error("{0}; mend the record, or pass `--on-error skip` to leave such records out")]
+    #[error("{0}; fix the record, or pass `--on-error skip` to leave such records out")]
     Record(#[from] RecordError),
     /// Two records of one build have the same id.
     #[error(
-        "{place}: id `{id}` was seen before; give each document its own id, or pass `--on-error skip` to keep the first"
+        "{location}: id `{id}` was seen before; give each document its own id, or pass `--on-error skip` to keep the first"
     )]
     DuplicateId {
-        /// Where the second one is.
-        place: Place,
+        /// Location of the second one.
+        location: Location,
         /// The id.
         id: String,
     },
     /// A document with a vector in an index of text, or the other way round.
-    #[error("{place}: document `{id}` {}; an index holds either text or vectors", if *vector { "has a `vector`, but this is an index of text" } else { "has no `vector`, but this is an index of vectors" })]
+    #[error("{location}: document `{id}` {}; an index holds either text or vectors", if *vector { "has a `vector`, but this is an index of text" } else { "has no `vector`, but this is an index of vectors" })]
     MixedContent {
-        /// Where it is.
-        place: Place,
+        /// Location of the document.
+        location: Location,
         /// Its id.
         id: String,
         /// Whether the document is the one with a vector.
@@ -87,11 +87,11 @@ pub enum IndexError {
     },
     /// A document with a vector in an index of quantized text.
     #[error(
-        "{place}: document `{id}` has a `vector`, and only text can be quantized; index vectors without `--quantize`"
+        "{location}: document `{id}` has a `vector`, and only text can be quantized; index vectors without `--quantize`"
     )]
     QuantizedVector {
-        /// Where it is.
-        place: Place,
+        /// Location of the document.
+        location: Location,
         /// Its id.
         id: String,
     },

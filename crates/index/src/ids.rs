@@ -43,7 +43,7 @@ impl IdsWriter {
         Ok(())
     }
 
-    /// Ends the file and returns its seal.
+    /// Completes the file and returns its seal.
     pub(crate) fn finish(mut self) -> Result<u64> {
         self.starts.extend(self.file.body_len().to_le_bytes());
         self.file.write(&self.starts)?;
@@ -92,7 +92,7 @@ impl Ids {
         self.count
     }
 
-    /// The id of a document of the segment.
+    /// The external id of the document with an ordinal.
     pub fn get(&self, doc: u32) -> Result<String> {
         let mut id = Vec::new();
         self.read(doc, &mut id)?;
@@ -100,7 +100,7 @@ impl Ids {
     }
 
     fn read(&self, doc: u32, id: &mut Vec<u8>) -> Result<()> {
-        // What was read before must not serve as the id before a block's first.
+        // The first id of a block must not take its prefix from an id that was read earlier.
         id.clear();
         if doc >= self.count {
             return Err(self.file.corrupt(format!("it has no document {doc}")));
@@ -110,7 +110,7 @@ impl Ids {
         let mut table = Cursor::new(table);
         let (start, end) = (table.u64().unwrap_or(0), table.u64().unwrap_or(0));
         if start > end || end > self.data_len {
-            return Err(self.file.corrupt(format!("block {block} has no place")));
+            return Err(self.file.corrupt(format!("block {block} lies outside of its data")));
         }
         let mut cursor = Cursor::new(self.file.bytes(start, end - start)?);
         for _ in 0..=doc as usize % BLOCK_IDS {
@@ -120,14 +120,13 @@ impl Ids {
         Ok(())
     }
 
-    /// The documents of the segment with this id, ascending. A segment that saw updates has several, of which
-    /// all but the last are deleted.
+    /// The ordinals of the documents with this id, ascending. All but the last of them are deleted.
     pub fn find(&self, id: &str) -> Result<Vec<u32>> {
         let wanted = xxh3_64(id.as_bytes());
         let mut buffer = Vec::new();
-        let mut probe = |place: u32| -> Result<(u32, u64, bool)> {
+        let mut probe = |rank: u32| -> Result<(u32, u64, bool)> {
             let mut doc = [0; 4];
-            doc.copy_from_slice(self.file.bytes(self.order_at + 4 * u64::from(place), 4)?);
+            doc.copy_from_slice(self.file.bytes(self.order_at + 4 * u64::from(rank), 4)?);
             let doc = u32::from_le_bytes(doc);
             self.read(doc, &mut buffer)?;
             Ok((doc, xxh3_64(&buffer), buffer == id.as_bytes()))
@@ -138,8 +137,8 @@ impl Ids {
             if probe(middle)?.1 < wanted { low = middle + 1 } else { high = middle }
         }
         let mut found = Vec::new();
-        for place in low..self.count {
-            let (doc, hash, same) = probe(place)?;
+        for rank in low..self.count {
+            let (doc, hash, same) = probe(rank)?;
             if hash != wanted {
                 break;
             }

@@ -1,12 +1,12 @@
-//! Quantized impacts: lists that hold what a posting is worth, in 8 bits, in the place of its frequency.
+//! Quantized impacts: lists that hold the score contribution of each posting, in 8 bits, instead of its frequency.
 
 use serde::{Deserialize, Serialize};
 use warpseek_core::saturation::Saturation;
 
 use crate::manifest::as_text;
 
-/// How the impacts of an index were made: BM25 with these parameters and this mean length, which stays what it was when the first documents
-/// came. Scores from them are approximate.
+/// How the impacts of an index were computed: by BM25 with these parameters and the mean length of the first documents, which stays fixed
+/// from then on. Scores computed from impacts are approximate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Impacts {
@@ -16,9 +16,9 @@ pub struct Impacts {
     /// How much length counts, 0 to 1.
     #[serde(with = "as_text")]
     pub b: f64,
-    /// Tokens of the documents that the mean length was taken over.
+    /// Number of tokens of the documents that determined the mean length.
     pub tokens: u64,
-    /// Their number; 0 as long as the index had none.
+    /// Number of these documents; 0 as long as the index has had none.
     pub documents: u64,
 }
 
@@ -28,7 +28,7 @@ impl Impacts {
         Impacts { k1, b, tokens: 0, documents: 0 }
     }
 
-    /// Takes the mean length of these documents, if it has none yet.
+    /// Sets the mean length to that of these documents, unless it is already set.
     pub(crate) fn settle(&mut self, tokens: u64, documents: u64) {
         if self.documents == 0 {
             (self.tokens, self.documents) = (tokens, documents);
@@ -41,7 +41,7 @@ impl Impacts {
         Saturation::new(self.k1, self.b, mean)
     }
 
-    /// What is wrong with it, if anything.
+    /// Describes what is wrong with the parameters, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let range = |name, value: f64, most: f64| {
             let sound = (0.0..=most).contains(&value);

@@ -33,7 +33,7 @@ impl PartSizes {
         self.searchable() + self.ids + self.store + self.deletes
     }
 
-    /// What a search needs: no ids, no store.
+    /// What a search reads: all but ids and store.
     pub fn searchable(&self) -> u64 {
         self.dictionary + self.payload + self.skips_and_bounds + self.documents
     }
@@ -46,7 +46,7 @@ pub struct Inspection {
     pub manifest: Manifest,
     /// Live documents.
     pub documents: u64,
-    /// Deleted documents whose remains are still there.
+    /// Deleted documents that still take space.
     pub deleted: u64,
     /// Tokens of live documents.
     pub tokens: u64,
@@ -58,15 +58,15 @@ pub struct Inspection {
     pub reordered: Vec<u64>,
     /// Bytes by part.
     pub sizes: PartSizes,
-    /// Mean bits a posting takes for its document, without skips and bounds.
+    /// Mean number of bits per posting for its document, without skip arrays and bounds.
     pub bits_per_doc: f64,
-    /// Mean bits a posting takes for its frequency.
+    /// Mean number of bits per posting for its frequency.
     pub bits_per_freq: f64,
     /// Lists and postings by length of list: entry i counts lists of 2^i to 2^(i+1) - 1 postings.
     pub histogram: Vec<(u64, u64)>,
 }
 
-/// Looks into the index in `dir`. Reads every list.
+/// Inspects the index in `dir`. Reads every list.
 pub fn inspect(dir: &Path) -> Result<Inspection> {
     let snapshot = Snapshot::open(dir)?;
     let statistics = snapshot.statistics();

@@ -1,7 +1,7 @@
 //! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
 //!
 //! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
-//! through [`create`], [`create_from_lists`], [`add`], [`delete`] and [`merge`], each of which commits once or not at all.
+//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all.
 
 mod build;
 pub mod container;
@@ -15,6 +15,7 @@ mod ids;
 mod impacts;
 mod inspect;
 mod manifest;
+mod memory;
 mod merge;
 mod order;
 mod postings;
@@ -38,7 +39,7 @@ pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use postings::{BlockBounds, Bounds, List, ListError, MAX_PAIRS};
 pub use segment::Segment;
-pub use snapshot::{Snapshot, SnapshotId, Statistics};
+pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};
-pub use update::{add, create, create_from_lists};
+pub use update::{UpdateReport, add, create, create_from_lists, create_from_reader, update};
 pub use verify::{Problem, Verification, verify};

@@ -58,7 +58,7 @@ pub struct SegmentEntry {
     pub documents: u64,
     /// Tokens, those of deleted documents included.
     pub tokens: u64,
-    /// Postings, likewise.
+    /// Postings, those of deleted documents included.
     pub postings: u64,
     /// Distinct terms.
     pub terms: u64,
@@ -123,7 +123,7 @@ pub struct Manifest {
     pub codec: CodecId,
     /// What the store keeps.
     pub store: StoreMode,
-    /// Text only: lists hold impacts made like this, not frequencies.
+    /// Text only: if set, lists hold impacts computed like this instead of frequencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impacts: Option<Impacts>,
     /// Segments in document order.
@@ -131,6 +131,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The largest size of a file that can hold a manifest, container included.
+    pub(crate) const MAX_FILE: u64 = MAX_BYTES + (1 << 20);
+
     /// Reads and checks a manifest.
     pub fn read(file: &SealedFile) -> Result<Self> {
         if file.body_len() > MAX_BYTES {
@@ -169,7 +172,7 @@ impl Manifest {
                 return Err("its impacts have no mean length".into());
             }
         }
-        // Both are counted up by the next commit.
+        // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
             return Err("its generation or next segment number is the last there is".into());
         }

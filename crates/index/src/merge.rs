@@ -1,17 +1,18 @@
-//! Merging all segments to one, without the deleted documents.
+//! Merging all segments into one, without the deleted documents.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{ListSource, Part, Phase, Progress, default_memory, write_lists};
+use crate::build::{ListSource, Part, Phase, Progress, write_lists};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
 use crate::ids::IdsWriter;
 use crate::manifest::SegmentEntry;
+use crate::memory::default_memory;
 use crate::order::by_bisection;
 use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
@@ -21,11 +22,12 @@ use crate::store::{StoreChunk, StoreWriter};
 /// How to merge.
 #[derive(Clone, Debug)]
 pub struct MergeConfig {
-    /// Worker threads. Default: one a core.
+    /// Worker threads. Default: one per core.
     pub threads: usize,
-    /// Whether documents are put in the order of recursive graph bisection. Default: no, they are in the order of the input again.
+    /// Whether documents are put in the order of recursive graph bisection. Default: no, they return to the order of the input.
     pub reorder: bool,
-    /// Memory for finding that order, in bytes; with less, rare terms have no say in it. Default: a quarter of the machine's memory.
+    /// Memory for finding that order, in bytes; with less, rare terms are ignored. Default: a quarter of the
+    /// machine's memory, or of the limit that a container sets if that is smaller.
     pub memory: usize,
 }
 
@@ -39,17 +41,17 @@ impl Default for MergeConfig {
 /// What a merge did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeReport {
-    /// Segments before.
+    /// Number of segments before the merge.
     pub segments: usize,
     /// Live documents, all kept.
     pub documents: u64,
-    /// Deleted documents whose remains are gone.
+    /// Deleted documents that no longer take space.
     pub dropped: u64,
     /// Whether there was anything to do.
     pub changed: bool,
 }
 
-/// Merges all segments of the index in `dir` to one. Hits, their order and scores do not change.
+/// Merges all segments of the index in `dir` into one. Hits, their order and scores do not change.
 pub fn merge(dir: &Path, config: &MergeConfig, progress: &Progress) -> Result<MergeReport> {
     read_manifest(dir)?;
     let lock = WriteLock::take(dir)?;
@@ -122,7 +124,7 @@ fn write_segment(
     }
     let files = writer.list_files()?;
     let (table, threads) = (&writer.table, config.threads);
-    // Where there are impacts they are copied like frequencies.
+    // Impacts are copied like frequencies.
     let coding = (manifest.codec, None);
     let written = write_lists(sources(), table, coding, threads, files, progress)?;
 
@@ -139,16 +141,16 @@ fn copy_documents(
     let documents = segment.documents();
     let (lengths, norms) = (documents.lengths()?, documents.norms()?);
     let statics = documents.statics()?;
-    for &(ordinal, place) in live {
-        table.lengths.push(lengths.get(place));
-        table.norms.push(norms.get(place));
-        table.statics.push(statics.map_or(0.0, |s| s.get(place)));
+    for &(ordinal, position) in live {
+        table.lengths.push(lengths.get(position));
+        table.norms.push(norms.get(position));
+        table.statics.push(statics.map_or(0.0, |s| s.get(position)));
         ids.add(&segment.ids().get(ordinal)?)?;
     }
     Ok(())
 }
 
-/// Blocks without deletions are copied as they are, the others are written anew.
+/// Copies blocks without deletions as they are and writes the others again.
 fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter) -> Result<()> {
     let Some(store) = segment.store() else { return Ok(()) };
     for block in 0..store.blocks() {
@@ -170,10 +172,10 @@ fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter)
     Ok(())
 }
 
-/// Places in a segment to ordinals in the new one.
+/// Maps positions in a segment to ordinals in the new one.
 struct NewIds {
     first: u32,
-    /// New ordinal of each place; `u32::MAX` for deleted ones. Empty if nothing is deleted or out of order.
+    /// New ordinal of each position; `u32::MAX` for deleted ones. Empty if nothing is deleted or out of order.
     table: Vec<u32>,
 }
 
@@ -182,14 +184,16 @@ impl NewIds {
         let mut table = Vec::new();
         if segment.deletes().is_some() || segment.documents().ordinals()?.is_some() {
             table = vec![u32::MAX; segment.documents().count() as usize];
-            live.iter().zip(first..).for_each(|(&(_, place), new)| table[place as usize] = new);
+            live.iter()
+                .zip(first..)
+                .for_each(|(&(_, position), new)| table[position as usize] = new);
         }
         Ok(NewIds { first, table })
     }
 
-    fn get(&self, place: u32) -> Option<u32> {
-        match self.table.get(place as usize) {
-            None => Some(self.first + place),
+    fn get(&self, position: u32) -> Option<u32> {
+        match self.table.get(position as usize) {
+            None => Some(self.first + position),
             Some(&u32::MAX) => None,
             Some(&new) => Some(new),
         }

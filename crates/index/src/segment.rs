@@ -13,10 +13,11 @@ use crate::error::{IndexError, Result};
 use crate::ids::Ids;
 use crate::manifest::{Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name};
 use crate::postings::List;
+use crate::snapshot::OpenOptions;
 use crate::store::Store;
 
-/// A segment. Documents have a place in its lists and tables, and an ordinal by which ids, store and hits know them; the two differ in a
-/// reordered segment only. [`Segment::base`] plus the ordinal is the id of a document in the index.
+/// A segment. Its lists and tables refer to a document by its position, ids, store and hits by its ordinal; the two differ only in a
+/// reordered segment. [`Segment::base`] plus the ordinal is the document id in the index.
 pub struct Segment {
     base: u32,
     number: u64,
@@ -35,9 +36,14 @@ impl Segment {
         manifest: &Manifest,
         entry: &SegmentEntry,
         base: u32,
+        options: &OpenOptions,
     ) -> Result<Self> {
+        let sealed = |name: String, kind: Kind| match options.mmap {
+            true => SealedFile::open(&dir.join(name), kind),
+            false => SealedFile::read(&dir.join(name), kind, u64::MAX),
+        };
         let open = |kind: Kind| -> Result<SealedFile> {
-            let file = SealedFile::open(&dir.join(segment_file_name(entry.number, kind)), kind)?;
+            let file = sealed(segment_file_name(entry.number, kind), kind)?;
             if entry.files.get(kind.name()) != Some(&seal_text(file.seal())) {
                 return Err(file.corrupt("it is not the file that the manifest names"));
             }
@@ -52,8 +58,7 @@ impl Segment {
         let deletes = match &entry.deletes {
             None => None,
             Some(d) => {
-                let path = dir.join(deletes_name(entry.number, d.generation));
-                let file = SealedFile::open(&path, Kind::Deletes)?;
+                let file = sealed(deletes_name(entry.number, d.generation), Kind::Deletes)?;
                 let deletes = Deletes::read(&file, documents.count(), dictionary.terms())?;
                 if d.seal != seal_text(file.seal())
                     || (deletes.docs.len(), deletes.tokens) != (d.documents, d.tokens)
@@ -78,7 +83,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Do the files agree with each other and with the manifest?
+    /// Checks that the files agree with each other and with the manifest.
     fn check(&self, entry: &SegmentEntry) -> Result<()> {
         let docs = u64::from(self.documents.count());
         let checks = [
@@ -102,7 +107,7 @@ impl Segment {
         }
     }
 
-    /// Id of its first document in the index.
+    /// Document id of its first document.
     pub fn base(&self) -> u32 {
         self.base
     }
@@ -127,7 +132,7 @@ impl Segment {
         &self.ids
     }
 
-    /// The documents, if the index keeps them.
+    /// The stored documents, if the index keeps them.
     pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
@@ -137,31 +142,31 @@ impl Segment {
         self.deletes.as_ref()
     }
 
-    /// Whether the document at a place is deleted.
+    /// Whether the document at a position is deleted.
     #[inline]
-    pub fn is_deleted(&self, place: u32) -> bool {
-        self.deletes.as_ref().is_some_and(|d| d.docs.contains(place))
+    pub fn is_deleted(&self, position: u32) -> bool {
+        self.deletes.as_ref().is_some_and(|d| d.docs.contains(position))
     }
 
-    /// The places that lie in a part of the index, whose places are counted through all segments: [`Segment::base`] plus place.
+    /// The positions of this segment that fall into a range of positions of the whole index, where a document has [`Segment::base`] plus its position.
     pub fn part(&self, of: &Range<u32>) -> Range<u32> {
-        let place = |limit: u32| limit.saturating_sub(self.base).min(self.documents.count());
-        place(of.start)..place(of.end).max(place(of.start))
+        let position = |limit: u32| limit.saturating_sub(self.base).min(self.documents.count());
+        position(of.start)..position(of.end).max(position(of.start))
     }
 
-    /// The places of all live documents, by ordinal, with it.
+    /// Ordinal and position of all live documents, by ordinal.
     pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
         let mut live = Vec::with_capacity(self.documents.count() as usize);
         for ordinal in 0..self.documents.count() {
-            let place = self.documents.place(ordinal)?;
-            if !self.is_deleted(place) {
-                live.push((ordinal, place));
+            let position = self.documents.position(ordinal)?;
+            if !self.is_deleted(position) {
+                live.push((ordinal, position));
             }
         }
         Ok(live)
     }
 
-    /// Live documents that have the term.
+    /// The number of live documents that contain the term.
     pub fn live_df(&self, term: &TermInfo) -> u32 {
         let deleted = self.deletes.as_ref().map_or(0, |d| d.of_term(term.ordinal));
         term.df.saturating_sub(deleted)
@@ -174,7 +179,30 @@ impl Segment {
             .map_err(|what| self.bad_list(term, what))
     }
 
-    /// An error about a term's list.
+    /// The list of a term, whose blocks have not been checked for damage: call [`Segment::check_block`] before reading one. This makes it cheap to read a single block of a long
+    /// list, since its other pages need not be read.
+    pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
+        let bytes = self.postings.unchecked(term.offset, term.len)?;
+        let list = List::new(bytes, term.df, self.documents.count(), self.codec);
+        match list.ok().map(|list| (list.head_len(bytes.len()), list)) {
+            Some((Some(head), list)) => {
+                self.postings.bytes(term.offset, head as u64)?;
+                Ok(list)
+            }
+            // The list is short, or malformed; if it is damaged, this reports where.
+            _ => self.list(term),
+        }
+    }
+
+    /// Checks a block of a list from [`Segment::list_by_blocks`].
+    pub(crate) fn check_block(&self, term: &TermInfo, list: &List<'_>, block: usize) -> Result<()> {
+        let range = list.block_range(term.len as usize, block);
+        let (start, len) = range.map_err(|what| self.bad_list(term, what))?;
+        self.postings.bytes(term.offset.saturating_add(start as u64), len as u64)?;
+        Ok(())
+    }
+
+    /// An error about the list of a term.
     pub fn bad_list(&self, term: &TermInfo, what: impl std::fmt::Display) -> IndexError {
         self.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
     }
@@ -182,5 +210,75 @@ impl Segment {
     /// The file of lists.
     pub fn postings_file(&self) -> &SealedFile {
         &self.postings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{Lists, ListsConfig, Progress};
+    use crate::snapshot::Snapshot;
+    use crate::update::create_from_lists;
+
+    const DOCS: u32 = 200_000;
+
+    /// One list of all documents, with frequencies that take some bits.
+    struct One;
+
+    impl Lists for One {
+        fn documents(&self) -> u32 {
+            DOCS
+        }
+
+        fn count(&self) -> u32 {
+            1
+        }
+
+        fn term(&self, _: u32) -> &[u8] {
+            b"x"
+        }
+
+        fn weight(&self, _: u32) -> usize {
+            DOCS as usize
+        }
+
+        fn load(&self, _: u32, out: &mut Vec<(u32, u32)>) {
+            out.extend((0..DOCS).map(|doc| (doc, 1 + doc.wrapping_mul(2_654_435_761) % 4000)));
+        }
+    }
+
+    #[test]
+    fn damage_shows_in_the_blocks_that_have_it_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = ListsConfig { threads: 1, ..ListsConfig::default() };
+        create_from_lists(dir.path(), &One, &config, true, &Progress::default()).unwrap();
+        let path = dir.path().join(segment_file_name(1, Kind::Post));
+        let good = std::fs::read(&path).unwrap();
+        let open = || {
+            let snapshot = Snapshot::open(dir.path()).unwrap();
+            let info = snapshot.segments()[0].dictionary().find(b"x").unwrap().unwrap();
+            (snapshot, info)
+        };
+        let sound = |block: usize| {
+            let (snapshot, info) = open();
+            let segment = &snapshot.segments()[0];
+            let list = segment.list_by_blocks(&info)?;
+            assert_eq!(list.block_for(block as u32 * 128), block);
+            segment.check_block(&info, &list, block)
+        };
+        let blocks = DOCS as usize / 128;
+        assert!((0..=blocks).step_by(100).all(|block| sound(block).is_ok()));
+        // The last bytes of the body are the last block's, on a page of their own kind.
+        let (_, info) = open();
+        let mut bad = good.clone();
+        bad[16 + info.len as usize - 1] ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        assert!(sound(0).is_ok() && sound(blocks / 2).is_ok());
+        assert!(sound(blocks).is_err());
+        // The first ones are the list's head, without which no block can be found.
+        let mut bad = good.clone();
+        bad[16 + 100] ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        assert!(sound(0).is_err() && sound(blocks).is_err());
     }
 }

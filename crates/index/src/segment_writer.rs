@@ -1,4 +1,4 @@
-//! The files of a segment in the making; a build and a merge end in the same way.
+//! The files of a segment that is being written, by a build or by a merge.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ impl SegmentWriter {
         Ok((create(Kind::Dict)?, create(Kind::Post)?))
     }
 
-    /// Ends all files, now that the lists are written.
+    /// Completes all files after the lists have been written.
     pub(crate) fn finish(self, lists: &Written) -> Result<SegmentEntry> {
         let docs = create(&self.dir, self.number, Kind::Docs)?;
         let mut seals = vec![

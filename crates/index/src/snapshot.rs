@@ -1,4 +1,4 @@
-//! An index as it was when opened: later commits do not disturb it.
+//! An index as it was when it was opened; later commits do not affect it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpseek_core::DocId;
 
-use crate::directory::{WriteLock, read_manifest, recover};
+use crate::directory::{WriteLock, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::segment::Segment;
 
-/// How often a reader starts over because a writer removed files under it.
+/// How many times opening is retried when a commit removes files in the meantime.
 const RETRIES: usize = 20;
 
-/// Tells opened snapshots apart, within one process: no two have the same.
+/// How an index is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Whether files are mapped into memory. Default: yes. A mapped index opens quickly, and its pages are read as searches need them. However, if anyone truncates
+    /// a file while it is mapped, the operating system ends the process with SIGBUS. If this is off, opening reads all files into memory,
+    /// and later changes to the files have no effect.
+    pub mmap: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions { mmap: true }
+    }
+}
+
+/// Identifies an opened snapshot. It is unique within the process: two snapshots have different ids even if they are of the same generation of the same index.
+/// It has no meaning in other processes and is never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotId(u64);
 
@@ -54,14 +70,19 @@ impl Statistics {
 }
 
 impl Snapshot {
-    /// Opens the index in `dir`, after cleaning up what a crashed writer left.
+    /// Opens the index in `dir` with the default options, without changing anything there.
     pub fn open(dir: &Path) -> Result<Self> {
-        recover(dir);
+        Self::open_with(dir, &OpenOptions::default())
+    }
+
+    /// Opens the index in `dir` without changing anything there. What an interrupted writer left behind is removed by the next writer, whose lock ensures
+    /// that no other writer is still using it.
+    pub fn open_with(dir: &Path, options: &OpenOptions) -> Result<Self> {
         let mut tries = 0;
         loop {
             let manifest = read_manifest(dir)?;
             let generation = manifest.generation;
-            match Self::with_manifest(dir, manifest) {
+            match Self::with_manifest(dir, manifest, options) {
                 Err(IndexError::Io { source, .. })
                     if source.kind() == ErrorKind::NotFound
                         && tries < RETRIES
@@ -74,17 +95,17 @@ impl Snapshot {
         }
     }
 
-    /// For a writer: nothing can change under it.
+    /// Opens the index for a writer, after cleaning up. Nothing can change while it holds the lock.
     pub(crate) fn open_locked(lock: &WriteLock) -> Result<Self> {
         let manifest = read_manifest(lock.dir())?;
         lock.clean(&manifest);
-        Self::with_manifest(lock.dir(), manifest)
+        Self::with_manifest(lock.dir(), manifest, &OpenOptions::default())
     }
 
-    fn with_manifest(dir: &Path, manifest: Manifest) -> Result<Self> {
+    fn with_manifest(dir: &Path, manifest: Manifest, options: &OpenOptions) -> Result<Self> {
         let (mut segments, mut base) = (Vec::with_capacity(manifest.segments.len()), 0);
         for entry in &manifest.segments {
-            segments.push(Arc::new(Segment::open(dir, &manifest, entry, base)?));
+            segments.push(Arc::new(Segment::open(dir, &manifest, entry, base, options)?));
             base += entry.documents as u32;
         }
         let max_static = max_static(&segments)?;
@@ -92,12 +113,17 @@ impl Snapshot {
         Ok(Snapshot { id, dir: dir.to_owned(), manifest, segments, max_static })
     }
 
-    /// Tells it apart from every other snapshot that this process opens, of the same index too.
+    /// The id of this snapshot, unique within the process.
     pub fn id(&self) -> SnapshotId {
         self.id
     }
 
-    /// Where it is.
+    /// The generation of the index; each commit increments it.
+    pub fn generation(&self) -> u64 {
+        self.manifest.generation
+    }
+
+    /// The directory of the index.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -112,7 +138,7 @@ impl Snapshot {
         &self.segments
     }
 
-    /// One more than the largest document id, deleted documents included.
+    /// The largest document id plus one, deleted documents included.
     pub fn doc_limit(&self) -> u32 {
         self.segments.last().map_or(0, |s| s.base() + s.documents().count())
     }
@@ -127,7 +153,7 @@ impl Snapshot {
         }
     }
 
-    /// Live documents that have the term.
+    /// The number of live documents that contain the term.
     pub fn document_frequency(&self, term: &[u8]) -> Result<u64> {
         let mut df = 0;
         for segment in &self.segments {
@@ -138,7 +164,7 @@ impl Snapshot {
         Ok(df)
     }
 
-    /// The segment of a document, and its ordinal in there.
+    /// The segment that contains a document, and the document's ordinal there.
     pub fn locate(&self, doc: DocId) -> Option<(&Segment, u32)> {
         let after = self.segments.partition_point(|s| s.base() <= doc);
         let segment = &**self.segments.get(after.checked_sub(1)?)?;
@@ -158,7 +184,7 @@ impl Snapshot {
     pub fn find_id(&self, id: &str) -> Result<Option<DocId>> {
         for segment in self.segments.iter().rev() {
             for ordinal in segment.ids().find(id)?.into_iter().rev() {
-                if !segment.is_deleted(segment.documents().place(ordinal)?) {
+                if !segment.is_deleted(segment.documents().position(ordinal)?) {
                     return Ok(Some(segment.base() + ordinal));
                 }
             }
@@ -166,7 +192,7 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// The stored JSON of a document; `None` if the index keeps ids alone.
+    /// The stored JSON of a document; `None` if the index stores only ids.
     pub fn document(&self, doc: DocId) -> Result<Option<Vec<u8>>> {
         match self.locate(doc) {
             Some((segment, ordinal)) => segment.store().map(|s| s.get(ordinal)).transpose(),

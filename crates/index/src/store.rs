@@ -10,11 +10,11 @@ use crate::error::{IndexError, Result};
 
 /// Bytes of documents after which a block is closed.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Most a block may decompress to: one document of the largest size, and some.
+/// The largest size that a block may decompress to; a little more than the largest document.
 const MAX_BLOCK_BYTES: u64 = 2 << 30;
 const LEVEL: i32 = 3;
 
-/// Compressed documents that follow each other; workers make them, one writer appends them in order.
+/// Consecutive documents, compressed. Workers produce chunks, and one writer appends them in order.
 #[derive(Default)]
 pub(crate) struct StoreChunk {
     /// Compressed bytes and number of documents of each block.
@@ -76,7 +76,7 @@ impl StoreWriter {
         self.file.write(block)
     }
 
-    /// Ends the file and returns its seal.
+    /// Completes the file and returns its seal.
     pub(crate) fn finish(mut self) -> Result<u64> {
         let blocks = self.firsts.len() as u64 / 4;
         self.starts.extend(self.file.body_len().to_le_bytes());
@@ -145,10 +145,10 @@ impl Store {
     /// A block's compressed bytes.
     pub(crate) fn raw_block(&self, block: u64) -> Result<&[u8]> {
         let at = self.data_len + 4 * self.blocks + 8 * block;
-        let mut places = Cursor::new(self.file.bytes(at, 16)?);
-        let (start, end) = (places.u64().unwrap_or(0), places.u64().unwrap_or(0));
+        let mut span = Cursor::new(self.file.bytes(at, 16)?);
+        let (start, end) = (span.u64().unwrap_or(0), span.u64().unwrap_or(0));
         if start > end || end > self.data_len {
-            return Err(self.file.corrupt(format!("block {block} has no place")));
+            return Err(self.file.corrupt(format!("block {block} lies outside of its data")));
         }
         self.file.bytes(start, end - start)
     }
@@ -163,7 +163,7 @@ impl Store {
         let bad = |what: &str| self.file.corrupt(format!("block {block} {what}"));
         let mut decoder = zstd::Decoder::new(self.raw_block(block)?).map_err(io)?;
         let mut bytes = Vec::new();
-        // A few bytes can decompress to very many, so the lengths are read before what they measure.
+        // A few bytes can decompress to a great many, so the lengths are read first and limit the rest.
         let mut read = |bytes: &mut Vec<u8>, limit: u64| {
             let read = decoder.by_ref().take(limit).read_to_end(bytes);
             read.map_err(|_| bad("does not decompress"))
@@ -188,18 +188,24 @@ impl Store {
         Ok(StoreBlock { first, starts, bytes })
     }
 
-    /// The stored JSON of a document of the segment.
-    pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
+    /// The block that contains a document, decompressed.
+    pub fn block_of(&self, doc: u32) -> Result<StoreBlock> {
         let (mut low, mut high) = (0, self.blocks);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if self.first(middle)? <= doc { low = middle } else { high = middle }
         }
-        let missing = || self.file.corrupt(format!("it has no document {doc}"));
-        if low == self.blocks {
-            return Err(missing());
+        if doc >= self.documents {
+            return Err(self.file.corrupt(format!("it has no document {doc}")));
         }
-        self.block(low)?.get(doc).map(<[u8]>::to_vec).ok_or_else(missing)
+        self.block(low)
+    }
+
+    /// The stored JSON of the document with an ordinal.
+    pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
+        let block = self.block_of(doc)?;
+        let json = block.get(doc).map(<[u8]>::to_vec);
+        json.ok_or_else(|| self.file.corrupt(format!("it has no document {doc}")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Making an index and adding to it.
+//! Creating an index, adding to it, and adding and deleting in one commit.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use warpseek_text::{Analyzer, Reader, ReaderConfig};
 use crate::build::{
     BuildConfig, BuildReport, Built, Lists, ListsConfig, Progress, build_lists, build_segment,
 };
-use crate::delete::apply_deletes;
+use crate::delete::{DeleteReport, apply_deletes, find_ids};
 use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
 use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
-/// Makes an index of `inputs` in `dir`. An index that is there already is replaced only with `overwrite`, and
-/// stands until the new one is complete.
+/// Creates an index of `inputs` in `dir`. An existing index is replaced only with `overwrite`, and
+/// remains in effect until the new one is complete. Without any documents, the new index is empty.
 pub fn create(
     dir: &Path,
     inputs: &[PathBuf],
@@ -23,10 +23,22 @@ pub fn create(
     overwrite: bool,
     progress: &Progress,
 ) -> Result<BuildReport> {
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    create_from_reader(dir, reader, config, overwrite, progress)
+}
+
+/// Creates an index of the documents of `reader` in `dir`, as [`create`] does for files. The reader's own configuration is used instead of `config.reader`.
+pub fn create_from_reader(
+    dir: &Path,
+    reader: Reader,
+    config: &BuildConfig,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<BuildReport> {
     if let Some(impacts) = &config.impacts {
         impacts.check().map_err(|what| IndexError::Impacts { what })?;
     }
-    let reader = Reader::open(inputs, config.reader.clone())?;
+    let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
     let settings = Manifest {
         generation: 1,
         next_segment: 0,
@@ -41,12 +53,12 @@ pub fn create(
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
-        build_segment(lock, manifest, reader, config, None, progress)
+        build_segment(lock, manifest, reader, &config, None, progress)
     })
 }
 
-/// Makes an index of `lists` in `dir`, as [`create`] does of documents. Queries find terms by the analyzer `plain`, so terms are to be
-/// words that it leaves as they are. Nothing but ids is stored.
+/// Creates an index of `lists` in `dir`, as [`create`] does for documents. Queries use the analyzer `plain`, so terms should be
+/// words that it leaves unchanged. Only ids are stored.
 ///
 /// # Panics
 /// If lists are not what [`Lists`] asks for.
@@ -74,7 +86,7 @@ pub fn create_from_lists(
     })
 }
 
-/// Makes an index of the one segment that `build` writes. `manifest` has its settings.
+/// Creates an index of the one segment that `build` writes, with the settings in `manifest`.
 fn create_with(
     dir: &Path,
     manifest: Manifest,
@@ -84,7 +96,7 @@ fn create_with(
 ) -> Result<BuildReport> {
     let existed = dir.exists();
     if existed {
-        // Before the lock is taken, so that a refused directory stays as it is.
+        // Checked before the lock is taken, so that a refused directory is not changed.
         match read_manifest(dir) {
             Err(IndexError::NotAnIndex { .. }) if !holds_nothing_else(dir)? => {
                 return Err(IndexError::NotEmpty { dir: dir.to_owned() });
@@ -111,10 +123,11 @@ fn create_locked(
     build: impl FnOnce(&WriteLock, &Manifest) -> Result<Built>,
 ) -> Result<BuildReport> {
     let dir = lock.dir();
+    lock.recover();
     let before = match read_manifest(dir) {
         Ok(_) if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
         Ok(manifest) => Some(manifest),
-        // A damaged index may be overwritten too; its files stay until the new one is complete.
+        // A damaged index may be overwritten as well; its files stay until the new one is complete.
         Err(_) => None,
     };
     let unused = highest_number(dir)?.saturating_add(1);
@@ -131,14 +144,14 @@ fn create_locked(
         Ok(built.report)
     });
     if result.is_err() {
-        // What stood before stands, even if damaged; what was begun goes.
+        // The previous index remains, even if it is damaged; only the new files are removed.
         lock.abandon(number);
     }
     result
 }
 
 /// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
-/// Analyzer, codec, store, impacts and vector scale are the index's, whatever `config` says.
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`.
 pub fn add(
     dir: &Path,
     inputs: &[PathBuf],
@@ -146,46 +159,98 @@ pub fn add(
     progress: &Progress,
 ) -> Result<BuildReport> {
     read_manifest(dir)?;
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    update(dir, Some(reader), &[], config, progress).map(|report| report.added)
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateReport {
+    /// What was added. `replaced` counts only documents that were not deleted by id as well.
+    pub added: BuildReport,
+    /// What was deleted by id.
+    pub deleted: DeleteReport,
+}
+
+/// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see either all of the changes or none.
+/// Deletions apply only to documents that were in the index before, so a document of `reader` whose id is in `delete_ids` is added all the same. A new document replaces the one with the same id. If there is nothing to
+/// delete or to add, nothing is committed.
+///
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`, and the reader's own configuration over `config.reader`.
+pub fn update(
+    dir: &Path,
+    reader: Option<Reader>,
+    delete_ids: &[String],
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<UpdateReport> {
+    read_manifest(dir)?;
     let lock = WriteLock::take(dir)?;
     let old = Snapshot::open_locked(&lock)?;
-    let result = add_locked(&lock, &old, inputs, config, progress);
+    let result = update_locked(&lock, &old, reader, delete_ids, config, progress);
     if result.is_err() {
         lock.abandon(old.manifest().next_segment);
     }
     result
 }
 
-fn add_locked(
+fn update_locked(
     lock: &WriteLock,
     old: &Snapshot,
-    inputs: &[PathBuf],
+    reader: Option<Reader>,
+    delete_ids: &[String],
     config: &BuildConfig,
     progress: &Progress,
-) -> Result<BuildReport> {
-    let mut manifest = old.manifest().clone();
-    let mut config = config.clone();
-    config.analyzer = manifest.analyzer;
-    config.codec = manifest.codec;
-    config.store = manifest.store;
-    config.reader.vector_scale = manifest.vector_scale;
-    let reader = Reader::open(inputs, config.reader.clone())?;
-    // An index without documents takes whatever content comes first.
-    let known = (!manifest.segments.is_empty()).then_some(old);
-    let mut built = build_segment(lock, &manifest, reader, &config, known, progress)?;
-    manifest.generation += 1;
-    manifest.next_segment += 1;
-    if known.is_none() {
-        manifest.content = built.content.unwrap_or(manifest.content);
+) -> Result<UpdateReport> {
+    let (deleted, mut gone) = find_ids(old, delete_ids, progress)?;
+    let (mut manifest, mut added) = (old.manifest().clone(), BuildReport::default());
+    let mut entry = None;
+    if let Some(reader) = reader {
+        let mut built = add_segment(lock, old, &mut manifest, reader, config, progress)?;
+        built.replaced.retain(|doc| gone.binary_search(doc).is_err());
+        built.report.replaced = built.replaced.len() as u64;
+        gone.append(&mut built.replaced);
+        gone.sort_unstable();
+        (added, entry) = (built.report, built.entry);
     }
-    manifest.impacts = built.impacts;
-    apply_deletes(lock, old, &mut manifest, &built.replaced, config.threads, progress)?;
-    built.report.replaced = built.replaced.len() as u64;
-    manifest.segments.extend(built.entry);
-    progress.check()?;
-    if built.report.documents > 0 {
-        lock.commit(&manifest)?;
-    } else {
+    if entry.is_none() && gone.is_empty() {
         lock.clean(old.manifest());
+        return Ok(UpdateReport { added, deleted });
     }
-    Ok(built.report)
+    manifest.generation += 1;
+    apply_deletes(lock, old, &mut manifest, &gone, config.threads, progress)?;
+    manifest.segments.extend(entry);
+    progress.check()?;
+    lock.commit(&manifest)?;
+    Ok(UpdateReport { added, deleted })
+}
+
+/// Writes the documents of `reader` as a new segment, without entering it in the manifest.
+fn add_segment(
+    lock: &WriteLock,
+    old: &Snapshot,
+    manifest: &mut Manifest,
+    reader: Reader,
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<Built> {
+    let reader = reader.with_vector_scale(manifest.vector_scale)?;
+    let config = BuildConfig {
+        analyzer: manifest.analyzer,
+        codec: manifest.codec,
+        store: manifest.store,
+        reader: reader.config().clone(),
+        ..config.clone()
+    };
+    // An index without documents accepts text as well as vectors.
+    let known = (!manifest.segments.is_empty()).then_some(old);
+    let built = build_segment(lock, manifest, reader, &config, known, progress)?;
+    if built.entry.is_some() {
+        manifest.next_segment += 1;
+        manifest.impacts = built.impacts;
+        if known.is_none() {
+            manifest.content = built.content.unwrap_or(manifest.content);
+        }
+    }
+    Ok(built)
 }

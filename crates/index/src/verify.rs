@@ -17,10 +17,10 @@ use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-/// Most problems listed.
+/// The number of problems that are listed at most.
 const MOST: usize = 100;
 
-/// Something broken.
+/// A problem that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
@@ -29,7 +29,7 @@ pub struct Problem {
     pub what: String,
 }
 
-/// What was checked, and what is broken.
+/// What was checked, and which problems were found.
 #[derive(Clone, Debug, Default)]
 pub struct Verification {
     /// Files whose checksums were checked.
@@ -42,7 +42,7 @@ pub struct Verification {
     pub lists: u64,
     /// Postings checked.
     pub postings: u64,
-    /// What is broken; the first hundred.
+    /// The first hundred problems.
     pub problems: Vec<Problem>,
 }
 
@@ -64,7 +64,7 @@ impl Verification {
     }
 }
 
-/// Checks the index in `dir`. Broken things are listed in the result; an error means that checking itself failed, or that there is no index.
+/// Checks the index in `dir`. Problems are listed in the result; an error means that the check itself failed, or that there is no index.
 pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
     let mut found = Verification::default();
     let snapshot = match Snapshot::open(dir) {
@@ -113,7 +113,7 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
     Ok(found)
 }
 
-/// The index does not open: check at least that each file it names is whole.
+/// Checks at least that each file is intact, if the index cannot be opened.
 fn check_files_alone(dir: &Path, found: &mut Verification) -> Result<()> {
     let Ok(manifest) = crate::directory::read_manifest(dir) else { return Ok(()) };
     for entry in &manifest.segments {
@@ -164,7 +164,7 @@ fn check_ids(segment: &Segment, seen: &mut HashMap<u128, u64>) -> Result<()> {
     for ordinal in 0..ids.count() {
         let id = ids.get(ordinal)?;
         let hash = xxh3_128(id.as_bytes());
-        let deleted = segment.is_deleted(segment.documents().place(ordinal)?);
+        let deleted = segment.is_deleted(segment.documents().position(ordinal)?);
         if !deleted && seen.insert(hash, segment.number()).is_some() {
             return Err(ids.file().corrupt(format!("id `{id}` belongs to two live documents")));
         }
@@ -215,7 +215,7 @@ fn check_lists(
 /// Checks lists, and adds up what they say of each document.
 struct ListChecker<'a> {
     segment: &'a Segment,
-    /// Whether they hold impacts, which say nothing of lengths and norms.
+    /// Whether lists hold impacts, from which lengths and norms cannot be checked.
     impacts: bool,
     lengths: Vec<u64>,
     squares: Vec<u64>,

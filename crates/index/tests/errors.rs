@@ -33,9 +33,9 @@ fn config(threads: usize, on_error: OnError) -> BuildConfig {
     config
 }
 
-fn assert_named(error: &IndexError, place: &str, what: &str) {
+fn assert_named(error: &IndexError, location: &str, what: &str) {
     let text = error.to_string();
-    assert!(text.contains(place) && text.contains(what), "{text} names not {place}, {what}");
+    assert!(text.contains(location) && text.contains(what), "{text} names not {location}, {what}");
 }
 
 #[test]
@@ -44,15 +44,15 @@ fn stopping_names_the_place_and_leaves_nothing() {
         for threads in [1, 3] {
             let fixture = Fixture::empty(config(threads, OnError::Stop));
             let path = fixture.input(&input(bad));
-            let place = format!("{}:4", path.display());
+            let location = format!("{}:4", path.display());
             let error = build(&fixture, &path, create_new).unwrap_err();
-            assert_named(&error, &place, what);
+            assert_named(&error, &location, what);
             assert!(!fixture.dir().exists(), "{what}: a directory is left");
 
             fixture.create(&[Doc::text("z", "apple"), Doc::text("a", "pie")]).unwrap();
             let before = file_bytes(&fixture.dir());
             let error = build(&fixture, &path, add).unwrap_err();
-            assert_named(&error, &place, what);
+            assert_named(&error, &location, what);
             assert!(file_bytes(&fixture.dir()) == before, "{what}: the index changed");
         }
     }
@@ -64,11 +64,11 @@ fn skipping_counts_and_reports() {
         for threads in [1, 3] {
             let fixture = Fixture::empty(config(threads, OnError::Skip));
             let path = fixture.input(&input(bad));
-            let place = format!("{}:4", path.display());
+            let location = format!("{}:4", path.display());
             let check = |report: &BuildReport| {
                 assert_eq!((report.documents, report.skipped), (5, 1), "{what}");
                 let reason = &report.reasons[0];
-                assert!(reason.contains(&place) && reason.contains(what), "{reason}");
+                assert!(reason.contains(&location) && reason.contains(what), "{reason}");
             };
             check(&build(&fixture, &path, create_new).unwrap());
             let snapshot = fixture.snapshot();

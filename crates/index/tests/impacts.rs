@@ -30,10 +30,10 @@ fn impacts(snapshot: &Snapshot) -> BTreeMap<usize, u32> {
         for block in 0..list.blocks() {
             let n = list.decode_docs(block, &mut docs).unwrap();
             list.decode_freqs(block, &mut freqs).unwrap();
-            for (&place, &freq) in docs[..n].iter().zip(&freqs[..n]) {
-                if !segment.is_deleted(place) {
+            for (&position, &freq) in docs[..n].iter().zip(&freqs[..n]) {
+                if !segment.is_deleted(position) {
                     let ordinals = segment.documents().ordinals().unwrap();
-                    let ordinal = ordinals.map_or(place, |ordinals| ordinals.get(place));
+                    let ordinal = ordinals.map_or(position, |ordinals| ordinals.get(position));
                     let id = segment.ids().get(ordinal).unwrap();
                     found.insert(id.parse().unwrap(), freq);
                 }

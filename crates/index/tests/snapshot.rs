@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpseek_index::{IndexError, MergeConfig, Progress, Snapshot, add, create, delete, merge};
+use warpseek_index::{
+    IndexError, Lists, ListsConfig, MergeConfig, OpenOptions, Progress, Snapshot, add, create,
+    create_from_lists, delete, inspect, merge, verify,
+};
 use warpseek_testkit::{Doc, ExternalHit, Fixture, Search, external_hits, file_bytes, plans};
 
 fn docs(from: usize, to: usize) -> Vec<Doc> {
@@ -80,7 +83,7 @@ fn litter(dir: &Path) {
 }
 
 #[test]
-fn leftovers_go_and_nothing_else() {
+fn readers_leave_leftovers_and_writers_remove_them_and_nothing_else() {
     let fixture = Fixture::of(&docs(0, 9));
     let dir = fixture.dir();
     for name in ["notes.txt", "000001.txt", "000001.post.bak", "x.del", "manifest.old"] {
@@ -89,18 +92,77 @@ fn leftovers_go_and_nothing_else() {
     fs::create_dir(dir.join("mine")).unwrap();
     let before = file_bytes(&dir);
     litter(&dir);
-    fixture.snapshot();
-    assert_eq!(file_bytes(&dir), before, "after an open");
-    litter(&dir);
-    fixture.delete(&["nosuch".into()]).unwrap();
-    assert_eq!(file_bytes(&dir), before, "after a write");
-
-    litter(&dir);
-    let lock = File::options().write(true).open(dir.join("lock")).unwrap();
-    lock.try_lock().unwrap();
     let with_litter = file_bytes(&dir);
+    // No lock is held here, but on a network file system a writer on another host may hold one that this host does not see.
     assert_eq!(fixture.snapshot().statistics().documents, 9);
-    assert_eq!(file_bytes(&dir), with_litter, "while a writer is at work");
+    assert!(verify(&dir, &Progress::default()).unwrap().problems.is_empty());
+    inspect(&dir).unwrap();
+    assert_eq!(file_bytes(&dir), with_litter, "after an open");
+    assert!(dir.join("build-123/run-0").exists());
+
+    fixture.delete(&["nosuch".into()]).unwrap();
+    assert_eq!(file_bytes(&dir), before, "after a deletion of nothing");
+    litter(&dir);
+    fixture.merge().unwrap();
+    assert_eq!(file_bytes(&dir), before, "after a merge of one segment");
+    litter(&dir);
+    fixture.add(&docs(9, 12)).unwrap();
+    assert!(!left(&dir), "after an addition");
+    litter(&dir);
+    let input = fixture.input(Doc::text("other", "apple").to_json().as_bytes());
+    create(&dir, &[input], fixture.config(), true, &Progress::default()).unwrap();
+    assert!(!left(&dir), "after a build over the index");
+}
+
+/// Whether anything of the litter is there.
+fn left(dir: &Path) -> bool {
+    ["000009.post", "000001.77.del", "manifest.new", "build-123"]
+        .iter()
+        .any(|name| dir.join(name).exists())
+}
+
+/// No lists at all, but a look at the directory while a build asks for them.
+struct Watch<'a> {
+    dir: &'a Path,
+    clean: AtomicBool,
+}
+
+impl Lists for Watch<'_> {
+    fn documents(&self) -> u32 {
+        self.clean.fetch_and(!left(self.dir), Ordering::Relaxed);
+        0
+    }
+
+    fn count(&self) -> u32 {
+        0
+    }
+
+    fn term(&self, _: u32) -> &[u8] {
+        &[]
+    }
+
+    fn weight(&self, _: u32) -> usize {
+        0
+    }
+
+    fn load(&self, _: u32, _: &mut Vec<(u32, u32)>) {}
+}
+
+#[test]
+fn a_build_cleans_up_before_it_begins() {
+    let fixture = Fixture::of(&docs(0, 9));
+    let dir = fixture.dir();
+    litter(&dir);
+    let watch = Watch { dir: &dir, clean: AtomicBool::new(true) };
+    create_from_lists(&dir, &watch, &ListsConfig::default(), true, &Progress::default()).unwrap();
+    assert!(watch.clean.into_inner());
+    // Where there never was a manifest, scratch goes and segments stay until the first commit.
+    let other = Fixture::empty(fixture.config().clone());
+    fs::create_dir(other.dir()).unwrap();
+    litter(&other.dir());
+    let input = other.input(b"not a document");
+    create(&other.dir(), &[input], other.config(), false, &Progress::default()).unwrap_err();
+    assert!(file_bytes(&other.dir()).keys().eq(["000001.77.del", "000009.post", "lock"]));
 }
 
 #[test]
@@ -113,7 +175,44 @@ fn a_crash_before_the_rename_leaves_the_old_index() {
     fs::rename(dir.join("manifest"), dir.join("manifest.new")).unwrap();
     fs::write(dir.join("manifest"), &files["manifest"]).unwrap();
     assert_eq!(hits(&fixture.snapshot()), before);
+    fixture.delete(&["nosuch".into()]).unwrap();
     assert_eq!(file_bytes(&dir), files);
+}
+
+#[test]
+fn without_mapping_truncated_files_do_no_harm() {
+    let fixture = Fixture::of(&docs(0, 500));
+    fixture.add(&docs(400, 600)).unwrap();
+    let options = OpenOptions { mmap: false };
+    let snapshot = Arc::new(Snapshot::open_with(&fixture.dir(), &options).unwrap());
+    let read = || {
+        let stored: Vec<_> = (0..700).map(|doc| snapshot.document(doc).unwrap()).collect();
+        let ids: Vec<_> = (0..700).map(|doc| snapshot.external_id(doc).unwrap()).collect();
+        (hits(&snapshot), stored, ids)
+    };
+    for name in file_bytes(&fixture.dir()).keys() {
+        File::options().write(true).open(fixture.dir().join(name)).unwrap().set_len(0).unwrap();
+    }
+    // All of it is read for the first time here, so no page can be in memory by chance.
+    let after = read();
+    let other = Fixture::of(&docs(0, 500));
+    other.add(&docs(400, 600)).unwrap();
+    let mapped = other.snapshot();
+    assert_eq!(after.0, hits(&mapped));
+    assert!(after.1.iter().enumerate().all(|(doc, stored)| {
+        *stored == mapped.document(doc as u32).unwrap()
+            && after.2[doc] == mapped.external_id(doc as u32).unwrap()
+    }));
+}
+
+#[test]
+fn every_snapshot_has_an_id_of_its_own() {
+    let fixture = Fixture::of(&docs(0, 3));
+    let (first, second) = (fixture.snapshot(), fixture.snapshot());
+    assert_ne!(first.id(), second.id());
+    assert_eq!((first.id(), first.generation()), (first.id(), 1));
+    fixture.delete(&["1".into()]).unwrap();
+    assert_eq!((first.generation(), fixture.snapshot().generation()), (1, 2));
 }
 
 #[test]

@@ -27,7 +27,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Helper {
     pub(crate) fn new(engine: Arc<dyn Engine>, speed: Speed) -> Self {
         let (threads, pool) = (speed.at_once(), Arc::default());
-        Helper { engine, threads, pool, speed: Arc::new(Mutex::new(speed)), thread: Mutex::default() }
+        Helper {
+            engine,
+            threads,
+            pool,
+            speed: Arc::new(Mutex::new(speed)),
+            thread: Mutex::default(),
+        }
     }
 
     /// The context of a search by it outside of its own thread.

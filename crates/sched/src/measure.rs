@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use warpseek_exec::{Context, Engine, ExecError, Load, Mode, Plan, Planner, Query, Rates};
 use warpseek_index::Snapshot;
 
-
 /// Queries that stand for those to come, and terms of each.
 const QUERIES: usize = 32;
 const TERMS: usize = 3;

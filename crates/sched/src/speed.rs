@@ -199,7 +199,10 @@ mod tests {
         };
         assert_eq!([of(1.0, 1.0), of(1.0, 4.0), of(4.0, 1.0)], [500, 200, 1000]);
         assert_eq!([of(1.0, 1e6), of(0.0, 0.0)], [LEAST; 2], "it must come to an end");
-        assert_eq!(back(&left[..3], &Speed::new(cost(1.0, 0.0), 1), &[Speed::new(cost(9.0, 0.0), 1)]), 3);
+        assert_eq!(
+            back(&left[..3], &Speed::new(cost(1.0, 0.0), 1), &[Speed::new(cost(9.0, 0.0), 1)]),
+            3
+        );
     }
 
     /// When the one is done and when the other is, if they are as fast as is thought; in nanoseconds.

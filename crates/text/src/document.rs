@@ -4,19 +4,19 @@ use std::borrow::Cow;
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
-use crate::RecordErrorKind;
+use crate::{ReaderConfig, RecordErrorKind};
 
 /// One parsed record, borrowing from its batch where it can.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document<'a> {
     /// The user's name for the document: 1 to [`MAX_ID_BYTES`] bytes. Uniqueness is the index's concern.
     pub id: Cow<'a, str>,
-    /// The title, empty where there is none.
+    /// The title, empty if there is none.
     pub title: Cow<'a, str>,
-    /// The text, empty where there is none.
+    /// The text, empty if there is none.
     pub text: Cow<'a, str>,
     /// Learned sparse weights as `round(weight * vector_scale)`, sorted by token, each token once,
-    /// without weights that round to zero. `None` where the record has no vector.
+    /// without weights that round to zero. `None` if the record has no vector.
     pub vector: Option<Vec<(Cow<'a, str>, u32)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f32>,
@@ -44,11 +44,18 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// Parses a line of JSON as the reader of JSONL does, but without static score and order key. `vector_scale` is
+    /// the one of [`ReaderConfig`]. A line that [`write_json`](Self::write_json) wrote gives the same title, text and vector again.
+    pub fn from_json(line: &'a str, vector_scale: u32) -> Result<Self, RecordErrorKind> {
+        let config = ReaderConfig { vector_scale, ..ReaderConfig::default() };
+        crate::reader::parse_json(line, &config)?.checked()
+    }
+
     pub(crate) fn with_source(self, line: &'a str) -> Self {
         Self { source: Some(line), ..self }
     }
 
-    /// Refuses ids the index cannot keep.
+    /// Refuses ids that the index cannot store.
     pub(crate) fn checked(self) -> Result<Self, RecordErrorKind> {
         match self.id.len() {
             0 => Err(RecordErrorKind::EmptyId),
@@ -57,7 +64,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Takes its id, title or text for the value that documents are sorted by, if that is what `field` names. Other fields are known to JSONL alone.
+    /// Uses its id, title or text as the value that documents are sorted by, if `field` names one of them. Only JSONL has other fields.
     pub(crate) fn ordered_by(mut self, field: Option<&str>) -> Self {
         let present = |text: &Cow<'a, str>| (!text.is_empty()).then(|| text.clone());
         match field {
@@ -88,7 +95,7 @@ impl<'a> Document<'a> {
     }
 }
 
-fn write_string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     // A string has a JSON form and a vector takes all bytes, so neither half of this can fail.
     let written = serde_json::to_writer(out, text);
     debug_assert!(written.is_ok());
@@ -106,6 +113,29 @@ mod tests {
         out.clear();
         Document::new("1", "T", "").write_json(&mut out);
         assert_eq!(out, br#"{"id":"1","title":"T","text":""}"#);
+    }
+
+    #[test]
+    fn what_was_stored_is_read_again() {
+        let lines = [
+            r#"{"_id":"beir","x":1,"title":"T","text":"a","text":"b"}"#,
+            r#"{"id":7,"vector":{"b":1.5,"a":0.25}}"#,
+        ];
+        for line in lines {
+            let document = Document::from_json(line, 4).unwrap();
+            let mut out = Vec::new();
+            document.write_json(&mut out);
+            assert_eq!(out, line.as_bytes());
+            assert_eq!(Document::from_json(str::from_utf8(&out).unwrap(), 4).unwrap(), document);
+        }
+        let tree = Document::new("1", "T", "x\ny");
+        let mut out = Vec::new();
+        tree.write_json(&mut out);
+        let read = Document::from_json(str::from_utf8(&out).unwrap(), 1).unwrap();
+        assert_eq!((read.id, read.title, read.text), (tree.id, tree.title, tree.text));
+        let vector = Document::from_json(lines[1], 4).unwrap().vector.unwrap();
+        assert_eq!(vector, [("a".into(), 1), ("b".into(), 6)]);
+        assert_eq!(Document::from_json(r#"{"id":""}"#, 1), Err(RecordErrorKind::EmptyId));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::{Analyzer, Format, Place};
+use crate::{Analyzer, Format, Location};
 
 /// Why reading stopped, or why a setting was refused.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +54,10 @@ pub enum TextError {
     },
     /// A record is larger than the limit; the rest of the input is not read, because finding the end
     /// of the record could take unbounded time.
-    #[error("{place}: the record is longer than the limit of {limit} bytes")]
+    #[error("{location}: the record is longer than the limit of {limit} bytes")]
     RecordTooLong {
         /// Where the record starts.
-        place: Place,
+        location: Location,
         /// [`ReaderConfig::max_record`](crate::ReaderConfig::max_record).
         limit: usize,
     },

@@ -2,19 +2,19 @@
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
-use crate::Place;
+use crate::Location;
 
 /// A bad record and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {kind}")]
+#[error("{location}: {kind}")]
 pub struct RecordError {
     /// Where the record starts.
-    pub place: Place,
+    pub location: Location,
     /// What is wrong.
     pub kind: RecordErrorKind,
 }
 
-/// The ways a record can be bad. Each message says what is wrong and how to mend it.
+/// The ways a record can be bad. Each message says what is wrong and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordErrorKind {

@@ -122,11 +122,7 @@ impl PartitionedEngine {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
     }
 
-    fn image(
-        &self,
-        formula: Formula,
-        threads: usize,
-    ) -> Result<Arc<[SegmentLists]>, ExecError> {
+    fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.device, self.settings.codec);
         let load = |segment: &Arc<_>| {
             SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)

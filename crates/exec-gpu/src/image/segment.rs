@@ -1,8 +1,8 @@
 //! A segment on the device: every list with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;

@@ -6,38 +6,39 @@ use warpseek_text::{Analyzer, ReaderConfig};
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
 use crate::manifest::StoreMode;
+use crate::memory::default_memory;
 
-/// What happens with a record that is malformed or whose id was seen before.
+/// What to do with a record that is malformed or whose id was seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The build stops, nothing is changed.
+    /// Stop the build and change nothing.
     #[default]
     Stop,
-    /// The record is left out, counted and reported.
+    /// Leave the record out, count it and report it.
     Skip,
 }
 
-/// How to build. Analyzer, codec, store mode and impacts count for new indexes only.
+/// How to build. Analyzer, codec, store mode and impacts apply to new indexes only.
 #[derive(Clone, Debug)]
 pub struct BuildConfig {
     /// How text becomes terms. Default: english.
     pub analyzer: Analyzer,
     /// How blocks are coded. Default: bitpack.
     pub codec: CodecId,
-    /// What the store keeps. Default: all; `Ids` makes the index smaller, but shows no text.
+    /// What the store keeps. Default: all. `Ids` makes the index smaller, but results cannot show text.
     pub store: StoreMode,
-    /// Whether lists hold impacts in 8 bits in the place of frequencies, with the parameters of BM25: scores get approximate, and no other ranking can
-    /// be had. Default: no.
+    /// If set, lists hold 8-bit impacts instead of frequencies, computed by BM25 with these parameters: scores become approximate, and no other ranking function
+    /// can be used. Default: frequencies.
     pub impacts: Option<Impacts>,
-    /// Worker threads. Default: one a core.
+    /// Worker threads. Default: one per core.
     pub threads: usize,
-    /// Memory for postings in the making, in bytes; more means fewer runs to merge. Default: a
-    /// quarter of the machine's memory. About 45 bytes a document come out of it for the tables of documents.
+    /// Memory for postings before they are written, in bytes; more means fewer runs to merge. Default: a
+    /// quarter of the machine's memory, or of the limit that a container sets if that is smaller. It includes about 45 bytes per document for the tables of documents.
     pub memory: usize,
-    /// What happens with bad records. Default: stop.
+    /// What to do with bad records. Default: stop.
     pub on_error: OnError,
-    /// Whether documents are put in the order of recursive graph bisection: a smaller index and faster searches for a longer build. Takes up to `memory`
-    /// again. It begins with the order of the reader's `order_field`, or of the input. Default: no.
+    /// Whether documents are put in the order of recursive graph bisection: the index becomes smaller and searches faster, but the build takes longer and needs up to `memory`
+    /// again. Bisection starts from the order of the reader's `order_field`, or of the input. Default: no.
     pub reorder: bool,
     /// How inputs are read. With an `order_field`, documents are sorted by it.
     pub reader: ReaderConfig,
@@ -59,24 +60,14 @@ impl Default for BuildConfig {
     }
 }
 
-/// A quarter of the machine's memory, 1 GiB where it does not say how much it has.
-pub(crate) fn default_memory() -> usize {
-    let kib = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        text.lines().find_map(|l| {
-            l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok()
-        })
-    });
-    kib.map_or(4 << 30, |kib| kib << 10) / 4
-}
-
 /// What a build did.
 #[derive(Clone, Debug, Default)]
 pub struct BuildReport {
     /// Documents added.
     pub documents: u64,
-    /// Documents of the index that they replaced.
+    /// Documents of the index that were replaced.
     pub replaced: u64,
-    /// Their tokens.
+    /// Tokens of the documents added.
     pub tokens: u64,
     /// Postings of the new segment.
     pub postings: u64,
@@ -84,7 +75,7 @@ pub struct BuildReport {
     pub terms: u64,
     /// Records left out.
     pub skipped: u64,
-    /// The first few reasons.
+    /// Why the first of them were left out.
     pub reasons: Vec<String>,
     /// Documents with a static score.
     pub statics: u64,
@@ -94,22 +85,22 @@ pub struct BuildReport {
     pub runs: u64,
 }
 
-/// What is being done.
+/// What a build is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reading and inverting.
     Reading,
-    /// Asking for lists that come from elsewhere than documents.
+    /// Reading posting lists that the caller supplies.
     Generating,
     /// Finding an order of documents.
     Ordering,
-    /// Merging to lists.
+    /// Merging runs or segments into lists.
     Merging,
-    /// Making it durable.
+    /// Syncing files and committing.
     Committing,
 }
 
-/// Counters of a build under way, and the way to stop it.
+/// Counters of a running build, and the means to cancel it.
 #[derive(Debug, Default)]
 pub struct Progress {
     documents: AtomicU64,
@@ -129,22 +120,22 @@ impl Progress {
         self.documents.load(Ordering::Relaxed)
     }
 
-    /// Input bytes read so far, and all there are; 0 if not known.
+    /// Input bytes read so far, and their total, which is 0 if unknown.
     pub fn bytes(&self) -> (u64, u64) {
         (self.bytes_read.load(Ordering::Relaxed), self.bytes_total.load(Ordering::Relaxed))
     }
 
-    /// Lists written so far, and at most how many there are.
+    /// Lists written so far, and an upper bound of their number.
     pub fn terms(&self) -> (u64, u64) {
         (self.terms_written.load(Ordering::Relaxed), self.terms_total.load(Ordering::Relaxed))
     }
 
-    /// Steps done of finding an order, and all there are; 0 if not known yet.
+    /// Steps done of finding an order, and their total, which is 0 if not known yet.
     pub fn ordering(&self) -> (u64, u64) {
         (self.ordered.load(Ordering::Relaxed), self.to_order.load(Ordering::Relaxed))
     }
 
-    /// What is being done.
+    /// What the build is doing.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
             0 => Phase::Reading,
@@ -155,7 +146,7 @@ impl Progress {
         }
     }
 
-    /// Asks the work to stop; it ends with [`IndexError::Cancelled`] and changes nothing.
+    /// Cancels the operation; it ends with [`IndexError::Cancelled`] and changes nothing.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }

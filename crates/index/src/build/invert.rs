@@ -5,15 +5,15 @@
 //! words to terms, so that stop words and stemming cost one look-up a word.
 
 use hashbrown::HashTable;
-use warpseek_codec::varint;
+use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_text::{Analyzer, Document, Scratch};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Stands for "this word is no term".
+/// Marks a word that is not a term.
 const NO_TERM: u32 = u32::MAX;
-/// Frequencies whose square is looked up.
+/// Frequencies below this have their square in a table.
 const SQUARES: usize = 1024;
 
 /// Bytes in an arena.
@@ -54,13 +54,13 @@ struct Term {
 }
 
 /// What is known of a document after inversion.
-pub(super) struct DocumentFacts {
-    pub(super) length: u32,
-    pub(super) norm: f32,
+pub(crate) struct DocumentFacts {
+    pub(crate) length: u32,
+    pub(crate) norm: f32,
 }
 
-/// Postings in the making.
-pub(super) struct Inverter {
+/// Postings in memory.
+pub(crate) struct Inverter {
     analyzer: Analyzer,
     scratch: Scratch,
     words: HashTable<Word>,
@@ -73,7 +73,7 @@ pub(super) struct Inverter {
 }
 
 impl Inverter {
-    pub(super) fn new(analyzer: Analyzer) -> Self {
+    pub(crate) fn new(analyzer: Analyzer) -> Self {
         Inverter {
             analyzer,
             scratch: Scratch::default(),
@@ -103,8 +103,8 @@ impl Inverter {
         self.terms.is_empty()
     }
 
-    /// Takes in a document whose id is above all before it.
-    pub(super) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
+    /// Adds a document, whose number must be larger than all before it.
+    pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
         let mut counts = Counts { doc, length: 0, squares: 0 };
         match &document.vector {
             Some(vector) => {
@@ -190,8 +190,8 @@ impl Inverter {
         counts.squares = counts.squares.saturating_add(square(term.freq) - square(before));
     }
 
-    /// Hands every term, sorted, with its number of postings and their bytes to `f`, and forgets all.
-    pub(super) fn drain<E>(
+    /// Calls `f` with each term in order, its number of postings and their bytes, which [`next_posting`] reads; then the inverter is empty.
+    pub(crate) fn drain<E>(
         &mut self,
         mut f: impl FnMut(&[u8], u32, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -226,4 +226,11 @@ impl Term {
         }
         self.written = self.doc;
     }
+}
+
+/// Reads a term's next posting, document and frequency. `doc` is the document of the posting before, initially 0. `None` if the bytes are malformed.
+pub(crate) fn next_posting(cursor: &mut Cursor<'_>, doc: &mut u32) -> Option<(u32, u32)> {
+    let head = cursor.varint()?;
+    *doc = doc.checked_add(u32::try_from(head >> 1).ok()?)?;
+    Some((*doc, if head & 1 == 1 { 1 } else { cursor.varint32()? }))
 }

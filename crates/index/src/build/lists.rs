@@ -1,7 +1,7 @@
-//! A segment of lists that come from elsewhere than documents.
+//! Builds a segment from posting lists that the caller supplies.
 //!
-//! Lengths and norms must be those of the postings, and bounds are made of both: so lists are asked for twice, first to add up
-//! what each document has, then to be encoded. Nothing is kept in between, whatever their number.
+//! Lengths and norms follow from all postings of a document, and bounds from both. So each list is read twice: first to add up
+//! lengths and norms, then to be encoded. No list is kept in memory in between.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,13 +24,13 @@ use crate::segment_writer::SegmentWriter;
 /// Lists that a worker counts at a time; some may be long.
 const JOB_LISTS: u32 = 64;
 
-/// Ids written between looks at whether to stop.
+/// Ids written between checks for cancellation.
 const JOB_IDS: u32 = 1 << 16;
 
-/// Lower frequencies have their square in a table.
+/// Frequencies below this have their square in a table.
 const SQUARES: u32 = 1024;
 
-/// Lists by number, from 0 on, in the byte order of their terms. Documents have their number as external id.
+/// Posting lists, numbered from 0 in the byte order of their terms. The external id of a document is its number.
 pub trait Lists: Sync {
     /// Number of documents.
     fn documents(&self) -> u32;
@@ -38,15 +38,15 @@ pub trait Lists: Sync {
     /// Number of lists.
     fn count(&self) -> u32;
 
-    /// The term of a list: above that of the list before, 1 to 255 bytes.
+    /// The term of a list: 1 to 255 bytes, and larger than that of the list before.
     fn term(&self, list: u32) -> &[u8];
 
     /// Roughly how many postings it has.
     fn weight(&self, list: u32) -> usize;
 
-    /// Appends its postings, document and frequency: documents ascending and below [`documents`](Lists::documents), frequencies at least
-    /// 1, and below 2^32 when added up over all lists of a document. A list without postings is left out. Every list is asked
-    /// for twice, from any thread, and must be the same both times.
+    /// Appends its postings, document and frequency. Documents ascend and are below [`documents`](Lists::documents); frequencies are at least
+    /// 1, and those of a document add up to less than 2^32 over all lists. A list without postings is left out. Each list is
+    /// loaded twice, from any thread, and must be the same both times.
     fn load(&self, list: u32, out: &mut Vec<(u32, u32)>);
 }
 
@@ -55,7 +55,7 @@ pub trait Lists: Sync {
 pub struct ListsConfig {
     /// How blocks are coded. Default: bitpack.
     pub codec: CodecId,
-    /// Worker threads. Default: one a core.
+    /// Worker threads. Default: one per core.
     pub threads: usize,
 }
 
@@ -114,7 +114,7 @@ fn write_ids(ids: &mut IdsWriter, documents: u32, progress: &Progress) -> Result
     Ok(())
 }
 
-/// Lengths and norms. They are sums of integers, so the order in which threads add does not show.
+/// Lengths and norms. They are sums of integers, so the order in which threads add does not matter.
 fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<DocumentTable> {
     let documents = lists.documents() as usize;
     let mut lengths: Vec<AtomicU32> = Vec::new();
@@ -160,7 +160,7 @@ fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<Docu
 
 struct Source<'a, L> {
     lists: &'a L,
-    /// The list after the one stepped to.
+    /// The list after the current one.
     next: u32,
 }
 

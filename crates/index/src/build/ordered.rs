@@ -1,4 +1,4 @@
-//! Two ways to keep order among threads.
+//! Two ways to keep results of several threads in order.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,7 +44,7 @@ impl<T> Gate<T> {
         Some(result)
     }
 
-    /// Lets nobody in any more; those who wait are sent away.
+    /// Closes the gate: threads that wait, and those that come later, do not enter.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
@@ -56,7 +56,7 @@ impl<T> Gate<T> {
 }
 
 /// Takes jobs from `next`, works on them in `threads` threads, and hands the results to `emit` in the order of the
-/// jobs. At most two jobs a thread are under way. Ends at the first error. Each thread has its own `W` from `worker`.
+/// jobs. At most two jobs per thread are in progress. Ends at the first error. Each thread has its own `W` from `worker`.
 pub(crate) fn ordered_map<J: Send, R: Send, W>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<J>>,
@@ -74,7 +74,7 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
     let (send_job, jobs) = channel::<(u64, J)>();
     let jobs = Mutex::new(jobs);
     std::thread::scope(|scope| {
-        // Moved in, so that it goes when this closure returns, and the workers with it.
+        // Moved in, so that it is dropped when this closure returns, which ends the workers.
         let send_job = send_job;
         let (send_result, results) = channel();
         let (worker, work, jobs) = (&worker, &work, &jobs);
@@ -86,7 +86,7 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
                     let done = catch_unwind(AssertUnwindSafe(|| work(&mut state, job)));
                     let (result, panic) = match done {
                         Ok(result) => (Some(result), None),
-                        // Told, so that nobody waits for this job; the panic goes on from here.
+                        // Reported, so that nobody waits for this job; the panic is resumed below.
                         Err(panic) => (None, Some(panic)),
                     };
                     let gone = send_result.send((number, result)).is_err();
@@ -106,7 +106,7 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
             while !ended && sent < emitted + 2 * threads as u64 {
                 match next()? {
                     Some(job) => {
-                        // The receiver lives until the workers end, and they end after us.
+                        // Sending cannot fail: the receiver lives until the workers end, which is later.
                         let _ = send_job.send((sent, job));
                         sent += 1;
                     }
@@ -116,7 +116,7 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
             if emitted == sent {
                 return Ok(());
             }
-            // Without a result a worker panicked, and the scope will say so.
+            // No result means that a worker panicked, which the scope will propagate.
             let Ok((number, Some(result))) = results.recv() else { return Ok(()) };
             early.insert(number, result);
             while let Some(result) = early.remove(&emitted) {

@@ -24,7 +24,7 @@ use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
 use crate::store::StoreChunk;
 
-/// An inverter spills at least this much, however small the budget, and at most that much, since its arenas have 32-bit offsets.
+/// Limits of what an inverter holds before it spills, whatever the budget; the upper one because its arenas have 32-bit offsets.
 const LEAST_SPILL: usize = 8 << 20;
 const MOST_SPILL: usize = 2 << 30;
 /// Bytes kept in memory for each document: lengths, norms, static scores, hashes of ids.
@@ -37,7 +37,7 @@ pub(crate) struct Built {
     pub(crate) entry: Option<SegmentEntry>,
     pub(crate) report: BuildReport,
     pub(crate) content: Option<Content>,
-    /// The index's, if any, with a mean length if there are documents.
+    /// The impacts of the index, if any; their mean length is set if there are documents.
     pub(crate) impacts: Option<Impacts>,
     /// Documents of `old` that the new ones replace.
     pub(crate) replaced: Vec<u32>,
@@ -64,8 +64,8 @@ impl Admission {
         if self.reasons.len() < REASONS {
             let text = match &error {
                 IndexError::Record(record) => record.to_string(),
-                IndexError::DuplicateId { place, id } => {
-                    format!("{place}: id `{id}` was seen before")
+                IndexError::DuplicateId { location, id } => {
+                    format!("{location}: id `{id}` was seen before")
                 }
                 other => other.to_string(),
             };
@@ -100,20 +100,20 @@ impl Admission {
         };
         let content = if document.vector.is_some() { Content::Vector } else { Content::Text };
         if self.quantized && content == Content::Vector {
-            let place = batch.place(record.number);
-            return Err(IndexError::QuantizedVector { place, id: document.id.to_string() });
+            let location = batch.location(record.number);
+            return Err(IndexError::QuantizedVector { location, id: document.id.to_string() });
         }
         if *self.content.get_or_insert(content) != content {
             return Err(IndexError::MixedContent {
-                place: batch.place(record.number),
+                location: batch.location(record.number),
                 id: document.id.to_string(),
                 vector: content == Content::Vector,
             });
         }
         let hashes = &self.hashes;
         if self.seen.find(record.hash as u64, |&d| hashes[d as usize] == record.hash).is_some() {
-            let place = batch.place(record.number);
-            return Err(IndexError::DuplicateId { place, id: document.id.to_string() });
+            let location = batch.location(record.number);
+            return Err(IndexError::DuplicateId { location, id: document.id.to_string() });
         }
         if self.hashes.len() as u64 >= self.limit {
             return Err(IndexError::TooManyDocuments);
@@ -262,7 +262,7 @@ fn run_path(scratch: &std::path::Path, number: u64) -> PathBuf {
 
 impl Pipeline<'_> {
     fn work(&self) {
-        // Also when a worker panics the others must not wait for its turn.
+        // The other workers must not wait for this one, even if it panics.
         struct CloseGates<'a, 'b>(&'a Pipeline<'b>);
         impl Drop for CloseGates<'_, '_> {
             fn drop(&mut self) {
@@ -360,10 +360,10 @@ impl Pipeline<'_> {
         done.transpose()
     }
 
-    /// Memory one inverter may use when there are so many documents.
+    /// Memory that one inverter may use, given the number of documents so far.
     fn spill_at(&self, documents: usize) -> usize {
         let tables = documents * BYTES_A_DOCUMENT;
-        // A quarter is left for what grows while it is copied, and for batches under way.
+        // A quarter is left for buffers that grow by copying, and for batches in progress.
         let all = self.config.memory.saturating_sub(tables) / 4 * 3;
         (all / self.config.threads.max(1)).clamp(LEAST_SPILL, MOST_SPILL)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use warpseek_codec::varint::{self, Cursor};
 
-use super::invert::Inverter;
+use super::invert::{Inverter, next_posting};
 use super::sources::{ListSource, Part};
 use crate::container::map;
 use crate::error::{IndexError, Result};
@@ -106,11 +106,7 @@ impl Part for RunPart<'_> {
         let mut doc = 0u32;
         out.reserve(self.count as usize);
         for _ in 0..self.count {
-            let posting = cursor.varint().and_then(|head| {
-                doc = doc.checked_add(u32::try_from(head >> 1).ok()?)?;
-                Some((doc, if head & 1 == 1 { 1 } else { cursor.varint32()? }))
-            });
-            match posting {
+            match next_posting(&mut cursor, &mut doc) {
                 Some(posting) => out.push(posting),
                 None => return Err(IndexError::corrupt(&self.run.path, "the run is malformed")),
             }

@@ -14,9 +14,9 @@ const JOB_TERMS: usize = 8192;
 pub(crate) trait ListSource {
     /// A list, still to be loaded.
     type Part: Part;
-    /// Steps to the next term; false at the end. Must be called before the first.
+    /// Advances to the next term, initially to the first; returns false at the end.
     fn advance(&mut self) -> Result<bool>;
-    /// The term stepped to.
+    /// The current term.
     fn term(&self) -> &[u8];
     /// Its list.
     fn part(&self) -> Self::Part;
@@ -26,7 +26,7 @@ pub(crate) trait ListSource {
 pub(crate) trait Part: Send {
     /// Roughly its bytes.
     fn weight(&self) -> usize;
-    /// It has no more postings than this; those of deleted documents may be counted.
+    /// An upper bound of its number of postings, which may include those of deleted documents.
     fn count(&self) -> u32;
     /// Appends its postings, ordinal and frequency.
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()>;

@@ -50,7 +50,7 @@ where
             encoder: ListEncoder::new(codec, &table.lengths, &table.norms),
             quantize,
             lengths: &table.lengths,
-            places: table.places(),
+            positions: table.positions(),
             lists: Default::default(),
         },
         Worker::encode,
@@ -73,8 +73,8 @@ struct Worker<'a> {
     encoder: ListEncoder<'a>,
     quantize: Option<Saturation>,
     lengths: &'a [u32],
-    /// Where ordinals went, if elsewhere.
-    places: Option<&'a [u32]>,
+    /// The position of each ordinal, if the segment is reordered.
+    positions: Option<&'a [u32]>,
     lists: (Vec<(u32, u32)>, Vec<u32>, Vec<u32>),
 }
 
@@ -88,8 +88,8 @@ impl Worker<'_> {
             if pairs.is_empty() {
                 continue;
             }
-            if let Some(places) = self.places {
-                pairs.iter_mut().for_each(|(doc, _)| *doc = places[*doc as usize]);
+            if let Some(positions) = self.positions {
+                pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
             }
             // Runs of several workers interleave, and so do the documents of a reordered segment.
             if !pairs.is_sorted() {

@@ -2,15 +2,15 @@
 //! then each half is treated likewise. Gains are computed once a term and not once a posting, and only documents that can find a
 //! partner are sorted (both after Mackenzie et al. 2021).
 //!
-//! The result is the same for any number of threads: a gain is computed in one order whoever does it, and halves do not see each other.
+//! The result is the same for any number of threads: a gain is always summed in the same order, and halves do not depend on each other.
 
 use super::forward::Forward;
 use crate::build::Progress;
 use crate::error::Result;
 
-/// So few documents stay as they are.
+/// Nodes of at most this many documents are not split.
 const LEAF: usize = 16;
-/// Rounds of exchange in a node, at most.
+/// The maximum number of rounds of exchange in a node.
 const ROUNDS: usize = 20;
 /// Documents whose gains a thread computes at a time.
 const CHUNK: usize = 1024;
@@ -27,7 +27,7 @@ pub(super) fn bisect(
     work.node(docs, threads, &mut Scratch::new(forward.distinct))
 }
 
-/// Nodes that a document is in.
+/// The number of nodes that contain a document.
 fn levels(docs: usize) -> u64 {
     if docs <= LEAF { 0 } else { 1 + levels(docs / 2) }
 }
@@ -39,7 +39,7 @@ fn step(d: usize) -> f32 {
     if d == 0 { 0.0 } else { (cost(d as f64) - cost(d as f64 - 1.0)) as f32 }
 }
 
-/// What a thread counts in. All zero between nodes.
+/// Counters of a thread. All zero between nodes.
 struct Scratch {
     /// By term: how many documents of the left and of the right half have it.
     degrees: [Vec<u32>; 2],
@@ -47,7 +47,7 @@ struct Scratch {
     gains: [Vec<f32>; 2],
     /// Terms of the node.
     terms: Vec<u32>,
-    /// Gain and place of the documents of each half.
+    /// Gain and slot of the documents of each half.
     movers: [Vec<(f32, u32)>; 2],
 }
 
@@ -123,15 +123,15 @@ impl Work<'_> {
             let pairs = movers[0].iter().zip(&movers[1]);
             let mut swaps = 0;
             for (left, right) in pairs.take_while(|(left, right)| left.0 + right.0 > 0.0) {
-                let places = [left.1 as usize, right.1 as usize];
+                let slots = [left.1 as usize, right.1 as usize];
                 for side in [0, 1] {
-                    for &term in self.forward.terms(halves[side][places[side]]) {
+                    for &term in self.forward.terms(halves[side][slots[side]]) {
                         degrees[side][term as usize] -= 1;
                         degrees[1 - side][term as usize] += 1;
                     }
                 }
-                let [left, right] = [0, 1].map(|side: usize| halves[side][places[side]]);
-                (halves[0][places[0]], halves[1][places[1]]) = (right, left);
+                let [left, right] = [0, 1].map(|side: usize| halves[side][slots[side]]);
+                (halves[0][slots[0]], halves[1][slots[1]]) = (right, left);
                 swaps += 1;
             }
             if swaps == 0 {
@@ -147,10 +147,10 @@ impl Work<'_> {
     /// What is gained when each of the documents leaves its half.
     fn gains(&self, docs: &[u32], gains: &[f32], out: &mut Vec<(f32, u32)>, threads: usize) {
         out.clear();
-        out.extend((0..docs.len() as u32).map(|place| (0.0, place)));
+        out.extend((0..docs.len() as u32).map(|slot| (0.0, slot)));
         let fill = |out: &mut [(f32, u32)]| {
-            for (gain, place) in out {
-                *gain = sum(self.forward.terms(docs[*place as usize]), gains);
+            for (gain, slot) in out {
+                *gain = sum(self.forward.terms(docs[*slot as usize]), gains);
             }
         };
         if threads <= 1 || docs.len() < CHUNK {
@@ -164,7 +164,7 @@ impl Work<'_> {
     }
 }
 
-/// Four sums, which do not wait for each other.
+/// Four independent sums, so that additions need not wait for each other.
 fn sum(terms: &[u32], gains: &[f32]) -> f32 {
     let (fours, rest) = terms.as_chunks::<4>();
     let mut sums = [0.0; 4];

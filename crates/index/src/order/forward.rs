@@ -3,11 +3,11 @@
 use crate::build::{ListSource, Merge, Part, Progress, ordered_map};
 use crate::error::Result;
 
-/// A term of fewer documents than this says nothing about who is alike.
+/// Terms in fewer documents than this are ignored: they do not show which documents are similar.
 const LEAST_DF: u32 = 2;
-/// A term of more than one in so many documents is everywhere.
+/// Terms in more than one of this many documents are ignored: they occur everywhere.
 const MOST_SHARE: usize = 2;
-/// Stands for a term that is left out.
+/// Marks a term that is left out.
 const LEFT_OUT: u32 = u32::MAX;
 
 /// Terms by document. They are numbered by falling frequency, so that what is counted most lies close together.
@@ -21,7 +21,7 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// Reads the lists of all documents thrice. Where the index would take more than `memory` bytes, the rarest terms are left out.
+    /// Reads the lists of all documents three times. If the forward index would take more than `memory` bytes, the rarest terms are left out.
     pub(super) fn new<S: ListSource>(
         sources: impl Fn() -> Vec<S>,
         docs: usize,

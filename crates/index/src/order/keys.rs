@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// Where a key lies in the bytes; `None` if the record has none.
 type Span = Option<(usize, u32)>;
 
-/// The values of a field, one a document.
+/// The values of a field, one per document.
 #[derive(Default)]
 pub(crate) struct OrderKeys {
     bytes: Vec<u8>,

@@ -1,10 +1,10 @@
-//! Bounds: material from which the most a posting can score is computed, for any ranking function
+//! Bounds: data from which the maximum score of a posting is computed, for any ranking function
 //! that grows with frequency and does not grow with document length.
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 
-/// Most pairs kept; more are joined.
+/// The maximum number of pairs; if there are more, some are joined.
 pub const MAX_PAIRS: usize = 8;
 
 /// Dominating (frequency, length) pairs of a list or block, ascending in both, and the largest
@@ -37,7 +37,7 @@ impl Bounds {
             && cosine::weight(cosine::log_tf(freq), norm) <= self.cosine()
     }
 
-    /// Takes a posting in.
+    /// Extends the bounds to a posting.
     #[inline]
     pub(crate) fn add(&mut self, freq: u32, length: u32) {
         if self.pairs.iter().any(|&(f, l)| freq <= f && length >= l) {
@@ -48,7 +48,7 @@ impl Bounds {
         self.pairs.insert(at, (freq, length));
     }
 
-    /// Takes a cosine weight in, rounding up: the smallest byte whose value is not below it.
+    /// Extends the bounds to a cosine weight, rounded up to the smallest byte whose value is not below it.
     #[inline]
     pub(crate) fn add_cosine(&mut self, weight: f32) {
         while self.cosine() < weight && self.cosine < u8::MAX {
@@ -56,7 +56,7 @@ impl Bounds {
         }
     }
 
-    /// Takes all of another in.
+    /// Extends the bounds to all postings of other bounds.
     pub(crate) fn merge(&mut self, other: &Bounds) {
         other.pairs.iter().for_each(|&(f, l)| self.add(f, l));
         self.cosine = self.cosine.max(other.cosine);

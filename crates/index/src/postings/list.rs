@@ -18,7 +18,7 @@ pub enum ListError {
     /// Bounds are malformed.
     #[error("its bounds are malformed")]
     Bounds,
-    /// What the codec keeps for the list as a whole is malformed.
+    /// The codec's data for the list as a whole is malformed.
     #[error("its codec's part: {0}")]
     Codec(CodecError),
     /// A block does not decode.
@@ -38,10 +38,10 @@ pub enum ListError {
 #[derive(Clone)]
 pub struct List<'a> {
     df: u32,
-    /// Documents of the segment: every id must be below.
+    /// Number of documents of the segment; every position must be below.
     docs: u32,
     codec: &'static dyn Codec,
-    /// What the codec keeps for the list as a whole.
+    /// The codec's data for the list as a whole.
     state: ListState,
     form: Form<'a>,
 }
@@ -65,7 +65,7 @@ struct Long<'a> {
 }
 
 impl<'a> List<'a> {
-    /// Lays the list out; `docs` is the number of documents of the segment.
+    /// Reads the layout of a list; `docs` is the number of documents of the segment.
     pub fn new(bytes: &'a [u8], df: u32, docs: u32, codec: CodecId) -> Result<Self, ListError> {
         let (codec, mut cursor) = (codec.codec(), Cursor::new(bytes));
         let mut state = ListState::default();
@@ -122,14 +122,23 @@ impl<'a> List<'a> {
         (self.df as usize - block * BLOCK).min(BLOCK)
     }
 
-    /// No document of the block lies above this one. Where the list has several blocks it is the block's last
-    /// document, from the skip array; else it may be larger. It exists in the segment.
+    /// An upper bound of the documents of a block, itself a document of the segment. If the list has several blocks, it is the block's last
+    /// document, from the skip array; otherwise it may be larger.
     pub fn block_max_doc(&self, block: usize) -> u32 {
         match &self.form {
             Form::One { doc, .. } => *doc,
             Form::Short { .. } => self.docs - 1,
             // Forged skip arrays must not lead out of the segment either.
             Form::Long(long) => long.last(block).min(self.docs - 1),
+        }
+    }
+
+    /// The first block that can contain a document; [`List::blocks`] if none can.
+    pub fn block_for(&self, doc: u32) -> usize {
+        match &self.form {
+            Form::One { doc: only, .. } => usize::from(*only < doc),
+            Form::Short { .. } => 0,
+            Form::Long(long) => long.lasts.partition_point(|&last| u32::from_le_bytes(last) < doc),
         }
     }
 
@@ -200,6 +209,29 @@ impl<'a> List<'a> {
         Ok(Block { bytes, list: &self.state, index: block, docs: n, freqs: n })
     }
 
+    /// The number of bytes at the start of the list that [`List::new`] and [`List::block_for`] read, which excludes the blocks and their bounds. `None` for a list of one block, of which they may read all.
+    pub(crate) fn head_len(&self, list_len: usize) -> Option<usize> {
+        match &self.form {
+            Form::Long(long) => list_len.checked_sub(long.block_bounds.len() + long.payload.len()),
+            Form::One { .. } | Form::Short { .. } => None,
+        }
+    }
+
+    /// Offset and length of a block in the bytes of the list.
+    pub(crate) fn block_range(
+        &self,
+        list_len: usize,
+        block: usize,
+    ) -> Result<(usize, usize), ListError> {
+        match &self.form {
+            Form::Long(long) => {
+                let (start, len) = long.span(block).ok_or(ListError::Layout)?;
+                Ok((list_len.saturating_sub(long.payload.len()) + start, len))
+            }
+            Form::One { .. } | Form::Short { .. } => Ok((0, list_len)),
+        }
+    }
+
     /// Bounds of the whole list. A list of one posting has none: it is its own bound.
     pub fn bounds(&self) -> Option<&Bounds> {
         match &self.form {
@@ -218,7 +250,7 @@ impl<'a> List<'a> {
         BlockBounds { left, cursor: Cursor::new(bytes) }
     }
 
-    /// Bytes that the documents and the frequencies of a block take.
+    /// The number of bytes that the documents and the frequencies of a block take.
     pub fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
         let coded = match &self.form {
             Form::One { doc, freq } => return Ok((varint::len(*doc), varint::len(*freq))),
@@ -267,7 +299,7 @@ impl<'a> Long<'a> {
             block_bounds: cursor.take(bounds_len)?,
             payload: cursor.rest(),
         };
-        let (start, size) = long.place(blocks - 1)?;
+        let (start, size) = long.span(blocks - 1)?;
         (start + size == long.payload.len()).then_some((long, header))
     }
 
@@ -275,7 +307,7 @@ impl<'a> Long<'a> {
         u32::from_le_bytes(self.lasts[block])
     }
 
-    fn place(&self, block: usize) -> Option<(usize, usize)> {
+    fn span(&self, block: usize) -> Option<(usize, usize)> {
         let end = |i: usize| usize::from(u16::from_le_bytes(self.ends[i]));
         let within = if block.is_multiple_of(GROUP) { 0 } else { end(block - 1) };
         let base = usize::try_from(u64::from_le_bytes(self.bases[block / GROUP])).ok()?;
@@ -284,7 +316,7 @@ impl<'a> Long<'a> {
     }
 
     fn block(&self, block: usize) -> Option<&'a [u8]> {
-        let (start, size) = self.place(block)?;
+        let (start, size) = self.span(block)?;
         self.payload.get(start..start + size)
     }
 }

@@ -7,7 +7,7 @@ use super::format::Format;
 use super::input::Input;
 use super::source::Source;
 use super::{jsonl, trec, tree, tsv, words};
-use crate::{Document, Place, RecordError, RecordErrorKind};
+use crate::{Document, Location, RecordError, RecordErrorKind};
 
 /// A run of unparsed records that owns its bytes, so that it can go to another thread. A batch may
 /// span files.
@@ -23,11 +23,11 @@ pub struct RawBatch {
 struct RawRecord {
     start: usize,
     end: usize,
-    /// Index into the batch's sources.
-    source: usize,
+    /// Index into the batch's sources; `None` for a document from memory.
+    source: Option<usize>,
     /// 1-based; `None` where the record is the file.
     line: Option<u64>,
-    /// Records before this one in its file.
+    /// Records before this one in its file, or in memory.
     ordinal: u64,
     /// Set where the cutting itself found the record to be bad.
     fault: Option<RecordErrorKind>,
@@ -44,9 +44,13 @@ pub(super) struct Record<'a> {
 impl<'a> Record<'a> {
     /// The record as text.
     pub(super) fn utf8(&self) -> Result<&'a str, RecordErrorKind> {
-        std::str::from_utf8(self.bytes)
-            .map_err(|error| RecordErrorKind::InvalidUtf8 { offset: error.valid_up_to() })
+        utf8(self.bytes)
     }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, RecordErrorKind> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| RecordErrorKind::InvalidUtf8 { offset: error.valid_up_to() })
 }
 
 impl RawBatch {
@@ -82,9 +86,20 @@ impl RawBatch {
         if self.sources.last().is_none_or(|last| !Arc::ptr_eq(last, &input.source)) {
             self.sources.push(Arc::clone(&input.source));
         }
-        let source = self.sources.len() - 1;
-        self.records.push(RawRecord { start, end, source, line, ordinal: input.records, fault });
+        let (source, ordinal) = (Some(self.sources.len() - 1), input.records);
+        self.records.push(RawRecord { start, end, source, line, ordinal, fault });
         input.records += 1;
+    }
+
+    /// Adds the bytes from `start` on as the JSON of a document from memory, with `ordinal` before it.
+    pub(super) fn push_document(
+        &mut self,
+        start: usize,
+        ordinal: u64,
+        fault: Option<RecordErrorKind>,
+    ) {
+        let (end, source, line) = (self.bytes.len(), None, None);
+        self.records.push(RawRecord { start, end, source, line, ordinal, fault });
     }
 
     /// How many records the batch holds, good and bad.
@@ -104,29 +119,34 @@ impl RawBatch {
             Some(fault) => Err(fault.clone()),
             None => self.parse(raw),
         };
-        parsed.map_err(|kind| RecordError { place: self.place(i), kind })
+        parsed.map_err(|kind| RecordError { location: self.location(i), kind })
     }
 
     fn parse(&self, raw: &RawRecord) -> Result<Document<'_>, RecordErrorKind> {
-        let record = Record {
-            bytes: &self.bytes[raw.start..raw.end],
-            source: &self.sources[raw.source],
-            ordinal: raw.ordinal,
-            config: &self.config,
-        };
-        let document = match record.source.format {
-            Format::Jsonl => jsonl::parse(&record),
-            Format::Tsv => tsv::parse(&record),
-            Format::Trec => trec::parse(&record),
-            Format::Tree => tree::parse(&record),
-            Format::Words => words::parse(&record),
+        let bytes = &self.bytes[raw.start..raw.end];
+        let document = match raw.source {
+            None => jsonl::parse_json(utf8(bytes)?, &self.config),
+            Some(source) => {
+                let (source, ordinal) = (&*self.sources[source], raw.ordinal);
+                let record = Record { bytes, source, ordinal, config: &self.config };
+                match source.format {
+                    Format::Jsonl => jsonl::parse(&record),
+                    Format::Tsv => tsv::parse(&record),
+                    Format::Trec => trec::parse(&record),
+                    Format::Tree => tree::parse(&record),
+                    Format::Words => words::parse(&record),
+                }
+            }
         };
         document?.ordered_by(self.config.order_field.as_deref()).checked()
     }
 
-    /// The file and first line of record `i`, which must be below [`len`](Self::len).
-    pub fn place(&self, i: usize) -> Place {
+    /// The source location of record `i`, which must be below [`len`](Self::len).
+    pub fn location(&self, i: usize) -> Location {
         let raw = &self.records[i];
-        self.sources[raw.source].place(raw.line)
+        match raw.source {
+            Some(source) => self.sources[source].location(raw.line),
+            None => Location::Document { number: raw.ordinal + 1 },
+        }
     }
 }

@@ -104,7 +104,7 @@ impl Input {
     }
 
     fn too_long(&self, line: Option<u64>) -> TextError {
-        TextError::RecordTooLong { place: self.source.place(line), limit: self.max_record }
+        TextError::RecordTooLong { location: self.source.location(line), limit: self.max_record }
     }
 
     fn failure(&self, error: io::Error) -> TextError {

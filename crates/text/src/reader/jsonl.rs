@@ -10,6 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::batch::{RawBatch, Record};
+use super::config::ReaderConfig;
 use super::input::{Input, without_terminator};
 use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
@@ -35,9 +36,16 @@ pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextE
 
 /// Parses one line.
 pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordErrorKind> {
-    let line = record.utf8()?;
-    let static_field = record.config.static_field.as_deref();
-    let order_field = record.config.order_field.as_deref();
+    parse_json(record.utf8()?, record.config)
+}
+
+/// Parses one line, wherever it comes from.
+pub(crate) fn parse_json<'a>(
+    line: &'a str,
+    config: &ReaderConfig,
+) -> Result<Document<'a>, RecordErrorKind> {
+    let static_field = config.static_field.as_deref();
+    let order_field = config.order_field.as_deref();
     let mut bad_field = None;
     let seed = ObjectSeed { static_field, order_field, bad_field: &mut bad_field };
     let mut json = serde_json::Deserializer::from_str(line);
@@ -55,7 +63,7 @@ pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordError
     document.static_score =
         fields.static_score.map(|score| static_score(score, static_field)).transpose()?;
     document.vector =
-        fields.vector.map(|weights| quantize(weights, record.config.vector_scale)).transpose()?;
+        fields.vector.map(|weights| quantize(weights, config.vector_scale)).transpose()?;
     Ok(document)
 }
 
@@ -365,8 +373,8 @@ value!(
 );
 
 value!(
-    /// Any value, parsed and dropped. Serde's own `IgnoredAny` lets numbers, escapes and depths pass at which
-    /// whoever reads the stored line would stumble.
+    /// Any value, parsed and dropped. Serde's own `IgnoredAny` accepts numbers, escapes and depths that
+    /// readers of the stored line would reject.
     Skip -> (), deserialize_any, "any value", {
         fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
             Ok(())

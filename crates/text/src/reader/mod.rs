@@ -4,12 +4,14 @@
 //! `tsv`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
 //! bytes to the batch and says whether there was one, `parse` turns those bytes into a document.
 //! Cutting looks only for the ends of records, so that one thread can feed many that parse.
+//! Documents that a program hands over are written as JSON instead (`memory`) and then go the same way as lines of JSONL.
 
 mod batch;
 mod config;
 mod format;
 mod input;
 mod jsonl;
+mod memory;
 mod source;
 #[cfg(test)]
 mod testing;
@@ -28,10 +30,11 @@ pub use self::batch::RawBatch;
 pub use self::config::ReaderConfig;
 pub use self::format::Format;
 use self::input::Input;
+pub(crate) use self::jsonl::parse_json;
 use self::source::Source;
-use crate::TextError;
+use crate::{OwnedDocument, STATIC_FIELD, TextError};
 
-/// A sequence of inputs being read.
+/// A sequence of inputs being read, or of documents that the program has made.
 ///
 /// Hidden files and links below a directory are not read. Compression (gzip, zstd) is recognised by
 /// content, and a UTF-8 byte order mark is skipped.
@@ -39,16 +42,18 @@ pub struct Reader {
     config: Arc<ReaderConfig>,
     sources: std::vec::IntoIter<Source>,
     current: Option<(Input, Cutter)>,
+    /// The documents to read instead of inputs.
+    documents: Option<memory::Documents>,
     bytes_read: Arc<AtomicU64>,
     bytes_total: Option<u64>,
 }
 
-/// How far a reader has come.
+/// The progress of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken from the inputs, before decompression.
+    /// Bytes taken from the inputs, before decompression; for documents from memory, those of their JSON.
     pub bytes_read: u64,
-    /// The size of all inputs; `None` with standard input or a pipe among them.
+    /// The size of all inputs; `None` with standard input or a pipe among them, and for documents from memory.
     pub bytes_total: Option<u64>,
 }
 
@@ -93,7 +98,39 @@ impl Reader {
             bytes_read: Arc::new(AtomicU64::new(0)),
             sources: sources.into_iter(),
             current: None,
+            documents: None,
         })
+    }
+
+    /// Reads documents that the program has made. Each is indexed and stored as the line of JSON that [`OwnedDocument`] describes would be.
+    /// Documents are taken from the iterator as batches are requested. If `static_field` is not set, it becomes [`STATIC_FIELD`]; `format` is ignored.
+    pub fn of_documents<I>(documents: I, mut config: ReaderConfig) -> Result<Self, TextError>
+    where
+        I: IntoIterator<Item = OwnedDocument>,
+        I::IntoIter: Send + 'static,
+    {
+        config.static_field.get_or_insert_with(|| STATIC_FIELD.to_owned());
+        config.check()?;
+        Ok(Self {
+            config: Arc::new(config),
+            bytes_total: None,
+            bytes_read: Arc::new(AtomicU64::new(0)),
+            sources: Vec::new().into_iter(),
+            current: None,
+            documents: Some(memory::Documents::new(documents.into_iter())),
+        })
+    }
+
+    /// The configuration of the reader.
+    pub fn config(&self) -> &ReaderConfig {
+        &self.config
+    }
+
+    /// The same reader with another [`ReaderConfig::vector_scale`], to add to an index that already has one. Batches taken before are not affected.
+    pub fn with_vector_scale(mut self, vector_scale: u32) -> Result<Self, TextError> {
+        Arc::make_mut(&mut self.config).vector_scale = vector_scale;
+        self.config.check()?;
+        Ok(self)
     }
 
     /// The next records, at least one; `None` at the end of the last input. An error ends the read:
@@ -103,12 +140,18 @@ impl Reader {
         if let Err(error) = self.fill(&mut batch) {
             self.current = None;
             self.sources = Vec::new().into_iter();
+            self.documents = None;
             return Err(error);
         }
         Ok(Some(batch).filter(|batch| !batch.is_empty()))
     }
 
     fn fill(&mut self, batch: &mut RawBatch) -> Result<(), TextError> {
+        if let Some(documents) = &mut self.documents {
+            while !batch.is_full() && documents.cut(&self.config, batch)? {}
+            self.bytes_read.fetch_add(batch.bytes.len() as u64, Ordering::Relaxed);
+            return Ok(());
+        }
         loop {
             let Some((input, cutter)) = &mut self.current else {
                 let Some(source) = self.sources.next() else { return Ok(()) };
@@ -126,7 +169,7 @@ impl Reader {
         }
     }
 
-    /// How far the reader has come.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         let bytes_read = self.bytes_read.load(Ordering::Relaxed);
         Progress { bytes_read, bytes_total: self.bytes_total }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 use super::format::{Format, without_compression};
-use crate::{Place, TextError};
+use crate::{Location, TextError};
 
 /// One file to read.
 #[derive(Debug)]
@@ -42,8 +42,13 @@ impl Source {
         })
     }
 
-    pub(super) fn place(&self, line: Option<u64>) -> Place {
-        Place { file: self.name.clone(), line }
+    /// The location of a record that starts on `line`, or is the whole file.
+    pub(super) fn location(&self, line: Option<u64>) -> Location {
+        let file = self.name.clone();
+        match line {
+            Some(line) => Location::Line { file, line },
+            None => Location::File { file },
+        }
     }
 
     /// The path an error names.

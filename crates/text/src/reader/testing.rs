@@ -54,5 +54,5 @@ pub(super) fn ids(read: &Read) -> Vec<&str> {
 /// The lines and kinds of the bad records.
 pub(super) fn errors(read: &Read) -> Vec<(u64, RecordErrorKind)> {
     let errors = read.iter().filter_map(|record| record.as_ref().err());
-    errors.map(|error| (error.place.line.unwrap_or(0), error.kind.clone())).collect()
+    errors.map(|error| (error.location.line().unwrap_or(0), error.kind.clone())).collect()
 }

@@ -139,7 +139,7 @@ fn inputs_in_order_and_directories_with_a_format() {
     let config = ReaderConfig { batch_bytes: 0, batch_records: 0, ..ReaderConfig::default() };
     let batches = batches(&[tsv], config).unwrap();
     assert_eq!(batches.iter().map(RawBatch::len).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(batches[1].place(0).line, Some(2));
+    assert_eq!(batches[1].location(0).line(), Some(2));
 }
 
 #[test]
@@ -177,7 +177,9 @@ fn records_are_bounded() {
         ),
     ] {
         match try_read(config.clone(), format, &bytes) {
-            Err(TextError::RecordTooLong { place, limit: 20 }) => assert_eq!(place.line, line),
+            Err(TextError::RecordTooLong { location, limit: 20 }) => {
+                assert_eq!(location.line(), line);
+            }
             other => panic!("{format}: {other:?}"),
         }
     }

@@ -27,7 +27,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_have_their_place_and_leave_the_rest() {
+    fn bad_lines_are_located_and_leave_the_rest() {
         let read = read(Format::Tsv, b"1\ta\nno tab\n\tno id\n\xff\tx\n4\tb\n");
         assert_eq!(ids(&read), ["1", "4"]);
         assert_eq!(
