@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use warpseek_index::{
-    BuildConfig, BuildReport, IndexError, OnError, Progress, Result, Snapshot, UpdateReport,
-    create, create_from_reader, update, verify,
+    BuildConfig, BuildReport, Impacts, IndexError, OnError, Progress, Result, Snapshot, StoreMode,
+    UpdateReport, create, create_from_reader, update, verify,
 };
 use warpseek_testkit::{Search, build_config, file_bytes, plans};
 use warpseek_text::{OwnedDocument, Reader, ReaderConfig};
@@ -196,6 +196,32 @@ fn an_index_may_begin_empty() {
     vector.vector = Some(vec![("a".into(), 1.0)]);
     home.update(Some(vec![vector]), &[]).unwrap();
     assert_eq!(home.snapshot().document_frequency(b"a").unwrap(), 1);
+}
+
+/// With a store, few deletions read their documents; without one, they walk over all lists.
+#[test]
+fn deletions_are_the_same_with_and_without_a_store() {
+    let documents = |from: usize, to: usize| -> Vec<_> {
+        (from..to).map(|i| text(i, &format!("word{i} common other{} {}", i % 700, i % 7))).collect()
+    };
+    for (impacts, reorder) in [(None, false), (None, true), (Some(Impacts::new(0.9, 0.4)), false)] {
+        let [stored, walked] = [StoreMode::All, StoreMode::Ids].map(|store| {
+            let config = BuildConfig { impacts, reorder, store, ..build_config() };
+            let (home, none) = (Home::new(), Progress::default());
+            let first = reader(documents(0, 4000), &config);
+            create_from_reader(&home.dir(), first, &config, false, &none).unwrap();
+            for (from, to, gone) in [(0, 0, "17"), (3990, 4010, "18"), (0, 0, "4005")] {
+                let new = Some(reader(documents(from, to), &config));
+                update(&home.dir(), new, &[gone.to_owned()], &config, &none).unwrap();
+            }
+            assert_sound(&home.dir());
+            let mut files = file_bytes(&home.dir());
+            files.retain(|name, _| name.ends_with(".del"));
+            files
+        });
+        assert_eq!(stored.len(), 2);
+        assert!(stored == walked);
+    }
 }
 
 #[test]
