@@ -36,6 +36,11 @@ impl Cancel {
         self.0.set.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it is the same flag as another.
+    pub fn is_same(&self, other: &Cancel) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether it is set.
     pub fn is_set(&self) -> bool {
         if let Some(left) = &self.0.left

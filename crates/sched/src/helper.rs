@@ -168,7 +168,12 @@ impl Drop for Errand {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::sync::Barrier;
+
     use rustix::process::getpriority_process;
+    use warpseek_exec::{Answer, Candidate, Rates};
+    use warpseek_index::SnapshotId;
+    use warpseek_testkit::{Doc, Fixture, Search, plans};
 
     use super::*;
 
@@ -182,5 +187,53 @@ mod tests {
         });
         assert_eq!(of_threads.join().unwrap(), (19, 19));
         assert_eq!(getpriority_process(None).unwrap(), before, "only its own");
+    }
+
+    /// Notes the priority of each thread that works on a batch, and keeps it busy until all of them do.
+    struct Priorities {
+        snapshot: SnapshotId,
+        all_at_work: Barrier,
+        seen: Mutex<Vec<i32>>,
+    }
+
+    impl Engine for Priorities {
+        fn name(&self) -> &'static str {
+            "priorities"
+        }
+        fn snapshot(&self) -> SnapshotId {
+            self.snapshot
+        }
+        fn candidates(&self, _: &Plan, _: bool, _: &Context) -> Vec<Candidate> {
+            Vec::new()
+        }
+        fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+            let note = |(): &mut (), _: &&Plan| {
+                self.all_at_work.wait();
+                locked(&self.seen).push(getpriority_process(None).unwrap());
+                Ok(Answer::default())
+            };
+            context.pool().map(plans, || (), note)
+        }
+    }
+
+    /// The threads of its pool have the low priority, in the first batch and in later ones.
+    #[test]
+    fn all_threads_of_a_helper_have_its_priority() {
+        const THREADS: usize = 3;
+        let fixture = Fixture::of(&[Doc::text(0, "a1")]);
+        let plan = plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0);
+        let (all_at_work, seen) = (Barrier::new(THREADS), Mutex::default());
+        let engine = Arc::new(Priorities { snapshot: plan.snapshot, all_at_work, seen });
+        let speed = Speed::new(Rates::thread(1.0, 0.0), THREADS);
+        let helper = Helper::new(engine.clone(), speed);
+        for batch in 1..=3 {
+            let errand = helper.start(vec![plan.clone(); THREADS], &Context::new(1));
+            while !helper.is_free() {
+                std::thread::yield_now();
+            }
+            let answers = errand.answers();
+            assert_eq!((answers[0].0, answers[0].1.len()), (0, THREADS));
+            assert_eq!(*locked(&engine.seen), vec![19; batch * THREADS]);
+        }
     }
 }

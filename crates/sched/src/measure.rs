@@ -172,7 +172,8 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use proptest::prelude::*;
-    use warpseek_exec::{Answer, Ranking, Reference};
+    use warpseek_exec::{Answer, Answers, Candidate, Ranking, Reference};
+    use warpseek_index::SnapshotId;
     use warpseek_testkit::{Doc, Fixture, Search};
 
     use super::*;
@@ -187,13 +188,15 @@ mod tests {
             let plans = probes(&snapshot, &planner, Mode::Or, 10).unwrap();
             assert!(plans.len().abs_diff(expected) <= 1, "{} of {expected}", plans.len());
             assert!(plans.iter().all(|plan| plan.missing.is_empty() && plan.terms.len() <= TERMS));
-            let engine = Reference::new(snapshot, 1);
-            assert_eq!(time(&engine, &plans, 100).unwrap() > 0.0, expected > 0);
+            let engine = Reference::new(snapshot);
+            let took = time(&engine, &plans, 100, &Context::new(1)).unwrap();
+            assert_eq!(took > 0.0, expected > 0);
         }
     }
 
-    /// An engine with a clock of its own: some time for a batch, and for a query.
+    /// An engine with a clock of its own: each batch takes some time, and each query some more.
     struct Fake {
+        snapshot: SnapshotId,
         clock: AtomicU64,
         batch: u64,
         query: u64,
@@ -204,14 +207,20 @@ mod tests {
         fn name(&self) -> &'static str {
             "fake"
         }
-        fn set_threads(&mut self, _: usize) {}
-        fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
+        fn snapshot(&self) -> SnapshotId {
+            self.snapshot
+        }
+        fn candidates(&self, _: &Plan, _: bool, _: &Context) -> Vec<Candidate> {
+            let rates = Ok(Rates::device(self.batch as f64, self.query as f64, 0.0, 0.0));
+            vec![Candidate { algorithm: "fake", rates, why: "asked for" }]
+        }
+        fn search(&self, plans: &[&Plan], _: &Context) -> Answers {
             let n = plans.len() as u64;
-            // The first time takes long.
+            // The first batch takes long.
             let first = if self.largest.load(Relaxed) == 0 { 1_000_000_000 } else { 0 };
             self.clock.fetch_add(self.batch + n * self.query + first, Relaxed);
             self.largest.fetch_max(n, Relaxed);
-            Ok(vec![Answer::default(); plans.len()])
+            plans.iter().map(|_| Ok(Answer::default())).collect()
         }
     }
 
@@ -224,7 +233,7 @@ mod tests {
     #[test]
     fn batches_are_as_large_as_need_be() {
         let plans = plans(32);
-        // A GPU as in docs/gpu/results.md, a processor, and something slow.
+        // A GPU as in docs/gpu/results.md, a CPU, and engines that need the largest batch that is allowed.
         for (batch, query, most, largest) in [
             (65_000, 5_000, 4096, 4096),
             (0, 1_310_000, 4096, 32),
@@ -232,15 +241,16 @@ mod tests {
             (9, 9, 33, 33),
         ] {
             let (clock, largest_seen) = Default::default();
-            let engine = Fake { clock, batch, query, largest: largest_seen };
+            let snapshot = plans[0].snapshot;
+            let engine = Fake { snapshot, clock, batch, query, largest: largest_seen };
             let now = || Duration::from_nanos(engine.clock.load(Relaxed));
-            let (load, took) = batch_by(now, &engine, &plans, most).unwrap();
+            let (load, took) = batch_by(now, &engine, &plans, most, &Context::new(1)).unwrap();
             assert_eq!((engine.largest.load(Relaxed), load.queries), (largest, largest));
             assert_eq!(took, Duration::from_nanos(batch + query * largest));
         }
     }
 
-    /// A processor that takes so long for a query, and a part of all documents.
+    /// The share of a CPU that takes this long for a query on a part of all documents, and how often it was measured.
     fn share(gpu: Line, host: impl Fn(f64) -> f64) -> (f64, usize) {
         let mut asked = 0;
         let share = host_share(gpu, |part| {
@@ -253,18 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn the_processors_part_is_what_it_is_done_with_in_time() {
+    fn the_cpus_share_is_what_it_finishes_in_time() {
         let line = |fixed: f64, whole: f64| Line { fixed, whole };
         // As fast as each other: a half.
         let gpu = line(0.0, 100.0);
         assert_eq!(share(gpu, |part| 100.0 * part).0, 0.5);
         // Four times slower, with something for each query: 400 s + 20 = 100 (1 - s).
         assert_eq!(share(gpu, |part| 20.0 + 400.0 * part).0, 0.16);
-        // A hundred times slower on 5 us a query: below what is worth it. Neither is it if a query alone takes too long.
+        // Hundreds of times slower than 5 us a query: not worth it. Nor is it where a query on no documents takes too long.
         let h200 = line(2_000.0, 3_000.0);
         assert_eq!(share(h200, |part| 400.0 + 1_310_000.0 * part), (0.0, 2));
         assert_eq!(share(h200, |part| 6_000.0 + 100.0 * part), (0.0, 2));
-        // All of it, where the GPU is of no use.
+        // All documents, if the GPU is of no use.
         assert_eq!(share(line(1e6, 1e6), |part| 100.0 * part).0, 1.0);
         assert_eq!(share(line(0.0, 0.0), |_| 0.0).0, 0.0);
     }
@@ -291,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_part_tells_of_the_whole() {
-        let cost = Cost { batch: 1e9, query: 2_000.0, posting: 2.0, hit: 0.0 };
+        let cost = Rates::device(1e9, 2_000.0, 2.0, 0.0);
         // Queries of one posting: 2 us and 2 ns, of which an eighth was seen, at half the speed.
         let line = Line::scaled(&cost, &plans(3), 0.125, 2.0 * 2000.25);
         assert_eq!(line, Line { fixed: 4_000.0, whole: 4.0 });

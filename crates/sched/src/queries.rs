@@ -345,10 +345,10 @@ impl Engine for ByQueries {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::Condvar;
+    use std::sync::{Condvar, LazyLock};
 
     use warpseek_core::Hit;
-    use warpseek_exec::{Rates, fail_all};
+    use warpseek_exec::{Cancel, Coverage, Rates, fail_all};
     use warpseek_testkit::{Doc, Fixture, Search, answers, plans};
 
     use super::*;
@@ -357,11 +357,15 @@ mod tests {
         answers(engine, plans, 1)
     }
 
+    /// A plan for the snapshot that all engines here are made for.
+    static PLAN: LazyLock<Plan> = LazyLock::new(|| {
+        let fixture = Fixture::of(&[Doc::text(0, "a1 a2")]);
+        plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0)
+    });
+
     /// Queries, the longest first, that differ in k, so that an answer tells which query it is of.
     fn queries(n: usize) -> Vec<Plan> {
-        let fixture = Fixture::of(&[Doc::text(0, "a1 a2")]);
-        let plan = plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0);
-        let mut plans: Vec<Plan> = (0..n).map(|k| Plan { k, ..plan.clone() }).collect();
+        let mut plans: Vec<Plan> = (0..n).map(|k| Plan { k, ..PLAN.clone() }).collect();
         plans.iter_mut().rev().zip(1..).for_each(|(plan, df)| plan.terms[0].df = df);
         plans
     }
@@ -372,7 +376,7 @@ mod tests {
         Answer { hits, ..Answer::default() }
     }
 
-    /// Says who it is; waits before each piece but the first ones, until it is let go; fails in a piece.
+    /// Says who it is; waits before each piece but the first ones, until it is let go; fails in a piece; answers nothing when time is up.
     #[derive(Clone)]
     struct Fake(Arc<State>);
 
@@ -402,12 +406,12 @@ mod tests {
             "fake"
         }
         fn snapshot(&self) -> SnapshotId {
-            queries(1)[0].snapshot
+            PLAN.snapshot
         }
         fn candidates(&self, _: &Plan, _: bool, _: &Context) -> Vec<Candidate> {
             vec![Candidate { algorithm: "fake", rates: Ok(cost(1e3)), why: "asked for" }]
         }
-        fn search(&self, plans: &[&Plan], _: &Context) -> Answers {
+        fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
             let piece = self.pieces().len();
             self.0.pieces.lock().unwrap().push(plans.len());
             self.0.first.lock().unwrap().get_or_insert(plans[0].k);
@@ -419,7 +423,11 @@ mod tests {
                 let source = Arc::new(std::io::Error::other("it is broken"));
                 return fail_all(plans, &ExecError::Device { fault: Fault::Device, source });
             }
-            plans.iter().map(|plan| Ok(answer(plan, self.0.who))).collect()
+            let answer = |plan: &&Plan| match context.is_over() {
+                true => Answer::nothing(plan),
+                false => answer(plan, self.0.who),
+            };
+            plans.iter().map(answer).map(Ok).collect()
         }
     }
 
@@ -457,9 +465,7 @@ mod tests {
             }
             // It was not asked while it was late, and does not go on with what was taken back.
             helper.let_go();
-            while !both.helper.as_ref().unwrap().is_free() {
-                std::thread::yield_now();
-            }
+            wait_for_helper(&both);
             assert!(helper.pieces().len() <= stops_after + 1, "{:?}", helper.pieces());
         }
     }
@@ -607,6 +613,57 @@ mod tests {
         for answer in both.search(&plans, &Context::new(1)) {
             assert!(matches!(answer, Err(ExecError::Device { .. })), "{answer:?}");
         }
+    }
+
+    /// How long engine and helper are expected to take for a query.
+    fn expectations(both: &ByQueries) -> (f64, f64) {
+        let load = Load::of(&PLAN);
+        (both.speeds()[0].time(&load), both.helper.as_ref().unwrap().speed().time(&load))
+    }
+
+    fn wait_for_helper(both: &ByQueries) {
+        while !both.helper.as_ref().unwrap().is_free() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Searches that stopped early or failed seem to be fast. Speeds must not be learned from them.
+    #[test]
+    fn only_complete_searches_say_how_fast_engines_are() {
+        let plans = queries(1000);
+        let plans: Vec<&Plan> = plans.iter().collect();
+        let (engine, helper) = (fake(1, Some(0), None), fake(2, None, None));
+        let both = helped(&engine, &helper, 1e3);
+        let before = expectations(&both);
+        let cancel = Cancel::new();
+        cancel.set();
+        let context = Context::new(1).cancelled_by(cancel);
+        let answers = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans, &context));
+            while helper.pieces().is_empty() {
+                std::thread::yield_now();
+            }
+            engine.let_go();
+            asked.join().unwrap()
+        });
+        assert_eq!(answers.len(), plans.len());
+        assert!(answers.into_iter().all(|answer| answer.unwrap().coverage == Coverage::NOTHING));
+        wait_for_helper(&both);
+        assert_eq!(expectations(&both), before);
+        // The first piece of each fails; then both wait.
+        let (engine, helper) = (fake(1, Some(0), Some(0)), fake(2, Some(1), Some(0)));
+        let both = helped(&engine, &helper, 1e3);
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| both.search(&plans, &Context::new(1)));
+            while helper.pieces().len() < 2 {
+                std::thread::yield_now();
+            }
+            assert_eq!(expectations(&both), before);
+            engine.let_go();
+            helper.let_go();
+            asked.join().unwrap();
+        });
+        assert_ne!(expectations(&both).0, before.0, "later pieces were answered");
     }
 
     #[test]

@@ -1,51 +1,70 @@
-//! Processors and GPUs that share an index, or batches, against the suite of all engines. GPUs are the emulator's, of which there are two that do everything in
+//! CPUs and GPUs that share an index, or batches, against the suite of all engines. GPUs are the emulator's, of which there are two that do everything in
 //! different order.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use warpseek_cuda::Device;
 use warpseek_cuda_emulator::{inject, symbol};
-use warpseek_exec::{Answer, Choice, Engine, ExecError, Mode, Plan, Reference, in_parallel};
+use warpseek_exec::{
+    Answer, Answers, Cancel, Candidate, Choice, Context, Coverage, Engine, ExecError, Fault, Load,
+    Mode, Plan, Rates, Reference, at_once, cheapest,
+};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::image::least_bytes;
 use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
-use warpseek_index::Snapshot;
-use warpseek_sched::{ByDocuments, ByQueries, Cost, Costs, Speed, split};
+use warpseek_index::{Snapshot, SnapshotId};
+use warpseek_sched::{ByDocuments, ByQueries, Speed, split};
 use warpseek_testkit::conformance::{check_fixed_cases, check_random_cases, part_of};
-use warpseek_testkit::{Doc, Fixture, Search, conformance, generator, plans};
+use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, generator, plans};
 
 /// Tiles so small that small indexes have many.
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
 
-fn gpu(snapshot: &Arc<Snapshot>, ordinal: u32, threads: usize) -> GpuEngine {
+fn gpu(snapshot: &Arc<Snapshot>, ordinal: u32) -> GpuEngine {
     // SAFETY: the emulator's own function.
     let device = unsafe { Device::emulated(symbol, ordinal, None) }.unwrap();
-    GpuEngine::new(snapshot.clone(), device, SMALL, threads).unwrap()
+    GpuEngine::new(snapshot.clone(), device, SMALL).unwrap()
 }
 
-fn cpu(snapshot: &Arc<Snapshot>, algorithm: Option<Algorithm>, threads: usize) -> CpuEngine {
-    CpuEngine::new(snapshot.clone(), algorithm, threads)
+fn cpu(snapshot: &Arc<Snapshot>, algorithm: Option<Algorithm>) -> CpuEngine {
+    CpuEngine::new(snapshot.clone(), algorithm)
 }
 
-/// The processor and both GPUs, each for its documents.
-fn together(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+/// The CPU's engine for a range of documents.
+fn cpu_part(snapshot: &Arc<Snapshot>, docs: Range<u32>) -> (Range<u32>, Box<dyn Engine>) {
+    (docs.clone(), Box::new(cpu(snapshot, None).within(docs)))
+}
+
+/// A GPU's engine for a range of documents.
+fn gpu_part(
+    snapshot: &Arc<Snapshot>,
+    ordinal: u32,
+    docs: Range<u32>,
+) -> (Range<u32>, Box<dyn Engine>) {
+    (docs.clone(), Box::new(gpu(snapshot, ordinal).within(docs)))
+}
+
+/// The CPU and both GPUs, each for its documents.
+fn together(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     let [host, first, second] = shares(&snapshot, [0.3, 0.5, 0.2]);
     Box::new(ByDocuments::new(vec![
-        Box::new(cpu(&snapshot, None, threads).within(host)),
-        Box::new(gpu(&snapshot, 0, threads).within(first)),
-        Box::new(gpu(&snapshot, 1, threads).within(second)),
+        cpu_part(&snapshot, host),
+        gpu_part(&snapshot, 0, first),
+        gpu_part(&snapshot, 1, second),
     ]))
 }
 
 /// One GPU, opened twice.
-fn twice(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
-    let [first, second] = shares(&snapshot, [0.5, 0.5]);
-    let part = |docs| Box::new(gpu(&snapshot, 0, threads).within(docs)) as Box<dyn Engine>;
-    Box::new(ByDocuments::new(vec![part(first), part(second)]))
+fn twice(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
+    let parts = shares(&snapshot, [0.5, 0.5]).map(|docs| gpu_part(&snapshot, 0, docs));
+    Box::new(ByDocuments::new(parts.into()))
 }
 
 fn shares<const N: usize>(snapshot: &Snapshot, rates: [f64; N]) -> [Range<u32>; N] {
@@ -63,9 +82,14 @@ fn one_gpu_twice_by_documents() {
     check_fixed_cases(twice, part_of(1, 2));
 }
 
-/// Takes so many microseconds a query, as far as anybody knows.
+/// As far as anybody knows, it takes this many microseconds a query.
 fn speed(microseconds: f64) -> Speed {
-    Speed::gpu(Cost { batch: 0.0, query: microseconds * 1e3, posting: 0.0, hit: 0.0 })
+    Speed::new(Rates::device(0.0, microseconds * 1e3, 0.0, 0.0), 1)
+}
+
+/// Likewise for threads of the CPU.
+fn thread_speed(microseconds: f64, threads: usize) -> Speed {
+    Speed::new(Rates::thread(microseconds * 1e3, 0.0), threads)
 }
 
 /// Engines thought to be as fast as each other.
@@ -73,38 +97,39 @@ fn equals(engines: impl IntoIterator<Item = Box<dyn Engine>>) -> ByQueries {
     ByQueries::new(engines.into_iter().map(|engine| (engine, speed(1e3))).collect())
 }
 
-/// Both GPUs, helped by the processor.
+/// Both GPUs and the CPU.
+fn machines(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
+    Box::new(equals([
+        Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>,
+        Box::new(cpu(&snapshot, None)),
+        Box::new(gpu(&snapshot, 1)),
+    ]))
+}
+
+/// Both GPUs, helped by the CPU.
 fn helped(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
-    let gpus = [0, 1].map(|i| Box::new(gpu(&snapshot, i, threads)) as Box<dyn Engine>);
-    Box::new(equals(gpus).helped_by(Arc::new(cpu(&snapshot, None, threads)), speed(1e3)))
+    let gpus = [0, 1].map(|i| Box::new(gpu(&snapshot, i)) as Box<dyn Engine>);
+    let helper = Arc::new(cpu(&snapshot, None));
+    Box::new(equals(gpus).helped_by(helper, thread_speed(1e3, threads)))
 }
 
 #[test]
 fn host_and_devices_by_queries() {
-    let make = |snapshot: Arc<Snapshot>, threads| -> Box<dyn Engine> {
-        Box::new(equals([
-            Box::new(gpu(&snapshot, 0, threads)) as Box<dyn Engine>,
-            Box::new(cpu(&snapshot, None, threads)),
-            Box::new(gpu(&snapshot, 1, threads)),
-        ]))
-    };
-    check_fixed_cases(make, part_of(1, 2));
+    check_fixed_cases(machines, part_of(1, 2));
     check_fixed_cases(helped, part_of(2, 2));
 }
 
-/// Three parts of the processor, each algorithm that can do so.
-fn parts(snapshot: Arc<Snapshot>, threads: usize, of: Option<Algorithm>) -> Box<dyn Engine> {
-    let part = |docs| Box::new(cpu(&snapshot, of, threads).with_tile(50).within(docs));
-    let docs = shares(&snapshot, [0.4, 0.35, 0.25]);
-    Box::new(ByDocuments::new(docs.map(|docs| part(docs) as Box<dyn Engine>).into()))
+/// Three parts of the CPU, by one of the algorithms that can answer for a part.
+fn parts(snapshot: Arc<Snapshot>, of: Option<Algorithm>) -> Box<dyn Engine> {
+    let part = |docs: Range<u32>| {
+        let engine = cpu(&snapshot, of).with_tile(50).within(docs.clone());
+        (docs, Box::new(engine) as Box<dyn Engine>)
+    };
+    Box::new(ByDocuments::new(shares(&snapshot, [0.4, 0.35, 0.25]).map(part).into()))
 }
 
-conformance!(parts_by_ranges, |snapshot, threads| parts(snapshot, threads, None));
-conformance!(parts_by_cohort, |snapshot, threads| parts(
-    snapshot,
-    threads,
-    Some(Algorithm::Cohort)
-));
+conformance!(parts_by_windows, |snapshot, _| parts(snapshot, None));
+conformance!(parts_by_cohort, |snapshot, _| parts(snapshot, Some(Algorithm::Cohort)));
 
 /// What lies between two numbers of thousandths.
 fn between(docs: u32, from: u32, to: u32) -> Range<u32> {
@@ -123,17 +148,16 @@ proptest! {
         let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
         let snapshot = fixture.snapshot();
         let mut plans = plans(&snapshot, &case.searches(20));
-        let expected = warpseek_testkit::expected(&snapshot, &plans);
+        let expected = expected(&snapshot, &plans);
         plans.iter_mut().for_each(|plan| plan.count = count);
         let docs = snapshot.doc_limit();
         let (first, second) = (between(docs, 0, cut), between(docs, cut, 1000));
         let (host, device) = if host_first { (first, second) } else { (second, first) };
-        let engine = ByDocuments::new(vec![
-            Box::new(cpu(&snapshot, None, 1).within(host)),
-            Box::new(gpu(&snapshot, cut % 2, 1).within(device)),
-        ]);
-        for (i, (answer, expected)) in engine.search(&plans).unwrap().iter().zip(&expected).enumerate() {
+        let parts = vec![cpu_part(&snapshot, host), gpu_part(&snapshot, cut % 2, device)];
+        let answers = answers(&ByDocuments::new(parts), &plans, 1).unwrap();
+        for (i, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
             prop_assert_eq!(&answer.hits, &expected.hits, "{}", i);
+            prop_assert!(answer.coverage.is_complete(), "{}", i);
             if count {
                 prop_assert_eq!(answer.matches, expected.matches, "matches of {}", i);
             }
@@ -154,78 +178,233 @@ fn apples(docs: usize) -> (Fixture, Arc<Snapshot>, Vec<Plan>) {
 /// Batches with so many queries that all engines take some, and that come back in order.
 #[test]
 fn batches_are_shared_out() {
-    struct Counted(Box<dyn Engine>, Arc<std::sync::atomic::AtomicUsize>);
+    struct Counted(Box<dyn Engine>, Arc<AtomicUsize>);
     impl Engine for Counted {
         fn name(&self) -> &'static str {
             self.0.name()
         }
-        fn set_threads(&mut self, threads: usize) {
-            self.0.set_threads(threads);
+        fn snapshot(&self) -> SnapshotId {
+            self.0.snapshot()
         }
-        fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-            self.1.fetch_add(plans.len(), std::sync::atomic::Ordering::Relaxed);
-            self.0.search(plans)
+        fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+            self.0.candidates(plan, alone, context)
+        }
+        fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+            self.1.fetch_add(plans.len(), Ordering::Relaxed);
+            self.0.search(plans, context)
         }
     }
     let (_fixture, snapshot, plans) = apples(300);
-    let expected = warpseek_testkit::expected(&snapshot, &plans);
-    let counts: [Arc<std::sync::atomic::AtomicUsize>; 2] = Default::default();
+    let expected = expected(&snapshot, &plans);
+    let counts: [Arc<AtomicUsize>; 2] = Default::default();
     let engines = counts.iter().map(|count| {
-        Box::new(Counted(Box::new(cpu(&snapshot, None, 1)), count.clone())) as Box<dyn Engine>
+        Box::new(Counted(Box::new(cpu(&snapshot, None)), count.clone())) as Box<dyn Engine>
     });
     let engine = equals(engines);
     for batch in 0..20 {
-        let answers = engine.search(&plans).unwrap();
+        let answers = answers(&engine, &plans, 1).unwrap();
         for (answer, expected) in answers.iter().zip(&expected) {
             assert_eq!(answer.hits, expected.hits, "batch {batch}");
         }
         assert_eq!(answers.len(), plans.len());
     }
-    let counts = counts.map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    let counts = counts.map(|count| count.load(Ordering::Relaxed));
     assert_eq!(counts.iter().sum::<usize>(), 20 * plans.len());
-    // Several callers at a time, of these and of engines with a helper.
-    let callers = [(); 3];
+    // Several callers at a time, of these engines and of engines with a helper.
     for engine in [&engine as &dyn Engine, &*helped(snapshot.clone(), 1)] {
-        let all = in_parallel(&callers, 3, || (), |(), ()| engine.search(&plans)).unwrap();
-        for answers in all {
+        for answers in at_once(&[(); 3], |()| answers(engine, &plans, 2).unwrap()) {
             assert_eq!(answers.len(), plans.len());
             assert!(answers.iter().zip(&expected).all(|(a, e)| a.hits == e.hits));
         }
     }
 }
 
-/// Some of a batch, in any order, is answered as the whole is.
+/// Some of the plans, in any order, are answered as all of them are.
 #[test]
 fn some_plans_of_a_batch() {
     let (_fixture, snapshot, plans) = apples(300);
-    let expected = warpseek_testkit::expected(&snapshot, &plans);
+    let expected = expected(&snapshot, &plans);
     let some: Vec<usize> = (0..plans.len()).rev().step_by(7).collect();
     let of: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
-    let engines: [Box<dyn Engine>; 2] =
-        [Box::new(gpu(&snapshot, 0, 1)), Box::new(cpu(&snapshot, None, 1))];
+    let engines: [Box<dyn Engine>; 4] = [
+        Box::new(gpu(&snapshot, 0)),
+        Box::new(cpu(&snapshot, None)),
+        together(snapshot.clone(), 1),
+        helped(snapshot.clone(), 1),
+    ];
     for engine in engines {
-        let answers = engine.search_some(&of).unwrap();
-        assert!(answers.iter().zip(&some).all(|(a, &i)| a.hits == expected[i].hits));
+        let answers = engine.search(&of, &Context::new(1));
         assert_eq!(answers.len(), some.len());
+        for (answer, &i) in answers.into_iter().zip(&some) {
+            assert_eq!(answer.unwrap().hits, expected[i].hits, "{}", engine.name());
+        }
     }
 }
 
-/// A device that fails is an error of the whole batch, and not hits without its documents.
+/// A query that a device failed has the device's error, and not hits without its documents; all others are answered. Returns how many failed.
+fn failures(engine: &dyn Engine, plans: &[Plan], expected: &[Answer]) -> usize {
+    let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
+    assert_eq!(answers.len(), plans.len());
+    let mut failed = 0;
+    for (answer, expected) in answers.into_iter().zip(expected) {
+        match answer {
+            Ok(answer) => assert_eq!(answer.hits, expected.hits),
+            Err(ExecError::Device { fault: Fault::Device, .. }) => failed += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    failed
+}
+
 #[test]
 fn a_part_that_fails_is_an_error() {
     let (_fixture, snapshot, plans) = apples(100);
-    for several in [true, false] {
+    let expected = expected(&snapshot, &plans);
+    for make in [together, twice] {
+        // No round has ended before the second kernel is launched, and later ones come too late.
         let _injected = inject("cuLaunchKernel@2=999!");
-        let make = if several { together } else { twice };
-        let error = make(snapshot.clone(), 1).search(&plans).unwrap_err();
-        assert!(matches!(error, ExecError::Device(_)), "{error}");
+        let engine = make(snapshot.clone(), 1);
+        assert_eq!(failures(&*engine, &plans, &expected), plans.len());
+    }
+    for make in [together, twice] {
+        // A launch that fails on a device that lives fails its round of 50 queries alone.
+        let _injected = inject("cuLaunchKernel@2=1");
+        let engine = make(snapshot.clone(), 1);
+        assert_eq!(failures(&*engine, &plans, &expected), SMALL.round);
+        assert_eq!(failures(&*engine, &plans, &expected), 0);
     }
     let _injected = inject("cuLaunchKernel@1+=999!");
-    // The GPU has what the helper has not.
-    let by_queries = equals([Box::new(gpu(&snapshot, 0, 1)) as Box<dyn Engine>])
-        .helped_by(Arc::new(cpu(&snapshot, None, 1)), speed(1.0));
-    let error = by_queries.search(&plans).unwrap_err();
-    assert!(matches!(error, ExecError::Device(_)), "{error}");
+    // The GPU has what the helper has not, and fails it.
+    let by_queries = equals([Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>])
+        .helped_by(Arc::new(cpu(&snapshot, None)), thread_speed(1.0, 1));
+    assert!(failures(&by_queries, &plans, &expected) > 0);
+    // Of two engines, one answers what it takes, and what is left when the other one has failed.
+    let engines = [Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>, Box::new(cpu(&snapshot, None))];
+    let failed = failures(&equals(engines), &plans, &expected);
+    assert!(failed > 0 && failed < plans.len(), "{failed}");
+}
+
+/// Documents with words that are in all of them, in every second to ninth, or in a few, in two segments of which some are deleted.
+fn words() -> (Fixture, Arc<Snapshot>) {
+    let text = |i: usize| {
+        let every = [(1, "all"), (2, "two"), (3, "three"), (5, "five"), (9, "nine"), (70, "few")];
+        let times = |n: usize| if i.is_multiple_of(n) { 1 + i * i % 5 } else { 0 };
+        every.map(|(n, word)| format!("{word} ").repeat(times(n))).concat()
+    };
+    let docs: Vec<Doc> = (0..900).map(|i| Doc::text(i, text(i))).collect();
+    let fixture = Fixture::of(&docs[..500]);
+    fixture.add(&docs[500..]).unwrap();
+    let gone: Vec<String> = (0..900).step_by(7).map(|i| i.to_string()).collect();
+    fixture.delete(&gone).unwrap();
+    let snapshot = fixture.snapshot();
+    (fixture, snapshot)
+}
+
+/// Queries of all modes, with few and many hits, of which every third wants its matches counted.
+fn questions(snapshot: &Arc<Snapshot>, n: usize) -> Vec<Plan> {
+    let of: [&[&str]; 7] = [
+        &["all", "two"],
+        &["three", "five"],
+        &["nine", "few"],
+        &["all", "two", "three", "five", "nine", "few"],
+        &["few"],
+        &["two", "missing"],
+        &["five", "all"],
+    ];
+    let search = |i: usize| Search {
+        mode: [Mode::Or, Mode::And, Mode::AndOr][i % 3],
+        k: [3, 1, 20, 500, 0][i / 3 % 5],
+        ..Search::of(of[i % 7])
+    };
+    let mut plans = plans(snapshot, &(0..n).map(search).collect::<Vec<_>>());
+    plans.iter_mut().skip(1).step_by(4).for_each(|plan| plan.count = true);
+    plans
+}
+
+/// Judges answers by what they cover. What the reference says is kept, since many answers cover the same.
+struct Judge {
+    snapshot: Arc<Snapshot>,
+    plans: Vec<Plan>,
+    said: HashMap<(usize, Vec<Range<u32>>), Answer>,
+}
+
+impl Judge {
+    fn new(snapshot: &Arc<Snapshot>, plans: &[Plan]) -> Self {
+        Judge { snapshot: snapshot.clone(), plans: plans.to_vec(), said: HashMap::new() }
+    }
+
+    fn check(&mut self, i: usize, answer: &Answer, what: &str) {
+        let (plan, docs) = (&self.plans[i], self.snapshot.doc_limit());
+        let ranges = answer.coverage.ranges(0..docs);
+        assert!(ranges.iter().all(|range| range.start < range.end && range.end <= docs), "{what}");
+        assert!(ranges.windows(2).all(|two| two[0].end < two[1].start), "{what}: {ranges:?}");
+        let said = self.said.entry((i, ranges)).or_insert_with(|| {
+            let reference = Reference::over(self.snapshot.clone(), answer.coverage.clone());
+            answers(&reference, std::slice::from_ref(plan), 1).unwrap().remove(0)
+        });
+        let of = || format!("{what}, query {i}, {}, {:?}", plan.mode, answer.coverage);
+        assert_eq!(answer.hits, said.hits, "{}", of());
+        if plan.count || answer.matches.is_some() {
+            assert_eq!(answer.matches, said.matches, "matches, {}", of());
+        }
+    }
+}
+
+/// The search of a batch is stopped when it has asked n times whether to stop, for many n. Whatever was searched by then is answered exactly. Returns how many
+/// answers cover nothing, a part, and all documents.
+fn stop(make: fn(Arc<Snapshot>, usize) -> Box<dyn Engine>, queries: usize) -> [usize; 3] {
+    let (_fixture, snapshot) = words();
+    let plans = questions(&snapshot, queries);
+    let batch: Vec<&Plan> = plans.iter().collect();
+    let mut judge = Judge::new(&snapshot, &plans);
+    let mut covered = [0; 3];
+    for threads in [1, 3] {
+        let engine = make(snapshot.clone(), threads);
+        let moments = (0..24).chain((24..120).step_by(9)).chain([200, 400, 800, u32::MAX]);
+        for moment in moments {
+            let context = Context::new(threads).cancelled_by(Cancel::after(moment));
+            let answers = engine.search(&batch, &context);
+            assert_eq!(answers.len(), plans.len());
+            for (i, answer) in answers.into_iter().enumerate() {
+                let what = format!("{} stopped at {moment}, {threads} threads", engine.name());
+                let answer = answer.unwrap_or_else(|error| panic!("{what}: {error}"));
+                judge.check(i, &answer, &what);
+                assert!(moment < u32::MAX || answer.coverage.is_complete(), "{what}");
+                match answer.coverage {
+                    Coverage::Complete => covered[2] += 1,
+                    Coverage::Partial(ranges) => covered[usize::from(!ranges.is_empty())] += 1,
+                }
+            }
+        }
+        // A deadline that has passed leaves no time for anything; what has no hits anywhere needs none.
+        let late = Context::new(threads).within(Duration::ZERO);
+        for (i, answer) in engine.search(&batch, &late).into_iter().enumerate() {
+            let answer = answer.unwrap();
+            judge.check(i, &answer, "a deadline that has passed");
+            assert!(answer.hits.is_empty());
+        }
+    }
+    covered
+}
+
+#[test]
+fn documents_that_were_searched_in_time_are_answered_exactly() {
+    for make in [together, twice, |snapshot, _| parts(snapshot, None), |snapshot, _| {
+        parts(snapshot, Some(Algorithm::Cohort))
+    }] {
+        let covered = stop(make, 40);
+        assert!(covered.iter().all(|&answers| answers > 0), "{covered:?}");
+    }
+}
+
+/// Batches of so many queries that engines share them, and one that is answered by one engine.
+#[test]
+fn queries_that_were_answered_in_time_are_answered_exactly() {
+    for make in [machines, helped] {
+        let covered = stop(make, 240);
+        assert!(covered[0] > 0 && covered[2] > 0, "{covered:?}");
+        stop(make, 20);
+    }
 }
 
 /// A part takes the memory of its documents, and no more.
@@ -233,8 +412,8 @@ fn a_part_that_fails_is_an_error() {
 fn parts_take_parts_of_the_memory() {
     let (_fixture, snapshot, plans) = apples(4000);
     let bytes = |docs: Range<u32>| {
-        let engine = gpu(&snapshot, 0, 1).within(docs);
-        engine.load(plans[0].formula).unwrap();
+        let engine = gpu(&snapshot, 0).within(docs);
+        engine.load(plans[0].formula, 1).unwrap();
         engine.loading().bytes()
     };
     let (whole, half) = (bytes(0..4000), bytes(1000..3000));
@@ -251,22 +430,30 @@ fn parts_take_parts_of_the_memory() {
 
 #[test]
 fn engines_say_how_they_answer() {
-    let (_fixture, snapshot, plans) = apples(100);
-    let both = together(snapshot.clone(), 1).explain(&plans[..1]).remove(0);
-    let Choice { place, algorithm, why } = both;
-    assert_eq!(place, "the processor + emulated, in order + emulated, in reverse");
-    assert_eq!(algorithm, "ranges + pruned tiles + pruned tiles");
+    let (_fixture, snapshot, plans) = apples(1000);
+    let context = Context::new(1);
+    let both = together(snapshot.clone(), 1);
+    let Choice { device, algorithm, why } = both.explain(&[&plans[0]], &context).remove(0);
+    assert_eq!(device, "CPU + emulated, in order + emulated, in reverse");
+    assert_eq!(device, both.device());
+    assert_eq!(algorithm, "windowed-maxscore + pruned tiles + pruned tiles");
     assert!(why.starts_with("each has its documents: "), "{why}");
-    let engine = gpu(&snapshot, 0, 1);
+    let engine = gpu(&snapshot, 0);
     let counted = Plan { count: true, ..plans[0].clone() };
-    let (one, many) = (plans[0].terms.clone(), plans[0].terms[0].clone());
-    let long = Plan { terms: vec![many; 33], mode: Mode::Or, ..plans[0].clone() };
-    let asked = [Plan { terms: one, ..plans[0].clone() }, counted, long];
-    let of: Vec<_> = engine.explain(&asked);
-    let algorithms: Vec<&str> = of.iter().map(|choice| choice.algorithm.as_str()).collect();
+    let term = plans[0].terms[0].clone();
+    let long = Plan { terms: vec![term; PRUNED_TERMS + 1], ..plans[0].clone() };
+    let asked = [&plans[0], &counted, &long];
+    let choices = engine.explain(&asked, &context);
+    let algorithms: Vec<&str> = choices.iter().map(|choice| choice.algorithm.as_str()).collect();
     assert_eq!(algorithms, ["pruned tiles", "tiles", "tiles"]);
-    // As estimates would have it.
-    let costs = Costs::new(PRUNED_TERMS);
-    assert_eq!(asked.each_ref().map(|plan| costs.best(plan).name()), *algorithms);
-    assert!(of[1].why.contains("counted") && of[2].why.contains("lists"), "{of:?}");
+    assert!(choices[1].why.contains("counted") && choices[2].why.contains("lists"), "{choices:?}");
+    // Estimates take the same algorithms.
+    for (plan, algorithm) in asked.into_iter().zip(algorithms) {
+        let candidates = engine.candidates(plan, true, &context);
+        let chosen = cheapest(&candidates, &Load::of(plan)).unwrap();
+        assert_eq!(chosen.algorithm, algorithm);
+        let estimate = engine.estimate(&[plan], &context);
+        let offer = estimate.offers.iter().find(|offer| offer.algorithm == algorithm).unwrap();
+        assert_eq!(offer.time, Some(estimate.time));
+    }
 }

@@ -1,0 +1,285 @@
+//! The engines that options ask for: the CPU's, one GPU's, several GPUs', or all of them together.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use warpseek_cuda::Device;
+use warpseek_exec::{Context, Engine, ExecError, Mode, Plan, Planner, Rates, Reference};
+use warpseek_exec_cpu::{Algorithm as CpuAlgorithm, CpuEngine};
+use warpseek_exec_gpu::{GpuEngine, Loading, Settings, failed};
+use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
+use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
+use warpseek_index::Snapshot;
+use warpseek_sched::measure::{self, Line};
+use warpseek_sched::{ByDocuments, ByQueries, Speed, split};
+
+use crate::error::OptionsError;
+use crate::options::{Algorithm, DeviceChoice, SearcherOptions, Split};
+
+/// The part of the documents on which a GPU is measured: one in this many.
+const SAMPLE: u32 = 16;
+
+/// Queries of a batch that is measured, at most: of a GPU, which is fast with many, and of the CPU.
+const PROBES_OF_A_GPU: usize = 1 << 12;
+const PROBES_OF_A_HOST: usize = 1 << 8;
+
+/// Threads that a CPU which answers together with GPUs leaves to planning, to results, and to the GPUs.
+const OTHER_THREADS: usize = 3;
+
+/// Hits that a query stands for whose speed is measured before any is asked.
+const PROBE_K: usize = 10;
+
+/// An engine with GPUs in it.
+pub(crate) struct GpuEngines {
+    pub(crate) engine: Arc<dyn Engine>,
+    /// Copies of the index to come.
+    pub(crate) loadings: Vec<Arc<Loading>>,
+    /// What answers.
+    pub(crate) name: String,
+    /// The CPU's part of the documents, if it was asked to take one.
+    pub(crate) host: Option<String>,
+    /// Queries that it answered, if it helps with these.
+    pub(crate) helped: Option<Arc<AtomicU64>>,
+}
+
+/// Makes engines for a snapshot.
+pub(crate) struct Maker<'a> {
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    pub(crate) planner: &'a Planner,
+    pub(crate) options: &'a SearcherOptions,
+    pub(crate) context: &'a Context,
+}
+
+impl Maker<'_> {
+    /// Refuses options that contradict each other; `why` says why there is no GPU, if there is none but one was asked for.
+    pub(crate) fn check(&self, gpus: &[Device], why: Option<&str>) -> Result<(), OptionsError> {
+        let options = self.options;
+        let algorithm = options.algorithm.name();
+        let partitions = options.partitions();
+        let cohort = options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort);
+        let on_gpu_alone =
+            matches!(options.algorithm, Algorithm::Intersect | Algorithm::Exhaustive);
+        if on_gpu_alone && gpus.is_empty() {
+            return Err(OptionsError::NeedsGpu { algorithm, why: why.map(str::to_owned) });
+        }
+        let takes_all =
+            cohort || options.algorithm == Algorithm::Intersect || partitions.is_some();
+        let several = gpus.len() > 1 || options.device == DeviceChoice::Both;
+        if takes_all && several && options.split == Split::Documents {
+            return Err(OptionsError::TakesAllDocuments { algorithm });
+        }
+        let has_gpu_form =
+            takes_all || on_gpu_alone || options.algorithm == Algorithm::Auto;
+        if !gpus.is_empty() && !has_gpu_form {
+            return Err(OptionsError::NotOnGpu { algorithm });
+        }
+        if options.tuning.partitions.is_some() && (gpus.is_empty() || partitions.is_none()) {
+            return Err(OptionsError::NoPartitions { algorithm });
+        }
+        if options.device != DeviceChoice::Both {
+            let when = "unless the CPU and GPUs answer together";
+            if options.host_share.is_some() {
+                return Err(OptionsError::NoEffect { option: "the CPU's share", when });
+            }
+            if options.host_threads.is_some() {
+                return Err(OptionsError::NoEffect { option: "the number of the CPU's threads", when });
+            }
+        }
+        Ok(())
+    }
+
+    /// The CPU's engine, which answers if no GPU does.
+    pub(crate) fn cpu(&self) -> Box<dyn Engine> {
+        let cpu = |algorithm| {
+            let engine = CpuEngine::new(self.snapshot.clone(), algorithm);
+            Box::new(match self.options.tuning.tile {
+                Some(docs) => engine.with_tile(docs),
+                None => engine,
+            })
+        };
+        match self.options.algorithm {
+            Algorithm::Auto | Algorithm::Intersect | Algorithm::Exhaustive => cpu(None),
+            Algorithm::Named(algorithm) => cpu(Some(algorithm)),
+            Algorithm::Reference => Box::new(Reference::new(self.snapshot.clone())),
+        }
+    }
+
+    /// The engine on these GPUs, and on the CPU if both are asked for.
+    pub(crate) fn gpus(&self, gpus: &[Device]) -> Result<GpuEngines, ExecError> {
+        let with_host = self.options.device == DeviceChoice::Both;
+        let by_queries = self.options.split == Split::Queries;
+        if by_queries || (gpus.len() == 1 && !with_host) {
+            return self.by_queries(gpus, with_host);
+        }
+        let mut host = None;
+        if with_host {
+            let asked = self.options.host_share;
+            let share = asked.map_or_else(|| self.measured(gpus), Ok)?;
+            let how = match asked {
+                Some(_) => "as asked for",
+                None if share > 0.0 => "as measured",
+                None => "as measured: it would be no help",
+            };
+            host = Some((share, how));
+        }
+        self.by_documents(gpus, host)
+    }
+
+    /// Each answers some queries; one GPU all of them.
+    fn by_queries(&self, gpus: &[Device], with_host: bool) -> Result<GpuEngines, ExecError> {
+        let (mut loadings, mut engines) = (Vec::new(), Vec::new());
+        for gpu in gpus {
+            engines.push(self.whole(gpu, &mut loadings)?);
+        }
+        let name = names(gpus, with_host);
+        if !with_host && engines.len() == 1 {
+            let engine = engines.remove(0).into();
+            return Ok(GpuEngines { engine, loadings, name, host: None, helped: None });
+        }
+        let probes = self.probes()?;
+        let with_speed = |engine: Box<dyn Engine>| {
+            let rates = self.rates(&*engine, &probes);
+            (engine, Speed::new(rates, 1))
+        };
+        let engines = engines.into_iter().map(with_speed).collect();
+        let (mut both, mut helped) = (ByQueries::new(engines), None);
+        if with_host {
+            let host = self.host();
+            let speed = Speed::new(self.rates(&host, &probes), self.host_threads());
+            both = both.helped_by(Arc::new(host), speed).measured_by(probes);
+            helped = Some(both.helped());
+        }
+        let engine = Arc::new(both);
+        Ok(GpuEngines { engine, loadings, name, host: None, helped })
+    }
+
+    /// Each has some documents: the GPUs the same number, and the CPU, if it takes part, a part of all and why that.
+    fn by_documents(
+        &self,
+        gpus: &[Device],
+        host: Option<(f64, &str)>,
+    ) -> Result<GpuEngines, ExecError> {
+        let share = host.map_or(0.0, |(share, _)| share);
+        let shares = gpus.iter().map(|_| (1.0 - share) / gpus.len() as f64);
+        let shares: Vec<f64> = std::iter::once(share).chain(shares).collect();
+        let mut ranges = split(self.snapshot.doc_limit(), &shares).into_iter();
+        let docs = ranges.next().unwrap_or_default();
+        let mut engines: Vec<(Range<u32>, Box<dyn Engine>)> = Vec::new();
+        let with_host = share > 0.0;
+        if with_host {
+            engines.push((docs.clone(), Box::new(self.host().within(docs))));
+        }
+        let mut loadings = Vec::new();
+        for (gpu, docs) in gpus.iter().zip(ranges) {
+            let engine = self.gpu(gpu)?;
+            // Alone it is to be as it always is.
+            let alone = !with_host && gpus.len() == 1;
+            let engine = if alone { engine } else { engine.within(docs.clone()) };
+            loadings.push(engine.loading().clone());
+            engines.push((docs, Box::new(engine)));
+        }
+        let host = host.map(|(_, how)| match with_host {
+            true => format!("the CPU's part of the documents is {share:.3}, {how}"),
+            false => format!("the CPU's part of the documents is 0, {how}"),
+        });
+        let engine: Arc<dyn Engine> = match engines.pop() {
+            Some((_, engine)) if engines.is_empty() => engine.into(),
+            last => Arc::new(ByDocuments::new(engines.into_iter().chain(last).collect())),
+        };
+        Ok(GpuEngines { engine, loadings, name: names(gpus, with_host), host, helped: None })
+    }
+
+    /// For all documents, by the algorithm asked for.
+    fn whole(
+        &self,
+        gpu: &Device,
+        loadings: &mut Vec<Arc<Loading>>,
+    ) -> Result<Box<dyn Engine>, ExecError> {
+        if self.options.algorithm == Algorithm::Intersect {
+            let engine = IntersectEngine::new(self.snapshot.clone(), gpu.clone(), None);
+            return Ok(Box::new(engine.map_err(failed)?));
+        }
+        if let Some(settings) = self.options.partitions() {
+            let engine = PartitionedEngine::new(self.snapshot.clone(), gpu.clone(), settings);
+            return Ok(Box::new(engine.map_err(failed)?));
+        }
+        let engine = self.gpu(gpu)?;
+        loadings.push(engine.loading().clone());
+        if self.options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort) {
+            let engine = CohortEngine::new(Arc::new(engine), self.cohort());
+            return Ok(Box::new(engine.map_err(failed)?));
+        }
+        Ok(Box::new(engine))
+    }
+
+    fn gpu(&self, gpu: &Device) -> Result<GpuEngine, ExecError> {
+        let pruned = self.options.algorithm != Algorithm::Exhaustive;
+        let settings = Settings { pruned, ..Settings::default() };
+        GpuEngine::new(self.snapshot.clone(), gpu.clone(), settings).map_err(failed)
+    }
+
+    fn cohort(&self) -> CohortSettings {
+        let (default, tuning) = (CohortSettings::default(), &self.options.tuning);
+        CohortSettings {
+            cohort: tuning.cohort.unwrap_or(default.cohort),
+            tile: tuning.tile.unwrap_or(default.tile),
+            ..default
+        }
+    }
+
+    fn host(&self) -> CpuEngine {
+        CpuEngine::new(self.snapshot.clone(), None)
+    }
+
+    fn host_threads(&self) -> usize {
+        let usual = self.context.threads().saturating_sub(OTHER_THREADS).max(1);
+        self.options.host_threads.unwrap_or(usual)
+    }
+
+    /// What an engine says that queries like those to come cost.
+    fn rates(&self, engine: &dyn Engine, probes: &[Plan]) -> Rates {
+        let of = |plan| engine.candidates(plan, false, self.context).into_iter();
+        let first = probes.first().and_then(|plan| of(plan).find_map(|c| c.rates.ok()));
+        // Without a document there is nothing to ask either.
+        first.unwrap_or(Rates::device(0.0, 1.0, 0.0, 0.0))
+    }
+
+    /// Queries that stand for those to come.
+    fn probes(&self) -> Result<Vec<Plan>, ExecError> {
+        let mode =
+            if self.options.algorithm == Algorithm::Intersect { Mode::And } else { Mode::Or };
+        measure::probes(self.snapshot, self.planner, mode, PROBE_K)
+    }
+
+    /// The CPU's part of the documents: a GPU is measured on a small part of them, and the CPU on its own.
+    fn measured(&self, gpus: &[Device]) -> Result<f64, ExecError> {
+        let Some(gpu) = gpus.first() else { return Ok(1.0) };
+        let probes = self.probes()?;
+        let docs = self.snapshot.doc_limit();
+        if docs < SAMPLE || probes.is_empty() {
+            return Ok(0.0);
+        }
+        let sample = self.gpu(gpu)?.within(0..docs / SAMPLE);
+        let rates = self.rates(&sample, &probes);
+        let time = measure::time(&sample, &probes, PROBES_OF_A_GPU, self.context)?;
+        let line = Line::scaled(&rates, &probes, 1.0 / f64::from(SAMPLE), time);
+        // Each GPU answers every query, for its part of the documents.
+        let line = Line { whole: line.whole / gpus.len() as f64, ..line };
+        // What it has measured on is given back before the rest is copied.
+        drop(sample);
+        let context = Context::new(self.host_threads());
+        measure::host_share(line, |part| {
+            let some = (f64::from(docs) * part) as u32;
+            let host = self.host().within(0..some.max(1));
+            measure::time(&host, &probes, PROBES_OF_A_HOST, &context)
+        })
+    }
+}
+
+/// What answers, for people.
+fn names(gpus: &[Device], with_host: bool) -> String {
+    let host = with_host.then_some("the CPU");
+    let names = host.into_iter().chain(gpus.iter().map(|gpu| gpu.info().name.as_str()));
+    names.collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,100 @@
+use warpseek_cuda::DeviceError;
+use warpseek_exec::ExecError;
+use warpseek_index::IndexError;
+use warpseek_text::TextError;
+
+/// What can go wrong.
+///
+/// ```
+/// use warpseek::{Error, Index};
+///
+/// let error = Index::open("/nowhere").err().unwrap();
+/// assert!(matches!(error, Error::Index(_)));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The index could not be made, read or changed.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// Documents could not be read.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// A query could not be planned or answered.
+    #[error(transparent)]
+    Query(#[from] ExecError),
+    /// A GPU could not be opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Options contradict each other, or the machine.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// A stored document is not JSON, which it was when it was indexed.
+    #[error("stored document {doc} is not JSON: {problem}")]
+    Document {
+        /// Its number.
+        doc: u32,
+        /// What the parser says.
+        problem: String,
+    },
+}
+
+/// What the library's functions return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Options that cannot be met.
+///
+/// ```
+/// use warpseek::{Algorithm, Error, Index, OptionsError, SearcherOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let index = Index::create(folder.path().join("index"))?;
+/// let options = SearcherOptions::new().algorithm(Algorithm::Intersect);
+/// let error = index.searcher_with(options).err().unwrap();
+/// assert!(matches!(error, Error::Options(OptionsError::NeedsGpu { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// The algorithm runs on a GPU, and none is to be used or there is none.
+    #[error("`{algorithm}` needs a GPU{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))]
+    NeedsGpu {
+        /// Its name.
+        algorithm: &'static str,
+        /// Why there is none, if one was asked for.
+        why: Option<String>,
+    },
+    /// The algorithm runs on the CPU alone.
+    #[error("`{algorithm}` does not run on a GPU")]
+    NotOnGpu {
+        /// Its name.
+        algorithm: &'static str,
+    },
+    /// The algorithm cannot answer for a part of the documents.
+    #[error("`{algorithm}` takes all documents and cannot share them with other devices")]
+    TakesAllDocuments {
+        /// Its name.
+        algorithm: &'static str,
+    },
+    /// Settings of partitions for an algorithm that has none.
+    #[error("partition settings are for `wand` and `maxscore` on a GPU, not for `{algorithm}`")]
+    NoPartitions {
+        /// Its name.
+        algorithm: &'static str,
+    },
+    /// An option that the device chosen has no use for.
+    #[error("{option} has no effect {when}")]
+    NoEffect {
+        /// What was set.
+        option: &'static str,
+        /// With what.
+        when: &'static str,
+    },
+    /// The ranking function has no such parameters.
+    #[error("ranking `{ranking}` has neither k1 nor b")]
+    NoParameters {
+        /// Its name.
+        ranking: String,
+    },
+}

@@ -1,0 +1,131 @@
+//! The GPU's part of a searcher: whether it answers, and what happens when it fails.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use warpseek_cuda::{Device, DeviceError};
+use warpseek_exec::{Engine, ExecError};
+
+use crate::engines::GpuEngines;
+use crate::options::{DeviceChoice, SearcherOptions};
+
+/// The longest time between two attempts to use a GPU that failed.
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
+/// The GPUs, if any are to be used, and why there are none if the library may choose.
+pub(crate) fn open(
+    options: &SearcherOptions,
+) -> Result<(Vec<Device>, Option<String>), DeviceError> {
+    if options.device == DeviceChoice::Cpu {
+        return Ok((Vec::new(), None));
+    }
+    let open = |&number: &u32| Device::open(number, options.gpu_memory);
+    match options.gpus.iter().map(open).collect::<Result<Vec<_>, _>>() {
+        Ok(devices) => Ok((devices, None)),
+        Err(error) if options.device == DeviceChoice::Auto => {
+            Ok((Vec::new(), Some(error.to_string())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What a searcher knows of its GPU.
+pub(crate) struct Gpu {
+    state: Mutex<State>,
+    /// Whether somebody is at it to get it back.
+    reviving: AtomicBool,
+    /// Queries that the CPU answered because it is faster.
+    pub(crate) stayed: AtomicU64,
+    /// Queries that the CPU answered because the GPU failed them.
+    pub(crate) fallen_back: AtomicU64,
+}
+
+pub(crate) enum State {
+    /// It is not to be used.
+    Off,
+    /// It cannot be used, for this reason, which will not change.
+    Unusable(String),
+    /// It answers.
+    Ready(Arc<GpuEngines>),
+    /// It failed.
+    Lost(Lost),
+}
+
+/// A GPU that failed.
+pub(crate) struct Lost {
+    pub(crate) error: ExecError,
+    /// Its name, or of all that answered together.
+    pub(crate) name: String,
+    /// How long was waited before this failure.
+    waited: Duration,
+    retry_at: Instant,
+}
+
+impl Gpu {
+    pub(crate) fn new(state: State) -> Self {
+        Gpu {
+            state: Mutex::new(state),
+            reviving: AtomicBool::new(false),
+            stayed: AtomicU64::new(0),
+            fallen_back: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What answers on the GPU now.
+    pub(crate) fn engines(&self) -> Option<Arc<GpuEngines>> {
+        match &*self.state() {
+            State::Ready(engines) => Some(engines.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Option<Arc<dyn Engine>> {
+        self.engines().map(|engines| engines.engine.clone())
+    }
+
+    /// The device failed under this engine; when it will be tried again, or nothing if others were quicker to say so.
+    pub(crate) fn lost(
+        &self,
+        engine: &Arc<dyn Engine>,
+        error: ExecError,
+        first_retry: Duration,
+    ) -> Option<Duration> {
+        let mut state = self.state();
+        let State::Ready(engines) = &*state else { return None };
+        if !Arc::ptr_eq(&engines.engine, engine) {
+            return None;
+        }
+        let name = engines.name.clone();
+        let retry_at = Instant::now() + first_retry;
+        *state = State::Lost(Lost { error, name, waited: first_retry, retry_at });
+        Some(first_retry)
+    }
+
+    /// An attempt to get it back failed: the next one waits twice as long.
+    pub(crate) fn still_lost(&self, error: ExecError) -> Duration {
+        let mut state = self.state();
+        let State::Lost(lost) = &mut *state else { return Duration::ZERO };
+        lost.waited = (2 * lost.waited).min(LONGEST_RETRY);
+        lost.retry_at = Instant::now() + lost.waited;
+        lost.error = error;
+        lost.waited
+    }
+
+    /// Whether it is time to try again; whoever gets a yes must do so, and call [`Gpu::revived`] then.
+    pub(crate) fn wants_revival(&self) -> bool {
+        let due = match &*self.state() {
+            State::Lost(lost) => Instant::now() >= lost.retry_at,
+            _ => false,
+        };
+        due && !self.reviving.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn revived(&self) {
+        self.reviving.store(false, Ordering::Release);
+    }
+}

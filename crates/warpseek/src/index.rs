@@ -1,0 +1,169 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warpseek_index::{
+    BuildReport, DeleteReport, Inspection, Lists, ListsConfig, MergeConfig, MergeReport,
+    OpenOptions, Progress, Snapshot, Verification,
+};
+use warpseek_text::{OwnedDocument, Reader};
+
+use crate::error::Result;
+use crate::options::{IndexOptions, SearcherOptions};
+use crate::searcher::Searcher;
+use crate::writer::IndexWriter;
+
+/// An index: a directory on disk.
+///
+/// Every change is a commit that is atomic and durable: whatever happens, the directory holds the index before it or after it.
+///
+/// ```
+/// use warpseek::{Index, IndexOptions, Analyzer, Progress};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let (dir, file) = (folder.path().join("index"), folder.path().join("docs.jsonl"));
+/// std::fs::write(&file, "{\"id\": \"1\", \"text\": \"an apple\"}\n").unwrap();
+/// let options = IndexOptions::new().analyzer(Analyzer::English);
+/// let (index, report) = Index::build(&dir, &[file], &options, &Progress::default())?;
+/// assert_eq!(report.documents, 1);
+/// assert_eq!(Index::open(&dir)?.snapshot()?.statistics().documents, 1);
+/// assert!(index.verify(&Progress::default())?.problems.is_empty());
+/// # Ok::<(), warpseek::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Index {
+    dir: PathBuf,
+    options: IndexOptions,
+}
+
+impl Index {
+    /// Makes an empty index in a directory that is empty or not there, with the default options.
+    pub fn create(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::create_with(dir, IndexOptions::default())
+    }
+
+    /// The same with options.
+    pub fn create_with(dir: impl AsRef<Path>, options: IndexOptions) -> Result<Self> {
+        let none: [OwnedDocument; 0] = [];
+        let config = options.config();
+        let reader = Reader::of_documents(none, config.reader.clone())?;
+        let dir = dir.as_ref();
+        let (overwrite, progress) = (options.overwrites(), Progress::default());
+        warpseek_index::create_from_reader(dir, reader, config, overwrite, &progress)?;
+        Ok(Index { dir: dir.to_owned(), options })
+    }
+
+    /// Makes an index of files and directories, `-` being standard input.
+    pub fn build(
+        dir: impl AsRef<Path>,
+        inputs: &[PathBuf],
+        options: &IndexOptions,
+        progress: &Progress,
+    ) -> Result<(Self, BuildReport)> {
+        let dir = dir.as_ref();
+        let overwrite = options.overwrites();
+        let report = warpseek_index::create(dir, inputs, options.config(), overwrite, progress)?;
+        Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
+    }
+
+    /// Makes an index of documents that the program makes while it is built; so they need not all be in memory.
+    pub fn build_from_documents<I>(
+        dir: impl AsRef<Path>,
+        documents: I,
+        options: &IndexOptions,
+        progress: &Progress,
+    ) -> Result<(Self, BuildReport)>
+    where
+        I: IntoIterator<Item = OwnedDocument>,
+        I::IntoIter: Send + 'static,
+    {
+        let (dir, config) = (dir.as_ref(), options.config());
+        let reader = Reader::of_documents(documents, config.reader.clone())?;
+        let overwrite = options.overwrites();
+        let report =
+            warpseek_index::create_from_reader(dir, reader, config, overwrite, progress)?;
+        Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
+    }
+
+    /// Makes an index of posting lists that come from elsewhere than documents.
+    ///
+    /// # Panics
+    /// If lists are not what [`Lists`] asks for.
+    pub fn build_from_lists(
+        dir: impl AsRef<Path>,
+        lists: &impl Lists,
+        config: &ListsConfig,
+        overwrite: bool,
+        progress: &Progress,
+    ) -> Result<(Self, BuildReport)> {
+        let dir = dir.as_ref();
+        let report = warpseek_index::create_from_lists(dir, lists, config, overwrite, progress)?;
+        Ok((Index { dir: dir.to_owned(), options: IndexOptions::default() }, report))
+    }
+
+    /// Opens the index in a directory.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(dir, IndexOptions::default())
+    }
+
+    /// The same, with options for writers; analyzer, codec, store and quantization are the index's own.
+    pub fn open_with(dir: impl AsRef<Path>, options: IndexOptions) -> Result<Self> {
+        let index = Index { dir: dir.as_ref().to_owned(), options };
+        index.snapshot()?;
+        Ok(index)
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What it is now, opened for reading. Later commits do not disturb it.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        self.snapshot_with(true)
+    }
+
+    /// The same, with files mapped into memory or read into it. If a mapped file is truncated by somebody else, the operating system ends the process (SIGBUS).
+    pub fn snapshot_with(&self, mmap: bool) -> Result<Arc<Snapshot>> {
+        Ok(Arc::new(Snapshot::open_with(&self.dir, &OpenOptions { mmap })?))
+    }
+
+    /// For changes from memory.
+    pub fn writer(&self) -> Result<IndexWriter> {
+        IndexWriter::new(self.dir.clone(), self.options.clone())
+    }
+
+    /// For searching, with the defaults.
+    pub fn searcher(&self) -> Result<Searcher> {
+        self.searcher_with(SearcherOptions::default())
+    }
+
+    /// For searching.
+    pub fn searcher_with(&self, options: SearcherOptions) -> Result<Searcher> {
+        Searcher::open(self, options)
+    }
+
+    /// Adds the documents of files and directories. One whose id is in the index replaces the one there.
+    pub fn add_files(&self, inputs: &[PathBuf], progress: &Progress) -> Result<BuildReport> {
+        Ok(warpseek_index::add(&self.dir, inputs, self.options.config(), progress)?)
+    }
+
+    /// Deletes the documents with these ids.
+    pub fn delete(&self, ids: &[String], progress: &Progress) -> Result<DeleteReport> {
+        Ok(warpseek_index::delete(&self.dir, ids, self.options.config().threads, progress)?)
+    }
+
+    /// Makes one segment of all, without deleted documents. Results stay as they are.
+    pub fn merge(&self, config: &MergeConfig, progress: &Progress) -> Result<MergeReport> {
+        Ok(warpseek_index::merge(&self.dir, config, progress)?)
+    }
+
+    /// Checks every checksum, order, bound and count.
+    pub fn verify(&self, progress: &Progress) -> Result<Verification> {
+        Ok(warpseek_index::verify(&self.dir, progress)?)
+    }
+
+    /// What it holds and what that takes.
+    pub fn inspect(&self) -> Result<Inspection> {
+        Ok(warpseek_index::inspect(&self.dir)?)
+    }
+}

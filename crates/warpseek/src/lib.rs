@@ -1,0 +1,105 @@
+//! warpseek as a library: exact text search that runs on the CPU and on the GPU, with the same hits on both.
+//!
+//! Four types do most of the work. An [`Index`] is a directory on disk. An [`IndexWriter`] changes it, with documents made in memory. A [`Searcher`] answers
+//! [`Request`]s, one or many at a time and from many threads, and each gets a [`Response`].
+//!
+//! ```
+//! use warpseek::{Document, Index, Request};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let dir = folder.path().join("books");
+//! let index = Index::create(&dir)?;
+//! let mut writer = index.writer()?;
+//! writer.add(Document::new("moby", "Moby-Dick", "Call me Ishmael."))?;
+//! writer.add(Document::new("emma", "Emma", "Emma Woodhouse, handsome, clever, and rich"))?;
+//! writer.commit()?;
+//!
+//! let searcher = index.searcher()?;
+//! let response = searcher.search(&Request::new("clever emma").k(3))?;
+//! assert_eq!(response.id(0)?, "emma");
+//! # Ok::<(), warpseek::Error>(())
+//! ```
+//!
+//! # How to do things
+//!
+//! | to | use |
+//! |---|---|
+//! | make an index of files (JSONL, TSV, TREC, text) | [`Index::build`] with [`IndexOptions`] |
+//! | add and delete documents from memory, in one commit | [`IndexWriter`] |
+//! | merge, verify, inspect | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
+//! | search once | [`Searcher::search`] |
+//! | search thousands of queries | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
+//! | see later commits | [`Searcher::refresh`] |
+//! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
+//! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
+//! | know why a document scored as it did | [`Response::explain`] |
+//! | know what answered, and why | [`Searcher::decide`] |
+//! | judge results against judgements | [`eval`] |
+//!
+//! # What is exact
+//!
+//! Inside a query a score is an integer, and engines only add. So every device, algorithm, codec, number of threads, size of a batch and layout of segments returns the same hits in the same
+//! order (score down, then document id up) with the same score bits. What is approximate by design says so ([`Searcher::is_approximate`]).
+//!
+//! A search under a deadline that runs out returns what it has. Its [`Response::coverage`] says which documents it searched, and it is exact over these.
+//!
+//! # Devices
+//!
+//! By default the CPU answers. With [`DeviceChoice::Cuda`] it is a GPU, and an error if that cannot be. With [`DeviceChoice::Auto`] the library chooses for every batch, by what the engines say
+//! it costs; if the GPU fails, the CPU answers, and the GPU is tried again later. [`SearcherOptions::on_notice`] hears of it. Nothing of CUDA is needed to build or to run
+//! without a GPU.
+//!
+//! # Threads
+//!
+//! A [`Searcher`] can be shared between threads and cloned at no cost; clones are the same searcher. Threads that it uses itself last as long as the process. Writers exclude each other, also
+//! between processes, and never disturb searchers: each has the snapshot of the index that it opened.
+
+mod decision;
+mod engines;
+mod error;
+mod gpu;
+mod index;
+mod notice;
+mod options;
+mod request;
+mod response;
+mod searcher;
+mod writer;
+
+pub use decision::Decision;
+pub use error::{Error, OptionsError, Result};
+pub use index::Index;
+pub use notice::Notice;
+pub use options::{
+    Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning,
+};
+pub use request::{QueryInput, Request};
+pub use response::{Arrays, Response};
+pub use searcher::{GpuStatus, Searcher};
+pub use writer::{Commit, IndexWriter};
+
+pub use warpseek_codec::CodecId;
+pub use warpseek_core::{DocId, Hit, Score, limits};
+pub use warpseek_cuda::{DeviceError, DeviceInfo, list_devices};
+pub use warpseek_exec::{
+    Answer, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault, Mode, Offer,
+    Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, TermExplanation, Work,
+};
+pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
+pub use warpseek_exec_gpu::Loading;
+pub use warpseek_exec_gpu_papers::MAX_COHORT;
+pub use warpseek_exec_gpu_papers::compressed::CODECS as GPU_CODECS;
+pub use warpseek_exec_gpu_papers::partitioned::{
+    Batch as PartitionBatch, PartitionSettings, Partitioning, Threshold,
+};
+pub use warpseek_index::{
+    BuildReport, Content, DeleteReport, Impacts, IndexError, Inspection, Lists, ListsConfig,
+    Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, Snapshot,
+    SnapshotId, Statistics, StoreMode, Verification,
+};
+pub use warpseek_text::{Analyzer, Format, OwnedDocument as Document, Snippet, TextError};
+
+/// Evaluation of runs against judgements, as trec_eval does it.
+pub mod eval {
+    pub use warpseek_eval::*;
+}

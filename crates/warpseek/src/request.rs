@@ -1,0 +1,114 @@
+use std::time::Duration;
+
+use warpseek_exec::{Cancel, Mode, Query, Ranking};
+
+/// What is searched for: text that the index's analyzer takes apart, or terms as the index has them.
+///
+/// ```
+/// use warpseek::{Query, QueryInput};
+///
+/// let text = QueryInput::from("apple^2.5 pie");
+/// let terms = QueryInput::from(Query { terms: vec![("appl".into(), 2.5), ("pie".into(), 1.0)] });
+/// assert_ne!(text, terms);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueryInput {
+    /// Words, each optionally with a weight behind `^`; for an index of vectors, tokens with weights or a JSON object of them.
+    Text(String),
+    /// Terms and weights. They are not analysed.
+    Terms(Query),
+}
+
+impl From<&str> for QueryInput {
+    fn from(text: &str) -> Self {
+        QueryInput::Text(text.to_owned())
+    }
+}
+
+impl From<String> for QueryInput {
+    fn from(text: String) -> Self {
+        QueryInput::Text(text)
+    }
+}
+
+impl From<Query> for QueryInput {
+    fn from(query: Query) -> Self {
+        QueryInput::Terms(query)
+    }
+}
+
+/// A search.
+///
+/// ```
+/// use std::time::Duration;
+/// use warpseek::{Mode, Request};
+///
+/// let request = Request::new("route flap damping")
+///     .k(20)
+///     .mode(Mode::AndOr)
+///     .count(true)
+///     .deadline(Duration::from_millis(50));
+/// assert_eq!(request.k, 20);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What is searched for.
+    pub query: QueryInput,
+    /// How many hits are wanted. Default: 10.
+    pub k: usize,
+    /// Which documents match. Default: those with at least one of the terms.
+    pub mode: Mode,
+    /// Whether all matching documents are counted too. Default: no.
+    pub count: bool,
+    /// Another ranking than the searcher's. Default: none. On a GPU, another formula has to be copied there first.
+    pub ranking: Option<Ranking>,
+    /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response covers what was searched by then.
+    pub deadline: Option<Duration>,
+    /// Stops the search when it is set. Default: nothing does.
+    pub cancel: Option<Cancel>,
+}
+
+impl Request {
+    /// With the defaults.
+    pub fn new(query: impl Into<QueryInput>) -> Self {
+        Request {
+            query: query.into(),
+            k: 10,
+            mode: Mode::Or,
+            count: false,
+            ranking: None,
+            deadline: None,
+            cancel: None,
+        }
+    }
+
+    /// With this many hits.
+    pub fn k(self, k: usize) -> Self {
+        Request { k, ..self }
+    }
+
+    /// With another rule for which documents match.
+    pub fn mode(self, mode: Mode) -> Self {
+        Request { mode, ..self }
+    }
+
+    /// With all matches counted, or not.
+    pub fn count(self, count: bool) -> Self {
+        Request { count, ..self }
+    }
+
+    /// With a ranking of its own.
+    pub fn ranking(self, ranking: Ranking) -> Self {
+        Request { ranking: Some(ranking), ..self }
+    }
+
+    /// With this much time.
+    pub fn deadline(self, time: Duration) -> Self {
+        Request { deadline: Some(time), ..self }
+    }
+
+    /// Until somebody cancels.
+    pub fn cancelled_by(self, cancel: Cancel) -> Self {
+        Request { cancel: Some(cancel), ..self }
+    }
+}

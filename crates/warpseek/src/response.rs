@@ -1,0 +1,161 @@
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use warpseek_core::{DocId, Hit};
+use warpseek_exec::{Answer, Coverage, Explanation, Plan, Work, explain};
+use warpseek_index::Snapshot;
+use warpseek_text::{Snippet, snippet};
+
+use crate::error::{Error, Result};
+
+/// The answer to a request.
+///
+/// ```
+/// use warpseek::{Document, Index, Request};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let index = Index::create(folder.path().join("index"))?;
+/// let mut writer = index.writer()?;
+/// writer.add(Document::new("a", "Apples", "An apple a day keeps the doctor away."))?;
+/// writer.commit()?;
+/// let response = index.searcher()?.search(&Request::new("apple doctor").count(true))?;
+/// assert_eq!((response.hits().len(), response.matches()), (1, Some(1)));
+/// assert_eq!(response.id(0)?, "a");
+/// assert_eq!(response.document(0)?.unwrap()["title"], "Apples");
+/// assert_eq!(response.explain(0)?.score, response.hits()[0].score);
+/// assert!(response.coverage().is_complete());
+/// # Ok::<(), warpseek::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Response {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) plan: Plan,
+    pub(crate) answer: Answer,
+    pub(crate) took: Duration,
+}
+
+impl Response {
+    /// Its hits, best first: score down, then document id up. Scores are integers in units of the query; [`Response::score`] has them as numbers.
+    pub fn hits(&self) -> &[Hit] {
+        &self.answer.hits
+    }
+
+    /// How many documents match, if that was asked for or came out anyway.
+    pub fn matches(&self) -> Option<u64> {
+        self.answer.matches
+    }
+
+    /// Which documents were searched. The response is exact over these.
+    pub fn coverage(&self) -> &Coverage {
+        &self.answer.coverage
+    }
+
+    /// How many live documents were searched, and how many there are.
+    pub fn documents_searched(&self) -> (u64, u64) {
+        let all = self.snapshot.statistics().documents;
+        (self.answer.coverage.documents(&self.snapshot), all)
+    }
+
+    /// What it took, if the engine counts that.
+    pub fn work(&self) -> Option<Work> {
+        self.answer.work
+    }
+
+    /// How long it took, planning included; in a batch, how long the batch took.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// The plan that was answered: terms with their statistics, and the words that no document has.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The snapshot that was searched.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The generation of the index that was searched; each commit has a higher one.
+    pub fn generation(&self) -> u64 {
+        self.snapshot.generation()
+    }
+
+    /// The score of a hit as a number.
+    ///
+    /// # Panics
+    /// As the other methods of a hit, it panics if there is no hit of this rank, counted from 0.
+    pub fn score(&self, rank: usize) -> f64 {
+        self.plan.real(self.answer.hits[rank].score)
+    }
+
+    /// The id that the user gave the document.
+    pub fn id(&self, rank: usize) -> Result<String> {
+        Ok(self.snapshot.external_id(self.answer.hits[rank].doc)?)
+    }
+
+    /// The stored document; none if the index keeps ids alone.
+    pub fn document(&self, rank: usize) -> Result<Option<Value>> {
+        let doc = self.answer.hits[rank].doc;
+        let Some(json) = self.snapshot.document(doc)? else { return Ok(None) };
+        let parsed = serde_json::from_slice(&json);
+        parsed.map(Some).map_err(|e| Error::Document { doc, problem: e.to_string() })
+    }
+
+    /// How the score came about.
+    pub fn explain(&self, rank: usize) -> Result<Explanation> {
+        self.explain_document(self.answer.hits[rank].doc)
+    }
+
+    /// How the score of any document comes about, a hit or not.
+    pub fn explain_document(&self, doc: DocId) -> Result<Explanation> {
+        Ok(explain(&self.snapshot, &self.plan, doc)?)
+    }
+
+    /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it.
+    pub fn snippet(&self, text: &str, width: usize) -> Snippet {
+        let terms: Vec<&str> = self.plan.terms.iter().map(|term| term.term.as_str()).collect();
+        snippet(text, self.snapshot.manifest().analyzer, &terms, width)
+    }
+}
+
+/// The hits of many queries as flat arrays, for those who go on with numbers.
+///
+/// ```
+/// use warpseek::{Document, Index, Request};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let index = Index::create(folder.path().join("index"))?;
+/// let mut writer = index.writer()?;
+/// writer.add(Document::new("a", "", "apple pie"))?;
+/// writer.add(Document::new("b", "", "apple"))?;
+/// writer.commit()?;
+/// let requests = ["apple", "pie", "plum"].map(Request::new);
+/// let arrays = index.searcher()?.search_arrays(&requests);
+/// assert_eq!(arrays.offsets, [0, 2, 3, 3]);
+/// assert_eq!(arrays.docs[arrays.range(1)], [0]);
+/// assert!(arrays.errors.is_empty());
+/// # Ok::<(), warpseek::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Arrays {
+    /// Where the hits of each query begin, and at the end how many there are in all.
+    pub offsets: Vec<usize>,
+    /// Documents, by number.
+    pub docs: Vec<DocId>,
+    /// Their scores.
+    pub scores: Vec<f32>,
+    /// Queries that failed, and why; they have no hits.
+    pub errors: Vec<(usize, Error)>,
+    /// Queries that were searched in part because their time was up.
+    pub partial: Vec<usize>,
+}
+
+impl Arrays {
+    /// Where the hits of a query are.
+    pub fn range(&self, query: usize) -> Range<usize> {
+        self.offsets[query]..self.offsets[query + 1]
+    }
+}
