@@ -4,117 +4,107 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use warpseek_exec::{Choice, Plan};
-use warpseek_sched::{Candidate, Estimate, Method};
-
-use crate::terminal::{count, counted};
-
-/// What was decided about a batch.
-pub(crate) struct Decision {
-    /// One a plan.
-    pub(crate) choices: Vec<Choice>,
-    /// Where the place was a choice.
-    pub(crate) estimate: Option<Estimate>,
-    pub(crate) documents: u64,
-    pub(crate) threads: usize,
-}
+use warpseek::{Choice, Decision, Estimate, Offer, Plan};
+use warpseek_console::terminal::{count, counted};
 
 fn milliseconds(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Two lines: the places, and what was considered.
-fn estimated(estimate: &Estimate) -> [String; 2] {
-    let (processor, gpu) = (milliseconds(estimate.processor), milliseconds(estimate.gpu));
-    let one = |candidate: &Candidate| {
-        let name = candidate.method.name();
-        match (candidate.time.map(milliseconds), candidate.why_not) {
-            (Some(time), None) => format!("{name} {time}"),
-            (Some(time), Some(why)) => format!("{name} {time} ({why})"),
-            (None, why) => format!("{name} ({})", why.unwrap_or("nothing to do")),
-        }
+/// Lines: the devices, and what each considered.
+fn estimated(cpu: &Estimate, gpu: &Estimate) -> [String; 3] {
+    let one = |offer: &Offer| match (offer.time.map(milliseconds), offer.why_not) {
+        (Some(time), None) => format!("{} {time}", offer.algorithm),
+        (Some(time), Some(why)) => format!("{} {time} (not for all: {why})", offer.algorithm),
+        (None, why) => format!("{} ({})", offer.algorithm, why.unwrap_or("nothing to do")),
     };
-    let on_gpu = estimate.candidates.iter().filter(|c| c.method != Method::Processor).map(one);
-    let on_gpu: Vec<String> = on_gpu.collect();
+    let all = |of: &Estimate| of.offers.iter().map(one).collect::<Vec<_>>().join(", ");
+    let (on_cpu, on_gpu) = (milliseconds(cpu.time), milliseconds(gpu.time));
     [
-        format!("estimated: {processor} on the processor, {gpu} on a GPU"),
-        format!("  there: {}", on_gpu.join(", ")),
+        format!("estimated: {on_cpu} on the CPU, {on_gpu} on the GPU"),
+        format!("  CPU: {}", all(cpu)),
+        format!("  GPU: {}", all(gpu)),
     ]
 }
 
 fn headline(choice: &Choice) -> String {
-    format!("on {}, by {}: {}", choice.place, choice.algorithm, choice.why)
+    format!("on {}, by {}: {}", choice.device, choice.algorithm, choice.why)
 }
 
 fn postings(plan: &Plan) -> u64 {
     plan.terms.iter().map(|term| term.df).sum()
 }
 
-impl Decision {
-    /// Lines about a batch of one.
-    pub(crate) fn lines(&self, plan: &Plan) -> Vec<String> {
-        let lists = plan.terms.iter().map(|t| format!("{} {}", t.term, count(t.df)));
-        let lists: Vec<String> = lists.collect();
-        let headline = self.choices.first().map_or(String::new(), headline);
-        let mut lines = vec![
-            format!("plan: {headline}"),
-            format!(
-                "  {}, {}: {}",
-                counted(plan.terms.len() as u64, "term"),
-                counted(postings(plan), "posting"),
-                lists.join(", ")
-            ),
-            format!(
-                "  mode {}, k {}, {}batch of 1, {}, {}",
-                plan.mode,
-                plan.k,
-                if plan.count { "counted, " } else { "" },
-                counted(self.documents, "document"),
-                counted(self.threads as u64, "thread"),
-            ),
-        ];
-        let estimated = self.estimate.iter().flat_map(estimated);
-        lines.extend(estimated.map(|line| format!("  {line}")));
-        lines
+/// Lines about a batch of one.
+pub(crate) fn lines(decision: &Decision, plan: &Plan) -> Vec<String> {
+    let lists = plan.terms.iter().map(|t| format!("{} {}", t.term, count(t.df)));
+    let lists: Vec<String> = lists.collect();
+    let headline = decision.choices.first().map_or(String::new(), headline);
+    let mut lines = vec![
+        format!("plan: {headline}"),
+        format!(
+            "  {}, {}: {}",
+            counted(plan.terms.len() as u64, "term"),
+            counted(postings(plan), "posting"),
+            lists.join(", ")
+        ),
+        format!(
+            "  mode {}, k {}, {}batch of 1, {}, {}",
+            plan.mode,
+            plan.k,
+            if plan.count { "counted, " } else { "" },
+            counted(decision.documents, "document"),
+            counted(decision.threads as u64, "thread"),
+        ),
+    ];
+    if let (Some(cpu), Some(gpu)) = (&decision.cpu, &decision.gpu) {
+        lines.extend(estimated(cpu, gpu).map(|line| format!("  {line}")));
     }
+    lines
+}
 
-    pub(crate) fn json(&self, plan: &Plan) -> Value {
-        let list =
-            |term: &warpseek_exec::PlanTerm| json!({ "term": term.term, "postings": term.df });
-        let choice = self.choices.first();
-        let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
-        let candidate = |of: &Candidate| {
-            let (algorithm, time) = (of.method.name(), of.time.map(microseconds));
-            json!({ "algorithm": algorithm, "microseconds": time, "why_not": of.why_not })
-        };
+/// The same as JSON.
+pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
+    let lists: Vec<Value> =
+        plan.terms.iter().map(|t| json!({ "term": t.term, "postings": t.df })).collect();
+    let choice = decision.choices.first();
+    let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    let offer = |of: &Offer| {
+        let time = of.time.map(microseconds);
+        json!({ "algorithm": of.algorithm, "microseconds": time, "why_not": of.why_not })
+    };
+    let estimate = |of: &Estimate| {
         json!({
-            "place": choice.map(|c| &c.place),
-            "algorithm": choice.map(|c| &c.algorithm),
-            "why": choice.map(|c| &c.why),
-            "terms": plan.terms.len(),
-            "postings": postings(plan),
-            "lists": plan.terms.iter().map(list).collect::<Vec<_>>(),
-            "mode": plan.mode.to_string(),
-            "k": plan.k,
-            "count": plan.count,
-            "batch": 1,
-            "documents": self.documents,
-            "threads": self.threads,
-            "estimate": self.estimate.as_ref().map(|e| json!({
-                "effort": e.load.effort,
-                "processor_microseconds": microseconds(e.processor),
-                "gpu_microseconds": microseconds(e.gpu),
-                "candidates": e.candidates.iter().map(candidate).collect::<Vec<_>>(),
-            })),
+            "microseconds": microseconds(of.time),
+            "candidates": of.offers.iter().map(offer).collect::<Vec<_>>(),
         })
-    }
+    };
+    json!({
+        "device": choice.map(|c| &c.device),
+        "algorithm": choice.map(|c| &c.algorithm),
+        "why": choice.map(|c| &c.why),
+        "terms": plan.terms.len(),
+        "postings": postings(plan),
+        "lists": lists,
+        "mode": plan.mode.to_string(),
+        "k": plan.k,
+        "count": plan.count,
+        "batch": 1,
+        "documents": decision.documents,
+        "threads": decision.threads,
+        "estimate": decision.cpu.as_ref().zip(decision.gpu.as_ref()).map(|(cpu, gpu)| json!({
+            "effort": cpu.load.effort,
+            "cpu": estimate(cpu),
+            "gpu": estimate(gpu),
+        })),
+    })
 }
 
 /// What was decided about many batches, a class for each choice.
 #[derive(Default)]
 pub(crate) struct Decisions {
     classes: BTreeMap<Choice, Class>,
-    estimate: Option<Estimate>,
+    estimates: Option<(Estimate, Estimate)>,
     batches: u64,
     largest: usize,
 }
@@ -133,8 +123,10 @@ impl Decisions {
     pub(crate) fn add(&mut self, decision: Decision, plans: &[Plan]) {
         self.batches += 1;
         self.largest = self.largest.max(plans.len());
-        if let Some(more) = &decision.estimate {
-            *self.estimate.get_or_insert_default() += more;
+        if let (Some(cpu), Some(gpu)) = (&decision.cpu, &decision.gpu) {
+            let (on_cpu, on_gpu) = self.estimates.get_or_insert_default();
+            on_cpu.add(cpu);
+            on_gpu.add(gpu);
         }
         for (choice, plan) in decision.choices.into_iter().zip(plans) {
             let class = self.classes.entry(choice).or_default();
@@ -169,8 +161,9 @@ impl Decisions {
         };
         let largest = counted(self.largest as u64, "query");
         lines.push(format!("  {batches} of up to {largest}"));
-        let estimated = self.estimate.iter().flat_map(estimated);
-        lines.extend(estimated.map(|line| format!("  {line}")));
+        if let Some((cpu, gpu)) = &self.estimates {
+            lines.extend(estimated(cpu, gpu).map(|line| format!("  {line}")));
+        }
         lines
     }
 }

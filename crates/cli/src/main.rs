@@ -1,15 +1,8 @@
 //! The command line of warpseek: one file a verb under `verbs`.
 
 mod decision;
-mod failure;
-mod interrupt;
-mod machines;
 mod options;
-mod progress;
 mod queries;
-mod report;
-mod searcher;
-mod terminal;
 mod verbs;
 
 use std::process::ExitCode;

@@ -1,24 +1,17 @@
-//! The arguments that several verbs share, and the list of verbs.
+//! The arguments of the command line that several verbs share, and the list of verbs.
 
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use warpseek_codec::CodecId;
-use warpseek_cuda::Device;
-use warpseek_exec::{Mode, Ranking, RankingFunction};
-use warpseek_exec_cpu::Algorithm;
-use warpseek_exec_gpu_papers::MAX_COHORT;
-use warpseek_exec_gpu_papers::compressed::CODECS;
-use warpseek_exec_gpu_papers::partitioned::{
-    Batch, PartitionSettings, Partitioning, Pruning, Threshold,
+use warpseek::{
+    Algorithm, CodecId, DeviceChoice, Format, GPU_CODECS, Index, IndexOptions, MAX_COHORT, Mode,
+    OnError, PartitionBatch, PartitionSettings, Partitioning, SearcherOptions, Split, Threshold,
+    Tuning,
 };
-use warpseek_index::{BuildConfig, Manifest, OnError};
-use warpseek_text::{Format, ReaderConfig};
+use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
+use warpseek_console::{Failure, terminal};
 
-use crate::failure::Failure;
 use crate::verbs;
 
 /// Exact text search: index, search, evaluate.
@@ -50,7 +43,7 @@ pub(crate) enum Verb {
     Search(verbs::search::Options),
     Run(verbs::run::Options),
     Eval(verbs::eval::Options),
-    Bench(verbs::bench::Options),
+    Bench(warpseek_bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
     Devices(verbs::devices::Options),
@@ -58,30 +51,6 @@ pub(crate) enum Verb {
     Quickstart(verbs::quickstart::Options),
     Completions(verbs::completions::Options),
     Man(verbs::man::Options),
-}
-
-/// A parser for a type whose `FromStr` takes these names.
-pub(crate) fn named<T>(names: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
-where
-    T: FromStr + Clone + Send + Sync + 'static,
-    T::Err: std::fmt::Display + Send + Sync + 'static,
-{
-    names.into().try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
-}
-
-/// Threads, for verbs that use several.
-#[derive(Args)]
-pub(crate) struct Threads {
-    /// Threads to use [default: one a core]
-    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-}
-
-impl Threads {
-    pub(crate) fn get(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-        self.threads.map_or_else(cores, usize::from)
-    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -115,7 +84,7 @@ pub(crate) struct Reading {
     /// What happens with malformed records and ids seen before
     #[arg(long, value_enum, default_value = "stop")]
     on_error: OnErrorChoice,
-    /// Memory for postings in the making, and then for `--reorder`, e.g. 500M or 4G [default: a quarter of the machine's]
+    /// Memory for postings in the making, and then for `--reorder`, e.g. 500M or 4G [default: a quarter of what the machine or the container has]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<usize>,
     #[command(flatten)]
@@ -126,45 +95,33 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn config(&self) -> BuildConfig {
-        let mut config = BuildConfig {
-            threads: self.threads.get(),
-            reorder: self.reorder,
-            on_error: match self.on_error {
-                OnErrorChoice::Stop => OnError::Stop,
-                OnErrorChoice::Skip => OnError::Skip,
-            },
-            reader: ReaderConfig {
-                format: self.format,
-                static_field: self.static_field.clone(),
-                order_field: self.order_by.clone(),
-                ..ReaderConfig::default()
-            },
-            ..BuildConfig::default()
-        };
-        config.memory = self.memory.unwrap_or(config.memory);
-        config
+    pub(crate) fn options(&self) -> IndexOptions {
+        let mut options = IndexOptions::new()
+            .threads(self.threads.get())
+            .reorder(self.reorder)
+            .on_error(self.on_error.get());
+        if let Some(format) = self.format {
+            options = options.format(format);
+        }
+        if let Some(field) = &self.static_field {
+            options = options.static_field(field);
+        }
+        if let Some(field) = &self.order_by {
+            options = options.order_by(field);
+        }
+        match self.memory {
+            Some(bytes) => options.memory(bytes),
+            None => options,
+        }
     }
 }
 
-/// Reads 500M, 4G, 1048576.
-pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let bad = || format!("`{text}` is not a size; try 500M or 4G");
-    let value: f64 = number.parse().map_err(|_| bad())?;
-    let shift = match text[number.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        "T" | "TB" | "TIB" => 40,
-        unit => return Err(format!("unit `{unit}` is not one of K, M, G, T")),
-    };
-    let bytes = value * (1u64 << shift) as f64;
-    if (1.0..=9e15).contains(&bytes) {
-        Ok(bytes as usize)
-    } else {
-        Err(format!("{text} is out of range"))
+impl OnErrorChoice {
+    pub(crate) fn get(self) -> OnError {
+        match self {
+            OnErrorChoice::Stop => OnError::Stop,
+            OnErrorChoice::Skip => OnError::Skip,
+        }
     }
 }
 
@@ -176,110 +133,28 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
-/// Which engine answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EngineChoice {
-    /// The algorithm that suits each query.
-    Auto,
-    /// One algorithm for all queries.
-    Cpu(Algorithm),
-    /// The slow judge of all others.
-    Reference,
-    /// AND on compressed lists, on a GPU.
-    Intersect,
-    /// Every posting scored, on a GPU.
-    Exhaustive,
+/// Reads a time: 50ms, 1.5s, 800us; milliseconds without a unit.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[number.len()..] {
+        "" | "ms" => 1e-3,
+        "us" => 1e-6,
+        "s" => 1.0,
+        unit => return Err(format!("unit `{unit}` is not one of us, ms, s")),
+    };
+    let seconds: Option<f64> = number.parse().ok().map(|n: f64| n * scale);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("`{text}` is not a time; try 50ms or 1.5s"))
 }
 
-impl EngineChoice {
-    pub(crate) fn names() -> Vec<&'static str> {
-        Self::on_cpu().into_iter().chain(["intersect", "exhaustive"]).collect()
-    }
-
-    /// As it is asked for.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            EngineChoice::Auto => "auto",
-            EngineChoice::Reference => "reference",
-            EngineChoice::Intersect => "intersect",
-            EngineChoice::Exhaustive => "exhaustive",
-            EngineChoice::Cpu(algorithm) => algorithm.name(),
-        }
-    }
-
-    /// Those that need no GPU.
-    pub(crate) fn on_cpu() -> Vec<&'static str> {
-        ["auto", "reference"].into_iter().chain(Algorithm::NAMES).collect()
-    }
-}
-
-impl FromStr for EngineChoice {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "auto" => Ok(EngineChoice::Auto),
-            "reference" => Ok(EngineChoice::Reference),
-            "intersect" => Ok(EngineChoice::Intersect),
-            "exhaustive" => Ok(EngineChoice::Exhaustive),
-            name => name.parse().map(EngineChoice::Cpu),
-        }
-    }
-}
-
-/// How documents are ranked.
+/// What is asked of each query.
 #[derive(Args, Clone, Default)]
-pub(crate) struct RankingChoice {
-    /// Ranking function [default: bm25, or impact for an index of vectors]
-    #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
-    rank: Option<String>,
-    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9, or the index's if quantized]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    k1: Option<f64>,
-    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4, or the index's if quantized]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    b: Option<f64>,
-    /// Factor of the documents' static scores, which are added
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
-    static_weight: f64,
-}
-
-impl RankingChoice {
-    /// The ranking asked for, else the one that suits the index.
-    pub(crate) fn get(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
-        let suited = Ranking::suited(manifest).function;
-        let name = self.rank.as_deref().unwrap_or(suited.name());
-        let mut function: RankingFunction = name.parse().map_err(Failure::user)?;
-        if name == suited.name() {
-            function = suited;
-        }
-        match &mut function {
-            RankingFunction::Bm25 { k1, b }
-            | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => {
-                *k1 = self.k1.unwrap_or(*k1);
-                *b = self.b.unwrap_or(*b);
-            }
-            RankingFunction::Cosine | RankingFunction::Impact => {
-                if self.k1.is_some() || self.b.is_some() {
-                    return Err(Failure::user(format!(
-                        "ranking `{name}` takes neither --k1 nor --b"
-                    )));
-                }
-            }
-        }
-        Ok(Ranking { function, static_weight: self.static_weight })
-    }
-}
-
-/// What holds for every way to answer; `bench queries` has it without mode and algorithm, of which it takes several.
-#[derive(Args, Clone, Default)]
-pub(crate) struct Answering {
-    #[command(flatten)]
-    pub(crate) ranking: RankingChoice,
-    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query; 262144 on a GPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) tile: Option<u32>,
+#[command(next_help_heading = "Query")]
+pub(crate) struct QueryChoice {
+    /// Which documents match: with any term, with all, or with all unless that gives fewer than k
+    #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
+    pub(crate) mode: Mode,
     /// Count all matching documents too, exactly
     #[arg(long)]
     pub(crate) count: bool,
@@ -287,124 +162,108 @@ pub(crate) struct Answering {
 
 /// Where queries are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Place {
-    /// On the processor
+pub(crate) enum DeviceName {
+    /// On the CPU
     #[default]
     Cpu,
     /// On a GPU; it is an error if there is none
     Cuda,
-    /// On a GPU if there is one that the index fits, else on the processor, also when the GPU fails on the way; few short queries too, which take
-    /// longer on a GPU. Says which
+    /// On the GPU or on the CPU, whichever is estimated to answer sooner; on the CPU if there is no GPU, if the index does not fit it, or if it fails. Says which
     Auto,
-    /// On the processor and the GPU together, each its share (see `--split`); it is an error if there is no GPU
+    /// On the CPU and the GPU together, each its share (see `--split`); it is an error if there is no GPU
     Both,
 }
 
-/// What machines that answer together share out.
+/// What devices that answer together share out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Split {
-    /// The documents: each answers every query for its own part of the index, and only that is copied to it
+pub(crate) enum SplitName {
+    /// The documents: each device answers every query for its own part of the index, and only that part is copied to it
     #[default]
     Documents,
-    /// The queries of a batch: each has all of the index. The processor takes short ones, and is not waited for
+    /// The queries of a batch: each device has all of the index. The CPU takes short ones, and nobody waits for it
     Queries,
 }
 
 /// Where queries are answered, and with what.
 #[derive(Args, Clone, Default)]
-pub(crate) struct DeviceChoice {
-    /// Where queries are answered; all give the same hits. The index is copied to the GPU first
+#[command(next_help_heading = "Device")]
+pub(crate) struct DeviceOptions {
+    /// Where queries are answered; all devices give the same hits. For a GPU, the index is copied there first
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) device: Place,
+    pub(crate) device: DeviceName,
     /// Number of the GPU (see `warpseek devices`)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) gpu: u32,
     /// Numbers of several GPUs that answer together, e.g. 0,1; one may be named twice
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "gpu")]
     pub(crate) gpus: Vec<u32>,
-    /// What several GPUs, or the processor and GPUs, share out
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) split: Split,
-    /// The processor's part of the documents with `--device both`, 0 to 1 [default: what it is done with as soon as the GPU is, which is
-    /// measured; 0 if it would be no help]
-    #[arg(long, value_name = "X", value_parser = parse_share)]
-    pub(crate) host_share: Option<f64>,
-    /// The processor's threads for its share with `--device both` [default: three fewer than all, which are left to planning, to results and to
-    /// the GPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) host_threads: Option<u16>,
-    /// Postings from which on a batch is a GPU's with `--device auto`; 0 is all batches [default: those estimated to take longer on
-    /// the processor]
-    #[arg(long, value_name = "N")]
-    pub(crate) gpu_from: Option<u64>,
     /// Memory to use of the GPU at most, e.g. 8G [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) gpu_memory: Option<usize>,
+    /// What several GPUs, or the CPU and GPUs, share out
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) split: SplitName,
+    /// Read the index into memory instead of mapping its files: slower to open, and safe from files that somebody truncates meanwhile, which ends a process that has them mapped
+    #[arg(long)]
+    pub(crate) no_mmap: bool,
 }
 
-impl DeviceChoice {
-    /// The GPUs, if any are to be used, and, where we may choose, why there are none.
-    pub(crate) fn open(&self) -> Result<(Vec<Device>, Option<String>), Failure> {
-        if self.device == Place::Cpu {
-            return Ok((Vec::new(), None));
-        }
-        let open = |&number: &u32| Device::open(number, self.gpu_memory.map(|bytes| bytes as u64));
-        let numbers = if self.gpus.is_empty() { &[self.gpu][..] } else { &self.gpus };
-        match numbers.iter().map(open).collect::<Result<Vec<_>, _>>() {
-            Ok(devices) => Ok((devices, None)),
-            Err(error) if self.device == Place::Auto => Ok((Vec::new(), Some(error.to_string()))),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// How `wand` and `maxscore` go about it on a GPU.
+/// What studies and measurements vary; hits do not depend on it, unless it says so.
 #[derive(Args, Clone, Default)]
-pub(crate) struct PruningChoice {
+#[command(next_help_heading = "Research settings")]
+pub(crate) struct ResearchOptions {
+    /// How queries are answered; all algorithms give the same hits. A GPU has `auto`, `exhaustive`, `wand`, `maxscore`, `cohort` and, for AND, `intersect`; the others are the CPU's
+    #[arg(long, value_name = "NAME", default_value = "auto", hide_short_help = true,
+        value_parser = algorithms(Algorithm::names()))]
+    pub(crate) algorithm: Algorithm,
+    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query; 262144 on a GPU]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tile: Option<u32>,
+    /// Queries that share what they read, for the algorithm `cohort` on a GPU [default: 1024]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
+    cohort: Option<u16>,
+    /// The CPU's part of the documents with `--device both`, 0 to 1 [default: what it is done with as soon as the GPU is, which is
+    /// measured; 0 if it would be no help]
+    #[arg(long, value_name = "X", hide_short_help = true, value_parser = parse_share)]
+    host_share: Option<f64>,
+    /// The CPU's threads for its share with `--device both` [default: three fewer than all, which are left to planning, to results and to
+    /// the GPU]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    host_threads: Option<u16>,
+    /// With `--device auto`, a batch of at least this many postings goes to the GPU, whatever is estimated; 0 is all batches
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    gpu_from: Option<u64>,
     /// On a GPU, how `wand` and `maxscore` cut a query: by ranges of documents, or in equal shares of every list, which is approximate
-    #[arg(long, value_name = "KIND", value_parser = named::<Partitioning>(Partitioning::NAMES.to_vec()))]
+    #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<Partitioning>(Partitioning::NAMES.to_vec()))]
     partition: Option<Partitioning>,
     /// Postings of the longest list in a partition [default: 128]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     partition_size: Option<u32>,
     /// Partitions that a block of threads takes [default: as many as leave the GPU filled]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     partitions_per_block: Option<u32>,
     /// How blocks of threads tell each other what score a hit must exceed [default: safe-read]
-    #[arg(long, value_name = "POLICY", value_parser = named::<Threshold>(Threshold::NAMES.to_vec()))]
+    #[arg(long, value_name = "POLICY", hide_short_help = true, value_parser = named::<Threshold>(Threshold::NAMES.to_vec()))]
     threshold: Option<Threshold>,
     /// Queries of a batch each over many blocks of threads and several in flight, or one block each in one launch [default: async]
-    #[arg(long, value_name = "KIND", value_parser = named::<Batch>(Batch::NAMES.to_vec()))]
-    batch: Option<Batch>,
+    #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<PartitionBatch>(PartitionBatch::NAMES.to_vec()))]
+    batch: Option<PartitionBatch>,
     /// How lists are compressed on the GPU for `wand` and `maxscore` [default: bitpack]
-    #[arg(long, value_name = "NAME", value_parser = named::<CodecId>(CODECS.map(CodecId::name).to_vec()))]
+    #[arg(long, value_name = "NAME", hide_short_help = true, value_parser = named::<CodecId>(GPU_CODECS.map(CodecId::name).to_vec()))]
     gpu_codec: Option<CodecId>,
 }
 
-impl PruningChoice {
-    /// Whether nothing was asked for.
-    pub(crate) fn is_empty(&self) -> bool {
-        let PruningChoice {
-            partition,
-            partition_size,
-            partitions_per_block,
-            threshold,
-            batch,
-            gpu_codec,
-        } = self;
-        partition.is_none()
-            && partition_size.is_none()
-            && partitions_per_block.is_none()
-            && threshold.is_none()
-            && batch.is_none()
-            && gpu_codec.is_none()
-    }
-
-    /// What was asked for, for an algorithm.
-    pub(crate) fn settings(&self, pruning: Pruning) -> PartitionSettings {
+impl ResearchOptions {
+    /// Settings of partitions, if any was asked for.
+    fn partitions(&self) -> Option<PartitionSettings> {
+        let asked = self.partition.is_some()
+            || self.partition_size.is_some()
+            || self.partitions_per_block.is_some()
+            || self.threshold.is_some()
+            || self.batch.is_some()
+            || self.gpu_codec.is_some();
         let usual = PartitionSettings::default();
-        PartitionSettings {
-            pruning,
+        asked.then(|| PartitionSettings {
             partitioning: self.partition.unwrap_or(usual.partitioning),
             partition_size: self.partition_size,
             per_block: self.partitions_per_block,
@@ -412,52 +271,78 @@ impl PruningChoice {
             batch: self.batch.unwrap_or(usual.batch),
             codec: self.gpu_codec.unwrap_or(usual.codec),
             ..usual
-        }
+        })
     }
 }
 
 /// How queries are answered; for `search` and `run`.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct Searching {
-    /// Which documents match: with any term, with all, or with all unless that gives fewer than k
-    #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
-    pub(crate) mode: Mode,
-    /// How queries are answered; all give the same hits. A GPU has `auto`, `exhaustive`, `wand`, `maxscore`, `cohort` and, for AND, `intersect`; the others are the processor's
-    #[arg(long, value_name = "NAME", default_value = "auto",
-        value_parser = named::<EngineChoice>(EngineChoice::names()))]
-    pub(crate) algorithm: EngineChoice,
-    /// Queries that share what they read, for the algorithm `cohort` on a GPU [default: 1024]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
-    pub(crate) cohort: Option<u16>,
     #[command(flatten)]
-    pub(crate) device: DeviceChoice,
+    pub(crate) query: QueryChoice,
     #[command(flatten)]
-    pub(crate) pruning: PruningChoice,
+    pub(crate) ranking: RankingChoice,
     #[command(flatten)]
-    pub(crate) answering: Answering,
+    pub(crate) device: DeviceOptions,
+    #[command(flatten)]
+    pub(crate) research: ResearchOptions,
 }
 
 impl Searching {
-    /// How a GPU prunes, where the algorithm is one of those that do on partitions.
-    pub(crate) fn gpu_pruning(&self) -> Option<PartitionSettings> {
-        match self.algorithm {
-            EngineChoice::Cpu(Algorithm::Wand) => Some(self.pruning.settings(Pruning::Wand)),
-            EngineChoice::Cpu(Algorithm::MaxScore) => {
-                Some(self.pruning.settings(Pruning::MaxScore))
-            }
-            _ => None,
+    /// What the library is asked for.
+    pub(crate) fn options(
+        &self,
+        index: &Index,
+        threads: usize,
+    ) -> Result<SearcherOptions, Failure> {
+        let (device, research) = (&self.device, &self.research);
+        let gpus = if device.gpus.is_empty() { vec![device.gpu] } else { device.gpus.clone() };
+        let tuning = Tuning {
+            tile: research.tile,
+            cohort: research.cohort.map(usize::from),
+            partitions: research.partitions(),
+        };
+        let mut options = SearcherOptions::new()
+            .ranking(self.ranking.get(&index.manifest()?)?)
+            .algorithm(research.algorithm)
+            .device(match device.device {
+                DeviceName::Cpu => DeviceChoice::Cpu,
+                DeviceName::Cuda => DeviceChoice::Cuda,
+                DeviceName::Auto => DeviceChoice::Auto,
+                DeviceName::Both => DeviceChoice::Both,
+            })
+            .gpus(gpus)
+            .split(match device.split {
+                SplitName::Documents => Split::Documents,
+                SplitName::Queries => Split::Queries,
+            })
+            .mmap(!device.no_mmap)
+            .threads(threads)
+            .tuning(tuning)
+            .on_notice(|notice| terminal::note(notice));
+        if let Some(share) = research.host_share {
+            options = options.host_share(share);
         }
+        if let Some(threads) = research.host_threads {
+            options = options.host_threads(threads.into());
+        }
+        if let Some(postings) = research.gpu_from {
+            options = options.gpu_from(postings);
+        }
+        if let Some(bytes) = device.gpu_memory {
+            options = options.gpu_memory(bytes as u64);
+        }
+        Ok(options)
     }
 }
 
-impl Default for Searching {
-    fn default() -> Self {
-        let answering = Answering::default();
-        let device = DeviceChoice::default();
-        let (pruning, cohort) = (PruningChoice::default(), None);
-        let (mode, algorithm) = (Mode::Or, EngineChoice::Auto);
-        Searching { mode, algorithm, cohort, device, pruning, answering }
-    }
+/// How long a search may take.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Query")]
+pub(crate) struct Deadline {
+    /// Stop after this time, e.g. 5ms or 1.5s, with the best hits of what was searched by then; says how much that is
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) deadline: Option<Duration>,
 }
 
 #[cfg(test)]
@@ -479,12 +364,23 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
-        assert_eq!(parse_bytes("500M"), Ok(500 << 20));
-        assert_eq!(parse_bytes("1.5GiB"), Ok(3 << 29));
-        assert_eq!(parse_bytes("12"), Ok(12));
-        for bad in ["", "M", "5Q", "-1", "1e99"] {
-            assert!(parse_bytes(bad).is_err(), "{bad}");
+    fn times() {
+        let all = ["5", "5ms", "0.005s", "5000us"].map(parse_time);
+        assert!(all.iter().all(|time| *time == Ok(Duration::from_millis(5))), "{all:?}");
+        for bad in ["", "ms", "-1", "1h", "nan", "1e99s"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
         }
+    }
+
+    /// The ordinary reader sees query, ranking, output and device; what only studies need is below `--help`.
+    #[test]
+    fn short_help_leaves_research_out() {
+        let mut cli = Cli::command();
+        let search = cli.find_subcommand_mut("search").map(|verb| verb.render_help().to_string());
+        let help = search.unwrap_or_default();
+        for heading in ["Query:", "Ranking:", "Device:", "Output:"] {
+            assert!(help.contains(heading), "{heading} in {help}");
+        }
+        assert!(!help.contains("--partition"), "{help}");
     }
 }

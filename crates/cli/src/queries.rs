@@ -5,12 +5,16 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use crate::failure::Failure;
+use warpseek::OnError;
+use warpseek_console::Failure;
+use warpseek_console::terminal::note;
 
-/// A query with its place.
+/// A query with its line in the file.
 pub(crate) struct Line {
     pub(crate) line: u64,
     pub(crate) id: String,
@@ -24,12 +28,14 @@ const FIRST: usize = 1 << 12;
 /// Batches of queries. A thread reads them, so that an interrupt is heard while the input keeps us waiting.
 pub(crate) struct Queries {
     pub(crate) name: String,
+    /// Lines that were left out because they are no queries.
+    pub(crate) skipped: Arc<AtomicU64>,
     batches: Receiver<Result<Vec<Line>, Failure>>,
 }
 
 impl Queries {
-    /// Opens a file, or standard input for `-`, with so many queries in a batch at most.
-    pub(crate) fn open(path: &Path, batch: usize) -> Result<Self, Failure> {
+    /// Opens a file, or standard input for `-`, with at most this many queries in a batch.
+    pub(crate) fn open(path: &Path, batch: usize, on_error: OnError) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let input: Box<dyn BufRead + Send> = if path == Path::new("-") {
             Box::new(BufReader::new(std::io::stdin()))
@@ -37,7 +43,9 @@ impl Queries {
             let file = File::open(path).map_err(|e| Failure::user(format!("{name}: {e}")))?;
             Box::new(BufReader::new(file))
         };
-        let mut reader = Reader { name: name.clone(), input, line: 0, ids: Ids::new() };
+        let skipped = Arc::new(AtomicU64::new(0));
+        let (ids, of) = (Ids::new(), skipped.clone());
+        let mut reader = Reader { name: name.clone(), input, line: 0, ids, on_error, skipped: of };
         let (sender, batches) = sync_channel(1);
         std::thread::spawn(move || {
             let mut size = batch.min(FIRST);
@@ -50,7 +58,7 @@ impl Queries {
                 }
             }
         });
-        Ok(Queries { name, batches })
+        Ok(Queries { name, skipped, batches })
     }
 
     /// The next batch; an empty one at the end, and when it is time to stop.
@@ -97,6 +105,8 @@ struct Reader {
     input: Box<dyn BufRead + Send>,
     line: u64,
     ids: Ids,
+    on_error: OnError,
+    skipped: Arc<AtomicU64>,
 }
 
 impl Reader {
@@ -110,29 +120,42 @@ impl Reader {
             if self.input.read_until(b'\n', &mut bytes).map_err(|e| fail(e.to_string()))? == 0 {
                 break;
             }
-            let text = std::str::from_utf8(&bytes)
-                .map_err(|_| fail("the query is not UTF-8; convert the file".into()))?;
-            let text = text.trim_end_matches(['\n', '\r']);
-            // The mark that some editors put at the start of a file.
-            let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
-            if text.trim().is_empty() {
-                continue;
+            match parse(&bytes, line, &mut self.ids) {
+                Ok(Some((id, text))) => batch.push(Line { line, id, text }),
+                Ok(None) => {}
+                Err(what) if self.on_error == OnError::Skip => {
+                    note(format!("{name}:{line}: left out: {what}"));
+                    self.skipped.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(what) => return Err(fail(what)),
             }
-            let (id, text) = match text.split_once('\t') {
-                Some((id, text)) => (id.trim().to_owned(), text),
-                None => (line.to_string(), text),
-            };
-            if id.is_empty() || id.contains(char::is_whitespace) {
-                return Err(fail(format!("`{id}` cannot be the id of a query in a TREC run")));
-            }
-            if !self.ids.is_new(&id) {
-                let mend = "in a run, ids must differ; rename one of them";
-                return Err(fail(format!("a query before this one has the id `{id}` too; {mend}")));
-            }
-            batch.push(Line { line, id, text: text.to_owned() });
         }
         Ok(batch)
     }
+}
+
+/// Id and text of a line; nothing if it is blank.
+fn parse(bytes: &[u8], line: u64, ids: &mut Ids) -> Result<Option<(String, String)>, String> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| "the query is not UTF-8; convert the file".to_owned())?;
+    let text = text.trim_end_matches(['\n', '\r']);
+    // The mark that some editors put at the start of a file.
+    let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let (id, text) = match text.split_once('\t') {
+        Some((id, text)) => (id.trim().to_owned(), text),
+        None => (line.to_string(), text),
+    };
+    if id.is_empty() || id.contains(char::is_whitespace) {
+        return Err(format!("`{id}` cannot be the id of a query in a TREC run"));
+    }
+    if !ids.is_new(&id) {
+        let fix = "in a run, ids must differ; rename one of them";
+        return Err(format!("a query before this one has the id `{id}` too; {fix}"));
+    }
+    Ok(Some((id, text.to_owned())))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! One file a verb. Each has `Options`, its arguments, and `run`.
 
 pub(crate) mod add;
-pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod devices;
@@ -18,8 +17,8 @@ pub(crate) mod verify;
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
 use crate::options::Verb;
+use warpseek_console::Failure;
 
 pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     match verb {
@@ -30,7 +29,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Search(options) => search::run(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Eval(options) => eval::run(&options),
-        Verb::Bench(options) => bench::run(&options),
+        Verb::Bench(options) => warpseek_bench::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
         Verb::Devices(options) => devices::run(&options),

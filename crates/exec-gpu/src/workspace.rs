@@ -73,8 +73,8 @@ impl Pool {
         Ok(done)
     }
 
-    /// Runs rounds, some at the same time, and returns what each gave, item by item; nothing for those that were not begun because time was up. Where there is no memory for a
-    /// round, it runs in halves as far as that helps, and an item that does not fit alone fails alone.
+    /// Runs rounds, some at the same time, and returns what each gave, item by item; nothing for those that were not begun because time was up. Rounds for which there is no
+    /// memory run again when the others are done, one by one and in halves as far as that helps; an item that does not fit alone fails alone.
     #[expect(clippy::type_complexity)]
     pub fn rounds<P: Sync, R: Send>(
         &self,
@@ -91,41 +91,52 @@ impl Pool {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 rounds.get(i).map(|round| (i, *round))
             } {
-                let done = (!context.is_over()).then(|| self.halved(round, &run));
+                let run = || self.with(|workspace| run(round, workspace));
+                let done = (!context.is_over()).then(run);
                 all.lock().unwrap_or_else(PoisonError::into_inner).push((i, done));
             }
         });
         let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         all.sort_unstable_by_key(|&(i, _)| i);
-        all.into_iter().map(|(_, done)| done).collect()
+        let again = |(i, done): (usize, Option<_>)| match done? {
+            Err(error) if is_short(&error) => {
+                (!context.is_over()).then(|| self.halved(rounds[i], &run))
+            }
+            done => Some(each(rounds[i], done)),
+        };
+        all.into_iter().map(again).collect()
     }
 
+    /// Runs a round while no other is under way.
     fn halved<P, R>(
         &self,
         round: &[P],
         run: &impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError>,
     ) -> Vec<Result<R, DeviceError>> {
-        let error = match self.with(|workspace| run(round, workspace)) {
-            Ok(done) => return done.into_iter().map(Ok).collect(),
-            Err(error) => error,
-        };
-        if !matches!(error, DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. }) {
-            return round.iter().map(|_| Err(error.clone())).collect();
-        }
         // What others used is in the way.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match self.with(|workspace| run(round, workspace)) {
-            Ok(done) => done.into_iter().map(Ok).collect(),
-            Err(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
-                if round.len() > 1 =>
-            {
+            Err(error) if is_short(&error) && round.len() > 1 => {
                 let (first, second) = round.split_at(round.len() / 2);
                 let mut done = self.halved(first, run);
                 done.extend(self.halved(second, run));
                 done
             }
-            Err(error) => round.iter().map(|_| Err(error.clone())).collect(),
+            done => each(round, done),
         }
+    }
+}
+
+/// Whether there was too little memory.
+fn is_short(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
+}
+
+/// What a round gave to each of its items, which share its failure.
+fn each<P, R>(round: &[P], done: Result<Vec<R>, DeviceError>) -> Vec<Result<R, DeviceError>> {
+    match done {
+        Ok(done) => done.into_iter().map(Ok).collect(),
+        Err(error) => round.iter().map(|_| Err(error.clone())).collect(),
     }
 }
 

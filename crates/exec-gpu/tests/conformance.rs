@@ -15,13 +15,13 @@ use warpseek_testkit::conformance;
 
 /// Tiles and blocks so small that small indexes have many.
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
 
 fn engine(snapshot: Arc<Snapshot>, threads: usize, settings: Settings) -> Box<dyn Engine> {
     // One device of the emulator runs everything forwards, the other backwards.
     let mut devices = devices();
     let device = devices.remove(threads / 2 % devices.len());
-    Box::new(GpuEngine::new(snapshot, device, settings, threads).unwrap())
+    Box::new(GpuEngine::new(snapshot, device, settings).unwrap())
 }
 
 fn pruned(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {

@@ -1,18 +1,24 @@
-//! What goes wrong with a device: the engine ends with an error or with the right hits, on the emulator, which fails on purpose.
+//! What goes wrong with a device: each query ends with an error or with the right hits, on the emulator, which fails on purpose.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use warpseek_cuda::{Device, DeviceError, Uploader};
 use warpseek_cuda_emulator::{inject, symbol};
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Planner, Query, Ranking, Reference};
+use warpseek_exec::{
+    Answer, Answers, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query, Ranking,
+};
 use warpseek_exec_gpu::image::least_bytes;
-use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_exec_gpu::{GpuEngine, Settings, failed};
 use warpseek_index::{IndexError, Snapshot};
-use warpseek_testkit::{Doc, Fixture};
+use warpseek_testkit::{Doc, Fixture, answers, expected};
 
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
+
+/// The largest rounds and several at a time.
+const LAYOUTS: [Settings; 2] = [SMALL, Settings { round: 2, ..SMALL }];
 
 /// An index, plans for it, and the answers to them.
 struct Case {
@@ -49,31 +55,61 @@ impl Case {
             ("white red", Mode::Or, 40),
         ];
         let plans: Vec<Plan> = asked.into_iter().map(plan).collect();
-        let expected = warpseek_testkit::expected(&snapshot, &plans);
+        let expected = expected(&snapshot, &plans);
         Case { _fixture: fixture, snapshot, plans, expected }
     }
 
     fn engine(&self, budget: Option<u64>) -> Result<GpuEngine, ExecError> {
-        let device = |error| ExecError::Device(Box::new(error));
-        // SAFETY: the emulator's own function.
-        let gpu = unsafe { Device::emulated(symbol, 0, budget) }.map_err(device)?;
-        GpuEngine::new(self.snapshot.clone(), gpu, SMALL, 1).map_err(device)
+        self.engine_with(budget, SMALL)
     }
 
-    fn check(&self, answers: &[Answer]) {
-        let hits = |answers: &[Answer]| answers.iter().map(|a| a.hits.clone()).collect::<Vec<_>>();
-        assert_eq!(hits(answers), hits(&self.expected));
+    fn engine_with(&self, budget: Option<u64>, settings: Settings) -> Result<GpuEngine, ExecError> {
+        // SAFETY: the emulator's own function.
+        let gpu = unsafe { Device::emulated(symbol, 0, budget) }.map_err(failed)?;
+        GpuEngine::new(self.snapshot.clone(), gpu, settings).map_err(failed)
+    }
+
+    fn search(&self, engine: &GpuEngine) -> Answers {
+        let answers = engine.search(&self.plans.iter().collect::<Vec<_>>(), &Context::new(1));
+        assert_eq!(answers.len(), self.plans.len());
+        answers
+    }
+
+    /// The queries that failed, each with its error; the others must have the right hits.
+    fn failures(&self, answers: Answers) -> Vec<(usize, ExecError)> {
+        let mut failures = Vec::new();
+        for (i, (answer, expected)) in answers.into_iter().zip(&self.expected).enumerate() {
+            match answer {
+                Ok(answer) => {
+                    assert_eq!(answer.hits, expected.hits, "query {i}");
+                    assert!(answer.coverage.is_complete(), "query {i}");
+                }
+                Err(error) => failures.push((i, error)),
+            }
+        }
+        failures
+    }
+
+    /// The error of an engine that fails all queries for the same reason.
+    fn failure(&self, engine: &GpuEngine) -> ExecError {
+        let mut failures = self.failures(self.search(engine));
+        assert_eq!(failures.len(), self.plans.len(), "{failures:?}");
+        let (_, first) = failures.remove(0);
+        let kind = |error: &ExecError| std::mem::discriminant(device_error(error));
+        let same = |(_, error): &(usize, ExecError)| kind(error) == kind(&first);
+        assert!(failures.iter().all(same), "{first} and {failures:?}");
+        first
     }
 }
 
 fn device_error(error: &ExecError) -> &DeviceError {
     match error {
-        ExecError::Device(error) => error.downcast_ref().unwrap(),
+        ExecError::Device { source, .. } => source.downcast_ref().unwrap(),
         other => panic!("{other}"),
     }
 }
 
-/// Every function that the engine calls, lost at every call: an error comes back, and never hits that are wrong.
+/// The device is lost at every call of every function that the engine calls: queries have errors, and never hits that are wrong.
 #[test]
 fn a_device_may_be_lost_at_any_call() {
     let case = Case::new(100);
@@ -101,49 +137,68 @@ fn a_device_may_be_lost_at_any_call() {
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         "cuLaunchKernel",
     ];
-    let try_all = || case.engine(None).and_then(|engine| engine.search(&case.plans));
-    case.check(&try_all().unwrap());
-    for function in functions {
-        let mut failures = 0;
-        for n in 1.. {
-            assert!(n < 1000, "{function}: there is no end");
-            let injected = inject(&format!("{function}@{n}=999!"));
-            let result = try_all();
-            drop(injected);
-            match result {
-                Err(error) => {
-                    let said = device_error(&error).to_string();
+    for settings in LAYOUTS {
+        let whole = case.engine_with(None, settings).unwrap();
+        assert!(case.failures(case.search(&whole)).is_empty());
+        for function in functions {
+            let mut failed = 0;
+            for n in 1.. {
+                assert!(n < 1000, "{function}: there is no end");
+                let _injected = inject(&format!("{function}@{n}=999!"));
+                let engine = case.engine_with(None, settings);
+                let failures = match &engine {
+                    Ok(engine) => case.failures(case.search(engine)),
+                    Err(error) => vec![(0, error.clone())],
+                };
+                for (_, error) in &failures {
+                    let said = device_error(error).to_string();
                     assert!(said.contains("CUDA_ERROR_UNKNOWN"), "{function} {n}: {said}");
-                    failures += 1;
+                    assert_ne!(error.fault(), Some(Fault::Query), "{function} {n}: {said}");
                 }
                 // Calls when all is done come too late.
-                Ok(answers) => {
-                    case.check(&answers);
+                if failures.is_empty() {
                     break;
                 }
+                failed += 1;
+                // A device that is lost stays so.
+                if let Ok(engine) = &engine {
+                    assert_eq!(case.failures(case.search(engine)).len(), case.plans.len());
+                }
             }
+            assert!(failed > 0, "{function} is not called");
         }
-        assert!(failures > 0, "{function} is not called");
     }
 }
 
-/// A call that fails once, on a device that lives: the next batch is answered.
+/// A call that fails once, on a device that lives: the queries of its round fail, all others are answered, and so are all later batches.
 #[test]
 fn a_failure_that_passes_is_forgotten() {
     let case = Case::new(100);
-    for function in ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
-        let injected = inject(&format!("{function}@3=1"));
-        let engine = case.engine(None).unwrap();
-        drop(injected);
-        let failed = (0..20).filter(|_| match engine.search(&case.plans) {
-            Ok(answers) => {
-                case.check(&answers);
-                false
-            }
-            Err(error) => matches!(device_error(&error), DeviceError::Driver { .. }),
-        });
-        assert_eq!(failed.count(), 1, "{function}");
+    for settings in LAYOUTS {
+        for function in ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
+            let injected = inject(&format!("{function}@3=1"));
+            let engine = case.engine_with(None, settings).unwrap();
+            drop(injected);
+            let failed = (0..20).filter(|_| {
+                let failures = case.failures(case.search(&engine));
+                for (_, error) in &failures {
+                    assert!(matches!(device_error(error), DeviceError::Driver { .. }), "{error}");
+                    assert_eq!(error.fault(), Some(Fault::Device));
+                }
+                let modes = failures.iter().map(|(i, _)| case.plans[*i].mode);
+                assert!(modes.collect::<HashSet<_>>().len() <= 1, "a round has one mode");
+                assert!(failures.len() <= settings.round);
+                !failures.is_empty()
+            });
+            assert_eq!(failed.count(), 1, "{function}");
+        }
     }
+    // The first round, of all queries with OR, launches a kernel for each segment, and merges.
+    let injected = inject("cuLaunchKernel@3=1");
+    let engine = case.engine(None).unwrap();
+    drop(injected);
+    let failed = case.failures(case.search(&engine)).into_iter().map(|(i, _)| i);
+    assert_eq!(failed.collect::<Vec<_>>(), [0, 3, 4]);
 }
 
 #[test]
@@ -152,8 +207,10 @@ fn kernels_that_fail_are_named() {
     // The first waits are for the index to be copied.
     let named = (1..20).any(|wait| {
         let _injected = inject(&format!("cuStreamSynchronize@{wait}=719"));
-        let error = case.engine(None).unwrap().search(&case.plans).unwrap_err();
+        let engine = case.engine(None).unwrap();
+        let (_, error) = case.failures(case.search(&engine)).remove(0);
         let DeviceError::Kernel { ran, .. } = device_error(&error) else { panic!("{error}") };
+        assert_eq!(error.fault(), Some(Fault::Device));
         assert!(error.to_string().contains("--device cpu"), "{error}");
         ran.contains(&"merge".to_owned())
     });
@@ -164,7 +221,7 @@ fn kernels_that_fail_are_named() {
 fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     let case = Case::new(300);
     let whole = case.engine(None).unwrap();
-    whole.load(case.plans[0].formula).unwrap();
+    whole.load(case.plans[0].formula, 1).unwrap();
     let segments = case.snapshot.segments();
     let sizes = segments.iter().map(|segment| {
         let all = 0..segment.documents().count();
@@ -177,42 +234,110 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     assert!(least <= whole.loading().bytes() && least * 4 > whole.loading().bytes());
 
     let engine = case.engine(Some(least - 1)).unwrap();
-    let error = engine.search(&case.plans).unwrap_err();
+    let error = case.failure(&engine);
+    assert_eq!(error.fault(), Some(Fault::Setup));
     let expected = DeviceError::TooLarge { needed: least, available: least - 1, budget: true };
     assert_eq!(device_error(&error), &expected);
     assert!(error.to_string().contains("--gpu-memory"), "{error}");
     assert_eq!(engine.loading().postings(), (0, 0));
 
     let _injected = inject(&format!("memory={}", least - 1));
-    let error = case.engine(None).unwrap().search(&case.plans).unwrap_err();
+    let error = case.failure(&case.engine(None).unwrap());
+    assert_eq!(error.fault(), Some(Fault::Setup));
     let DeviceError::TooLarge { budget, .. } = device_error(&error) else { panic!("{error}") };
     assert!(!budget && error.to_string().contains("--device cpu"), "{error}");
+}
+
+/// Bytes of the image, and of what rounds need beside it, at most.
+fn memory(case: &Case, plans: &[Plan], settings: Settings) -> (u64, u64) {
+    let engine = case.engine_with(None, settings).unwrap();
+    engine.load(plans[0].formula, 1).unwrap();
+    let image = engine.device().memory().current;
+    answers(&engine, plans, 1).unwrap();
+    (image, engine.device().memory().peak - image)
 }
 
 /// Memory that suffices for the image and some queries, and not for all at once: more rounds, the same hits.
 #[test]
 fn batches_shrink_to_what_fits() {
     let case = Case::new(300);
-    // SAFETY: the emulator's own function.
-    let open = |budget| unsafe { Device::emulated(symbol, 0, budget) }.unwrap();
-    let engine =
-        |device: &Device| GpuEngine::new(case.snapshot.clone(), device.clone(), SMALL, 1).unwrap();
     let plans: Vec<Plan> = case.plans.iter().cycle().take(200).cloned().collect();
-    let device = open(None);
-    let whole = engine(&device);
-    whole.load(plans[0].formula).unwrap();
-    let image = device.memory().current;
-    whole.search(&plans).unwrap();
-    let room = device.memory().peak - image;
+    let (image, room) = memory(&case, &plans, SMALL);
     for part in [2, 4, 8] {
-        let device = open(Some(image + room / part));
-        let answers = engine(&device).search(&plans).unwrap();
-        for (answer, expected) in answers.iter().zip(case.expected.iter().cycle()) {
+        let engine = case.engine(Some(image + room / part)).unwrap();
+        for (answer, expected) in
+            answers(&engine, &plans, 1).unwrap().iter().zip(case.expected.iter().cycle())
+        {
             assert_eq!(answer.hits, expected.hits);
         }
     }
-    let error = engine(&open(Some(image + 8))).search(&plans).unwrap_err();
-    assert!(matches!(device_error(&error), DeviceError::OutOfMemory { budget: true, .. }));
+    let engine = case.engine(Some(image + 8)).unwrap();
+    for answer in engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1)) {
+        let error = answer.unwrap_err();
+        assert!(matches!(device_error(&error), DeviceError::OutOfMemory { budget: true, .. }));
+        assert_eq!(error.fault(), Some(Fault::Query));
+    }
+}
+
+/// Memory for one round at a time: rounds wait for each other instead of failing.
+#[test]
+fn rounds_take_turns_where_memory_is_short() {
+    let case = Case::new(300);
+    let plans: Vec<Plan> = case.plans.iter().cycle().take(60).cloned().collect();
+    let alone = Settings { round: 1, in_flight: 1, ..SMALL };
+    let (image, room) = memory(&case, &plans, alone);
+    for round in [1, 7, 50] {
+        let settings = Settings { round, ..SMALL };
+        for _ in 0..5 {
+            let engine = case.engine_with(Some(image + room), settings).unwrap();
+            let answers = answers(&engine, &plans, 1).unwrap();
+            for (answer, expected) in answers.iter().zip(case.expected.iter().cycle()) {
+                assert_eq!(answer.hits, expected.hits);
+            }
+        }
+    }
+}
+
+/// A query that does not fit alone fails alone.
+#[test]
+fn what_cannot_fit_fails_alone() {
+    let case = Case::new(300);
+    let mut plans: Vec<Plan> = case.plans.iter().cycle().take(60).cloned().collect();
+    let small = Settings { round: 1, in_flight: 1, ..SMALL };
+    let (image, room) = memory(&case, &plans, small);
+    for greedy in [13, 41] {
+        plans[greedy].k = usize::MAX;
+    }
+    let (_, needed) = memory(&case, &plans, small);
+    assert!(needed > 2 * room, "{needed} and {room}");
+    for settings in LAYOUTS {
+        let engine = case.engine_with(Some(image + 2 * room), settings).unwrap();
+        let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
+        for (i, answer) in answers.into_iter().enumerate() {
+            if [13, 41].contains(&i) {
+                assert_eq!(answer.unwrap_err().fault(), Some(Fault::Query));
+            } else {
+                assert_eq!(answer.unwrap().hits, case.expected[i % 5].hits, "query {i}");
+            }
+        }
+    }
+}
+
+/// A second engine on the same image has the same hits, and takes no memory for another image.
+#[test]
+fn engines_can_share_an_image() {
+    let case = Case::new(300);
+    let first = case.engine(None).unwrap();
+    let exhaustive = Settings { pruned: false, tile_bits: 9, ..SMALL };
+    let second = first.sharing_image(exhaustive);
+    assert_eq!((second.settings().tile_bits, second.settings().pruned), (SMALL.tile_bits, false));
+    second.load(case.plans[0].formula, 1).unwrap();
+    let image = first.device().memory().current;
+    first.load(case.plans[0].formula, 1).unwrap();
+    assert_eq!(first.device().memory().current, image);
+    for engine in [&first, &second] {
+        assert!(case.failures(case.search(engine)).is_empty());
+    }
 }
 
 #[test]
@@ -220,8 +345,9 @@ fn pinned_memory_runs_out() {
     let case = Case::new(100);
     // Of the device's memory there is enough.
     let _injected = inject("cuMemHostAlloc@1+=2");
-    let error = case.engine(None).unwrap().search(&case.plans).unwrap_err();
+    let error = case.failure(&case.engine(None).unwrap());
     assert!(matches!(device_error(&error), DeviceError::HostMemory { .. }), "{error}");
+    assert_eq!(error.fault(), Some(Fault::Query));
     assert!(error.to_string().contains("ulimit -l"), "{error}");
 }
 
@@ -230,8 +356,10 @@ fn a_copy_of_an_index_ends_when_asked_to() {
     let case = Case::new(100);
     let engine = case.engine(None).unwrap();
     engine.loading().cancel();
-    let error = engine.load(case.plans[0].formula).unwrap_err();
-    assert!(matches!(error, ExecError::Index(IndexError::Cancelled)), "{error}");
+    let ExecError::Index(error) = engine.load(case.plans[0].formula, 1).unwrap_err() else {
+        panic!("another error");
+    };
+    assert!(matches!(*error, IndexError::Cancelled), "{error}");
 }
 
 #[test]
@@ -246,6 +374,7 @@ fn drivers_and_devices_that_are_too_old() {
         let _injected = inject(fault);
         let error = case.engine(None).err().unwrap();
         assert!(error.to_string().contains(says), "{fault}: {error}");
+        assert_eq!(error.fault(), Some(Fault::Setup), "{fault}");
     }
 }
 

@@ -155,3 +155,219 @@ struct Group {
 fn nanoseconds(time: f64) -> Duration {
     Duration::from_nanos(time as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+    use warpseek_testkit::{Doc, Fixture};
+
+    use super::*;
+    use crate::plan::{Mode, Planner};
+    use crate::query::Query;
+    use crate::ranking::Ranking;
+
+    /// A plan of two terms that are in this many documents.
+    fn plan(mode: Mode, dfs: [u64; 2]) -> Plan {
+        static PLAN: LazyLock<Plan> = LazyLock::new(|| {
+            let snapshot = Fixture::of(&[Doc::text(0, "a1 a2")]).snapshot();
+            let planner = Planner::new(snapshot, Ranking::default()).unwrap();
+            let terms = ["a1", "a2"].map(|word| (word.to_owned(), 1.0)).into();
+            planner.plan(&Query { terms }, Mode::Or, 10).unwrap()
+        });
+        let mut plan = Plan { mode, ..PLAN.clone() };
+        plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);
+        plan
+    }
+
+    fn candidate(algorithm: &'static str, rates: Result<Rates, &'static str>) -> Candidate {
+        Candidate { algorithm, rates, why: "asked for" }
+    }
+
+    const PRUNED: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
+    const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
+    const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
+
+    /// Like a GPU's: one that has other rates for AND and does not count, one that answers everything, one that answers AND alone.
+    fn candidates(plan: &Plan) -> Vec<Candidate> {
+        let pruned = match plan.mode {
+            _ if plan.count => Err("matches are counted"),
+            Mode::And => Ok(PRUNED_AND),
+            Mode::Or | Mode::AndOr => Ok(PRUNED),
+        };
+        let intersect =
+            if plan.mode == Mode::And { Ok(TILES) } else { Err("it answers AND alone") };
+        vec![
+            candidate("pruned", pruned),
+            candidate("tiles", Ok(TILES)),
+            candidate("intersect", intersect),
+        ]
+    }
+
+    fn estimate(plans: &[&Plan]) -> Estimate {
+        Estimate::new(plans.iter().copied(), 16, candidates)
+    }
+
+    fn offer(estimate: &Estimate, algorithm: &str) -> Offer {
+        *estimate.offers.iter().find(|offer| offer.algorithm == algorithm).unwrap()
+    }
+
+    #[test]
+    fn the_least_costly_that_can_answer_is_chosen() {
+        let load = Load::of(&plan(Mode::Or, [5, 900_000]));
+        let chosen = |candidates: &[Candidate]| cheapest(candidates, &load).map(|c| c.algorithm);
+        // What a batch costs once does not decide: a query is one of many.
+        let [fast, slow] = [Rates::device(1e9, 1.0, 0.0, 0.0), Rates::device(0.0, 2.0, 0.0, 0.0)];
+        let [a, b] = [candidate("a", Ok(slow)), candidate("b", Ok(fast))];
+        assert_eq!(chosen(&[a, b]), Some("b"));
+        assert_eq!(chosen(&[b, a]), Some("b"));
+        let same = candidate("c", Ok(fast));
+        assert_eq!((chosen(&[b, same]), chosen(&[same, b])), (Some("b"), Some("c")), "the first");
+        let cannot = candidate("d", Err("it cannot"));
+        assert_eq!((chosen(&[cannot, a]), chosen(&[a, cannot])), (Some("a"), Some("a")));
+        assert_eq!((chosen(&[cannot]), chosen(&[])), (None, None));
+        let nonsense = candidate("e", Ok(Rates::device(0.0, f64::NAN, 0.0, 0.0)));
+        assert_eq!(chosen(&[a, nonsense]), Some("a"));
+        let [ms, us] = [Duration::from_millis(1), Duration::from_micros(1)];
+        assert!(is_sooner(us, ms) && is_sooner(us, us) && !is_sooner(ms, us));
+    }
+
+    #[test]
+    fn what_can_answer_a_query_decides() {
+        let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
+        let counted = Plan { count: true, ..or.clone() };
+        let best = |plan: &Plan| cheapest(&candidates(plan), &Load::of(plan)).unwrap().algorithm;
+        assert_eq!([best(&or), best(&and), best(&counted)], ["pruned", "pruned", "tiles"]);
+        let one = estimate(&[&counted]);
+        assert_eq!(offer(&one, "pruned").why_not, Some("matches are counted"));
+        assert_eq!((offer(&one, "pruned").time, offer(&one, "tiles").why_not), (None, None));
+        assert_eq!(offer(&one, "tiles").time, Some(one.time));
+        // In a batch, each query has its own algorithm; one that cannot answer all of them says so, and what it takes for the others.
+        let mixed = estimate(&[&or, &counted]);
+        assert_eq!(mixed.time, estimate(&[&or]).time + one.time);
+        let pruned = offer(&mixed, "pruned");
+        assert_eq!(pruned.time, Some(estimate(&[&or]).time));
+        assert_eq!(pruned.why_not, Some("matches are counted"));
+        let intersect = offer(&estimate(&[&or, &and]), "intersect");
+        assert_eq!(intersect.time, offer(&estimate(&[&and]), "intersect").time);
+        assert_eq!(intersect.why_not, Some("it answers AND alone"));
+        // Nobody can answer: it takes no time, and nothing is offered.
+        let cannot = |_: &Plan| vec![candidate("d", Err("it cannot"))];
+        let nobody = Estimate::new([&or], 1, cannot);
+        assert_eq!((nobody.time, nobody.load), (Duration::ZERO, Load::of(&or)));
+        assert_eq!((nobody.offers[0].time, nobody.offers[0].why_not), (None, Some("it cannot")));
+        assert_eq!(estimate(&[]), Estimate::default());
+    }
+
+    /// A batch costs once what it costs, for each algorithm and each kind of query.
+    #[test]
+    fn queries_of_a_batch_are_priced_together() {
+        let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
+        let many = estimate(&[&or; 100]);
+        let expected = PRUNED.time(&Load::sum([&or; 100]), 16);
+        assert_eq!(many.time, Duration::from_nanos(expected as u64));
+        assert_eq!((many.load.queries, many.load.postings), (100, 90_000_500));
+        assert_eq!((many.load.longest, many.load.hits), (900_005, 1000));
+        assert!(many.time < 100 * estimate(&[&or]).time);
+        let of = |plan| estimate(&[plan]).time;
+        assert_eq!(estimate(&[&or, &and, &or, &and]).time, {
+            let [or, and] =
+                [PRUNED.time(&Load::sum([&or; 2]), 16), PRUNED_AND.time(&Load::sum([&and; 2]), 16)];
+            Duration::from_nanos((or + and) as u64)
+        });
+        // AND-then-OR has the same rates as OR, so they share a batch.
+        let and_or = plan(Mode::AndOr, [5, 900_000]);
+        assert!(estimate(&[&or, &and_or]).time < of(&or) + of(&and_or));
+        // Threads of the CPU share them.
+        let thread = |_: &Plan| vec![candidate("cpu", Ok(Rates::thread(5_000.0, 3.0)))];
+        let time = |threads| Estimate::new([&or; 8], threads, thread).time;
+        assert_eq!((time(4), time(8)), (time(1) / 4, time(1) / 8));
+    }
+
+    #[test]
+    fn estimates_add_up() {
+        let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
+        let of = |plan| estimate(&[plan]);
+        let mut sum = Estimate::default();
+        [&or, &and, &or].iter().for_each(|plan| sum.add(&of(plan)));
+        assert_eq!(sum.time, 2 * of(&or).time + of(&and).time);
+        assert_eq!((sum.load.queries, sum.load.longest), (3, 900_005));
+        let intersect = offer(&sum, "intersect");
+        assert_eq!(intersect.time, offer(&of(&and), "intersect").time);
+        assert_eq!(intersect.why_not, Some("it answers AND alone"));
+        let tiles = |estimate: &Estimate| offer(estimate, "tiles").time.unwrap();
+        assert_eq!(tiles(&sum), 2 * tiles(&of(&or)) + tiles(&of(&and)));
+    }
+
+    fn any_plan() -> impl Strategy<Value = Plan> {
+        let mode = prop::sample::select(vec![Mode::Or, Mode::And, Mode::AndOr]);
+        let of = (mode, 1u64..50_000_000, 1u64..50_000_000, 0usize..100_000, any::<bool>());
+        of.prop_map(|(mode, a, b, k, count)| Plan { k, count, ..plan(mode, [a, b]) })
+    }
+
+    fn any_rates() -> impl Strategy<Value = Rates> {
+        (any::<bool>(), 0.0f64..1e6, 0.0f64..1e5, 0.0f64..10.0).prop_map(
+            |(device, batch, query, posting)| match device {
+                true => Rates::device(batch, query, posting, 1.0),
+                false => Rates::thread(query, posting),
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Nothing that can answer a query would answer it sooner than what is chosen.
+        #[test]
+        fn nothing_is_cheaper_than_the_cheapest(
+            plan in any_plan(), rates in prop::collection::vec((any_rates(), any::<bool>()), 0..6),
+        ) {
+            let candidates: Vec<Candidate> = rates
+                .into_iter()
+                .map(|(rates, can)| candidate("any", if can { Ok(rates) } else { Err("it cannot") }))
+                .collect();
+            let load = Load::of(&plan);
+            let of = |candidate: &Candidate| candidate.rates.ok().map(|rates| rates.marginal(&load));
+            let least = candidates.iter().filter_map(of).min_by(f64::total_cmp);
+            prop_assert_eq!(cheapest(&candidates, &load).and_then(of), least);
+        }
+
+        /// An estimate says what each algorithm takes for those queries that it can answer, which is what it takes for them alone. Choosing for each query
+        /// costs no more than any algorithm that answers all of them, but for the batches that this makes.
+        #[test]
+        fn estimates_say_what_algorithms_take(
+            plans in prop::collection::vec(any_plan(), 0..20), rates in prop::collection::vec(any_rates(), 1..4), threads in 1usize..32,
+        ) {
+            const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+            // The second does not count, the third answers AND alone.
+            let can = |number: usize, plan: &Plan| match number {
+                1 => !plan.count,
+                2 => plan.mode == Mode::And,
+                _ => true,
+            };
+            let candidates = |plan: &Plan| -> Vec<Candidate> {
+                let of = |(number, &rates): (usize, &Rates)| {
+                    candidate(NAMES[number], if can(number, plan) { Ok(rates) } else { Err("it cannot") })
+                };
+                rates.iter().enumerate().map(of).collect()
+            };
+            let estimate = Estimate::new(&plans, threads, candidates);
+            prop_assert_eq!(estimate.load, Load::sum(&plans));
+            prop_assert_eq!(estimate.offers.len(), if plans.is_empty() { 0 } else { rates.len() });
+            let batches: f64 = rates.iter().map(|rates| rates.batch).sum();
+            for (number, (offer, rates)) in estimate.offers.iter().zip(&rates).enumerate() {
+                let its: Load = plans.iter().filter(|plan| can(number, plan)).map(Load::of).sum();
+                let time = Duration::from_nanos(rates.time(&its, threads) as u64);
+                prop_assert_eq!(offer.time, (its.queries > 0).then_some(time), "{:?}", offer);
+                prop_assert_eq!(offer.why_not.is_some(), its.queries < plans.len() as u64);
+                if offer.why_not.is_none() {
+                    let all = rates.marginal(&estimate.load) + batches;
+                    prop_assert!(estimate.time.as_nanos() as f64 <= all * (1.0 + 1e-9));
+                }
+            }
+        }
+    }
+}

@@ -139,3 +139,133 @@ impl Rates {
             + load.hits as f64 * self.hit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+    use warpseek_testkit::{Doc, Fixture};
+
+    use super::*;
+    use crate::plan::Planner;
+    use crate::query::Query;
+    use crate::ranking::Ranking;
+
+    /// A plan of terms that are in this many documents each.
+    fn plan(mode: Mode, k: usize, dfs: &[u64]) -> Plan {
+        let words: Vec<String> = (0..dfs.len()).map(|i| format!("a{i}")).collect();
+        let snapshot = Fixture::of(&[Doc::text(0, words.join(" "))]).snapshot();
+        let planner = Planner::new(snapshot, Ranking::default()).unwrap();
+        let terms = words.into_iter().map(|word| (word, 1.0)).collect();
+        let mut plan = planner.plan(&Query { terms }, mode, k).unwrap();
+        plan.terms.iter_mut().zip(dfs).for_each(|(term, &df)| term.df = df);
+        plan
+    }
+
+    #[test]
+    fn plans_ask_for_postings_and_hits() {
+        let load = |queries, postings, effort, longest, hits| Load {
+            queries,
+            postings,
+            effort,
+            longest,
+            hits,
+        };
+        let or = plan(Mode::Or, 10, &[5, 900, 100]);
+        assert_eq!(Load::of(&or), load(1, 1005, 1005, 1005, 10));
+        // AND goes through the shortest list, and looks its documents up in the others.
+        for mode in [Mode::And, Mode::AndOr] {
+            let plan = Plan { mode, ..or.clone() };
+            assert_eq!(Load::of(&plan), load(1, 1005, 15, 15, 10), "{mode}");
+        }
+        // A term that is in no document leaves nothing to do for AND alone.
+        let lacking = Plan { missing: vec!["x".to_owned()], ..or.clone() };
+        let effort = |mode| Load::of(&Plan { mode, ..lacking.clone() }).effort;
+        assert_eq!([Mode::Or, Mode::And, Mode::AndOr].map(effort), [1005, 0, 15]);
+        for mode in [Mode::Or, Mode::And, Mode::AndOr] {
+            let load = Load::of(&plan(mode, 10, &[]));
+            assert_eq!((load.queries, load.effort, load.hits), (1, 0, 0), "{mode} without terms");
+        }
+        // There are no more hits than postings.
+        let greedy = plan(Mode::Or, usize::MAX, &[7, 8]);
+        assert_eq!(Load::of(&greedy).hits, 15);
+        assert_eq!(Load::sum([&or, &greedy, &or]), load(3, 2025, 2025, 1005, 35));
+        let mut rest = Load::sum([&or, &greedy]);
+        rest -= Load::of(&greedy);
+        assert_eq!(rest, Load::of(&or));
+        assert_eq!(Load::sum([]), Load::default());
+    }
+
+    /// Threads cannot help each other with a query, unless it is alone.
+    #[test]
+    fn threads_share_queries() {
+        const CPU: Rates = Rates::thread(5_000.0, 3.0);
+        let load = |effort| Load { queries: 1, effort, longest: effort, ..Load::default() };
+        let (short, long) = (load(1000), load(1_000_000));
+        let time = |loads: &[Load], threads| CPU.time(&loads.iter().copied().sum(), threads);
+        assert_eq!(time(&[short; 8], 4), 2.0 * 8_000.0);
+        assert_eq!(time(&[short, long], 4), 3_005_000.0);
+        assert_eq!(time(&[long], 4), 3_005_000.0 / 4.0);
+        assert_eq!(time(&[long], 100), 3_005_000.0 / 15.0, "as many as have enough to do");
+        assert_eq!(time(&[short], 4), 8_000.0);
+        assert_eq!(time(&[short; 3], 0), time(&[short; 3], 1), "there always is one");
+        assert_eq!(time(&[], 4), 0.0);
+    }
+
+    #[test]
+    fn devices_take_batches_as_a_whole() {
+        const GPU: Rates = Rates::device(50_000.0, 2_000.0, 0.5, 7.0);
+        let one = Load { queries: 1, postings: 1000, effort: 10, longest: 10, hits: 10 };
+        let many = vec![one; 100].into_iter().sum();
+        assert_eq!(GPU.marginal(&one), 2_000.0 + 500.0 + 70.0);
+        assert_eq!(GPU.time(&one, 1), 50_000.0 + 2_570.0);
+        assert_eq!(GPU.time(&many, 16), 50_000.0 + 257_000.0, "whatever the threads");
+        assert_eq!(GPU.time(&Load::default(), 16), 0.0, "no batch");
+    }
+
+    fn loads() -> impl Strategy<Value = Vec<Load>> {
+        let load =
+            (0u64..10_000_000, 0u64..10_000_000, 0u64..1000).prop_map(|(effort, more, hits)| {
+                Load { queries: 1, postings: effort + more, effort, longest: effort, hits }
+            });
+        prop::collection::vec(load, 1..40)
+    }
+
+    proptest! {
+        /// A batch takes no longer than one thread needs for all of it, and no less than its longest query or each thread's fair share.
+        #[test]
+        fn threads_take_between_a_share_and_all(
+            loads in loads(), threads in 1usize..64, query in 0.0f64..1e5, posting in 0.0f64..10.0,
+        ) {
+            let rates = Rates::thread(query, posting);
+            let batch: Load = loads.iter().copied().sum();
+            let (time, whole) = (rates.time(&batch, threads), rates.marginal(&batch));
+            prop_assert_eq!(rates.time(&batch, 1), whole);
+            prop_assert!(time <= whole && time >= whole / threads as f64);
+            prop_assert!(time <= rates.time(&batch, threads.div_ceil(2)), "more threads take longer");
+            if let [_, _, ..] = &loads[..] {
+                let longest = loads.iter().map(|load| rates.time(load, 1)).fold(0.0, f64::max);
+                prop_assert!(time >= longest, "{} < {}", time, longest);
+            }
+        }
+
+        /// Another query never makes a batch of several take less.
+        #[test]
+        fn more_queries_take_longer(
+            loads in loads(), threads in 1usize..64, query in 0.0f64..1e5, posting in 0.0f64..10.0, hit in 0.0f64..10.0, batch in 0.0f64..1e6,
+        ) {
+            for rates in [Rates::thread(query, posting), Rates::device(batch, query, posting, hit)] {
+                let mut sum: Load = loads[..loads.len().min(2)].iter().copied().sum();
+                let mut last = rates.time(&sum, threads);
+                for &load in loads.iter().skip(2) {
+                    sum += load;
+                    let time = rates.time(&sum, threads);
+                    // Averages are rounded.
+                    prop_assert!(time >= last * (1.0 - 1e-12), "{} < {}", time, last);
+                    last = time;
+                }
+            }
+        }
+    }
+}

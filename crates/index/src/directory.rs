@@ -17,7 +17,7 @@ const BUILD_PREFIX: &str = "build-";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Reads the manifest of the index in `dir`.
-pub(crate) fn read_manifest(dir: &Path) -> Result<Manifest> {
+pub fn read_manifest(dir: &Path) -> Result<Manifest> {
     let path = dir.join(MANIFEST);
     // Never mapped: it is small and is read only once.
     match SealedFile::read(&path, Kind::Manifest, Manifest::MAX_FILE) {

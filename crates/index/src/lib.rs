@@ -30,6 +30,7 @@ pub use build::{BuildConfig, BuildReport, Lists, ListsConfig, OnError, Phase, Pr
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
 pub use dictionary::{Dictionary, TermInfo, Terms};
+pub use directory::read_manifest;
 pub use documents::{Documents, Floats, Lengths, Ordinals};
 pub use error::{IndexError, Result};
 pub use ids::Ids;

@@ -30,10 +30,12 @@ impl ByDocuments {
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let mut whole = Vec::with_capacity(plans.len());
         for plan in plans {
-            let of: Result<Vec<Answer>, ExecError> = parts
+            // Of every part, even if one failed: the next answers are those to the next plan.
+            let of: Answers = parts
                 .iter_mut()
                 .map(|part| part.next().unwrap_or(Err(ExecError::NoAnswer)))
                 .collect();
+            let of: Result<Vec<Answer>, ExecError> = of.into_iter().collect();
             whole.push(of.map(|of| self.merged(of, plan.k)));
         }
         whole

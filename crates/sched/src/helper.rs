@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use warpseek_exec::{Answers, Context, Engine, Load, Plan, Pool};
 
-use crate::speed::{Speed, piece};
+use crate::speed::{Speed, is_whole, piece};
 
 /// Answers queries of a batch in a thread of its own, which outlives the batch if it is late.
 pub(crate) struct Helper {
@@ -109,8 +109,10 @@ impl Shared {
             let start = Instant::now();
             let plans: Vec<&Plan> = self.plans[taken.clone()].iter().collect();
             let answers = engine.search(&plans, context);
-            let load = self.loads[taken.clone()].iter().copied().sum();
-            locked(speed).learn(&load, start.elapsed());
+            if is_whole(&answers) {
+                let load = self.loads[taken.clone()].iter().copied().sum();
+                locked(speed).learn(&load, start.elapsed());
+            }
             let mut state = locked(&self.state);
             state.running = None;
             state.done.push((taken.start, answers));

@@ -13,7 +13,7 @@ use warpseek_index::SnapshotId;
 
 use crate::helper::{Errand, Helper};
 use crate::measure::{self, WORTH};
-use crate::speed::{LEAST, Speed, back, portion, share, together};
+use crate::speed::{LEAST, Speed, back, is_whole, portion, share, together};
 
 /// Engines that each answer for all documents. Each takes its share of a batch, by its speed; what is left at the end goes in smaller pieces to those that are free.
 ///
@@ -144,7 +144,7 @@ impl ByQueries {
     fn ask(&self, engine: usize, plans: &[&Plan], load: Load, context: &Context) -> Answers {
         let start = Instant::now();
         let answers = self.engines[engine].search(plans, context);
-        if plans.len() >= LEAST && answers.iter().all(Result::is_ok) {
+        if plans.len() >= LEAST && is_whole(&answers) {
             self.speeds()[engine].learn(&load, start.elapsed());
         }
         answers

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpseek_exec::{Load, Rates, Workers};
+use warpseek_exec::{Answers, Load, Rates, Workers};
 
 /// What an engine is expected to take: the rates it states, times a factor that is learned.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,11 @@ impl Speed {
     pub(crate) fn forget(&mut self) {
         self.factor = self.factor.min(self.factor.powf(0.9));
     }
+}
+
+/// Whether a search says how fast an engine is. One that failed or stopped early does not.
+pub(crate) fn is_whole(answers: &Answers) -> bool {
+    answers.iter().all(|answer| answer.as_ref().is_ok_and(|answer| answer.coverage.is_complete()))
 }
 
 /// Nanoseconds that engines take together.

@@ -13,7 +13,7 @@ use warpseek_cuda::Device;
 use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{
     Answer, Answers, Cancel, Candidate, Choice, Context, Coverage, Engine, ExecError, Fault, Load,
-    Mode, Plan, Rates, Reference, at_once, cheapest,
+    Mode, Plan, Rates, Reference, at_once, cheapest, is_sooner,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::image::least_bytes;
@@ -273,15 +273,17 @@ fn a_part_that_fails_is_an_error() {
         assert_eq!(failures(&*engine, &plans, &expected), SMALL.round);
         assert_eq!(failures(&*engine, &plans, &expected), 0);
     }
-    let _injected = inject("cuLaunchKernel@1+=999!");
+    let lost = || {
+        let _injected = inject("cuLaunchKernel@1=999!");
+        Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>
+    };
     // The GPU has what the helper has not, and fails it.
-    let by_queries = equals([Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>])
-        .helped_by(Arc::new(cpu(&snapshot, None)), thread_speed(1.0, 1));
+    let helper = Arc::new(cpu(&snapshot, None));
+    let by_queries = equals([lost()]).helped_by(helper, thread_speed(1.0, 1));
     assert!(failures(&by_queries, &plans, &expected) > 0);
-    // Of two engines, one answers what it takes, and what is left when the other one has failed.
-    let engines = [Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>, Box::new(cpu(&snapshot, None))];
-    let failed = failures(&equals(engines), &plans, &expected);
-    assert!(failed > 0 && failed < plans.len(), "{failed}");
+    // Of two engines, one answers what it takes, and what is left after the other one has failed.
+    let by_queries = equals([lost(), Box::new(cpu(&snapshot, None))]);
+    assert!(failures(&by_queries, &plans, &expected) < plans.len());
 }
 
 /// Documents with words that are in all of them, in every second to ninth, or in a few, in two segments of which some are deleted.
@@ -389,15 +391,18 @@ fn stop(make: fn(Arc<Snapshot>, usize) -> Box<dyn Engine>, queries: usize) -> [u
 
 #[test]
 fn documents_that_were_searched_in_time_are_answered_exactly() {
-    for make in [together, twice, |snapshot, _| parts(snapshot, None), |snapshot, _| {
-        parts(snapshot, Some(Algorithm::Cohort))
-    }] {
+    for make in [
+        together,
+        twice,
+        |snapshot, _| parts(snapshot, None),
+        |snapshot, _| parts(snapshot, Some(Algorithm::Cohort)),
+    ] {
         let covered = stop(make, 40);
         assert!(covered.iter().all(|&answers| answers > 0), "{covered:?}");
     }
 }
 
-/// Batches of so many queries that engines share them, and one that is answered by one engine.
+/// Batches that engines share, and batches so small that one engine answers them.
 #[test]
 fn queries_that_were_answered_in_time_are_answered_exactly() {
     for make in [machines, helped] {
@@ -426,6 +431,33 @@ fn parts_take_parts_of_the_memory() {
         assert!(least <= bytes(docs.clone()), "{docs:?}: {least}");
         assert!(docs.len() < 1000 || least * 4 > bytes(docs.clone()), "{docs:?}: {least}");
     }
+}
+
+/// Which of the CPU and a GPU expects to answer a batch sooner.
+fn sooner(snapshot: &Arc<Snapshot>, plans: &[&Plan], threads: usize) -> &'static str {
+    let context = Context::new(threads);
+    let host = cpu(snapshot, None).cost(plans, &context);
+    let device = gpu(snapshot, 0).cost(plans, &context);
+    if is_sooner(host, device) { "CPU" } else { "GPU" }
+}
+
+#[test]
+fn the_cpu_is_sooner_with_few_short_queries() {
+    let (_fixture, snapshot, plans) = apples(10);
+    // As if the index were large.
+    let with = |mode, dfs: [u64; 2]| {
+        let mut plan = Plan { mode, ..plans[0].clone() };
+        plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);
+        plan
+    };
+    let sooner = |plan: &Plan, n, threads| sooner(&snapshot, &vec![plan; n], threads);
+    assert_eq!(sooner(&with(Mode::Or, [3, 10_000]), 1, 1), "CPU");
+    let long = with(Mode::Or, [3, 100_000]);
+    assert_eq!(sooner(&long, 1, 1), "GPU");
+    assert_eq!(sooner(&long, 1, 16), "GPU", "it is too short for 16 threads");
+    assert_eq!(sooner(&with(Mode::And, [3, 100_000]), 1, 1), "CPU");
+    assert_eq!(sooner(&with(Mode::Or, [5_000, 10_000]), 100, 1), "GPU");
+    assert_eq!(sooner(&long, 0, 1), "CPU", "neither takes any time");
 }
 
 #[test]

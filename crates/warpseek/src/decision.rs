@@ -5,7 +5,7 @@ use warpseek_exec::{Choice, Estimate};
 /// ```
 /// use warpseek::{Document, Index, Request};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// # let mut writer = index.writer()?;
 /// # writer.add(Document::new("a", "", "apple"))?;

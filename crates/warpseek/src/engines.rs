@@ -63,14 +63,12 @@ impl Maker<'_> {
         if on_gpu_alone && gpus.is_empty() {
             return Err(OptionsError::NeedsGpu { algorithm, why: why.map(str::to_owned) });
         }
-        let takes_all =
-            cohort || options.algorithm == Algorithm::Intersect || partitions.is_some();
+        let takes_all = cohort || options.algorithm == Algorithm::Intersect || partitions.is_some();
         let several = gpus.len() > 1 || options.device == DeviceChoice::Both;
         if takes_all && several && options.split == Split::Documents {
             return Err(OptionsError::TakesAllDocuments { algorithm });
         }
-        let has_gpu_form =
-            takes_all || on_gpu_alone || options.algorithm == Algorithm::Auto;
+        let has_gpu_form = takes_all || on_gpu_alone || options.algorithm == Algorithm::Auto;
         if !gpus.is_empty() && !has_gpu_form {
             return Err(OptionsError::NotOnGpu { algorithm });
         }
@@ -83,7 +81,10 @@ impl Maker<'_> {
                 return Err(OptionsError::NoEffect { option: "the CPU's share", when });
             }
             if options.host_threads.is_some() {
-                return Err(OptionsError::NoEffect { option: "the number of the CPU's threads", when });
+                return Err(OptionsError::NoEffect {
+                    option: "the number of the CPU's threads",
+                    when,
+                });
             }
         }
         Ok(())

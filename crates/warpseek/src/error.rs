@@ -47,7 +47,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 /// use warpseek::{Algorithm, Error, Index, OptionsError, SearcherOptions};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// let options = SearcherOptions::new().algorithm(Algorithm::Intersect);
 /// let error = index.searcher_with(options).err().unwrap();

@@ -20,7 +20,7 @@ pub(crate) fn open(
     if options.device == DeviceChoice::Cpu {
         return Ok((Vec::new(), None));
     }
-    let open = |&number: &u32| Device::open(number, options.gpu_memory);
+    let open = |&number: &u32| (options.open)(number, options.gpu_memory);
     match options.gpus.iter().map(open).collect::<Result<Vec<_>, _>>() {
         Ok(devices) => Ok((devices, None)),
         Err(error) if options.device == DeviceChoice::Auto => {

@@ -1,8 +1,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use warpseek_exec::{Ranking, ShapeClass, shape};
 use warpseek_index::{
-    BuildReport, DeleteReport, Inspection, Lists, ListsConfig, MergeConfig, MergeReport,
+    BuildReport, DeleteReport, Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport,
     OpenOptions, Progress, Snapshot, Verification,
 };
 use warpseek_text::{OwnedDocument, Reader};
@@ -19,7 +20,7 @@ use crate::writer::IndexWriter;
 /// ```
 /// use warpseek::{Index, IndexOptions, Analyzer, Progress};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let (dir, file) = (folder.path().join("index"), folder.path().join("docs.jsonl"));
 /// std::fs::write(&file, "{\"id\": \"1\", \"text\": \"an apple\"}\n").unwrap();
 /// let options = IndexOptions::new().analyzer(Analyzer::English);
@@ -79,8 +80,7 @@ impl Index {
         let (dir, config) = (dir.as_ref(), options.config());
         let reader = Reader::of_documents(documents, config.reader.clone())?;
         let overwrite = options.overwrites();
-        let report =
-            warpseek_index::create_from_reader(dir, reader, config, overwrite, progress)?;
+        let report = warpseek_index::create_from_reader(dir, reader, config, overwrite, progress)?;
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }
 
@@ -100,6 +100,16 @@ impl Index {
         Ok((Index { dir: dir.to_owned(), options: IndexOptions::default() }, report))
     }
 
+    /// The index in a directory, which nobody looks at before it is used.
+    pub fn at(dir: impl AsRef<Path>) -> Self {
+        Self::at_with(dir, IndexOptions::default())
+    }
+
+    /// The same, with options for writers.
+    pub fn at_with(dir: impl AsRef<Path>, options: IndexOptions) -> Self {
+        Index { dir: dir.as_ref().to_owned(), options }
+    }
+
     /// Opens the index in a directory.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(dir, IndexOptions::default())
@@ -107,7 +117,7 @@ impl Index {
 
     /// The same, with options for writers; analyzer, codec, store and quantization are the index's own.
     pub fn open_with(dir: impl AsRef<Path>, options: IndexOptions) -> Result<Self> {
-        let index = Index { dir: dir.as_ref().to_owned(), options };
+        let index = Self::at_with(dir, options);
         index.snapshot()?;
         Ok(index)
     }
@@ -115,6 +125,11 @@ impl Index {
     /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Its settings and segments, without opening these.
+    pub fn manifest(&self) -> Result<Manifest> {
+        Ok(warpseek_index::read_manifest(&self.dir)?)
     }
 
     /// What it is now, opened for reading. Later commits do not disturb it.
@@ -160,6 +175,12 @@ impl Index {
     /// Checks every checksum, order, bound and count.
     pub fn verify(&self, progress: &Progress) -> Result<Verification> {
         Ok(warpseek_index::verify(&self.dir, progress)?)
+    }
+
+    /// How its lists are distributed by density: two indexes of the same shape are alike to an engine.
+    pub fn shape(&self) -> Result<Vec<ShapeClass>> {
+        let snapshot = self.snapshot()?;
+        Ok(shape(&snapshot, &Ranking::suited(snapshot.manifest()))?)
     }
 
     /// What it holds and what that takes.

@@ -6,7 +6,7 @@
 //! ```
 //! use warpseek::{Document, Index, Request};
 //!
-//! # let folder = tempfile::tempdir()?;
+//! # let folder = tempfile::tempdir().unwrap();
 //! # let dir = folder.path().join("books");
 //! let index = Index::create(&dir)?;
 //! let mut writer = index.writer()?;
@@ -70,9 +70,7 @@ pub use decision::Decision;
 pub use error::{Error, OptionsError, Result};
 pub use index::Index;
 pub use notice::Notice;
-pub use options::{
-    Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning,
-};
+pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
 pub use response::{Arrays, Response};
 pub use searcher::{GpuStatus, Searcher};
@@ -80,10 +78,11 @@ pub use writer::{Commit, IndexWriter};
 
 pub use warpseek_codec::CodecId;
 pub use warpseek_core::{DocId, Hit, Score, limits};
-pub use warpseek_cuda::{DeviceError, DeviceInfo, list_devices};
+pub use warpseek_cuda::DeviceError;
 pub use warpseek_exec::{
-    Answer, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault, Mode, Offer,
-    Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, TermExplanation, Work,
+    Answer, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault, Mode,
+    Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass, TermExplanation,
+    Work,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::Loading;
@@ -98,6 +97,12 @@ pub use warpseek_index::{
     SnapshotId, Statistics, StoreMode, Verification,
 };
 pub use warpseek_text::{Analyzer, Format, OwnedDocument as Document, Snippet, TextError};
+
+/// GPUs of this machine, and how fast they copy.
+pub mod devices {
+    pub use warpseek_cuda::kernels::copy::bandwidth;
+    pub use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
+}
 
 /// Evaluation of runs against judgements, as trec_eval does it.
 pub mod eval {

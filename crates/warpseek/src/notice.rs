@@ -7,7 +7,7 @@ use std::time::Duration;
 /// use std::sync::{Arc, Mutex};
 /// use warpseek::{DeviceChoice, Index, Notice, SearcherOptions};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// let heard = Arc::new(Mutex::new(Vec::new()));
 /// let log = heard.clone();
@@ -48,8 +48,11 @@ impl fmt::Display for Notice {
         match self {
             Notice::NoGpu { why } => write!(f, "no GPU, the CPU answers: {why}"),
             Notice::GpuLost { why, retry_in, cpu_answers } => {
-                let meanwhile =
-                    if *cpu_answers { "the CPU answers meanwhile" } else { "queries fail meanwhile" };
+                let meanwhile = if *cpu_answers {
+                    "the CPU answers meanwhile"
+                } else {
+                    "queries fail meanwhile"
+                };
                 let seconds = retry_in.as_secs_f64();
                 write!(f, "the GPU failed; it is tried again in {seconds} s, {meanwhile}: {why}")
             }

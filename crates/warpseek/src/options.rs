@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_codec::CodecId;
+use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec::Ranking;
 use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
@@ -244,6 +245,9 @@ pub struct Tuning {
 /// Who hears of things that an operator may want to know.
 pub(crate) type Listener = Arc<dyn Fn(&Notice) + Send + Sync>;
 
+/// Opens a GPU by number, with a budget of memory.
+pub(crate) type Opener = Arc<dyn Fn(u32, Option<u64>) -> Result<Device, DeviceError> + Send + Sync>;
+
 /// How queries are answered.
 ///
 /// ```
@@ -271,6 +275,7 @@ pub struct SearcherOptions {
     pub(crate) tuning: Tuning,
     pub(crate) listener: Listener,
     pub(crate) retry: Duration,
+    pub(crate) open: Opener,
 }
 
 impl Default for SearcherOptions {
@@ -290,6 +295,7 @@ impl Default for SearcherOptions {
             tuning: Tuning::default(),
             listener: Arc::new(|_| ()),
             retry: Duration::from_secs(1),
+            open: Arc::new(Device::open),
         }
     }
 }
@@ -368,6 +374,15 @@ impl SearcherOptions {
     /// How long after a failure a GPU is tried again; after each further failure twice as long, up to five minutes. Default: a second.
     pub fn retry_gpu_after(self, time: Duration) -> Self {
         SearcherOptions { retry: time, ..self }
+    }
+
+    /// How GPUs are opened: so tests can have an emulated one.
+    #[doc(hidden)]
+    pub fn open_gpus_by(
+        self,
+        open: impl Fn(u32, Option<u64>) -> Result<Device, DeviceError> + Send + Sync + 'static,
+    ) -> Self {
+        SearcherOptions { open: Arc::new(open), ..self }
     }
 
     /// How a GPU prunes, if the algorithm is one of those that do on partitions.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// ```
 /// use warpseek::{Document, Index, Request};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// let mut writer = index.writer()?;
 /// writer.add(Document::new("a", "Apples", "An apple a day keeps the doctor away."))?;
@@ -126,7 +126,7 @@ impl Response {
 /// ```
 /// use warpseek::{Document, Index, Request};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// let mut writer = index.writer()?;
 /// writer.add(Document::new("a", "", "apple pie"))?;

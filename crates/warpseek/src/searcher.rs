@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use warpseek_core::DocId;
 use warpseek_exec::{
-    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query, Ranking,
-    is_sooner,
+    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query,
+    Ranking, is_sooner,
 };
 use warpseek_exec_gpu::Loading;
 use warpseek_index::Snapshot;
@@ -32,7 +32,7 @@ const BATCH_HITS: usize = 1 << 22;
 /// ```
 /// use warpseek::{Document, Index, Request};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// let searcher = index.searcher()?;
 /// let mut writer = index.writer()?;
@@ -52,6 +52,8 @@ const BATCH_HITS: usize = 1 << 22;
 pub struct Searcher {
     index: Index,
     options: Arc<SearcherOptions>,
+    /// Its threads, and no limit of time.
+    context: Context,
     now: Arc<RwLock<Arc<Opened>>>,
 }
 
@@ -60,6 +62,7 @@ struct Opened {
     snapshot: Arc<Snapshot>,
     ranking: Ranking,
     planner: Planner,
+    /// For what is not asked by anybody, such as copying the index to a GPU.
     context: Context,
     /// The CPU's, which answers if no GPU does.
     cpu: Box<dyn Engine>,
@@ -72,7 +75,7 @@ struct Opened {
 /// Where queries are answered.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = warpseek::Index::create(folder.path().join("index"))?;
 /// let status = index.searcher()?.gpu_status();
 /// assert!(status.name.is_none() && status.why_not.is_none()); // none was asked for
@@ -97,9 +100,16 @@ pub struct GpuStatus {
 impl Searcher {
     pub(crate) fn open(index: &Index, options: SearcherOptions) -> Result<Self> {
         let options = Arc::new(options);
-        let opened = Opened::new(index, &options)?;
+        let snapshot = index.snapshot_with(options.mmap)?;
+        let opened = Opened::of(snapshot, &options)?;
+        let context = opened.context.clone();
         let now = Arc::new(RwLock::new(Arc::new(opened)));
-        Ok(Searcher { index: index.clone(), options, now })
+        Ok(Searcher { index: index.clone(), options, context, now })
+    }
+
+    /// The same searcher, with another number of threads for what is asked of this clone.
+    pub fn with_threads(&self, threads: usize) -> Self {
+        Searcher { context: Context::new(threads), ..self.clone() }
     }
 
     fn now(&self) -> Arc<Opened> {
@@ -163,7 +173,7 @@ impl Searcher {
         let now = self.now();
         match now.gpu.engine() {
             Some(_) => BATCH_OF_A_GPU.min(BATCH_HITS / k.max(1)).max(1),
-            None => BATCH_PER_THREAD * now.context.threads(),
+            None => BATCH_PER_THREAD * self.context.threads(),
         }
     }
 
@@ -171,7 +181,7 @@ impl Searcher {
     pub fn search(&self, request: &Request) -> Result<Response> {
         let (now, start) = (self.now(), Instant::now());
         let plan = now.plan(request)?;
-        let context = now.context_of(request, start);
+        let context = limited(&self.context, request, start);
         let answer = now.answer(&[&plan], &context).pop().unwrap_or(Err(ExecError::NoAnswer))?;
         Ok(Response { snapshot: now.snapshot.clone(), plan, answer, took: start.elapsed() })
     }
@@ -179,7 +189,7 @@ impl Searcher {
     /// Answers many requests, in their order, all over one snapshot. One that fails does not disturb the others.
     pub fn search_batch(&self, requests: &[Request]) -> Vec<Result<Response>> {
         let (now, start) = (self.now(), Instant::now());
-        let plans = now.context.pool().map(requests, || (), |(), request| now.plan(request));
+        let plans = self.context.pool().map(requests, || (), |(), request| now.plan(request));
         let mut responses: Vec<Option<Result<Response>>> =
             std::iter::repeat_with(|| None).take(requests.len()).collect();
         let mut planned = Vec::with_capacity(requests.len());
@@ -193,10 +203,11 @@ impl Searcher {
         let mut left = planned;
         while let Some(first) = left.first().map(|(i, _)| *i) {
             let of = &requests[first];
-            let (group, others) = left.into_iter().partition(|(i, _)| same_limits(of, &requests[*i]));
+            let (group, others) =
+                left.into_iter().partition(|(i, _)| same_limits(of, &requests[*i]));
             left = others;
             let group: Vec<(usize, Plan)> = group;
-            let context = now.context_of(of, start);
+            let context = limited(&self.context, of, start);
             let refs: Vec<&Plan> = group.iter().map(|(_, plan)| plan).collect();
             let answers = now.answer(&refs, &context);
             let took = start.elapsed();
@@ -241,13 +252,12 @@ impl Searcher {
     pub fn plan_batch(&self, requests: &[Request]) -> Vec<Result<Plan>> {
         let now = self.now();
         let plan = |(): &mut (), request: &Request| now.plan(request).map_err(Error::from);
-        now.context.pool().map(requests, || (), plan)
+        self.context.pool().map(requests, || (), plan)
     }
 
     /// Answers plans, with no limit of time.
     pub fn answer(&self, plans: &[&Plan]) -> Answers {
-        let now = self.now();
-        now.answer(plans, &now.context)
+        self.now().answer(plans, &self.context)
     }
 
     /// Works on items with the searcher's threads, such as writing out the hits of a batch.
@@ -256,12 +266,12 @@ impl Searcher {
         items: &[T],
         work: impl Fn(&T) -> R + Sync,
     ) -> Vec<R> {
-        self.now().context.pool().map(items, || (), |(), item| work(item))
+        self.context.pool().map(items, || (), |(), item| work(item))
     }
 
     /// How a batch is answered, and why.
     pub fn decide(&self, plans: &[&Plan]) -> Decision {
-        self.now().decide(plans)
+        self.now().decide(plans, &self.context)
     }
 
     /// The id that the user gave a document.
@@ -280,11 +290,20 @@ fn same_limits(a: &Request, b: &Request) -> bool {
     a.deadline == b.deadline && same_cancel
 }
 
-impl Opened {
-    fn new(index: &Index, options: &Arc<SearcherOptions>) -> Result<Self> {
-        Self::of(index.snapshot_with(options.mmap)?, options)
+/// The context of a request that came at a moment: with its limits.
+fn limited(context: &Context, request: &Request, start: Instant) -> Context {
+    let context = context.clone();
+    let context = match request.deadline.and_then(|time| start.checked_add(time)) {
+        Some(deadline) => context.until(deadline),
+        None => context,
+    };
+    match &request.cancel {
+        Some(cancel) => context.cancelled_by(cancel.clone()),
+        None => context,
     }
+}
 
+impl Opened {
     fn of(snapshot: Arc<Snapshot>, options: &Arc<SearcherOptions>) -> Result<Self> {
         let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
         let planner = Planner::new(snapshot.clone(), ranking)?;
@@ -371,19 +390,6 @@ impl Opened {
             }
         };
         Ok(Plan { count: request.count, ..plan })
-    }
-
-    /// Threads, and the limits of a request that came at a moment.
-    fn context_of(&self, request: &Request, start: Instant) -> Context {
-        let context = self.context.clone();
-        let context = match request.deadline.and_then(|time| start.checked_add(time)) {
-            Some(deadline) => context.until(deadline),
-            None => context,
-        };
-        match &request.cancel {
-            Some(cancel) => context.cancelled_by(cancel.clone()),
-            None => context,
-        }
     }
 
     /// Answers plans on the device that is to answer them. What the GPU cannot answer, or fails, the CPU answers if the library may choose.
@@ -473,7 +479,7 @@ impl Opened {
     }
 
     fn try_again(&self) -> Result<crate::engines::GpuEngines, ExecError> {
-        let open = |&number: &u32| warpseek_cuda::Device::open(number, self.options.gpu_memory);
+        let open = |&number: &u32| (self.options.open)(number, self.options.gpu_memory);
         let gpus = self.options.gpus.iter().map(open).collect::<Result<Vec<_>, _>>();
         let gpus = gpus.map_err(warpseek_exec_gpu::failed)?;
         let (snapshot, planner) = (&self.snapshot, &self.planner);
@@ -494,18 +500,17 @@ impl Opened {
         }
     }
 
-    fn decide(&self, plans: &[&Plan]) -> Decision {
+    fn decide(&self, plans: &[&Plan], context: &Context) -> Decision {
         let engines = self.gpu.engines();
         let chooses = self.options.algorithm == Algorithm::Auto && engines.is_some();
-        let estimate = |engine: &dyn Engine| engine.estimate(plans, &self.context);
+        let estimate = |engine: &dyn Engine| engine.estimate(plans, context);
         let cpu = chooses.then(|| estimate(&*self.cpu));
         let gpu = engines.as_ref().filter(|_| chooses).map(|engines| estimate(&*engines.engine));
-        let stays = engines
-            .as_ref()
-            .is_some_and(|engines| self.stays(&engines.engine, plans, &self.context));
+        let stays =
+            engines.as_ref().is_some_and(|engines| self.stays(&engines.engine, plans, context));
         let mut choices: Vec<Choice> = match &engines {
-            Some(engines) if !stays => engines.engine.explain(plans, &self.context),
-            _ => self.cpu.explain(plans, &self.context),
+            Some(engines) if !stays => engines.engine.explain(plans, context),
+            _ => self.cpu.explain(plans, context),
         };
         let reason = match (stays, self.options.gpu_from.is_some()) {
             _ if !self.may_choose() => engines.and_then(|engines| engines.host.clone()),
@@ -519,7 +524,7 @@ impl Opened {
             choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
         }
         let documents = self.snapshot.statistics().documents;
-        Decision { choices, cpu, gpu, documents, threads: self.context.threads() }
+        Decision { choices, cpu, gpu, documents, threads: context.threads() }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::options::IndexOptions;
 /// ```
 /// use warpseek::{Document, Index, Request};
 ///
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
 /// let mut writer = index.writer()?;
 /// writer.add(Document::new("1", "", "an apple"))?;
@@ -43,7 +43,7 @@ pub struct IndexWriter {
 /// What a commit did.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().unwrap();
 /// # let index = warpseek::Index::create(folder.path().join("index"))?;
 /// let commit = index.writer()?.commit()?;
 /// assert!(commit.added.documents == 0 && commit.deleted.missing.is_empty());

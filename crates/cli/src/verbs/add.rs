@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek_index::Progress;
+use warpseek::{Index, Progress};
 
 use super::index::summarise;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::options::Reading;
-use crate::progress::Display;
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::progress::Display;
 
 /// Add documents to an index
 ///
@@ -32,8 +32,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, options.reading.quiet);
-    let config = options.reading.config();
-    let result = warpseek_index::add(&options.index, &options.reading.inputs, &config, &progress);
+    let index = Index::at_with(&options.index, options.reading.options());
+    let result = index.add_files(&options.reading.inputs, &progress);
     drop(display);
     summarise(&result?, start, &options.reading);
     Ok(ExitCode::SUCCESS)

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::failure::Failure;
 use crate::options::Cli;
+use warpseek_console::Failure;
 
 /// Print completions for a shell
 #[derive(Args)]

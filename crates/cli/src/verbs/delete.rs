@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{ArgGroup, Args};
-use warpseek_index::Progress;
+use warpseek::{Index, IndexOptions, Progress};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::options::Threads;
-use crate::progress::Display;
-use crate::terminal::{count, counted, note, summary};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::options::Threads;
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{count, counted, note, summary};
 
 /// Delete documents by id
 ///
@@ -43,12 +43,14 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let settings = IndexOptions::new().threads(options.threads.get());
+    let index = Index::at_with(&options.index, settings);
     let mut ids = options.id.clone();
     if let Some(path) = &options.ids {
         ids.extend(read_ids(path)?);
     }
     if options.strict {
-        let snapshot = warpseek_index::Snapshot::open(&options.index)?;
+        let snapshot = index.snapshot()?;
         for id in &ids {
             if snapshot.find_id(id)?.is_none() {
                 return Err(Failure::user(format!(
@@ -60,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, options.quiet);
-    let result = warpseek_index::delete(&options.index, &ids, options.threads.get(), &progress);
+    let result = index.delete(&ids, &progress);
     drop(display);
     let report = result?;
     for id in report.missing.iter().take(10) {

@@ -4,11 +4,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use warpseek_cuda::kernels::copy::bandwidth;
-use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
+use warpseek::devices::{Device, DeviceError, DeviceInfo, bandwidth, list_devices};
 
-use crate::failure::Failure;
-use crate::terminal::{Theme, bytes, table};
+use warpseek_console::Failure;
+use warpseek_console::terminal::{Theme, bytes, table};
 
 /// List GPUs, and say what is missing to use them
 ///

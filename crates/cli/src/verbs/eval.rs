@@ -3,10 +3,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warpseek_eval::{Measure, Options as EvalOptions, Qrels, Run, evaluate};
+use warpseek::eval::{Measure, Options as EvalOptions, Qrels, Run, evaluate};
 
-use crate::failure::Failure;
-use crate::terminal::{note, table};
+use warpseek_console::Failure;
+use warpseek_console::terminal::{note, table};
 
 /// Judge a run against relevance judgements, as trec_eval does
 #[derive(Args)]

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use warpseek_codec::CodecId;
-use warpseek_exec::RankingFunction;
-use warpseek_index::{BuildReport, Impacts, Progress, StoreMode};
-use warpseek_text::Analyzer;
+use warpseek::{Analyzer, BuildReport, CodecId, Index, Progress, RankingFunction, StoreMode};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::options::{Reading, named};
-use crate::progress::Display;
-use crate::terminal::{count, counted, note, summary};
+use crate::options::Reading;
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::options::named;
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{count, counted, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreChoice {
@@ -73,35 +71,29 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     refuse_file(&options.output)?;
-    let mut config = options.reading.config();
-    config.analyzer = options.analyzer;
-    config.codec = options.codec;
-    config.store = match options.store {
-        StoreChoice::All => StoreMode::All,
-        StoreChoice::Ids => StoreMode::Ids,
-    };
-    config.impacts = options.quantize.then(|| options.impacts());
-    config.reader.vector_scale = options.vector_scale;
+    let mut settings = options
+        .reading
+        .options()
+        .analyzer(options.analyzer)
+        .codec(options.codec)
+        .store(match options.store {
+            StoreChoice::All => StoreMode::All,
+            StoreChoice::Ids => StoreMode::Ids,
+        })
+        .vector_scale(options.vector_scale)
+        .overwrite(options.overwrite);
+    if options.quantize {
+        let (k1, b) = RankingFunction::BM25_DEFAULTS;
+        settings = settings.quantize(options.k1.unwrap_or(k1), options.b.unwrap_or(b));
+    }
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, options.reading.quiet);
-    let result = warpseek_index::create(
-        &options.output,
-        &options.reading.inputs,
-        &config,
-        options.overwrite,
-        &progress,
-    );
+    let result = Index::build(&options.output, &options.reading.inputs, &settings, &progress);
     drop(display);
-    summarise(&result?, start, &options.reading);
+    let (_, report) = result?;
+    summarise(&report, start, &options.reading);
     Ok(ExitCode::SUCCESS)
-}
-
-impl Options {
-    fn impacts(&self) -> Impacts {
-        let (k1, b) = RankingFunction::BM25_DEFAULTS;
-        Impacts::new(self.k1.unwrap_or(k1), self.b.unwrap_or(b))
-    }
 }
 
 /// An index is a directory.

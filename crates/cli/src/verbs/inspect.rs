@@ -4,11 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use warpseek_exec::{Ranking, ShapeClass, shape};
-use warpseek_index::{Impacts, Inspection, Snapshot, inspect};
+use warpseek::{Impacts, Index, Inspection, ShapeClass};
 
-use crate::failure::Failure;
-use crate::terminal::{Theme, bytes, count, table};
+use warpseek_console::Failure;
+use warpseek_console::terminal::{Theme, bytes, count, table};
 
 /// Show what an index is made of
 ///
@@ -33,10 +32,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let index = Index::at(&options.index);
     let mut out = std::io::stdout().lock();
     if options.shape {
-        let snapshot = Snapshot::open(&options.index)?;
-        let classes = shape(&snapshot, &Ranking::suited(snapshot.manifest()))?;
+        let classes = index.shape()?;
         if options.json {
             writeln!(out, "{:#}", serde_json::to_value(&classes)?)?;
         } else {
@@ -44,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let found = inspect(&options.index)?;
+    let found = index.inspect()?;
     if options.json {
         let mut report = serde_json::to_value(&found)?;
         report["bytes"] = json!(found.sizes.total());

@@ -3,8 +3,8 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
 
-use crate::failure::Failure;
 use crate::options::Cli;
+use warpseek_console::Failure;
 
 /// Write man pages to a directory, one a verb
 #[derive(Args)]

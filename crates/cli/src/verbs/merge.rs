@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek_index::{MergeConfig, Progress};
+use warpseek::{Index, MergeConfig, Progress};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::options::{Threads, parse_bytes};
-use crate::progress::Display;
-use crate::terminal::{count, counted, summary};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::options::{Threads, parse_bytes};
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{count, counted, summary};
 
 /// Compact an index: one segment, no deleted documents
 ///
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// Put documents side by side that have words in common, as `index --reorder` does
     #[arg(long)]
     reorder: bool,
-    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of the machine's]
+    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of what the machine or the container has]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<usize>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut config = MergeConfig { reorder: options.reorder, ..MergeConfig::default() };
     config.threads = options.threads.get();
     config.memory = options.memory.unwrap_or(config.memory);
-    let result = warpseek_index::merge(&options.index, &config, &progress);
+    let result = Index::at(&options.index).merge(&config, &progress);
     drop(display);
     let report = result?;
     if options.quiet {

@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::json;
-use warpseek_index::{BuildConfig, Progress, create};
+use warpseek::{Index, IndexOptions, Progress};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress::Display;
-use crate::terminal::{Theme, bytes, count};
 use crate::verbs::{index, search};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{Theme, bytes, count};
 
 /// Largest file taken in.
 const MAX_FILE: u64 = 1 << 20;
@@ -66,15 +66,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, false);
-    let report = create(&idx, &[corpus], &BuildConfig::default(), true, &progress);
+    let settings = IndexOptions::new().overwrite(true);
+    let built = Index::build(&idx, &[corpus], &settings, &progress);
     drop(display);
-    index::summarise_counts(&report?, start, false);
+    let (built, report) = built?;
+    index::summarise_counts(&report, start, false);
     writeln!(out)?;
 
     for (i, query) in QUERIES.iter().enumerate() {
         let command = format!("{}. warpseek search {} \"{query}\" -k 3", i + 3, idx.display());
         writeln!(out, "{}", step(command))?;
-        search::show(&idx, query, 3, &mut out)?;
+        search::show(&built, query, 3, &mut out)?;
         writeln!(out)?;
     }
     writeln!(out, "{}", step("Try next".to_owned()))?;

@@ -7,33 +7,38 @@ use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek_eval::RunWriter;
-use warpseek_exec::{Answer, Plan, Work, in_parallel};
+use warpseek::eval::RunWriter;
+use warpseek::{
+    Answer, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request, Searcher,
+    Work,
+};
 
-use crate::decision::{Decision, Decisions};
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::options::{Searching, Threads};
-use crate::progress;
+use warpseek_console::options::Threads;
+use warpseek_console::progress::{self, Display};
+use warpseek_console::terminal::{count, counted, note, summary};
+use warpseek_console::{Failure, Interrupt};
+
+use crate::decision::Decisions;
+use crate::options::{OnErrorChoice, Searching};
 use crate::queries::{Line, Queries};
-use crate::searcher::Searcher;
-use crate::terminal::{count, counted, summary};
-use crate::verbs::search::matching;
+use crate::verbs::search::{caution, matching};
 
 /// Answer a file of queries, as a TREC run
 ///
 /// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; an id that the first 900,000 queries
 /// have already is refused, and later ones are not compared with each other, so that memory does not grow with the file. They are read and
 /// answered in batches and come out in order; one batch is planned and one written while one is answered. Ctrl-C leaves whole queries behind.
+///
+/// A line that is no query, or a query that cannot be answered, stops the run; with `--on-error skip` it is reported and left out, and the run goes on.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
   warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
-  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on a GPU, or without one where it fails
+  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on the GPU or on the CPU, whichever is sooner
   warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec
   warpseek run idx --queries log.txt --device cuda --gpus 0,1 -o run.trec          half of the documents each
-  warpseek run idx --queries log.txt --device both --split queries -o run.trec     the processor helps with short ones
+  warpseek run idx --queries log.txt --device both --split queries -o run.trec     the CPU helps with short ones
   warpseek run idx --queries log.txt --device auto --explain-plan -o run.trec      what answered, and why")]
 pub(crate) struct Options {
     /// Directory of the index
@@ -43,32 +48,41 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Hits a query
-    #[arg(short, default_value_t = 1000, value_name = "K")]
+    #[arg(short, default_value_t = 1000, value_name = "K", help_heading = "Query")]
     k: usize,
     /// File for the run [default: standard output]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or partitions are homogeneous]
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     tag: Option<String>,
     #[command(flatten)]
     searching: Searching,
     #[command(flatten)]
     threads: Threads,
+    /// What happens with queries that cannot be answered
+    #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
+    on_error: OnErrorChoice,
     /// Say on standard error which algorithms answered how many queries, where, why, and the numbers that decided
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     explain_plan: bool,
     /// No progress bar, no summary
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let threads = options.threads.get();
-    let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
+    let index = Index::at(&options.index);
+    let settings = options.searching.options(&index, options.threads.get())?;
+    let searcher = index.searcher_with(settings)?;
     let interrupt = Interrupt::listen(None)?;
-    searcher.load(&interrupt, options.quiet)?;
-    let queries = Queries::open(&options.queries, searcher.batch())?;
+    let display = Display::loading(&searcher.loadings(), &interrupt, options.quiet);
+    let prepared = searcher.prepare();
+    drop(display);
+    prepared?;
+    let on_error = options.on_error.get();
+    let queries = Queries::open(&options.queries, searcher.batch_size(options.k), on_error)?;
+    let unread = queries.skipped.clone();
     let out: Box<dyn Write> = match &options.output {
         Some(path) => Box::new(
             File::create(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
@@ -78,12 +92,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut done) = (Instant::now(), Done::default());
     let mut decisions = Decisions::default();
-    let explain = options.explain_plan;
-    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, explain };
+    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options };
     let mut out = BufWriter::with_capacity(1 << 16, out);
     let ended = pipeline.run(queries, |mut batch| {
-        for text in render(&searcher, options, threads, &batch)? {
-            out.write_all(&text)?;
+        for text in render(&searcher, options, &batch) {
+            out.write_all(&text?)?;
         }
         done.add(&batch);
         if let Some(decision) = batch.decision.take() {
@@ -102,20 +115,27 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             format!("interrupted; the run holds the first {}", counted(done.queries, "query"));
         return Err(Failure::interrupted(message));
     }
+    done.skipped += unread.load(Ordering::Relaxed);
+    if done.skipped > 0 {
+        let were = if done.skipped == 1 { "was" } else { "were" };
+        note(format!("{} {were} left out", counted(done.skipped, "query")));
+    }
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
-        let matches = if options.searching.answering.count {
-            format!("{}, ", matching(done.matches))
-        } else {
-            String::new()
+        let matches = match options.searching.query.count {
+            true => format!("{}, ", matching(done.matches)),
+            false => String::new(),
         };
-        let place = searcher.place().map_or(String::new(), |place| format!(" {place}"));
+        let scored = match done.work {
+            Some(work) => format!("{} scored", counted(work.postings_scored, "posting")),
+            None => "postings scored are not counted on a GPU".to_owned(),
+        };
+        let device = device(&searcher.gpu_status());
         summary(format!(
-            "{}{place} in {seconds:.2} s ({}/s): {matches}{} scored{}",
+            "{}{device} in {seconds:.2} s ({}/s): {matches}{scored}{}",
             counted(done.queries, "query"),
             count((done.queries as f64 / seconds.max(1e-6)) as u64),
-            counted(done.work.postings_scored, "posting"),
-            searcher.caution(),
+            caution(&searcher),
         ));
     }
     if options.explain_plan {
@@ -124,53 +144,80 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Queries with their plans and answers.
+/// Where queries were answered, if a GPU was asked for.
+fn device(status: &GpuStatus) -> String {
+    let some = |queries: u64, why: &str| match queries {
+        0 => String::new(),
+        n => format!(", {} of them on the CPU{why},", count(n)),
+    };
+    match (&status.name, &status.why_not) {
+        (Some(name), None) => {
+            let stayed = some(status.stayed, ", which is sooner");
+            let fallen = some(status.fallen_back, " because the GPU could not");
+            let (helped, host) = (some(status.helped, ""), status.host.iter());
+            let host: String = host.map(|host| format!(" ({host})")).collect();
+            format!(" on {name}{stayed}{fallen}{helped}{host}")
+        }
+        (Some(name), Some(_)) => format!(" on {name}, then on the CPU"),
+        (None, Some(why)) => format!(" on the CPU (no GPU: {why})"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Queries with their plans and answers; those that were left out are not among them.
 struct Batch {
     lines: Vec<Line>,
     plans: Vec<Plan>,
     answers: Vec<Answer>,
-    /// How they were answered, where that is asked for.
+    skipped: u64,
+    /// How they were answered, if that is asked for.
     decision: Option<Decision>,
 }
 
 /// What was written.
-#[derive(Default)]
 struct Done {
     queries: u64,
+    skipped: u64,
     matches: u64,
-    work: Work,
+    /// None once an engine does not count it.
+    work: Option<Work>,
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        Done { queries: 0, skipped: 0, matches: 0, work: Some(Work::default()) }
+    }
 }
 
 impl Done {
     fn add(&mut self, batch: &Batch) {
         self.queries += batch.lines.len() as u64;
+        self.skipped += batch.skipped;
         for answer in &batch.answers {
-            self.work += answer.work;
+            self.work = self.work.zip(answer.work).map(|(mut sum, work)| {
+                sum += work;
+                sum
+            });
             self.matches += answer.matches.unwrap_or(0);
         }
     }
 }
 
 /// The lines of a run, query by query.
-fn render(
-    searcher: &Searcher,
-    options: &Options,
-    threads: usize,
-    batch: &Batch,
-) -> Result<Vec<Vec<u8>>, Failure> {
+fn render(searcher: &Searcher, options: &Options, batch: &Batch) -> Vec<Result<Vec<u8>, Failure>> {
     let usual = if searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
     let tag = options.tag.as_deref().unwrap_or(usual);
+    let snapshot = searcher.snapshot();
     let queries: Vec<_> = batch.lines.iter().zip(&batch.plans).zip(&batch.answers).collect();
-    let one = |(): &mut (), ((line, plan), answer): &((&Line, &Plan), &Answer)| {
+    searcher.in_parallel(&queries, |((line, plan), answer)| {
         // A line has some fifty bytes.
         let mut writer = RunWriter::new(Vec::with_capacity(answer.hits.len() * 64));
         for (rank, hit) in answer.hits.iter().enumerate() {
-            let id = searcher.snapshot.external_id(hit.doc)?;
+            let id = snapshot.external_id(hit.doc)?;
             writer.write(&line.id, &id, rank + 1, plan.real(hit.score), tag)?;
         }
         Ok(writer.finish()?)
-    };
-    in_parallel(&queries, threads, || (), one)
+    })
 }
 
 /// Three batches are under way at a time: one is read and planned, one answered, one written, each in its thread. They stay in order, and none of the three
@@ -178,7 +225,7 @@ fn render(
 struct Pipeline<'a> {
     searcher: &'a Searcher,
     interrupt: &'a Interrupt,
-    explain: bool,
+    options: &'a Options,
 }
 
 impl Pipeline<'_> {
@@ -195,6 +242,7 @@ impl Pipeline<'_> {
         std::thread::scope(|scope| {
             let (to_answer, planned) = sync_channel(1);
             let (to_write, answered) = sync_channel(1);
+            let name = queries.name.clone();
             scope.spawn(move || {
                 while let Some(batch) = self.planned(&queries, stop).transpose() {
                     let last = batch.is_err();
@@ -208,7 +256,7 @@ impl Pipeline<'_> {
                     if stop() {
                         return;
                     }
-                    let batch = batch.and_then(|batch| self.answered(batch));
+                    let batch = batch.and_then(|batch| self.answered(&name, batch));
                     let last = batch.is_err();
                     if to_write.send(batch).is_err() || last {
                         return;
@@ -230,17 +278,75 @@ impl Pipeline<'_> {
         if lines.is_empty() {
             return Ok(None);
         }
-        let texts: Vec<&str> = lines.iter().map(|q| q.text.as_str()).collect();
-        let plans = self.searcher.plans(&texts).map_err(|(i, error)| {
-            Failure::user(format!("{}:{}: {error}", queries.name, lines[i].line))
-        })?;
-        Ok(Some(Batch { lines, plans, answers: Vec::new(), decision: None }))
+        let query = &self.options.searching.query;
+        let request = |line: &Line| {
+            Request::new(line.text.as_str()).k(self.options.k).mode(query.mode).count(query.count)
+        };
+        let requests: Vec<Request> = lines.iter().map(request).collect();
+        let mut batch = Batch {
+            lines: Vec::new(),
+            plans: Vec::new(),
+            answers: Vec::new(),
+            skipped: 0,
+            decision: None,
+        };
+        for (line, plan) in lines.into_iter().zip(self.searcher.plan_batch(&requests)) {
+            match plan {
+                Ok(plan) => {
+                    batch.lines.push(line);
+                    batch.plans.push(plan);
+                }
+                Err(error) => self.bad(&queries.name, &line, error, &mut batch.skipped)?,
+            }
+        }
+        Ok(Some(batch))
     }
 
-    fn answered(&self, batch: Batch) -> Result<Batch, Failure> {
-        let answers = self.searcher.search(&batch.plans)?;
+    fn answered(&self, name: &str, batch: Batch) -> Result<Batch, Failure> {
+        let plans: Vec<&Plan> = batch.plans.iter().collect();
+        let answers = self.searcher.answer(&plans);
         // After the search: a GPU may have failed.
-        let decision = self.explain.then(|| self.searcher.decide(&batch.plans));
-        Ok(Batch { answers, decision, ..batch })
+        let decision = self.options.explain_plan.then(|| self.searcher.decide(&plans));
+        if answers.iter().all(Result::is_ok) {
+            let answers = answers.into_iter().flatten().collect();
+            return Ok(Batch { answers, decision, ..batch });
+        }
+        let mut kept =
+            Batch { lines: Vec::new(), plans: Vec::new(), answers: Vec::new(), decision, ..batch };
+        for ((line, plan), answer) in batch.lines.into_iter().zip(batch.plans).zip(answers) {
+            match answer {
+                Ok(answer) => {
+                    kept.lines.push(line);
+                    kept.plans.push(plan);
+                    kept.answers.push(answer);
+                }
+                Err(error) => self.bad(name, &line, error.into(), &mut kept.skipped)?,
+            }
+        }
+        // The choices are of all plans of the batch; with some left out they would not fit.
+        let kept_plans: Vec<&Plan> = kept.plans.iter().collect();
+        kept.decision = self.options.explain_plan.then(|| self.searcher.decide(&kept_plans));
+        Ok(kept)
+    }
+
+    /// Reports a query that cannot be answered, or fails with it. What is wrong with the index or a device is no query's fault, and always ends the run.
+    fn bad(&self, name: &str, line: &Line, error: Error, skipped: &mut u64) -> Result<(), Failure> {
+        let of_query = match &error {
+            Error::Query(ExecError::Index(_) | ExecError::NoAnswer | ExecError::OtherSnapshot) => {
+                false
+            }
+            Error::Query(error) => error.fault().is_none_or(|fault| fault == Fault::Query),
+            _ => false,
+        };
+        if !of_query {
+            return Err(error.into());
+        }
+        if self.options.on_error.get() == OnError::Stop {
+            let failure = Failure::from(error);
+            return Err(Failure::user(format!("{name}:{}: {}", line.line, failure.message())));
+        }
+        note(format!("{name}:{}: left out: {error}", line.line));
+        *skipped += 1;
+        Ok(())
     }
 }

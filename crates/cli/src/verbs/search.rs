@@ -1,19 +1,17 @@
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek_exec::{Answer, Explanation, Plan, explain};
-use warpseek_text::snippet;
+use warpseek::{Decision, Explanation, Index, Plan, Request, Response, Searcher, SearcherOptions};
+use warpseek_console::options::Threads;
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{Theme, count, counted, note, table};
+use warpseek_console::{Failure, Interrupt};
 
-use crate::decision::Decision;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::options::{Searching, Threads};
-use crate::searcher::Searcher;
-use crate::terminal::{Theme, count, counted, note, table};
+use crate::decision;
+use crate::options::{Deadline, Searching};
 
 /// Search an index
 ///
@@ -25,9 +23,11 @@ Examples:
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
-  warpseek search idx \"route flap damping\" --mode and --device cuda --algorithm intersect
+  warpseek search idx \"slow start\" --deadline 5ms                            the best of what can be searched in that time
   warpseek search idx \"route flap damping\" --device auto --explain-plan   where it is answered, and why
-  warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'")]
+  warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
+
+`-h` leaves out the settings that only studies need; `--help` has them all.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -36,107 +36,145 @@ pub(crate) struct Options {
     #[arg(required = true)]
     query: Vec<String>,
     /// How many hits
-    #[arg(short, default_value_t = 10, value_name = "K")]
+    #[arg(short, default_value_t = 10, value_name = "K", help_heading = "Query")]
     k: usize,
     #[command(flatten)]
     searching: Searching,
     #[command(flatten)]
+    deadline: Deadline,
+    #[command(flatten)]
     threads: Threads,
     /// Show how each score came about
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     explain: bool,
     /// Show which algorithm answered, where, why, and the numbers that decided
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     explain_plan: bool,
     /// JSON instead of text
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let threads = options.threads.get();
-    let searcher = Searcher::open(&options.index, &options.searching, options.k, threads)?;
+    let (index, searching) = (Index::at(&options.index), &options.searching);
+    let settings = searching.options(&index, options.threads.get())?;
+    let searcher = index.searcher_with(settings)?;
     let query = options.query.join(" ");
-    if !searcher.stays(&[searcher.plan(&query)?]) {
-        // Nobody listens: Ctrl-C ends the program, which writes nothing.
-        searcher.load(&Interrupt::default(), options.json)?;
+    let mut request = Request::new(query.as_str())
+        .k(options.k)
+        .mode(searching.query.mode)
+        .count(searching.query.count);
+    if let Some(time) = options.deadline.deadline {
+        request = request.deadline(time);
     }
-    let start = Instant::now();
-    let mut answers = searcher.answer(&[&query])?;
-    let took = start.elapsed();
-    let (plan, answer) = answers.remove(0);
+    let plan = searcher.plan(&request)?;
+    let decision = searcher.decide(&[&plan]);
+    if decision.choices.iter().any(|choice| choice.device != "CPU") {
+        // Nobody listens: Ctrl-C ends the program, which writes nothing.
+        let display = Display::loading(&searcher.loadings(), &Interrupt::default(), options.json);
+        let prepared = searcher.prepare();
+        drop(display);
+        prepared?;
+    }
+    let response = searcher.search(&request)?;
     if plan.terms.is_empty() && plan.missing.is_empty() {
         note("the query has no words to search for (only stop words or punctuation)");
     }
-    let (query, explain) = (query.as_str(), options.explain);
-    let decide = || searcher.decide(std::slice::from_ref(&plan));
-    let decision = options.explain_plan.then(decide);
-    let searcher = &searcher;
-    let result = Found { query, explain, decision, searcher, plan: &plan, answer: &answer, took };
+    // Again, after the search: a GPU may have failed.
+    let decision = searcher.decide(&[&plan]);
+    let found = Found {
+        query: &query,
+        explain: options.explain,
+        explain_plan: options.explain_plan,
+        decision,
+        searcher: &searcher,
+        response,
+    };
     let mut out = std::io::stdout().lock();
     if options.json {
-        writeln!(out, "{:#}", result.json()?)?;
+        writeln!(out, "{:#}", found.json()?)?;
     } else {
-        result.print(&mut out, &Theme::stdout())?;
+        found.print(&mut out, &Theme::stdout())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Searches with the defaults and prints.
 pub(super) fn show(
-    index: &Path,
+    index: &Index,
     query: &str,
     k: usize,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let searcher = Searcher::open(index, &Searching::default(), k, 1)?;
-    let start = Instant::now();
-    let mut answers = searcher.answer(&[query])?;
-    let (took, (plan, answer)) = (start.elapsed(), answers.remove(0));
-    let (searcher, plan, answer) = (&searcher, &plan, &answer);
-    Found { query, explain: false, decision: None, searcher, plan, answer, took }
+    let searcher = index.searcher_with(SearcherOptions::new().threads(1))?;
+    let response = searcher.search(&Request::new(query).k(k))?;
+    let decision = searcher.decide(&[response.plan()]);
+    let (explain, explain_plan) = (false, false);
+    Found { query, explain, explain_plan, decision, searcher: &searcher, response }
         .print(out, &Theme::stdout())
 }
 
 struct Found<'a> {
     query: &'a str,
     explain: bool,
-    decision: Option<Decision>,
+    explain_plan: bool,
+    decision: Decision,
     searcher: &'a Searcher,
-    plan: &'a Plan,
-    answer: &'a Answer,
-    took: Duration,
+    response: Response,
 }
 
 impl Found<'_> {
-    fn document(&self, doc: u32) -> Result<Value, Failure> {
-        let json = self.searcher.snapshot.document(doc)?;
-        Ok(json.map_or(Ok(Value::Null), |json| serde_json::from_slice(&json))?)
+    fn explanation(&self, rank: usize) -> Result<Option<Explanation>, Failure> {
+        Ok(self.explain.then(|| self.response.explain(rank)).transpose()?)
     }
 
-    fn explanation(&self, doc: u32) -> Result<Option<Explanation>, Failure> {
-        let explanation = || explain(&self.searcher.snapshot, self.plan, doc);
-        Ok(self.explain.then(explanation).transpose()?)
+    /// What answered, and why.
+    fn engine(&self) -> String {
+        let status = self.searcher.gpu_status();
+        let no_gpu = match &status.why_not {
+            Some(why) => format!("; no GPU: {why}"),
+            None => String::new(),
+        };
+        match self.decision.choices.first() {
+            Some(choice) if choice.device == "CPU" => {
+                format!("{} ({}{no_gpu})", choice.algorithm, choice.why)
+            }
+            Some(choice) => format!("{} on {} ({})", choice.algorithm, choice.device, choice.why),
+            None => String::new(),
+        }
+    }
+
+    /// What a line for people adds if the ranking or the algorithm is approximate.
+    fn caution(&self) -> String {
+        caution(self.searcher)
     }
 
     fn json(&self) -> Result<Value, Failure> {
-        let (plan, answer) = (self.plan, self.answer);
+        let response = &self.response;
+        let plan = response.plan();
         let mut hits = Vec::new();
-        for (rank, hit) in answer.hits.iter().enumerate() {
+        for (rank, hit) in response.hits().iter().enumerate() {
             let mut entry = json!({
                 "rank": rank + 1,
-                "id": self.searcher.snapshot.external_id(hit.doc)?,
+                "id": response.id(rank)?,
                 "doc": hit.doc,
-                "score": plan.real(hit.score),
+                "score": response.score(rank),
                 "units": hit.score,
-                "document": self.document(hit.doc)?,
+                "document": response.document(rank)?,
             });
-            if let Some(explanation) = self.explanation(hit.doc)? {
+            if let Some(explanation) = self.explanation(rank)? {
                 entry["explanation"] = explanation_json(&explanation, plan);
             }
             hits.push(entry);
         }
-        let work = answer.work;
+        let (searched, documents) = response.documents_searched();
+        let work = response.work().map(|work| {
+            json!({
+                "postings_scored": work.postings_scored,
+                "blocks_decoded": work.blocks_decoded,
+                "blocks_skipped": work.blocks_skipped,
+            })
+        });
         let mut found = json!({
             "query": self.query,
             "terms": plan.terms.iter().map(|t| &t.term).collect::<Vec<_>>(),
@@ -144,66 +182,68 @@ impl Found<'_> {
             "mode": plan.mode.to_string(),
             "ranking": self.searcher.ranking_name(),
             "approximate": plan.formula.is_approximate(),
-            "engine": self.searcher.engine_name(plan),
+            "engine": self.engine(),
             "scale": plan.scale,
-            "matches": answer.matches,
-            "microseconds": self.took.as_micros() as u64,
-            "work": {
-                "postings_scored": work.postings_scored,
-                "blocks_decoded": work.blocks_decoded,
-                "blocks_skipped": work.blocks_skipped,
+            "matches": response.matches(),
+            "generation": response.generation(),
+            "coverage": {
+                "complete": response.coverage().is_complete(),
+                "searched": searched,
+                "documents": documents,
             },
+            "microseconds": response.took().as_micros() as u64,
+            "work": work,
             "hits": hits,
         });
-        if let Some(decision) = &self.decision {
-            found["plan"] = decision.json(plan);
+        if self.explain_plan {
+            found["plan"] = decision::as_json(&self.decision, plan);
         }
         Ok(found)
     }
 
     fn print(&self, out: &mut impl Write, theme: &Theme) -> Result<(), Failure> {
-        let (plan, answer) = (self.plan, self.answer);
-        for (rank, hit) in answer.hits.iter().enumerate() {
-            let id = self.searcher.snapshot.external_id(hit.doc)?;
-            let document = self.document(hit.doc)?;
+        let response = &self.response;
+        let plan = response.plan();
+        for rank in 0..response.hits().len() {
+            let id = response.id(rank)?;
+            let document = response.document(rank)?.unwrap_or(Value::Null);
             let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or("");
-            let rank = theme.paint(theme.dim, format!("{:>3}.", rank + 1));
-            let score = theme.paint(theme.dim, format!("{:.4}", plan.real(hit.score)));
-            writeln!(out, "{rank} {}  {score}", theme.paint(theme.strong, printable(&id)))?;
+            let number = theme.paint(theme.dim, format!("{:>3}.", rank + 1));
+            let score = theme.paint(theme.dim, format!("{:.4}", response.score(rank)));
+            writeln!(out, "{number} {}  {score}", theme.paint(theme.strong, printable(&id)))?;
             for (text, width) in [(field("title"), 74), (field("text"), 220)] {
                 let text = self.highlighted(text, width, theme);
                 wrap(&text, 75).iter().try_for_each(|line| writeln!(out, "     {line}"))?;
             }
-            if let Some(explanation) = self.explanation(hit.doc)? {
+            if let Some(explanation) = self.explanation(rank)? {
                 print_explanation(&explanation, plan, out)?;
             }
         }
+        let mut dim = |line: String| writeln!(out, "{}", theme.paint(theme.dim, line));
         if !plan.missing.is_empty() {
-            writeln!(
-                out,
-                "{}",
-                theme.paint(theme.dim, format!("in no document: {}", plan.missing.join(" ")))
-            )?;
+            dim(format!("in no document: {}", plan.missing.join(" ")))?;
         }
-        let matches = answer.matches.map_or(String::new(), |n| format!("{}, ", matching(n)));
-        let line = format!(
-            "{matches}{} scored in {:.2} ms",
-            counted(answer.work.postings_scored, "posting"),
-            self.took.as_secs_f64() * 1e3,
-        );
-        writeln!(out, "{}", theme.paint(theme.dim, line))?;
-        let engine = self.searcher.engine_name(plan);
-        let line = format!("by {engine}{}", self.searcher.caution());
-        writeln!(out, "{}", theme.paint(theme.dim, line))?;
-        let lines = self.decision.as_ref().map_or(Vec::new(), |decision| decision.lines(plan));
-        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        if !response.coverage().is_complete() {
+            let (searched, documents) = response.documents_searched();
+            let all = counted(documents, "document");
+            dim(format!("time was up: {} of {all} were searched", count(searched)))?;
+        }
+        let matches = response.matches().map_or(String::new(), |n| format!("{}, ", matching(n)));
+        let scored = match response.work() {
+            Some(work) => format!("{} scored in ", counted(work.postings_scored, "posting")),
+            None => "in ".to_owned(),
+        };
+        dim(format!("{matches}{scored}{:.2} ms", response.took().as_secs_f64() * 1e3))?;
+        dim(format!("by {}{}", self.engine(), self.caution()))?;
+        if self.explain_plan {
+            let lines = decision::lines(&self.decision, plan);
+            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
         Ok(())
     }
 
     fn highlighted(&self, text: &str, width: usize, theme: &Theme) -> String {
-        let terms: Vec<&str> = self.plan.terms.iter().map(|t| t.term.as_str()).collect();
-        let analyzer = self.searcher.snapshot.manifest().analyzer;
-        let snippet = snippet(text, analyzer, &terms, width);
+        let snippet = self.response.snippet(text, width);
         let (mut out, mut at) = (String::new(), 0);
         for range in snippet.highlights {
             out += &printable(&snippet.text[at..range.start]);
@@ -211,6 +251,18 @@ impl Found<'_> {
             at = range.end;
         }
         out + &printable(&snippet.text[at..])
+    }
+}
+
+/// What a line for people adds if the ranking or the algorithm is approximate.
+pub(super) fn caution(searcher: &Searcher) -> String {
+    let algorithm = match searcher.has_approximate_algorithm() {
+        true => "; homogeneous partitions: approximate",
+        false => "",
+    };
+    match searcher.snapshot().manifest().impacts {
+        Some(_) => format!("; ranked by {}{algorithm}", searcher.ranking_name()),
+        None => algorithm.to_owned(),
     }
 }
 

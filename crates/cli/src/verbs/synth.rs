@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use warpseek_codec::CodecId;
+use warpseek::CodecId;
 use warpseek_synth::{Preset, TextConfig};
 
-use crate::failure::Failure;
-use crate::options::{Threads, named};
+use warpseek_console::Failure;
+use warpseek_console::options::{Threads, named};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum FormatChoice {

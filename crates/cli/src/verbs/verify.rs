@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use warpseek_index::Progress;
+use warpseek::{Index, Progress};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress::Display;
-use crate::terminal::{Theme, bytes, counted};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{Theme, bytes, counted};
 
 /// Check every checksum, order, bound and count of an index
 ///
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, options.quiet || options.json);
-    let found = warpseek_index::verify(&options.index, &progress);
+    let found = Index::at(&options.index).verify(&progress);
     drop(display);
     let found = found?;
     let mut out = std::io::stdout().lock();

@@ -21,7 +21,7 @@ pub(crate) const ALGORITHMS: [&str; 10] = [
     "maxscore",
     "block-max-wand",
     "block-max-maxscore",
-    "ranges",
+    "windowed-maxscore",
     "cohort",
 ];
 

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpseek_index::{Lists, ListsConfig, Progress, Snapshot, create_from_lists};
+use warpseek::{Index, Lists, ListsConfig, Progress};
 use warpseek_synth::{PostingsConfig, PostingsGenerator, PostingsQueries, word};
 
 use super::Options;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress::Display;
-use crate::terminal::{count, summary};
 use crate::verbs::index::{refuse_file, summarise_counts};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{count, summary};
 
 pub(super) fn run(
     options: &Options,
@@ -36,11 +36,13 @@ pub(super) fn run(
     let threads = options.threads.get();
     let lists = SyntheticLists::new(PostingsGenerator::new(config, threads)?);
     let settings = ListsConfig { codec: options.codec, threads };
-    let report = create_from_lists(dir, &lists, &settings, options.overwrite, &progress);
+    let overwrite = options.overwrite;
+    let built = Index::build_from_lists(dir, &lists, &settings, overwrite, &progress);
     drop(display);
-    summarise_counts(&report?, start, options.quiet);
+    let (index, report) = built?;
+    summarise_counts(&report, start, options.quiet);
 
-    let log = PostingsQueries::new(&lists.generator, &lists.documents_by_rank(dir)?);
+    let log = PostingsQueries::new(&lists.generator, &lists.documents_by_rank(&index)?);
     write(&path, &log).map_err(|e| Failure::broken(format!("{}: {e}", path.display())))?;
     if !options.quiet {
         summary(format!(
@@ -100,8 +102,8 @@ impl SyntheticLists {
     }
 
     /// How many documents each term came out with, by rank.
-    fn documents_by_rank(&self, dir: &Path) -> Result<Vec<u32>, Failure> {
-        let snapshot = Snapshot::open(dir)?;
+    fn documents_by_rank(&self, index: &Index) -> Result<Vec<u32>, Failure> {
+        let snapshot = index.snapshot()?;
         let mut documents = vec![0; self.words.len()];
         for (word, rank) in &self.words {
             documents[*rank as usize] = snapshot.document_frequency(word)? as u32;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use warpseek_synth::{QueryConfig, TextConfig, TextFormat, TextGenerator, queries, write_document};
 
 use super::{FormatChoice, Options};
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress;
-use crate::terminal::{bytes, count, counted, summary};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::progress;
+use warpseek_console::terminal::{bytes, count, counted, summary};
 
 /// Documents that one thread makes at a time.
 const CHUNK: u64 = 256;

@@ -1,0 +1,445 @@
+//! WAND and MaxScore on a GPU compared with the same on one core (Gaioso 2019, tables 5.3 to 5.14 and 7.1 to 7.4).
+
+mod tables;
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::json;
+use warpseek_console::Failure;
+use warpseek_cuda::Device;
+use warpseek_exec::{Answer, Context, Mode, Plan, Planner, Query, Work};
+use warpseek_exec_cpu::{Algorithm, CpuEngine};
+use warpseek_exec_gpu_papers::partitioned::{
+    Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
+};
+use warpseek_index::Snapshot;
+
+use super::{Options, given, median, search_all, thesis};
+use crate::{hardware, read_queries};
+
+/// Hits per query, as in (Gaioso 2019).
+const K: usize = 128;
+/// Queries that one core answers to warm up.
+const WARM: usize = 2;
+/// Postings of the shortest list that is measured.
+const LEAST_DF: u32 = 128;
+
+/// The GPU's figures for a class of queries or a batch, in one setting.
+#[derive(Serialize)]
+struct Cell {
+    table: &'static str,
+    algorithm: &'static str,
+    mode: String,
+    class: &'static str,
+    partitioning: &'static str,
+    threshold: &'static str,
+    batch: &'static str,
+    /// Postings of the longest list in a partition, and partitions per block; none if the engine chooses.
+    partition_size: Option<u32>,
+    per_block: Option<u32>,
+    /// Per query, from plans to hits.
+    ms: f64,
+    /// The part of it that the device works.
+    device_ms: f64,
+    /// For the same queries by the same algorithm on one core.
+    cpu_ms: f64,
+    speedup: f64,
+    /// The speedup in (Gaioso 2019).
+    thesis: Option<f64>,
+    /// Share of the lists' blocks that were not decoded.
+    skipped: f64,
+    /// Mean share of the exact hits that were found, and its standard deviation; 1 and 0 unless partitions are homogeneous.
+    recall: f64,
+    recall_deviation: f64,
+    thesis_recall: Option<f64>,
+}
+
+/// The figures of one core for a class of queries or a batch.
+#[derive(Serialize)]
+struct Sequential {
+    algorithm: &'static str,
+    mode: String,
+    class: &'static str,
+    /// Mean postings per list; only for classes.
+    docs_a_list: Option<u64>,
+    queries: usize,
+    /// Per query.
+    ms: f64,
+    thesis_ms: f64,
+}
+
+/// What the measurements of one algorithm are to show.
+#[derive(Serialize)]
+struct Goals {
+    algorithm: &'static str,
+    /// On extra-long lists in OR with heterogeneous partitions: how many times as fast the device is with shared thresholds, in the setting where the gain is largest, and in our own.
+    safe_read_over_local: f64,
+    partition_size: Option<u32>,
+    per_block: Option<u32>,
+    in_our_own_setting: f64,
+    /// Of batches with heterogeneous partitions, over one core.
+    asynchronous_speedup: f64,
+    synchronous_speedup: f64,
+}
+
+/// Queries, with the answers and the time of one core.
+struct Sample {
+    class: &'static str,
+    mode: Mode,
+    pruning: Pruning,
+    plans: Vec<Plan>,
+    expected: Vec<Answer>,
+    cpu: Duration,
+}
+
+impl Sample {
+    /// Milliseconds per query on one core.
+    fn ms(&self) -> f64 {
+        milliseconds(self.cpu) / self.plans.len() as f64
+    }
+
+    fn sequential(&self, docs_a_list: Option<u64>, thesis_ms: f64) -> Sequential {
+        Sequential {
+            algorithm: self.pruning.name(),
+            mode: self.mode.to_string(),
+            class: self.class,
+            docs_a_list,
+            queries: self.plans.len(),
+            ms: self.ms(),
+            thesis_ms,
+        }
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let index = given(options.index.as_deref(), "--index")?;
+    let queries = given(options.queries.as_deref(), "--queries")?;
+    let device = Device::open(options.gpu, None).map_err(|e| Failure::user(e.to_string()))?;
+    let snapshot = Arc::new(Snapshot::open(index)?);
+    let planner = Planner::new(snapshot.clone(), options.ranking.get(snapshot.manifest())?)?;
+    let (a_class, a_batch) = if options.full { (20, 500) } else { (4, 100) };
+    let classes = classes(&snapshot, a_class)?;
+    let manifest = snapshot.manifest();
+    let batch = read_queries(queries)?.into_iter().take(a_batch).map(|text| {
+        let query = Query::parse(&text, manifest.analyzer, manifest.content)?;
+        planner.plan(&query, Mode::Or, K)
+    });
+    let batch = batch.collect::<Result<Vec<_>, _>>()?;
+    let hardware = format!("{}; {}", device.info().name, hardware());
+    // Tables can be read while the rest is measured. With --json, standard output has nothing but the report.
+    let mut out: Box<dyn Write> = match options.json {
+        true => Box::new(std::io::stderr()),
+        false => Box::new(std::io::stdout()),
+    };
+    let (ranking, rounds) = (planner.ranking_name(), options.rounds);
+    writeln!(out, "{hardware}; {ranking}; k {K}; medians of {rounds}")?;
+    writeln!(out, "exact cells have the hits of the CPU, all of them")?;
+    let start = Instant::now();
+    let say = |what: &str| eprintln!("{:5.1} s: {what}", start.elapsed().as_secs_f64());
+    let first = PartitionSettings::default();
+    let mut engine =
+        PartitionedEngine::new(snapshot.clone(), device, first).map_err(Failure::user)?;
+    engine.load(planner.formula(), options.threads.get())?;
+    let (one_core, all) = (Context::new(1), Context::new(options.threads.get()));
+    say("lists are on the device");
+    let (mut cells, mut sequential): (Vec<Cell>, Vec<Sequential>) = Default::default();
+    for (number, &pruning) in Pruning::ALL.iter().enumerate() {
+        let algorithm = [Algorithm::Wand, Algorithm::MaxScore][number];
+        let cpu = CpuEngine::new(snapshot.clone(), Some(algorithm));
+        let plans = batch.clone();
+        let sample = measure_cpu(&cpu, &one_core, "batch", Mode::Or, pruning, plans)?;
+        let whole = thesis::BATCH_SEQUENTIAL[number] * 1e3 / thesis::A_BATCH as f64;
+        sequential.push(sample.sequential(None, whole));
+        say(&format!("{algorithm}: a batch on one core"));
+        let (from, own) = (cells.len(), [thesis::WAND_BATCH, thesis::MAXSCORE_BATCH][number]);
+        for (settings, position) in batch_settings(pruning) {
+            engine.set(settings).map_err(Failure::user)?;
+            let mut cell = measure(&engine, &all, &sample, rounds, true)?;
+            (cell.table, cell.thesis) = match settings.batch {
+                Batch::Synchronous => ("7.4", Some(thesis::SYNCHRONOUS[number])),
+                Batch::Asynchronous => {
+                    (["7.2", "7.3"][number], position.map(|(row, column)| own[row][column]))
+                }
+            };
+            cells.push(cell);
+        }
+        tables::batches(&cells[from..], &mut out)?;
+        say(&format!("{algorithm}: batches"));
+        for (half, mode) in [Mode::Or, Mode::And].into_iter().enumerate() {
+            let from = (cells.len(), sequential.len());
+            let own =
+                [[thesis::WAND_OR, thesis::WAND_AND], [thesis::MAXSCORE_OR, thesis::MAXSCORE_AND]]
+                    [number][half];
+            let recalls = thesis::RECALL[2 * number + half];
+            for (class, (name, terms, df)) in classes.iter().enumerate() {
+                let pairs = terms.chunks_exact(2).map(|pair| {
+                    let terms = pair.iter().map(|term| (term.clone(), 1.0)).collect();
+                    planner.plan(&Query { terms }, mode, K)
+                });
+                let plans = pairs.collect::<Result<Vec<_>, _>>()?;
+                let sample = measure_cpu(&cpu, &one_core, name, mode, pruning, plans)?;
+                let thesis_ms = thesis::SEQUENTIAL[2 * number + half][class];
+                sequential.push(sample.sequential(Some(*df), thesis_ms));
+                for (row, settings) in single_settings(pruning).into_iter().enumerate() {
+                    engine.set(settings).map_err(Failure::user)?;
+                    let mut cell = measure(&engine, &all, &sample, rounds, false)?;
+                    cell.table = [["5.4", "5.7"], ["5.10", "5.13"]][number][half];
+                    cell.thesis = own.get(row).map(|row| row[class]);
+                    let homogeneous = settings.partitioning == Partitioning::Homogeneous;
+                    cell.thesis_recall =
+                        homogeneous.then(|| recalls[settings.threshold as usize][class]);
+                    cells.push(cell);
+                }
+                say(&format!("{algorithm}, {mode}, {name}"));
+            }
+            tables::singles(&sequential[from.1..], &cells[from.0..], &mut out)?;
+        }
+    }
+    let goals = goals(&cells);
+    tables::goals(&goals, &mut out)?;
+    if options.json {
+        let report = json!({
+            "hardware": hardware, "ranking": ranking, "k": K, "sequential": sequential, "cells": cells, "goals": goals,
+        });
+        writeln!(std::io::stdout().lock(), "{report:#}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The name of a class, its terms and the mean length of their lists. The terms are those whose lists come closest to the lengths in (Gaioso 2019); if the index is smaller, to the same
+/// fractions of its longest list.
+type Class = (&'static str, Vec<String>, u64);
+
+fn classes(snapshot: &Snapshot, queries: usize) -> Result<Vec<Class>, Failure> {
+    let segments = snapshot.segments().iter();
+    let Some(segment) = segments.max_by_key(|segment| segment.documents().count()) else {
+        return Err(Failure::user("the index has no documents"));
+    };
+    let mut lists: Vec<(u32, String)> = Vec::new();
+    let mut terms = segment.dictionary().iter();
+    while let Some(info) = terms.next_term()? {
+        if info.df >= LEAST_DF {
+            lists.push((info.df, String::from_utf8_lossy(terms.term()).into_owned()));
+        }
+    }
+    lists.sort();
+    let longest = lists.last().map_or(0, |&(df, _)| df);
+    let (_, extra) = thesis::CLASSES[3];
+    let scale = (f64::from(longest) / f64::from(extra)).min(1.0);
+    let class = |&(name, df): &(&'static str, u32)| {
+        let target = f64::from(df) * scale;
+        let at = lists.partition_point(|&(df, _)| f64::from(df) < target);
+        let wanted = (2 * queries).min(lists.len() / 2 * 2);
+        let from = at.saturating_sub(wanted / 2).min(lists.len() - wanted);
+        let near = &lists[from..from + wanted];
+        // A query pairs a term of the shorter half with one of the longer half.
+        let (low, high) = near.split_at(near.len() / 2);
+        let pairs = low.iter().zip(high).flat_map(|(a, b)| [a.1.clone(), b.1.clone()]);
+        let mean = near.iter().map(|&(df, _)| u64::from(df)).sum::<u64>() / wanted.max(1) as u64;
+        (name, pairs.collect(), mean)
+    };
+    Ok(thesis::CLASSES.iter().map(class).collect())
+}
+
+/// The rows of (Gaioso 2019, tables 5.4, 5.7, 5.10 and 5.13) in their order, then settings of our own.
+fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
+    let base = PartitionSettings { pruning, streams: 1, ..PartitionSettings::default() };
+    let mut all = Vec::new();
+    for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
+        for &threshold in Threshold::ALL {
+            for size in [32, 64] {
+                for per_block in [1, 10] {
+                    let (partition_size, per_block) = (Some(size), Some(per_block));
+                    all.push(PartitionSettings {
+                        partitioning,
+                        threshold,
+                        partition_size,
+                        per_block,
+                        ..base
+                    });
+                }
+            }
+        }
+    }
+    // As many partitions per block as suit the extra-long lists in (Gaioso 2019), some partitions of whole blocks of a list, and what the engine chooses.
+    for (size, per_block) in [(64, Some(100)), (128, Some(8)), (128, Some(32)), (128, None)] {
+        for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
+            let each = Threshold::ALL.iter().map(|&threshold| PartitionSettings {
+                partitioning,
+                threshold,
+                partition_size: per_block.map(|_| size),
+                per_block,
+                ..base
+            });
+            all.extend(each);
+        }
+    }
+    all
+}
+
+/// The rows of (Gaioso 2019, tables 7.2 and 7.3) with their positions there, more partitions per block, what the engine chooses, and synchronous batches.
+fn batch_settings(pruning: Pruning) -> Vec<(PartitionSettings, Option<(usize, usize)>)> {
+    let base = PartitionSettings { pruning, ..PartitionSettings::default() };
+    let mut all = Vec::new();
+    for (half, partitioning) in
+        [Partitioning::Homogeneous, Partitioning::Heterogeneous].into_iter().enumerate()
+    {
+        for (policy, &threshold) in Threshold::ALL.iter().enumerate() {
+            let of = PartitionSettings { partitioning, threshold, ..base };
+            for (few, per_block) in [1, 10].into_iter().enumerate() {
+                for (column, size) in [32, 64, 128].into_iter().enumerate() {
+                    let (partition_size, per_block) = (Some(size), Some(per_block));
+                    let position = Some((6 * half + 2 * policy + few, column));
+                    all.push((PartitionSettings { partition_size, per_block, ..of }, position));
+                }
+            }
+            for per_block in [100, 250] {
+                let (partition_size, per_block) = (Some(128), Some(per_block));
+                all.push((PartitionSettings { partition_size, per_block, ..of }, None));
+            }
+            all.push((of, None));
+        }
+    }
+    all.push((PartitionSettings { batch: Batch::Synchronous, ..base }, None));
+    all
+}
+
+fn measure_cpu(
+    cpu: &CpuEngine,
+    context: &Context,
+    class: &'static str,
+    mode: Mode,
+    pruning: Pruning,
+    plans: Vec<Plan>,
+) -> Result<Sample, Failure> {
+    if plans.is_empty() {
+        return Err(Failure::user(
+            "there is nothing to measure: no lists long enough, or no queries",
+        ));
+    }
+    search_all(cpu, &plans[..plans.len().min(WARM)], context)?;
+    let start = Instant::now();
+    let expected = search_all(cpu, &plans, context)?;
+    let cpu = start.elapsed();
+    Ok(Sample { class, mode, pruning, plans, expected, cpu })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Compares hits, then takes times, with one query after the other or all of them at once.
+fn measure(
+    engine: &PartitionedEngine,
+    context: &Context,
+    sample: &Sample,
+    rounds: usize,
+    at_once: bool,
+) -> Result<Cell, Failure> {
+    let search = || -> Result<Vec<Answer>, Failure> {
+        if at_once {
+            return search_all(engine, &sample.plans, context);
+        }
+        let mut answers = Vec::new();
+        for plan in &sample.plans {
+            answers.extend(search_all(engine, std::slice::from_ref(plan), context)?);
+        }
+        Ok(answers)
+    };
+    let settings = engine.settings();
+    let answers = search()?;
+    let mut recalls = Vec::new();
+    for (i, (answer, expected)) in answers.iter().zip(&sample.expected).enumerate() {
+        if !settings.is_approximate() && answer.hits != expected.hits {
+            return Err(Failure::user(format!(
+                "query {} ({} {}, {}) has other hits than on the CPU with {settings:?}",
+                i + 1,
+                sample.pruning,
+                sample.mode,
+                sample.class
+            )));
+        }
+        let found: HashSet<_> = answer.hits.iter().map(|hit| hit.doc).collect();
+        let same = expected.hits.iter().filter(|hit| found.contains(&hit.doc)).count();
+        if !expected.hits.is_empty() {
+            recalls.push(same as f64 / expected.hits.len() as f64);
+        }
+    }
+    let mut whole = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        search()?;
+        whole.push(start.elapsed());
+    }
+    engine.time_kernels(true);
+    engine.take_device_time();
+    search()?;
+    let on_device = engine.take_device_time();
+    engine.time_kernels(false);
+    let mut work = Work::default();
+    answers.iter().filter_map(|answer| answer.work).for_each(|of_query| work += of_query);
+    let blocks = work.blocks_decoded + work.blocks_skipped;
+    let mean = recalls.iter().sum::<f64>() / recalls.len().max(1) as f64;
+    let variance = recalls.iter().map(|recall| (recall - mean).powi(2)).sum::<f64>();
+    let n = sample.plans.len() as f64;
+    let ms = milliseconds(median(&mut whole)) / n;
+    Ok(Cell {
+        table: "",
+        algorithm: sample.pruning.name(),
+        mode: sample.mode.to_string(),
+        class: sample.class,
+        partitioning: settings.partitioning.name(),
+        threshold: settings.threshold.name(),
+        batch: if at_once { settings.batch.name() } else { "alone" },
+        partition_size: settings.partition_size,
+        per_block: settings.per_block,
+        ms,
+        device_ms: milliseconds(on_device) / n,
+        cpu_ms: sample.ms(),
+        speedup: sample.ms() / ms.max(1e-9),
+        thesis: None,
+        skipped: work.blocks_skipped as f64 / blocks.max(1) as f64,
+        recall: mean,
+        recall_deviation: (variance / recalls.len().max(1) as f64).sqrt(),
+        thesis_recall: None,
+    })
+}
+
+fn goals(cells: &[Cell]) -> Vec<Goals> {
+    let of = |&pruning: &Pruning| {
+        let exact = |class: &'static str| {
+            cells.iter().filter(move |cell| {
+                (cell.class, &*cell.mode, cell.partitioning) == (class, "or", "heterogeneous")
+                    && cell.algorithm == pruning.name()
+            })
+        };
+        let extra = |threshold: &'static str| {
+            exact("extra-long").filter(move |cell| cell.threshold == threshold)
+        };
+        let gains: Vec<(f64, &Cell)> = extra("local")
+            .zip(extra("safe-read"))
+            .map(|(local, shared)| (local.device_ms / shared.device_ms.max(1e-9), local))
+            .collect();
+        let most = gains.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let own = gains.iter().find(|(_, cell)| cell.partition_size.is_none());
+        let batch = |kind: &str| {
+            let of_kind = exact("batch").filter(|cell| cell.batch == kind);
+            of_kind.map(|cell| cell.speedup).fold(0.0, f64::max)
+        };
+        Goals {
+            algorithm: pruning.name(),
+            safe_read_over_local: most.map_or(0.0, |(gain, _)| *gain),
+            partition_size: most.and_then(|(_, cell)| cell.partition_size),
+            per_block: most.and_then(|(_, cell)| cell.per_block),
+            in_our_own_setting: own.map_or(0.0, |(gain, _)| *gain),
+            asynchronous_speedup: batch("async"),
+            synchronous_speedup: batch("sync"),
+        }
+    };
+    Pruning::ALL.iter().map(of).collect()
+}

@@ -1,0 +1,84 @@
+//! Measurements, on the user's own index and machine: what `warpseek bench` runs. A file for each thing that is measured, and in `report` the pages that show it.
+
+mod codecs;
+mod gpu;
+mod queries;
+mod report;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use warpseek_index::Snapshot;
+
+use warpseek_console::Failure;
+use warpseek_console::terminal::counted;
+
+/// Measure engines and codecs on your index
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek bench queries --index idx --queries log.txt
+  warpseek bench queries --index idx --queries log.txt --html queries.html
+  warpseek bench codecs --index idx
+  warpseek bench gpu --index idx --queries log.txt
+  warpseek bench gpu --codecs")]
+pub struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Queries(queries::Options),
+    Codecs(codecs::Options),
+    Gpu(gpu::Options),
+}
+
+/// Measures what the options say.
+pub fn run(options: &Options) -> Result<ExitCode, Failure> {
+    match &options.what {
+        What::Queries(options) => queries::run(options),
+        What::Codecs(options) => codecs::run(options),
+        What::Gpu(options) => gpu::run(options),
+    }
+}
+
+/// The texts of a file of queries, `id<TAB>text` or text alone a line.
+fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
+    let file =
+        fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    let text = |line: &str| line.split_once('\t').map_or(line, |(_, text)| text).to_owned();
+    Ok(file.lines().map(text).filter(|text| !text.trim().is_empty()).collect())
+}
+
+/// The CPU, and how many of its cores there are for us.
+fn hardware() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
+    let model = model.unwrap_or(std::env::consts::ARCH);
+    format!("{model}, {}", counted(cores as u64, "core"))
+}
+
+/// An index in a line.
+fn index_line(dir: &Path, snapshot: &Snapshot) -> String {
+    let manifest = snapshot.manifest();
+    let postings = manifest.segments.iter().map(|s| s.postings).sum();
+    format!(
+        "{}: {}, {}, {}, codec {}, analyzer {}",
+        dir.display(),
+        counted(snapshot.statistics().documents, "document"),
+        counted(postings, "posting"),
+        counted(manifest.segments.len() as u64, "segment"),
+        manifest.codec,
+        manifest.analyzer,
+    )
+}
+
+/// The program that measured.
+fn program() -> String {
+    format!("warpseek {}", env!("CARGO_PKG_VERSION"))
+}

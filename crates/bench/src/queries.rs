@@ -1,0 +1,338 @@
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use serde_json::json;
+use warpseek::{Algorithm, Index, Mode, Request, Searcher, SearcherOptions, Tuning, Work};
+
+use super::{hardware, index_line, program, read_queries};
+use crate::report::html::{Page, Target};
+use crate::report::svg::{Bars, Curves, Scale, Series};
+use warpseek_console::Failure;
+use warpseek_console::Interrupt;
+use warpseek_console::options::{RankingChoice, algorithms, named};
+use warpseek_console::progress;
+use warpseek_console::terminal::{count, counted, table};
+
+/// Points of a distribution that are drawn.
+const POINTS: usize = 200;
+
+/// Measure latency and throughput of a file of queries
+///
+/// Every cell (algorithm, mode, k) is warmed up once, then all cells take turns for the given number of rounds. Latency: one query at a
+/// time on one thread, from text to hits, the best of its rounds; mean and percentiles are over queries. CPU time: what that thread spent
+/// of the CPU, reading that clock included, its best round for each query, mean over queries. Throughput: the best round with all threads.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek bench queries --index idx --queries log.txt
+  warpseek bench queries --index idx --queries log.txt --algorithms windowed-maxscore,block-max-wand --modes or -k 10,1000 --json
+  warpseek bench queries --index idx --queries log.txt --algorithms auto,wand,windowed-maxscore --threads 1,2,4 --html report.html")]
+pub(super) struct Options {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// File of queries: `id<TAB>text` or text alone a line
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Algorithms
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "auto",
+        value_parser = algorithms(Algorithm::cpu_names()))]
+    algorithms: Vec<Algorithm>,
+    /// Modes
+    #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
+        value_parser = named::<Mode>(Mode::NAMES))]
+    modes: Vec<Mode>,
+    /// Numbers of hits
+    #[arg(short, value_delimiter = ',', value_name = "K", default_value = "10")]
+    k: Vec<usize>,
+    /// Numbers of threads for throughput
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1")]
+    threads: Vec<usize>,
+    /// Rounds
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    #[command(flatten)]
+    ranking: RankingChoice,
+    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tile: Option<u32>,
+    /// Count all matching documents too, exactly
+    #[arg(long)]
+    count: bool,
+    /// Also a page with the table and plots: one file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Figures of one cell.
+#[derive(Serialize)]
+struct Cell {
+    algorithm: String,
+    mode: String,
+    k: usize,
+    mean_us: f64,
+    p50_us: f64,
+    p95_us: f64,
+    p99_us: f64,
+    cpu_us: f64,
+    /// Queries a second by number of threads.
+    qps: BTreeMap<usize, f64>,
+    postings_scored: f64,
+    blocks_decoded: f64,
+    blocks_skipped: f64,
+    /// Latencies in ascending order.
+    #[serde(skip)]
+    sorted_us: Vec<f64>,
+}
+
+/// A cell being measured.
+struct Measuring {
+    choice: Algorithm,
+    mode: Mode,
+    k: usize,
+    searcher: Searcher,
+    requests: Vec<Request>,
+    best: Vec<f64>,
+    cpu: Vec<f64>,
+    work: Work,
+    qps: BTreeMap<usize, f64>,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let queries = read_queries(&options.queries)?;
+    let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+    if queries.is_empty() || options.rounds == 0 {
+        return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
+    }
+    let target = options.html.as_deref().map(Target::new).transpose()?;
+    let interrupt = Interrupt::listen(None)?;
+    let index = Index::open(&options.index)?;
+    let ranking = options.ranking.get(index.snapshot()?.manifest())?;
+    let mut cells = Vec::new();
+    for &mode in &options.modes {
+        for &k in &options.k {
+            for &choice in &options.algorithms {
+                let tuning = Tuning { tile: options.tile, ..Tuning::default() };
+                let settings = SearcherOptions::new()
+                    .ranking(ranking)
+                    .algorithm(choice)
+                    .threads(1)
+                    .tuning(tuning);
+                let searcher = index.searcher_with(settings)?;
+                let request =
+                    |&text: &&str| Request::new(text).k(k).mode(mode).count(options.count);
+                let requests = queries.iter().map(request).collect();
+                let (best, qps) = (vec![f64::MAX; queries.len()], BTreeMap::new());
+                let (cpu, work) = (best.clone(), Work::default());
+                cells.push(Measuring { choice, mode, k, searcher, requests, best, cpu, work, qps });
+            }
+        }
+    }
+    let ranking = cells.first().map_or(String::new(), |cell| cell.searcher.ranking_name());
+    let count_matches = options.count;
+    let steps = (cells.len() * (options.rounds + 1)) as u64;
+    let bar = progress::items("measuring", steps, options.quiet);
+    for round in 0..=options.rounds {
+        for cell in &mut cells {
+            if interrupt.is_set() {
+                return Err(Failure::interrupted("interrupted"));
+            }
+            cell.round(&options.threads, round == 0)?;
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let index = cells.first().map(|cell| index_line(&options.index, &cell.searcher.snapshot()));
+    let parameters = cells.first().map(|cell| cell.searcher.ranking().to_string());
+    let cells: Vec<Cell> = cells.into_iter().map(Measuring::finish).collect();
+    let rows = rows(&cells, &options.threads);
+    if let Some(target) = target {
+        let facts = [
+            ("program", program()),
+            ("hardware", hardware()),
+            ("index", index.unwrap_or_default()),
+            ("queries", format!("{}: {}", options.queries.display(), count(queries.len() as u64))),
+            ("ranking", ranking.clone()),
+            ("parameters", parameters.unwrap_or_default()),
+            ("matches counted", if count_matches { "yes" } else { "no" }.to_owned()),
+            (
+                "rounds",
+                format!("{}, of which the best counts, after one to warm up", options.rounds),
+            ),
+        ];
+        target.save(&page(&facts, &rows, &cells, &options.threads))?;
+    }
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let report = json!({
+            "hardware": hardware(), "ranking": ranking, "queries": queries.len(), "rounds": options.rounds, "cells": cells,
+        });
+        writeln!(out, "{report:#}")?;
+    } else {
+        writeln!(
+            out,
+            "{}; {ranking}; {}, best of {}",
+            hardware(),
+            counted(queries.len() as u64, "query"),
+            counted(options.rounds as u64, "round"),
+        )?;
+        table(&rows, &mut out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Measuring {
+    fn round(&mut self, threads: &[usize], warm_up: bool) -> Result<(), Failure> {
+        let mut work = Work::default();
+        for ((best, least_cpu), request) in
+            self.best.iter_mut().zip(&mut self.cpu).zip(&self.requests)
+        {
+            let spent = thread_cpu_time();
+            let start = Instant::now();
+            let response = self.searcher.search(request)?;
+            let took = start.elapsed().as_secs_f64() * 1e6;
+            let spent = thread_cpu_time().saturating_sub(spent).as_secs_f64() * 1e6;
+            if !warm_up {
+                *best = best.min(took);
+                *least_cpu = least_cpu.min(spent);
+            }
+            work += response.work().unwrap_or_default();
+        }
+        self.work = work;
+        if warm_up {
+            return Ok(());
+        }
+        for &n in threads {
+            let searcher = self.searcher.with_threads(n);
+            let start = Instant::now();
+            let responses = searcher.search_batch(&self.requests);
+            let qps = self.requests.len() as f64 / start.elapsed().as_secs_f64();
+            responses.into_iter().find_map(Result::err).map_or(Ok(()), Err)?;
+            let best = self.qps.entry(n).or_insert(0.0);
+            *best = best.max(qps);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Cell {
+        self.best.sort_by(f64::total_cmp);
+        let n = self.best.len();
+        let percentile = |p: f64| self.best[((n - 1) as f64 * p).round() as usize];
+        let per_query = |total: u64| total as f64 / n as f64;
+        Cell {
+            algorithm: self.choice.name().to_owned(),
+            mode: self.mode.to_string(),
+            k: self.k,
+            mean_us: self.best.iter().sum::<f64>() / n as f64,
+            p50_us: percentile(0.5),
+            p95_us: percentile(0.95),
+            p99_us: percentile(0.99),
+            cpu_us: self.cpu.iter().sum::<f64>() / n as f64,
+            qps: self.qps,
+            postings_scored: per_query(self.work.postings_scored),
+            blocks_decoded: per_query(self.work.blocks_decoded),
+            blocks_skipped: per_query(self.work.blocks_skipped),
+            sorted_us: self.best,
+        }
+    }
+}
+
+/// What this thread has spent of the CPU; one thread answers where latency is measured.
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn rows(cells: &[Cell], threads: &[usize]) -> Vec<Vec<String>> {
+    let mut head = ["algorithm", "mode", "k", "mean us", "p50", "p95", "p99", "cpu us"]
+        .map(String::from)
+        .to_vec();
+    head.extend(threads.iter().map(|n| format!("q/s {n}t")));
+    head.extend(["scored", "decoded", "skipped"].map(String::from));
+    let mut rows = vec![head];
+    for cell in cells {
+        let us = |value: f64| format!("{value:.1}");
+        let mut row = vec![cell.algorithm.clone(), cell.mode.clone(), cell.k.to_string()];
+        row.extend([cell.mean_us, cell.p50_us, cell.p95_us, cell.p99_us, cell.cpu_us].map(us));
+        row.extend(threads.iter().map(|n| count(cell.qps.get(n).copied().unwrap_or(0.0) as u64)));
+        row.extend(
+            [cell.postings_scored, cell.blocks_decoded, cell.blocks_skipped]
+                .map(|n| format!("{n:.0}")),
+        );
+        rows.push(row);
+    }
+    rows
+}
+
+/// The measurements as a page: an algorithm is a colour, each mode and k has a figure of each kind.
+fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads: &[usize]) -> Page {
+    let mut page = Page::new("Queries", facts);
+    page.table(rows);
+    // Cells come by mode and k, then by algorithm, and every such group has all algorithms.
+    let groups: Vec<&[Cell]> = cells.chunk_by(|a, b| (&a.mode, a.k) == (&b.mode, b.k)).collect();
+    let algorithms = groups.first().copied().unwrap_or_default();
+    let algorithms: Vec<String> = algorithms.iter().map(|cell| cell.algorithm.clone()).collect();
+    let title = |cells: &[Cell]| format!("{}, k = {}", cells[0].mode.to_uppercase(), cells[0].k);
+    let bars = |names: &[String], unit: &str, scale: Scale, values: &dyn Fn(&Cell) -> Vec<f64>| {
+        let draw = |cells: &&[Cell]| {
+            let series = cells.iter().map(|cell| (cell.algorithm.clone(), values(cell))).collect();
+            let (title, unit, groups) = (title(cells), unit.to_owned(), names.to_vec());
+            Bars { title, unit, scale, groups, series }.draw()
+        };
+        groups.iter().map(draw).collect::<Vec<String>>()
+    };
+    let names = ["mean", "p50", "p95", "p99", "mean CPU"].map(String::from);
+    let latency = bars(&names, "microseconds", Scale::Log, &|cell| {
+        vec![cell.mean_us, cell.p50_us, cell.p95_us, cell.p99_us, cell.cpu_us]
+    });
+    let note = "One query at a time on one thread, from text to hits.";
+    page.figures("Latency", note, &algorithms, &latency);
+
+    let curves = |cells: &&[Cell]| {
+        let series = cells.iter().map(distribution).collect();
+        let units = ("microseconds".to_owned(), "% of queries".to_owned());
+        let scales = (Scale::Log, Scale::Linear);
+        Curves { title: title(cells), units, scales, series }.draw()
+    };
+    let drawn: Vec<String> = groups.iter().map(curves).collect();
+    let note = "How many of the queries take at most so long.";
+    page.figures("Distribution of latency", note, &algorithms, &drawn);
+
+    let names: Vec<String> = threads.iter().map(|&n| counted(n as u64, "thread")).collect();
+    let throughput = bars(&names, "queries a second", Scale::Linear, &|cell| {
+        threads.iter().map(|n| cell.qps.get(n).copied().unwrap_or(0.0)).collect()
+    });
+    let note = "All queries as one batch, from text to hits.";
+    page.figures("Throughput", note, &algorithms, &throughput);
+
+    let names = ["postings scored", "blocks decoded", "blocks skipped"].map(String::from);
+    let work = bars(&names, "a query", Scale::Log, &|cell| {
+        vec![cell.postings_scored, cell.blocks_decoded, cell.blocks_skipped]
+    });
+    let note = "Means over queries; the same on every machine. What is 0 has no bar.";
+    page.figures("Work", note, &algorithms, &work);
+    page
+}
+
+/// Latencies with the percentage of queries that take no longer, thinned out to what can be seen.
+fn distribution(cell: &Cell) -> Series<(f64, f64)> {
+    let sorted = &cell.sorted_us;
+    let (n, points) = (sorted.len(), POINTS.min(sorted.len()));
+    let point = |i: usize| {
+        let rank = i * n / points;
+        (sorted[rank - 1], 100.0 * rank as f64 / n as f64)
+    };
+    (cell.algorithm.clone(), (1..=points).map(point).collect())
+}

@@ -1,0 +1,184 @@
+//! From errors to messages and exit codes.
+//!
+//! 0: done. 1: something broke (a file, the system, a damaged index). 2: the caller can fix it (arguments, input,
+//! a directory without an index). 130: stopped by Ctrl-C.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use warpseek::eval::EvalError;
+use warpseek::{Content, DeviceError, Error, ExecError, IndexError, OptionsError};
+use warpseek_synth::SynthError;
+
+use crate::terminal;
+
+/// Why a verb ended early.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    code: u8,
+    quiet: bool,
+}
+
+impl Failure {
+    /// The caller can fix it.
+    pub fn user(message: impl Display) -> Self {
+        Failure { message: message.to_string(), code: 2, quiet: false }
+    }
+
+    /// Something broke.
+    pub fn broken(message: impl Display) -> Self {
+        Failure { message: message.to_string(), code: 1, quiet: false }
+    }
+
+    /// Stopped by Ctrl-C.
+    pub fn interrupted(message: impl Display) -> Self {
+        Failure { message: message.to_string(), code: 130, quiet: false }
+    }
+
+    /// What is said.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Says it, and returns the exit code.
+    pub fn report(self) -> ExitCode {
+        if !self.quiet {
+            terminal::error(&self.message);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Index(error) => index(&error),
+            Error::Query(error) => query(&error),
+            Error::Device(error) => device(&error),
+            Error::Options(error) => Failure::user(advise(&error)),
+            Error::Text(error) => Failure::user(error),
+            error => Failure::broken(error),
+        }
+    }
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Self {
+        index(&error)
+    }
+}
+
+impl From<ExecError> for Failure {
+    fn from(error: ExecError) -> Self {
+        query(&error)
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        device(&error)
+    }
+}
+
+fn index(error: &IndexError) -> Failure {
+    match error {
+        IndexError::Cancelled => Failure::interrupted(error),
+        IndexError::Io { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
+            // What was named as an index is a file; the path is that of the manifest in it.
+            let named = path.parent().unwrap_or(path);
+            Failure::user(format!("{} is a file; an index is a directory", named.display()))
+        }
+        IndexError::Io { .. } | IndexError::Corrupt { .. } => Failure::broken(error),
+        _ => Failure::user(error),
+    }
+}
+
+fn query(error: &ExecError) -> Failure {
+    match error {
+        ExecError::Index(error) => index(error),
+        ExecError::Device { source, .. } => match source.downcast_ref::<DeviceError>() {
+            Some(error) => device(error),
+            None => Failure::broken(error),
+        },
+        ExecError::Content { content, .. } => {
+            let rank = if *content == Content::Vector { "impact" } else { "bm25" };
+            Failure::user(format!("{error}; use `--rank {rank}`"))
+        }
+        ExecError::Quantized { .. } => Failure::user(format!(
+            "{error}; use `--rank bm25` without `--k1` and `--b`, or build the index without `--quantize`"
+        )),
+        ExecError::Unsupported { engine: "intersect", .. } => {
+            Failure::user(format!("{error}; add `--mode and`"))
+        }
+        ExecError::NoAnswer | ExecError::OtherSnapshot => Failure::broken(error),
+        error => Failure::user(error),
+    }
+}
+
+fn device(error: &DeviceError) -> Failure {
+    match error {
+        // A GPU, its driver or our use of them failed; all else is what is missing or too small.
+        DeviceError::Driver { .. }
+        | DeviceError::Kernel { .. }
+        | DeviceError::Launch { .. }
+        | DeviceError::Recording { .. } => Failure::broken(error),
+        _ => Failure::user(error),
+    }
+}
+
+/// Which flags help.
+fn advise(error: &OptionsError) -> String {
+    let advice = match error {
+        OptionsError::NeedsGpu { why: None, .. } => "add `--device cuda`",
+        OptionsError::NotOnGpu { .. } => {
+            "a GPU has auto, exhaustive, wand, maxscore, cohort and intersect; for the others add `--device cpu`"
+        }
+        OptionsError::TakesAllDocuments { .. } => "add `--split queries`, or name one GPU",
+        OptionsError::NoPartitions { .. } => {
+            "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec need --device cuda and --algorithm wand or maxscore"
+        }
+        OptionsError::NoEffect { .. } => "add `--device both`",
+        OptionsError::NoParameters { .. } => "leave `--k1` and `--b` out",
+        _ => return error.to_string(),
+    };
+    format!("{error}; {advice}")
+}
+
+impl From<OptionsError> for Failure {
+    fn from(error: OptionsError) -> Self {
+        Failure::user(advise(&error))
+    }
+}
+
+impl From<EvalError> for Failure {
+    fn from(error: EvalError) -> Self {
+        match error {
+            EvalError::Write { source } => source.into(),
+            EvalError::Open { ref source, .. } => Failure::user(format!("{error}: {source}")),
+            EvalError::Read { ref source, .. } => Failure::broken(format!("{error}: {source}")),
+            error => Failure::user(error),
+        }
+    }
+}
+
+impl From<SynthError> for Failure {
+    fn from(error: SynthError) -> Self {
+        Failure::user(error)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::broken(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        // The reader of our output went away (`| head`): nothing to say, as other tools do.
+        let quiet = error.kind() == io::ErrorKind::BrokenPipe;
+        Failure { message: error.to_string(), code: if quiet { 0 } else { 1 }, quiet }
+    }
+}

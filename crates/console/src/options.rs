@@ -1,0 +1,124 @@
+//! Options that several verbs have.
+
+use std::num::NonZero;
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use warpseek::{Algorithm, CpuAlgorithm, Manifest, OptionsError, Ranking, RankingFunction};
+
+use crate::failure::Failure;
+
+/// A parser for a type whose `FromStr` takes these names.
+pub fn named<T>(names: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr + Clone + Send + Sync + 'static,
+    T::Err: std::fmt::Display + Send + Sync + 'static,
+{
+    names.into().try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
+}
+
+/// Threads, for verbs that use several.
+#[derive(Args)]
+pub struct Threads {
+    /// Threads to use [default: one a core]
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl Threads {
+    pub fn get(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        self.threads.map_or_else(cores, usize::from)
+    }
+}
+
+/// Reads 500M, 4G, 1048576.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let bad = || format!("`{text}` is not a size; try 500M or 4G");
+    let value: f64 = number.parse().map_err(|_| bad())?;
+    let shift = match text[number.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        unit => return Err(format!("unit `{unit}` is not one of K, M, G, T")),
+    };
+    let bytes = value * (1u64 << shift) as f64;
+    if (1.0..=9e15).contains(&bytes) {
+        Ok(bytes as usize)
+    } else {
+        Err(format!("{text} is out of range"))
+    }
+}
+
+/// How documents are ranked.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Ranking")]
+pub struct RankingChoice {
+    /// Ranking function [default: bm25, or impact for an index of vectors]
+    #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
+    rank: Option<String>,
+    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9, or the index's if quantized]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    k1: Option<f64>,
+    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4, or the index's if quantized]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    b: Option<f64>,
+    /// Factor of the documents' static scores, which are added
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    static_weight: f64,
+}
+
+impl RankingChoice {
+    /// The ranking asked for, else the one that suits the index.
+    pub fn get(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
+        let suited = Ranking::suited(manifest).function;
+        let name = self.rank.as_deref().unwrap_or(suited.name());
+        let mut function: RankingFunction = name.parse().map_err(Failure::user)?;
+        if name == suited.name() {
+            function = suited;
+        }
+        match &mut function {
+            RankingFunction::Bm25 { k1, b }
+            | RankingFunction::Okapi { k1, b }
+            | RankingFunction::Wakatsuki { k1, b } => {
+                *k1 = self.k1.unwrap_or(*k1);
+                *b = self.b.unwrap_or(*b);
+            }
+            RankingFunction::Cosine | RankingFunction::Impact => {
+                if self.k1.is_some() || self.b.is_some() {
+                    let ranking = name.to_owned();
+                    return Err(OptionsError::NoParameters { ranking }.into());
+                }
+            }
+        }
+        Ok(Ranking { function, static_weight: self.static_weight })
+    }
+}
+
+/// Algorithms by name; names of earlier versions are taken, and not shown.
+pub fn algorithms(names: Vec<&'static str>) -> impl TypedValueParser<Value = Algorithm> {
+    let value = |name: &'static str| {
+        let old = CpuAlgorithm::ALIASES.iter().filter(move |(_, new)| *new == name);
+        PossibleValue::new(name).aliases(old.map(|(old, _)| *old))
+    };
+    named::<Algorithm>(names.into_iter().map(value).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("500M"), Ok(500 << 20));
+        assert_eq!(parse_bytes("1.5GiB"), Ok(3 << 29));
+        assert_eq!(parse_bytes("12"), Ok(12));
+        for bad in ["", "M", "5Q", "-1", "1e99"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+    }
+}

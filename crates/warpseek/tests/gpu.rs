@@ -1,0 +1,182 @@
+//! Devices, with the emulator in the place of a GPU: choice, fallback of single queries, devices that are lost and come back.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use warpseek::devices::Device;
+use warpseek::{
+    DeviceChoice, Document, Error, Index, IndexOptions, Mode, Notice, Progress, Request, Searcher,
+    SearcherOptions, Split,
+};
+use warpseek_cuda_emulator::{inject, symbol};
+
+/// An index, and what was noticed.
+struct Case {
+    _folder: TempDir,
+    index: Index,
+    notices: Arc<Mutex<Vec<Notice>>>,
+    opened: Arc<AtomicUsize>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = |i: usize| {
+            let words = ["red", "green", "blue", "white", "black"];
+            (0..i % 4 + 1).map(|n| words[(i / (n + 1) + n) % 5]).collect::<Vec<_>>().join(" ")
+        };
+        let documents = (0..2000).map(move |i| Document::new(i.to_string(), "", text(i)));
+        let (dir, options) = (folder.path().join("index"), IndexOptions::new());
+        let (index, _) =
+            Index::build_from_documents(dir, documents, &options, &Progress::default()).unwrap();
+        Case { _folder: folder, index, notices: Arc::default(), opened: Arc::default() }
+    }
+
+    /// The faults are those of the devices opened first, second and so on; later ones have none.
+    fn options(&self, device: DeviceChoice, faults: &'static [&'static str]) -> SearcherOptions {
+        let (notices, opened) = (self.notices.clone(), self.opened.clone());
+        SearcherOptions::new()
+            .device(device)
+            .gpu_from(0)
+            .threads(2)
+            .retry_gpu_after(Duration::from_millis(20))
+            .on_notice(move |notice| notices.lock().unwrap().push(notice.clone()))
+            .open_gpus_by(move |number, budget| {
+                let time = opened.fetch_add(1, Ordering::Relaxed);
+                let _faults = inject(faults.get(time).unwrap_or(&""));
+                // SAFETY: the emulator's own function.
+                unsafe { Device::emulated(symbol, number, budget) }
+            })
+    }
+
+    fn searcher(&self, device: DeviceChoice, faults: &'static [&'static str]) -> Searcher {
+        self.index.searcher_with(self.options(device, faults)).unwrap()
+    }
+
+    fn requests(&self) -> Vec<Request> {
+        let queries = ["red", "green blue", "white black red", "blue blue^3 black", "absent"];
+        let modes = [Mode::Or, Mode::And, Mode::AndOr];
+        let all = queries.iter().flat_map(|&query| {
+            modes.map(|mode| Request::new(query).mode(mode).k(7).count(query.len() > 9))
+        });
+        all.collect()
+    }
+
+    /// All requests are answered as the CPU answers them.
+    fn check(&self, searcher: &Searcher) {
+        let cpu = self.index.searcher().unwrap();
+        let requests = self.requests();
+        for (i, response) in searcher.search_batch(&requests).into_iter().enumerate() {
+            let (response, expected) = (response.unwrap(), cpu.search(&requests[i]).unwrap());
+            assert_eq!(response.hits(), expected.hits(), "{:?}", requests[i]);
+        }
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        self.notices.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn every_choice_of_devices_gives_the_same_hits() {
+    let case = Case::new();
+    for device in [DeviceChoice::Cuda, DeviceChoice::Auto, DeviceChoice::Both] {
+        for split in [Split::Documents, Split::Queries] {
+            for gpus in [vec![0], vec![0, 1]] {
+                let options = case.options(device, &[]).split(split).gpus(gpus);
+                case.check(&case.index.searcher_with(options).unwrap());
+            }
+        }
+    }
+    assert_eq!(case.notices(), []);
+}
+
+#[test]
+fn without_a_gpu_the_cpu_answers_or_it_is_an_error() {
+    let case = Case::new();
+    // The driver of this one is too old.
+    let searcher = case.searcher(DeviceChoice::Auto, &["cuda=11000"]);
+    case.check(&searcher);
+    assert!(searcher.gpu_status().why_not.unwrap().contains("too old"));
+    assert!(matches!(&case.notices()[..], [Notice::NoGpu { .. }]));
+    let case = Case::new();
+    let refused = case.index.searcher_with(case.options(DeviceChoice::Cuda, &["cuda=11000"]));
+    assert!(matches!(refused, Err(Error::Device(_))));
+}
+
+/// One query asks for more memory than the GPU has: the CPU answers it alone, and the GPU goes on.
+#[test]
+fn one_query_does_not_disable_the_gpu() {
+    let case = Case::new();
+    // The least memory in which everything but the large query fits.
+    let within = |budget: u64| {
+        let options = case.options(DeviceChoice::Auto, &[]).gpu_memory(budget);
+        let searcher = case.index.searcher_with(options).unwrap();
+        case.check(&searcher);
+        let status = searcher.gpu_status();
+        (status.why_not.is_none() && status.fallen_back == 0).then_some(searcher)
+    };
+    let budgets = std::iter::successors(Some(1u64 << 14), |budget| Some(budget + budget / 16));
+    let searcher = budgets.take(100).find_map(within).unwrap();
+    case.notices.lock().unwrap().clear();
+    let large = Request::new("red green blue white black").k(usize::MAX);
+    let expected = case.index.searcher().unwrap().search(&large).unwrap();
+    let requests = [Request::new("red"), large, Request::new("blue")];
+    let responses = searcher.search_batch(&requests);
+    assert!(
+        responses.iter().all(Result::is_ok),
+        "{:?}",
+        responses.iter().map(|r| r.is_ok()).collect::<Vec<_>>()
+    );
+    assert_eq!(responses[1].as_ref().unwrap().hits(), expected.hits());
+    let status = searcher.gpu_status();
+    assert!(status.fallen_back >= 1 && status.why_not.is_none(), "{status:?}");
+    assert!(searcher.decide(&[&searcher.plan(&requests[0]).unwrap()]).choices[0].device != "CPU");
+    assert_eq!(case.notices(), [], "the GPU is not lost");
+}
+
+/// A device that fails is opened anew later, and the CPU answers meanwhile.
+#[test]
+fn a_lost_gpu_comes_back() {
+    let case = Case::new();
+    // Launches fail from the third on, and with them everything else; the second time as well.
+    let lost = "cuLaunchKernel@3=719!";
+    static FAULTS: [&str; 2] = ["cuLaunchKernel@3=719!", "cuLaunchKernel@1=719!"];
+    assert_eq!(FAULTS[0], lost);
+    let searcher = case.searcher(DeviceChoice::Auto, &FAULTS);
+    let start = Instant::now();
+    loop {
+        case.check(&searcher);
+        let back = case.notices().iter().any(|notice| matches!(notice, Notice::GpuBack { .. }));
+        if back
+            && searcher.gpu_status().why_not.is_none()
+            && case.opened.load(Ordering::Relaxed) > 2
+        {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", case.notices());
+    }
+    let notices = case.notices();
+    let Notice::GpuLost { retry_in, cpu_answers, .. } = &notices[0] else { panic!("{notices:?}") };
+    assert!(*cpu_answers && *retry_in == Duration::from_millis(20));
+    case.check(&searcher);
+}
+
+/// Whoever insists on the GPU gets errors until it is back, never silence.
+#[test]
+fn without_fallback_a_lost_gpu_is_an_error() {
+    let case = Case::new();
+    let searcher = case.searcher(DeviceChoice::Cuda, &["cuLaunchKernel@1=719!"]);
+    let request = Request::new("red");
+    assert!(searcher.search(&request).is_err());
+    let start = Instant::now();
+    while searcher.search(&request).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", case.notices());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    case.check(&searcher);
+    assert!(matches!(case.notices()[0], Notice::GpuLost { cpu_answers: false, .. }));
+}

@@ -1,0 +1,138 @@
+//! What a searcher promises beside hits: errors of one query alone, limits of time, rankings of requests, contradictions in options.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use warpseek::{
+    Algorithm, Cancel, Coverage, CpuAlgorithm, DeviceChoice, Document, Error, ExecError, Index,
+    IndexOptions, Mode, OptionsError, Progress, Query, Ranking, RankingFunction, Request,
+    SearcherOptions, Tuning,
+};
+
+fn index() -> (TempDir, Index) {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |i: usize| format!("all {} n{}", ["even", "odd"][i % 2], i % 97);
+    let documents = (0..3000).map(move |i| Document::new(format!("d{i}"), "", text(i)));
+    let (index, _) = Index::build_from_documents(
+        folder.path().join("index"),
+        documents,
+        &IndexOptions::new(),
+        &Progress::default(),
+    )
+    .unwrap();
+    (folder, index)
+}
+
+#[test]
+fn one_bad_query_fails_alone() {
+    let (_folder, index) = index();
+    let searcher = index.searcher().unwrap();
+    let requests = [
+        Request::new("odd n5"),
+        Request::new("odd^-1"),
+        Request::new(Query { terms: (0..70_000).map(|i| (format!("t{i}"), 1.0)).collect() }),
+        Request::new(""),
+    ];
+    let responses = searcher.search_batch(&requests);
+    let hits = |i: usize| responses[i].as_ref().unwrap().hits().len();
+    assert_eq!((hits(0), hits(3)), (10, 0));
+    let error = |i: usize| responses[i].as_ref().err().unwrap();
+    assert!(matches!(error(1), Error::Query(ExecError::Weight { .. })), "{}", error(1));
+    assert!(matches!(error(2), Error::Query(ExecError::TooManyTerms(70_000))), "{}", error(2));
+    let arrays = searcher.search_arrays(&requests);
+    assert_eq!((arrays.errors.len(), arrays.offsets), (2, vec![0, 10, 10, 10, 10]));
+}
+
+#[test]
+fn requests_have_their_own_limits_and_rankings() {
+    let (_folder, index) = index();
+    let searcher = index.searcher().unwrap();
+    let cancelled = Cancel::new();
+    cancelled.set();
+    let cosine = Ranking { function: RankingFunction::Cosine, static_weight: 0.0 };
+    let requests = [
+        Request::new("all even").k(5),
+        Request::new("all even").k(5).deadline(Duration::ZERO).count(true),
+        Request::new("all even").k(5).cancelled_by(cancelled),
+        Request::new("all even").k(5).ranking(cosine),
+        Request::new("all even").k(5).deadline(Duration::from_secs(3600)),
+    ];
+    let responses: Vec<_> =
+        searcher.search_batch(&requests).into_iter().map(Result::unwrap).collect();
+    let complete: Vec<bool> = responses.iter().map(|r| r.coverage().is_complete()).collect();
+    assert_eq!(complete, [true, false, false, true, true]);
+    assert_eq!(responses[1].coverage(), &Coverage::NOTHING);
+    assert_eq!((responses[1].matches(), responses[1].documents_searched()), (Some(0), (0, 3000)));
+    assert_eq!(responses[0].hits(), responses[4].hits());
+    assert_ne!(responses[0].score(0), responses[3].score(0));
+    assert_eq!(searcher.search_arrays(&requests).partial, [1, 2]);
+    let other = index.searcher_with(SearcherOptions::new().ranking(cosine)).unwrap();
+    assert_eq!(other.search(&requests[0]).unwrap().hits(), responses[3].hits());
+}
+
+#[test]
+fn plans_are_of_one_snapshot() {
+    let (_folder, index) = index();
+    let searcher = index.searcher().unwrap();
+    let plan = searcher.plan(&Request::new("odd")).unwrap();
+    assert!(searcher.answer(&[&plan])[0].is_ok());
+    assert!(!searcher.refresh().unwrap(), "nothing is new");
+    assert!(searcher.answer(&[&plan])[0].is_ok());
+    let mut writer = index.writer().unwrap();
+    writer.delete("d1");
+    writer.commit().unwrap();
+    assert!(searcher.refresh().unwrap());
+    assert!(matches!(searcher.answer(&[&plan])[0], Err(ExecError::OtherSnapshot)));
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let (_folder, index) = index();
+    let refused = |options: SearcherOptions| match index.searcher_with(options) {
+        Err(Error::Options(error)) => error,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was not refused"),
+    };
+    let new = SearcherOptions::new;
+    let error = refused(new().algorithm(Algorithm::Exhaustive));
+    assert!(matches!(error, OptionsError::NeedsGpu { why: None, .. }), "{error}");
+    let error = refused(new().host_share(0.5));
+    assert!(matches!(error, OptionsError::NoEffect { .. }), "{error}");
+    let error = refused(new().host_threads(3));
+    assert!(matches!(error, OptionsError::NoEffect { .. }), "{error}");
+    let tuning = Tuning { partitions: Some(Default::default()), ..Tuning::default() };
+    let wand = Algorithm::Named(CpuAlgorithm::Wand);
+    let error = refused(new().algorithm(wand).tuning(tuning));
+    assert!(matches!(error, OptionsError::NoPartitions { .. }), "{error}");
+    // Every algorithm that needs no GPU answers alike.
+    let request = Request::new("odd n5 n7").mode(Mode::Or);
+    let expected = index.searcher().unwrap().search(&request).unwrap();
+    for name in Algorithm::cpu_names() {
+        let options = new().algorithm(name.parse().unwrap()).device(DeviceChoice::Cpu);
+        let response = index.searcher_with(options).unwrap().search(&request).unwrap();
+        assert_eq!(response.hits(), expected.hits(), "{name}");
+    }
+}
+
+#[test]
+fn a_writer_takes_changes_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = Index::create(folder.path().join("index")).unwrap();
+    let mut writer = index.writer().unwrap();
+    writer.add(Document::new("a", "", "first")).unwrap();
+    writer.add(Document::new("a", "", "second")).unwrap();
+    writer.add(Document::new("b", "", "third")).unwrap();
+    writer.delete("b");
+    assert_eq!(writer.pending(), (1, 1));
+    let commit = writer.commit().unwrap();
+    assert_eq!((commit.added.documents, commit.deleted.missing), (1, vec!["b".to_owned()]));
+    let found = |query: &str| index.searcher().unwrap().search(&Request::new(query)).unwrap();
+    assert_eq!((found("second").hits().len(), found("first third").hits().len()), (1, 0));
+    // A change that fails leaves the index as it was, and still waits.
+    writer.add(Document::new("", "", "no id")).unwrap();
+    assert!(writer.commit().is_err());
+    assert_eq!((writer.pending(), found("second").hits().len()), ((1, 0), 1));
+    writer.rollback();
+    assert_eq!(writer.commit().unwrap().generation, commit.generation);
+}
