@@ -209,31 +209,39 @@ mod tests {
     use warpseek::{Document, Index, Ranking};
     use warpseek_exec::Query;
 
+    /// The emulator.
+    pub(super) fn device() -> Device {
+        // SAFETY: the emulator's own function.
+        unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) }.expect("it is there")
+    }
+
+    /// An index of 600 documents with the words apple, pie and tart.
+    pub(super) fn index(dir: &Path) -> Index {
+        let index = Index::create(dir).expect("a new index");
+        let mut writer = index.writer().expect("nobody else writes");
+        for i in 0..600 {
+            let text = ["apple pie", "apple", "pie tart", "tart"][i % 4];
+            writer.add(Document::new(i.to_string(), "", text)).expect("a document");
+        }
+        writer.commit().expect("space on disk");
+        index
+    }
+
     #[test]
     fn kernels_of_one_large_round_are_timed() {
         let dir = tempfile::tempdir().expect("a directory");
-        let index = Index::create(dir.path().join("idx")).expect("a new index");
-        let mut writer = index.writer().expect("nobody else writes");
-        for i in 0..200u32 {
-            let text = ["apple pie", "apple", "pie tart", "tart"][i as usize % 4];
-            writer.add(Document::new(&i.to_string(), "", text)).expect("a document");
-        }
-        writer.commit().expect("space on disk");
-        let snapshot = index.snapshot().expect("an index");
-        let ranking = Ranking::suited(snapshot.manifest());
-        let planner = Planner::new(snapshot.clone(), ranking).expect("a ranking that fits");
+        let snapshot = index(&dir.path().join("idx")).snapshot().expect("an index");
         let manifest = snapshot.manifest();
+        let planner = Planner::new(snapshot.clone(), Ranking::suited(manifest)).expect("it fits");
         let plan = |text: &&str| {
             let query = Query::parse(text, manifest.analyzer, manifest.content).expect("a query");
             planner.plan(&query, Mode::Or, 3).expect("a plan")
         };
         let plans: Vec<Plan> =
             ["apple", "pie", "apple tart", "tart pie", "apple pie tart"].iter().map(plan).collect();
-        // SAFETY: the emulator's own function.
-        let device = unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) }
-            .expect("it is there");
         let settings = Settings { round: 2, ..Settings::default() };
-        let engine = GpuEngine::new(snapshot, device.clone(), settings).expect("kernels");
+        let device = device();
+        let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings).expect("kernels");
         let (context, timed) = (Context::new(2), one_round_at_a_time(&engine));
         let expected = search_all(&engine, &plans, &context).expect("answers");
         assert!(expected.iter().all(|answer| answer.hits.len() == 3));
@@ -245,7 +253,7 @@ mod tests {
             assert!(steps.iter().any(|step| step.bytes > 0), "{steps:?}");
             steps.iter().filter(|step| step.bytes == 0).count()
         };
-        // Rounds of 2, 2 and 1 have 2, 2 and 1 kernels; the one large round has 2.
+        // Rounds of 2, 2 and 1 queries have 2, 2 and 1 kernels; the one large round has 2.
         assert_eq!((kernels(&engine), kernels(&timed)), (5, 2));
 
         let time = kernel_time(&device, || search_all(&timed, &plans, &context));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek::{
     Algorithm, CodecId, DeviceChoice, Format, GPU_CODECS, Index, IndexOptions, MAX_COHORT, Mode,
-    OnError, PartitionBatch, PartitionSettings, Partitioning, SearcherOptions, Split, Threshold,
-    Tuning,
+    Notice, OnError, PartitionBatch, PartitionSettings, Partitioning, SearcherOptions, Split,
+    Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -319,7 +319,11 @@ impl Searching {
             .mmap(!device.no_mmap)
             .threads(threads)
             .tuning(tuning)
-            .on_notice(|notice| terminal::note(notice));
+            .on_notice(|notice| match notice {
+                // The error that follows says so.
+                Notice::GpuLost { cpu_answers: false, .. } => {}
+                notice => terminal::note(notice),
+            });
         if let Some(share) = research.host_share {
             options = options.host_share(share);
         }

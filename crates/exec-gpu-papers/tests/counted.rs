@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use support::{devices, on_gpu};
-use warpseek_exec::{Engine, Mode, Plan, Planner, Query, Ranking, Reference};
+use warpseek_exec::{Context, Mode, Plan, Planner, Query, Ranking};
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::CountedEngine;
 use warpseek_index::Snapshot;
-use warpseek_testkit::{Doc, Fixture};
+use warpseek_testkit::{Doc, Fixture, expected};
 
 const LANES: u64 = 32;
 
@@ -40,9 +40,8 @@ fn moved(
 ) -> HashMap<String, u64> {
     let plans = [plan(snapshot, text, mode)];
     engine.take_moved().unwrap();
-    let answers = engine.search(&plans).unwrap();
-    let expected = warpseek_testkit::expected(&snapshot, &plans);
-    assert_eq!(answers[0].hits, expected[0].hits);
+    let answer = engine.search(&[&plans[0]], &Context::new(1)).remove(0).unwrap();
+    assert_eq!(answer.hits, expected(snapshot, &plans)[0].hits);
     let moved = engine.take_moved().unwrap();
     assert!(engine.take_moved().unwrap().iter().all(|(_, bytes)| *bytes == 0), "counted twice");
     moved.into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect()
@@ -77,7 +76,7 @@ fn every_byte_is_counted_once() {
         Settings { tile_bits: 5, or_bits: 8, and_bits: 10, pruned: false, ..Settings::default() };
     for device in devices() {
         let engine = |settings| {
-            let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+            let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings).unwrap();
             CountedEngine::new(engine).unwrap()
         };
         let tiles = engine(exhaustive);

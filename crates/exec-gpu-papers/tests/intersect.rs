@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use support::devices;
 use warpseek_codec::CodecId;
-use warpseek_exec::{Answer, Engine, ExecError, Mode, Plan, Reference};
+use warpseek_exec::{Context, Engine, ExecError, Mode, Plan};
 use warpseek_exec_gpu_papers::IntersectEngine;
 use warpseek_exec_gpu_papers::compressed::CODECS;
 use warpseek_index::Snapshot;
@@ -17,41 +17,41 @@ use warpseek_testkit::blocks;
 use warpseek_testkit::conformance::{
     check_collections, check_fixed_cases, check_random_cases, check_snapshot, part_of,
 };
-use warpseek_testkit::{Doc, Fixture, Search};
-
-/// The engine for AND; what it does not claim to answer goes to the reference.
-struct WithReference(IntersectEngine, Reference);
-
-impl Engine for WithReference {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn set_threads(&mut self, threads: usize) {
-        self.0.set_threads(threads);
-    }
-
-    fn search(&self, plans: &[Plan]) -> Result<Vec<Answer>, ExecError> {
-        let (and, others): (Vec<Plan>, Vec<Plan>) =
-            plans.iter().cloned().partition(|plan| plan.mode == Mode::And);
-        let (mut and, mut others) =
-            (self.0.search(&and)?.into_iter(), self.1.search(&others)?.into_iter());
-        let next = |plan: &Plan| match plan.mode {
-            Mode::And => and.next(),
-            _ => others.next(),
-        };
-        Ok(plans.iter().filter_map(next).collect())
-    }
-}
+use warpseek_testkit::{Doc, Fixture, Search, expected, plans};
 
 fn engine(snapshot: Arc<Snapshot>, threads: usize, codec: Option<CodecId>) -> Box<dyn Engine> {
     let mut devices = devices();
     let device = devices.remove(threads / 2 % devices.len());
-    let reference = Reference::new(snapshot.clone(), threads);
-    Box::new(WithReference(
-        IntersectEngine::new(snapshot, device, codec, threads).unwrap(),
-        reference,
-    ))
+    Box::new(IntersectEngine::new(snapshot, device, codec).unwrap())
+}
+
+/// Each query that is not AND is refused alone, and the others of its batch are answered.
+#[test]
+fn other_modes_are_refused() {
+    let fixture = Fixture::of(&(0..700).map(|i| Doc::text(i, text(i))).collect::<Vec<_>>());
+    let snapshot = fixture.snapshot();
+    let modes = [Mode::And, Mode::Or, Mode::And, Mode::AndOr, Mode::And];
+    let search = |mode| Search { mode, ..Search::of(&["a", "b"]) };
+    let plans = plans(&snapshot, &modes.map(search));
+    let expected = expected(&snapshot, &plans);
+    for threads in [1, 3] {
+        let engine = engine(snapshot.clone(), threads, None);
+        let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(threads));
+        assert_eq!(answers.len(), plans.len());
+        for (answer, (plan, expected)) in answers.into_iter().zip(plans.iter().zip(&expected)) {
+            match (plan.mode, answer) {
+                (Mode::And, answer) => assert_eq!(answer.unwrap().hits, expected.hits),
+                (_, Err(ExecError::Unsupported { engine: name, why })) => {
+                    assert_eq!((name, &*why), ("intersect", "it answers AND alone"));
+                    assert!(engine.supports(plan).is_err());
+                }
+                (mode, answer) => panic!("{mode}: {answer:?}"),
+            }
+        }
+        let others: Vec<&Plan> = plans.iter().filter(|plan| plan.mode != Mode::And).collect();
+        let answers = engine.search(&others, &Context::new(threads));
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+    }
 }
 
 #[test]

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use support::devices;
-use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Reference, Work};
+use warpseek_exec::{Engine, Mode, Plan, Query, Ranking, Work};
 use warpseek_exec_gpu_papers::compressed::CODECS;
 use warpseek_exec_gpu_papers::kernels::merge_lists::{Lists, MergeLists};
 use warpseek_exec_gpu_papers::partitioned::{
     Batch, PartitionSettings, PartitionedEngine, Partitioning, Pruning, Threshold,
 };
 use warpseek_index::Snapshot;
-use warpseek_testkit::{Doc, Fixture, Random, Search, conformance, plans};
+use warpseek_testkit::{Doc, Fixture, Random, Search, answers, conformance, expected, plans};
 
 /// One of all combinations of what gives the same hits, with partitions so small that small indexes have many.
 fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
@@ -38,7 +38,7 @@ fn engine(pruning: Pruning, snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn 
     let mut devices = devices();
     let device = devices.remove(threads / 2 % devices.len());
     let settings = settings(pruning, snapshot.doc_limit() as usize + threads);
-    Box::new(PartitionedEngine::new(snapshot, device, settings, threads).unwrap())
+    Box::new(PartitionedEngine::new(snapshot, device, settings).unwrap())
 }
 
 fn wand(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
@@ -101,14 +101,13 @@ fn fixture(count: usize, random: &mut Random) -> Fixture {
 fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let expected = warpseek_testkit::expected(&snapshot, &plans);
+    let expected = expected(&snapshot, &plans);
     for device in devices() {
         for &pruning in Pruning::ALL {
             for turn in turns.clone() {
                 let settings = PartitionSettings { round: 1 << 14, ..settings(pruning, turn) };
-                let engine = PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 2);
-                let answers = engine.unwrap().search(&plans).unwrap();
+                let engine = PartitionedEngine::new(snapshot.clone(), device.clone(), settings);
+                let answers = answers(&engine.unwrap(), &plans, 2).unwrap();
                 for (i, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
                     assert_eq!(answer.hits, expected.hits, "{:?}, {settings:?}", searches[i]);
                 }
@@ -176,17 +175,17 @@ fn blocks_are_skipped() {
             let settings =
                 PartitionSettings { pruning, partition_size, ..PartitionSettings::default() };
             let engine =
-                PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings).unwrap();
             plans[0].count = false;
-            let pruned = engine.search(&plans).unwrap().remove(0);
+            let pruned = answers(&engine, &plans, 1).unwrap().remove(0);
             plans[0].count = true;
-            let counted = engine.search(&plans).unwrap().remove(0);
+            let counted = answers(&engine, &plans, 1).unwrap().remove(0);
             assert_eq!((pruned.hits, pruned.matches), (counted.hits, None));
             assert_eq!(counted.matches, Some(3000));
             let blocks = 3000u64.div_ceil(128) + 1;
-            assert_eq!(counted.work.blocks_skipped, 0);
-            assert_eq!(counted.work.postings_scored, 3010);
-            let Work { postings_scored, blocks_decoded, blocks_skipped } = pruned.work;
+            let work = counted.work.unwrap();
+            assert_eq!((work.blocks_skipped, work.postings_scored), (0, 3010));
+            let Work { postings_scored, blocks_decoded, blocks_skipped } = pruned.work.unwrap();
             assert_eq!(blocks_decoded + blocks_skipped, blocks);
             assert!(blocks_decoded <= 3 && postings_scored <= 2 * 138, "{:?}", pruned.work);
         }
@@ -202,9 +201,9 @@ fn homogeneous_partitions_are_approximate() {
     let searches = searches(16, &mut random);
     let or = |search: &Search| Search { mode: Mode::Or, ..search.clone() };
     let plans = plans(&snapshot, &searches.iter().map(or).collect::<Vec<_>>());
-    let exact = warpseek_testkit::expected(&snapshot, &plans);
+    let exact = expected(&snapshot, &plans);
     let all: Vec<Plan> = plans.iter().map(|plan| Plan { k: 1500, ..plan.clone() }).collect();
-    let all = warpseek_testkit::expected(&snapshot, &all);
+    let all = expected(&snapshot, &all);
     for device in devices() {
         for &pruning in Pruning::ALL {
             let mut settings = PartitionSettings {
@@ -215,10 +214,10 @@ fn homogeneous_partitions_are_approximate() {
                 ..PartitionSettings::default()
             };
             let mut engine =
-                PartitionedEngine::new(snapshot.clone(), device.clone(), settings, 1).unwrap();
+                PartitionedEngine::new(snapshot.clone(), device.clone(), settings).unwrap();
             assert!(engine.name().ends_with("approximate"));
             let mut found = 0;
-            for (answer, all) in engine.search(&plans).unwrap().iter().zip(&all) {
+            for (answer, all) in answers(&engine, &plans, 1).unwrap().iter().zip(&all) {
                 let scores: HashMap<_, _> = all.hits.iter().map(|h| (h.doc, h.score)).collect();
                 let mut hits: Vec<_> = answer.hits.iter().map(|hit| hit.doc).collect();
                 assert!(answer.hits.iter().all(|hit| hit.score <= scores[&hit.doc]));
@@ -230,8 +229,7 @@ fn homogeneous_partitions_are_approximate() {
             assert!(found > 0);
             settings.partition_size = Some(1500);
             engine.set(settings).unwrap();
-            let answers: Vec<Answer> = engine.search(&plans).unwrap();
-            for (answer, exact) in answers.iter().zip(&exact) {
+            for (answer, exact) in answers(&engine, &plans, 1).unwrap().iter().zip(&exact) {
                 assert_eq!(answer.hits, exact.hits);
             }
         }

@@ -39,6 +39,8 @@ pub(crate) struct Gpu {
     pub(crate) stayed: AtomicU64,
     /// Queries that the CPU answered because the GPU failed them.
     pub(crate) fallen_back: AtomicU64,
+    /// Whether that was said.
+    pub(crate) told: AtomicBool,
 }
 
 pub(crate) enum State {
@@ -69,6 +71,7 @@ impl Gpu {
             reviving: AtomicBool::new(false),
             stayed: AtomicU64::new(0),
             fallen_back: AtomicU64::new(0),
+            told: AtomicBool::new(false),
         }
     }
 

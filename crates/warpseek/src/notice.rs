@@ -27,6 +27,11 @@ pub enum Notice {
         /// Why not.
         why: String,
     },
+    /// The GPU could not answer some queries, so the CPU did; the GPU goes on with others. Said once; [`crate::GpuStatus::fallen_back`] counts them.
+    FellBack {
+        /// What was in the way of the first of them.
+        why: String,
+    },
     /// The GPU failed. It is tried again later.
     GpuLost {
         /// What it said.
@@ -47,6 +52,9 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::NoGpu { why } => write!(f, "no GPU, the CPU answers: {why}"),
+            Notice::FellBack { why } => {
+                write!(f, "the CPU answers what the GPU cannot: {why}")
+            }
             Notice::GpuLost { why, retry_in, cpu_answers } => {
                 let meanwhile = if *cpu_answers {
                     "the CPU answers meanwhile"

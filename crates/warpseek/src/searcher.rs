@@ -434,6 +434,13 @@ impl Opened {
             return;
         }
         self.gpu.fallen_back.fetch_add(open.len() as u64, Ordering::Relaxed);
+        // A lost GPU has its own notice.
+        if let Err(error) = &answers[open[0]]
+            && !is_final(&answers[open[0]])
+            && !self.gpu.told.swap(true, Ordering::Relaxed)
+        {
+            (self.options.listener)(&Notice::FellBack { why: error.to_string() });
+        }
         let some: Vec<&Plan> = open.iter().map(|&i| plans[i]).collect();
         for (i, answer) in open.into_iter().zip(self.cpu.search(&some, context)) {
             answers[i] = answer;

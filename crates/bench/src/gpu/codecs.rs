@@ -388,17 +388,15 @@ fn paper(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests {
     use super::*;
+    use crate::gpu::tests::device;
 
     /// Runs on the emulator, and compares what is decoded on the way. Only the figures mean nothing.
     #[test]
     fn every_codec_is_measured() {
         let class = Class { name: "some".into(), lists: vec![draw(140, 1), draw(3, 2)] };
-        // SAFETY: the emulator's own function.
-        let device = unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) }
-            .expect("it is there");
+        let device = device();
         let cells: Vec<Cell> = CODECS
             .iter()
             .map(|&codec| measure(&device, codec, &class, 3, 1e9, 1, 2).expect("equal lists"))

@@ -474,3 +474,46 @@ fn print_queries(cell: &Queries, threads: usize, out: &mut impl Write) -> std::i
         "Table 3 of Ding 2009: best k and scores {best}%, intersection {intersection}%, decompression {decompression}%"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::gpu::tests::{device, index};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    /// Hits and blocks are compared with the CPU's on the way.
+    #[test]
+    fn queries_are_measured() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (idx, log) = (dir.path().join("idx"), dir.path().join("log"));
+        index(&idx);
+        std::fs::write(&log, "apple\npie apple\ntart pie\n").expect("space on disk");
+        let (idx, log) = (idx.display().to_string(), log.display().to_string());
+        let line = ["gpu", "--intersect", "--rounds", "1", "--index", &idx, "--queries", &log];
+        let options = Line::parse_from(line).options;
+        let cell = queries(&device(), &options, 2).expect("equal hits");
+        assert_eq!(cell.queries, 3);
+        assert!(cell.blocks > 0 && cell.blocks_decoded > 0 && cell.blocks_decoded <= cell.blocks);
+        assert!(cell.qps > 0.0 && cell.device_qps > 0.0 && cell.p50_us > 0.0 && cell.cpu_qps > 0.0);
+        let shares: f64 = cell.phases.iter().map(|(_, share)| share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{:?}", cell.phases);
+    }
+
+    #[test]
+    fn merges_agree() {
+        for (shorter, longer) in [(50, 50), (30, 1000), (1, 1)] {
+            let (a, b) = (draw(shorter, longer, 1), draw(longer, longer, 2));
+            let both = merge(&a, &b);
+            let expected: Vec<u32> = a.iter().copied().filter(|n| b.contains(n)).collect();
+            assert_eq!(both, expected);
+            assert_eq!(merge_in_parallel(&a, &b, &Pool::shared(3)), both.len());
+        }
+    }
+}

@@ -159,7 +159,7 @@ fn device(status: &GpuStatus) -> String {
             format!(" on {name}{stayed}{fallen}{helped}{host}")
         }
         (Some(name), Some(_)) => format!(" on {name}, then on the CPU"),
-        (None, Some(why)) => format!(" on the CPU (no GPU: {why})"),
+        (None, Some(_)) => " on the CPU".to_owned(),
         (None, None) => String::new(),
     }
 }

@@ -136,6 +136,10 @@ impl Found<'_> {
             None => String::new(),
         };
         match self.decision.choices.first() {
+            // What was asked for needs no reason.
+            Some(choice) if choice.device == "CPU" && choice.why == "asked for" => {
+                choice.algorithm.clone()
+            }
             Some(choice) if choice.device == "CPU" => {
                 format!("{} ({}{no_gpu})", choice.algorithm, choice.why)
             }

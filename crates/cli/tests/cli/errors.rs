@@ -125,7 +125,10 @@ fn rankings_and_their_parameters() {
         ("idx apple --b 1.5", &["b = 1.5 is out of range", "between 0 and 1"]),
         ("idx apple --b -0.5", &["b = -0.5 is out of range"]),
         ("idx apple --static-weight -2", &["static weight = -2 is out of range"]),
-        ("idx apple --rank cosine --k1 1", &["`cosine` takes neither --k1 nor --b"]),
+        (
+            "idx apple --rank cosine --k1 1",
+            &["`cosine` has neither k1 nor b; leave `--k1` and `--b` out"],
+        ),
         ("idx apple --algorithm bogo", &["'bogo'", "auto, reference, daat, taat, wand"]),
         ("idx apple --mode nand", &["'nand'", "or, and, and-or"]),
         ("idx apple^0", &["weight 0", "positive"]),
@@ -277,7 +280,7 @@ fn a_damaged_index_is_an_error_to_search() {
     fs::write(&path, bytes).unwrap();
     space
         .run("search idx apple")
-        .fails(1, &["idx/000001.post is damaged", "warpseek verify", "a new build"]);
+        .fails(1, &["idx/000001.post is damaged", "warpseek verify", "build it again"]);
     space.run("index docs.jsonl -o idx --overwrite -q").ok();
     assert_eq!(space.hits("idx apple"), ["a"]);
 }

@@ -85,7 +85,7 @@ const FAILURES: [(&str, &str, i32, &str); 12] = [
 ];
 
 #[test]
-fn failures_are_errors_with_cuda_and_the_processors_work_with_auto() {
+fn failures_are_errors_with_cuda_and_the_cpus_work_with_auto() {
     let machine = Machine::new();
     let expected = machine.run("run idx --queries q.tsv -k 20", "").ok();
     for (option, faults, code, says) in FAILURES {
@@ -95,7 +95,7 @@ fn failures_are_errors_with_cuda_and_the_processors_work_with_auto() {
         machine.run(&format!("{line} --device cuda"), faults).fails(code, &[says]);
         let _ = std::fs::remove_dir_all(machine.0.path("cache"));
         let auto = machine.run(&format!("{line} --device auto"), faults).says(says);
-        assert!(auto.err.contains("on the processor"), "{}", auto.err);
+        assert!(auto.err.contains("on the CPU"), "{}", auto.err);
         assert_eq!(auto.err.matches(says).count(), 1, "said twice: {}", auto.err);
         assert_eq!(auto.ok(), expected, "{option} {faults}");
         let line = format!("search idx x {option} --gpu-from 0 --device");
@@ -133,7 +133,7 @@ fn a_gpu_may_fail_in_the_middle_of_a_run() {
     {
         let auto = machine.run(&format!("{line} auto"), faults);
         assert_eq!(auto.err.matches("the GPU failed").count(), 1, "{faults}: {}", auto.err);
-        auto.says("in order, then on the processor in").says("16 queries").ok();
+        auto.says("in order, then on the CPU in").says("16 queries").ok();
         assert!(machine.0.read("run.trec") == expected, "{faults}: not the same");
 
         machine.run(&format!("{line} cuda"), faults).says("--device cpu").code(1);

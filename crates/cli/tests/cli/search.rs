@@ -206,7 +206,7 @@ fn auto_says_what_it_chose_and_why() {
     assert!(space.run("search idx apple --algorithm cohort").ok().contains("by cohort"));
 }
 
-/// Asking for a GPU that is not there is an error; `auto` says that the processor answers.
+/// Asking for a GPU that is not there is an error; `auto` says that the CPU answers.
 #[test]
 fn a_gpu_that_is_not_there() {
     let space = Space::with_index(DOCS);
@@ -216,7 +216,7 @@ fn a_gpu_that_is_not_there() {
     space.write("q.tsv", "1\troute\n");
     space.run("run idx --queries q.tsv --device cuda --gpu 4000000000").code(2);
     let run = "run idx --queries q.tsv -o r --device auto --gpu 4000000000";
-    space.run(run).code(0).says("on the processor: ");
+    space.run(run).code(0).says("no GPU, the CPU answers: no NVIDIA driver");
 }
 
 /// `intersect` is a GPU's, and AND's.
@@ -224,12 +224,12 @@ fn a_gpu_that_is_not_there() {
 fn intersect_says_what_it_needs() {
     let space = Space::with_index(DOCS);
     let search = "search idx route --algorithm intersect";
-    space.run(search).code(2).says("add `--mode and`");
+    space.run(search).code(2).says("`intersect` needs a GPU; add `--device cuda`");
     space.run(&format!("{search} --mode and")).code(2).says("add `--device cuda`");
     let auto = format!("{search} --mode and --device auto --gpu 4000000000");
     space.run(&auto).code(2).says("`intersect` needs a GPU: ");
     let exhaustive = "search idx route --algorithm exhaustive";
-    space.run(exhaustive).code(2).says("`exhaustive` runs on a GPU; add `--device cuda`");
+    space.run(exhaustive).code(2).says("`exhaustive` needs a GPU; add `--device cuda`");
 }
 
 #[test]
