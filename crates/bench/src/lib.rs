@@ -1,6 +1,7 @@
 //! Measurements, on the user's own index and machine: what `warpseek bench` runs. A file for each thing that is measured, and in `report` the pages that show it.
 
 mod codecs;
+mod deadlines;
 mod gpu;
 mod queries;
 mod report;
@@ -22,6 +23,7 @@ Examples:
   warpseek bench queries --index idx --queries log.txt
   warpseek bench queries --index idx --queries log.txt --html queries.html
   warpseek bench codecs --index idx
+  warpseek bench deadlines --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs")]
 pub struct Options {
@@ -33,6 +35,7 @@ pub struct Options {
 enum What {
     Queries(queries::Options),
     Codecs(codecs::Options),
+    Deadlines(deadlines::Options),
     Gpu(gpu::Options),
 }
 
@@ -41,6 +44,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.what {
         What::Queries(options) => queries::run(options),
         What::Codecs(options) => codecs::run(options),
+        What::Deadlines(options) => deadlines::run(options),
         What::Gpu(options) => gpu::run(options),
     }
 }
