@@ -23,7 +23,6 @@ struct Context {
 
 const MULTIPROCESSORS: c_int = 4;
 const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
-const SHARED_PER_BLOCK: u32 = 227 << 10;
 const SHARED_BY_DEFAULT: u32 = 48 << 10;
 
 thread_local! {
@@ -153,7 +152,7 @@ exported! {
             39 => THREADS_PER_MULTIPROCESSOR as c_int,
             75 => Faults::of_thread().capability / 10,
             76 => Faults::of_thread().capability % 10,
-            97 => SHARED_PER_BLOCK as c_int,
+            97 => Faults::of_thread().shared as c_int,
             _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices")))),
         };
         // SAFETY: a valid pointer.
@@ -394,7 +393,8 @@ exported! {
     ) {
         const MAX_DYNAMIC_SHARED: c_int = 8;
         with(|state| {
-            if attribute != MAX_DYNAMIC_SHARED || !(0..=SHARED_PER_BLOCK as c_int).contains(&value) {
+            let most = faults("cuFuncSetAttribute").shared as c_int;
+            if attribute != MAX_DYNAMIC_SHARED || !(0..=most).contains(&value) {
                 return Err(Error::new(INVALID, format!("attribute {attribute} = {value}")));
             }
             state.shared.insert(function as usize, value as u32);
@@ -426,7 +426,8 @@ exported! {
         shared_bytes: usize,
     ) {
         let by_threads = THREADS_PER_MULTIPROCESSOR / (threads.max(1) as u32).next_multiple_of(32);
-        let by_shared = (SHARED_PER_BLOCK as usize / shared_bytes.max(1)).min(32) as u32;
+        let shared = faults("cuOccupancyMaxActiveBlocksPerMultiprocessor").shared as usize;
+        let by_shared = (shared / shared_bytes.max(1)).min(32) as u32;
         // SAFETY: a valid pointer.
         status(unsafe { put(blocks, by_threads.min(by_shared) as c_int) })
     }

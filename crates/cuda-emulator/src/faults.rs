@@ -1,6 +1,6 @@
 //! Failures on purpose.
 //!
-//! Words with blanks between them: `memory=BYTES` of a device, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
+//! Words with blanks between them: `memory=BYTES` of a device, `shared=BYTES` of shared memory that a block can have, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
 //! fails, the N-th from 1 on; with `+` behind N, it and all later ones of that function. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
 //! end, as with CUDA: what was waited for may still be running, and nobody could tell when it is safe to go on.
 //!
@@ -16,11 +16,16 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::memory::TOTAL;
 use crate::state::Error;
 
+/// Bytes of shared memory that a block can have, unless told otherwise.
+const SHARED: u32 = 227 << 10;
+
 /// What goes wrong, and what has already.
 #[derive(Debug)]
 pub(crate) struct Faults {
     /// Bytes of a device.
     pub(crate) memory: u64,
+    /// Bytes of shared memory that a block can have.
+    pub(crate) shared: u32,
     /// The CUDA version of the driver.
     pub(crate) cuda: c_int,
     /// Compute capability of a device.
@@ -44,7 +49,7 @@ struct Call {
 impl Default for Faults {
     fn default() -> Self {
         let (calls, lost) = Default::default();
-        Faults { memory: TOTAL, cuda: 12_080, capability: 90, calls, lost }
+        Faults { memory: TOTAL, shared: SHARED, cuda: 12_080, capability: 90, calls, lost }
     }
 }
 
@@ -93,6 +98,7 @@ impl Faults {
             let (what, value) = word.split_once('=').ok_or_else(bad)?;
             match what {
                 "memory" => faults.memory = value.parse().map_err(|_| bad())?,
+                "shared" => faults.shared = value.parse().map_err(|_| bad())?,
                 "capability" => faults.capability = value.parse().map_err(|_| bad())?,
                 "cuda" => faults.cuda = value.parse().map_err(|_| bad())?,
                 call => {
@@ -151,9 +157,10 @@ mod tests {
 
     #[test]
     fn calls_are_counted() {
-        let faults = Faults::parse("memory=5 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080").unwrap();
+        let faults =
+            Faults::parse("memory=5 shared=7 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080").unwrap();
         let status = |name| faults.strike(name).map_err(|error| error.status);
-        assert_eq!((faults.memory, faults.cuda), (5, 11_080));
+        assert_eq!((faults.memory, faults.shared, faults.cuda), (5, 7, 11_080));
         assert_eq!([(); 3].map(|()| status("cuLaunchKernel")), [Ok(()), Err(719), Ok(())]);
         assert_eq!(status("cuMemAlloc_v2"), Ok(()));
         assert_eq!(status("cuInit"), Err(3));

@@ -119,6 +119,18 @@ pub enum DeviceError {
         /// Whether it is the budget, not the device, that is used up.
         budget: bool,
     },
+    /// More shared memory than a block of threads can have on the device.
+    #[error(
+        "kernel `{kernel}` needs {asked} bytes of shared memory a block, and the device has {most}; use `--device cpu` for this query"
+    )]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// Bytes asked for.
+        asked: u32,
+        /// Bytes there are.
+        most: u32,
+    },
     /// A launch with arguments or a grid that its kernel does not take.
     #[error("kernel `{kernel}` cannot be launched: {problem}")]
     Launch {
