@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_exec::{Answer, Choice, Engine, ExecError, Formula, Mode, Plan};
 use warpseek_index::{Segment, Snapshot};
 
@@ -11,8 +12,9 @@ use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
     pruned_tiles,
 };
+use crate::limits::{FEW_TERMS, check_docs};
 use crate::loading::Loading;
-use crate::round;
+use crate::round::{self, Kind};
 use crate::workspace::{Pool, Workspace};
 use warpseek_cuda::{Device, DeviceError, Event, Kernel, Stream};
 
@@ -21,9 +23,9 @@ use warpseek_cuda::{Device, DeviceError, Event, Kernel, Stream};
 pub struct Settings {
     /// Binary logarithm of documents in a tile, 5 to 15: lists can be entered at each.
     pub tile_bits: u32,
-    /// Of documents that OR takes at once, from `tile_bits` and 8 on, to 15: each has two bytes of shared memory.
+    /// Of documents that OR takes at once, from `tile_bits` and 8 on, to 15 or what fits shared memory: each has two bytes there.
     pub or_bits: u32,
-    /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15: each has three bits and a half of shared memory.
+    /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15 or what fits shared memory: each has three bits and a half there.
     pub and_bits: u32,
     /// Queries in one round at most.
     pub round: usize,
@@ -66,9 +68,16 @@ pub struct GpuEngine {
     pub(crate) device_time: AtomicU64,
 }
 
+/// The kernels of an engine. Those of one kind take the same arguments.
 pub struct Kernels {
+    /// `or_tiles`.
     pub or: Kernel,
+    /// `or_tiles_many`.
+    pub or_many: Kernel,
+    /// `and_tiles`.
     pub and: Kernel,
+    /// `and_tiles_many`.
+    pub and_many: Kernel,
     pub pruned: Kernel,
     pub any_k: Kernel,
     pub single: Kernel,
@@ -86,13 +95,16 @@ impl GpuEngine {
     ) -> Result<Self, DeviceError> {
         let kernels = Kernels {
             or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
+            or_many: device.kernel(&or_tiles::SOURCE, "or_tiles_many")?,
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
+            and_many: device.kernel(&and_tiles::SOURCE, "and_tiles_many")?,
             pruned: device.kernel(&pruned_tiles::SOURCE, "pruned_tiles")?,
             any_k: device.kernel(&pruned_batch_any_k::SOURCE, "pruned_batch_any_k")?,
             single: device.kernel(&pruned_single::SOURCE, "pruned_single")?,
             two_pass: device.kernel(&pruned_single_two_pass::SOURCE, "pruned_single_two_pass")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
+        let settings = round::fitting(settings, &kernels)?;
         let max_static = snapshot.statistics().max_static;
         let workspaces = Pool::new(device.clone());
         let (image, loading, device_time, timed) = Default::default();
@@ -155,6 +167,7 @@ impl GpuEngine {
 
     /// Refuses an index that cannot fit, and says how many postings the image will have.
     fn fits(&self) -> Result<u64, ImageError> {
+        check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
         let (mut needed, mut postings) = (0, 0);
         for segment in self.snapshot.segments() {
             needed += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
@@ -194,9 +207,32 @@ impl GpuEngine {
         self.timed.load(Ordering::Relaxed)
     }
 
-    /// What runs in one round: one formula, one mode, with pruning or without.
-    fn group(&self, plan: &Plan) -> (Mode, Formula, bool) {
-        (plan.mode, plan.formula, self.choose(plan).0 == PRUNED)
+    /// What runs in one round: one formula, one mode, kernels of one kind.
+    fn group(&self, plan: &Plan) -> (Mode, Formula, Kind) {
+        let kind = match self.choose(plan).0 {
+            PRUNED => Kind::Pruned,
+            _ if plan.terms.len() <= FEW_TERMS => Kind::Tiles,
+            _ => Kind::ManyTerms,
+        };
+        (plan.mode, plan.formula, kind)
+    }
+
+    /// Why it cannot answer a plan; none if it can.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        // Kernels take as many terms as a plan can have.
+        let too_many = plan.terms.len() > MAX_QUERY_TERMS;
+        too_many.then_some("the query has more terms than a plan can have")
+    }
+
+    /// The most sparse lists that a plan has in a segment: those with fewer postings than the segment has tiles. Of a part of the documents it is not known which are, and every
+    /// list may be one.
+    pub fn sparse_lists(&self, plan: &Plan) -> usize {
+        let sparse = |(number, segment): (usize, &Arc<Segment>)| {
+            let tiles = segment.documents().count().div_ceil(1 << self.settings.tile_bits);
+            let lists = plan.terms.iter().filter_map(|term| term.lists[number].as_ref());
+            lists.filter(|list| self.within.is_some() || list.df < tiles).count()
+        };
+        self.snapshot.segments().iter().enumerate().map(sparse).max().unwrap_or(0)
     }
 
     /// The algorithm that suits a plan, and why.

@@ -7,6 +7,7 @@
 mod engine;
 pub mod image;
 pub mod kernels;
+pub mod limits;
 mod loading;
 pub mod round;
 pub mod workspace;
