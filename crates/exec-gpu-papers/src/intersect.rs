@@ -20,6 +20,7 @@ use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::image::Kept;
+use warpseek_exec_gpu::limits::check_docs;
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 
 /// Postings of a block.
@@ -122,6 +123,11 @@ impl IntersectEngine {
         self.codec
     }
 
+    /// Why it cannot answer a plan; none if it can.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        (plan.mode != Mode::And).then_some("it answers AND alone")
+    }
+
     /// Copies the index to the device; returns the bytes its lists take there.
     pub fn load(&self, formula: Formula) -> Result<u64, ExecError> {
         Ok(self.image(formula)?.iter().map(|segment| segment.lists.bytes()).sum())
@@ -147,7 +153,10 @@ impl IntersectEngine {
         let load = |segment: &Arc<_>| {
             SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
         };
-        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+        self.image.get(formula, || {
+            check_docs(self.snapshot.doc_limit().into())?;
+            self.snapshot.segments().iter().map(load).collect()
+        })
     }
 
     /// Answers plans of one formula on one segment, round by round; `plans` have numbers that `found` is told.

@@ -17,3 +17,13 @@ pub use cohort::{CohortEngine, CohortSettings, MAX_COHORT};
 pub use counted::CountedEngine;
 pub use intersect::{IntersectEngine, PHASES};
 pub(crate) use lists::SegmentLists;
+
+/// Why an engine refuses a plan, before anything is launched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{engine}` cannot answer the query: {why}")]
+pub struct Unsupported {
+    /// Its name.
+    pub engine: &'static str,
+    /// What is in the way.
+    pub why: &'static str,
+}

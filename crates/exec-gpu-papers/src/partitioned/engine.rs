@@ -12,6 +12,7 @@ use crate::kernels::merge_lists::MergeLists;
 use crate::kernels::{maxscore, wand};
 use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
 use warpseek_exec_gpu::image::Kept;
+use warpseek_exec_gpu::limits::{check_docs, check_shared};
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 22;
@@ -97,6 +98,14 @@ impl PartitionedEngine {
         &self.settings
     }
 
+    /// Why it cannot answer a plan; none if it can.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        let most = u64::from(self.snapshot.doc_limit()).max(1);
+        let k = (plan.k as u64).clamp(1, most) as u32;
+        let room = check_shared(&self.kernel, round::shared_bytes(k, plan.terms.len())).is_ok();
+        (!room).then_some("shared memory has no room for the best keys and the lists' cursors")
+    }
+
     /// Copies the index to the device, for a formula.
     pub fn load(&self, formula: Formula) -> Result<(), ExecError> {
         self.image(formula).map(|_| ())
@@ -122,7 +131,10 @@ impl PartitionedEngine {
         let load = |segment: &Arc<_>| {
             SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
         };
-        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+        self.image.get(formula, || {
+            check_docs(self.snapshot.doc_limit().into())?;
+            self.snapshot.segments().iter().map(load).collect()
+        })
     }
 
     /// Answers some of the plans in one mode, in rounds.
