@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{Answer, Engine, Mode, Plan, Query, Ranking, Reference};
 use warpseek_index::{Progress, Snapshot, create};
 
-use crate::cases::fixed_cases;
+use crate::cases::{fixed_cases, most_terms};
 use crate::collections;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
@@ -59,6 +59,11 @@ macro_rules! conformance {
                 $crate::conformance::check_random_cases($make, $part);
             }
 
+            #[test]
+            fn most_terms() {
+                $crate::conformance::check_most_terms($make, $part);
+            }
+
             $($more)*
         }
     };
@@ -68,6 +73,7 @@ macro_rules! conformance {
 pub fn check_engine(make: impl MakeEngine) {
     check_fixed_cases(&make, part_of(1, 1));
     check_random_cases(&make, part_of(1, 1));
+    check_most_terms(&make, part_of(1, 1));
     check_collections(&make);
 }
 
@@ -83,6 +89,32 @@ pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
             }
             let name = format!("{}{order}", case.name);
             check_snapshot(&make, &name, &case.fixture.snapshot(), &case.searches);
+        }
+    }
+}
+
+/// Queries of as many terms as there can be. An engine may have no room for them, and must say so; that is reported by name, as is that a slow one does without.
+pub fn check_most_terms(make: impl MakeEngine, (_, parts): Part) {
+    let (fixture, searches) = most_terms();
+    let snapshot = fixture.snapshot();
+    if parts > 1 {
+        let name = make(snapshot, 1).name();
+        return println!("skipped: {name}, most terms: it takes too long for a part of the cases");
+    }
+    let plans = plans(&snapshot, &searches);
+    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    for threads in [1, 3] {
+        let engine = make(snapshot.clone(), threads);
+        for (plan, expected) in plans.iter().zip(&expected) {
+            let case = format!("{}, {} terms, {}", engine.name(), plan.terms.len(), plan.mode);
+            match engine.search(std::slice::from_ref(plan)) {
+                Ok(answers) => assert_eq!(answers[0].hits, expected.hits, "hits: {case}"),
+                Err(error) => {
+                    let why = error.to_string();
+                    assert!(why.contains("cannot answer the query"), "{case}: {why}");
+                    println!("skipped: {case}: {why}");
+                }
+            }
         }
     }
 }
