@@ -67,6 +67,14 @@ fn with(f: impl FnOnce(&mut State) -> Outcome) -> Status {
     status(state().and_then(|mut state| f(&mut state)))
 }
 
+/// Ends the program where a call would wait for a kernel that never ends: nothing else would show where it waits.
+fn returns(state: &State, call: &str) {
+    if state.hangs() {
+        eprintln!("{call} never returns: a kernel hangs");
+        std::process::abort();
+    }
+}
+
 /// Writes a result.
 ///
 /// # Safety
@@ -165,7 +173,7 @@ exported! {
         device: c_int,
     ) {
         let faults = Faults::of_thread();
-        let state = Mutex::new(State::new(device as u32, faults.memory));
+        let state = Mutex::new(State::new(device as u32, faults.memory, faults.hang));
         let new: &'static Context = Box::leak(Box::new(Context { faults, state }));
         // SAFETY: a valid pointer.
         status(unsafe { put(context, new) })
@@ -174,7 +182,8 @@ exported! {
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) {
         // The thread's context is the one that goes: it was set just before. Its shell stays, empty.
         with(|state| {
-            *state = State::new(state.device, state.memory.total());
+            returns(state, "cuDevicePrimaryCtxRelease");
+            *state = State::new(state.device, state.memory.total(), 0);
             Ok(())
         })
     }
@@ -210,6 +219,7 @@ exported! {
         with(|state| {
             state.refuse_while_recording("memory is freed")?;
             let done = state.synchronize_all();
+            returns(state, "cuMemFree");
             let freed = state.memory.release(address);
             done?;
             freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at the address"))
@@ -230,7 +240,11 @@ exported! {
 
     fn cuMemFreeHost(pointer: *mut c_void) {
         // Copies may be under way, as with memory of the device.
-        let done = state().and_then(|mut state| state.synchronize_all());
+        let done = state().and_then(|mut state| {
+            let done = state.synchronize_all();
+            returns(&state, "cuMemFreeHost");
+            done
+        });
         // SAFETY: allocated above.
         unsafe { libc::free(pointer) };
         status(done)
@@ -258,10 +272,23 @@ exported! {
     }
 
     fn cuStreamDestroy_v2(stream: usize) {
-        with(|state| state.drop_stream(stream))
+        with(|state| {
+            let done = state.drop_stream(stream);
+            returns(state, "cuStreamDestroy");
+            done
+        })
     }
 
     fn cuStreamSynchronize(stream: usize) {
+        with(|state| {
+            let done = state.synchronize(stream);
+            returns(state, "cuStreamSynchronize");
+            done
+        })
+    }
+
+    /// Work is done when it is asked for: asking is a kind of waiting. Only what hangs is not ready.
+    fn cuStreamQuery(stream: usize) {
         with(|state| state.synchronize(stream))
     }
 
@@ -325,6 +352,14 @@ exported! {
     }
 
     fn cuEventSynchronize(event: usize) {
+        with(|state| {
+            let done = state.event_synchronize(event);
+            returns(state, "cuEventSynchronize");
+            done
+        })
+    }
+
+    fn cuEventQuery(event: usize) {
         with(|state| state.event_synchronize(event))
     }
 
@@ -353,7 +388,10 @@ exported! {
     }
 
     fn cuModuleUnload(_module: *const Source) {
-        0
+        with(|state| {
+            returns(state, "cuModuleUnload");
+            Ok(())
+        })
     }
 
     fn cuModuleGetFunction(

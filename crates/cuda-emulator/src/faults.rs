@@ -1,7 +1,7 @@
 //! Failures on purpose.
 //!
 //! Words with blanks between them: `memory=BYTES` of a device, `shared=BYTES` of shared memory that a block can have, `cuda=VERSION` of the driver (12080 is 12.8), `capability=61` for 6.1, `FUNCTION@N=STATUS` for a call that
-//! fails, the N-th from 1 on; with `+` behind N, it and all later ones of that function. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
+//! fails, the N-th from 1 on; with `+` behind N, it and all later ones of that function; `hang=N` for a kernel that never ends, the N-th launched. With `!` behind the status the device is lost: that call and all later ones fail. A wait that fails is always the
 //! end, as with CUDA: what was waited for may still be running, and nobody could tell when it is safe to go on.
 //!
 //! `inject` is for what the thread does next: functions without a context, and contexts that it opens. Programs that load this crate as a library
@@ -26,6 +26,8 @@ pub(crate) struct Faults {
     pub(crate) memory: u64,
     /// Bytes of shared memory that a block can have.
     pub(crate) shared: u32,
+    /// The launch whose kernel never ends, from 1 on; 0 is none.
+    pub(crate) hang: u64,
     /// The CUDA version of the driver.
     pub(crate) cuda: c_int,
     /// Compute capability of a device.
@@ -49,7 +51,7 @@ struct Call {
 impl Default for Faults {
     fn default() -> Self {
         let (calls, lost) = Default::default();
-        Faults { memory: TOTAL, shared: SHARED, cuda: 12_080, capability: 90, calls, lost }
+        Faults { memory: TOTAL, shared: SHARED, hang: 0, cuda: 12_080, capability: 90, calls, lost }
     }
 }
 
@@ -99,6 +101,7 @@ impl Faults {
             match what {
                 "memory" => faults.memory = value.parse().map_err(|_| bad())?,
                 "shared" => faults.shared = value.parse().map_err(|_| bad())?,
+                "hang" => faults.hang = value.parse().map_err(|_| bad())?,
                 "capability" => faults.capability = value.parse().map_err(|_| bad())?,
                 "cuda" => faults.cuda = value.parse().map_err(|_| bad())?,
                 call => {
@@ -107,7 +110,13 @@ impl Faults {
                         return Err(bad());
                     }
                     let status = value.trim_end_matches('!');
-                    let wait = ["cuStreamSynchronize", "cuEventSynchronize"].contains(&function);
+                    let wait = [
+                        "cuStreamSynchronize",
+                        "cuEventSynchronize",
+                        "cuStreamQuery",
+                        "cuEventQuery",
+                    ]
+                    .contains(&function);
                     let (left, always) = match left.strip_suffix('+') {
                         Some(left) => (left, true),
                         None => (left, false),
@@ -158,9 +167,11 @@ mod tests {
     #[test]
     fn calls_are_counted() {
         let faults =
-            Faults::parse("memory=5 shared=7 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080").unwrap();
+            Faults::parse("memory=5 shared=7 hang=9 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080")
+                .unwrap();
         let status = |name| faults.strike(name).map_err(|error| error.status);
         assert_eq!((faults.memory, faults.shared, faults.cuda), (5, 7, 11_080));
+        assert_eq!(faults.hang, 9);
         assert_eq!([(); 3].map(|()| status("cuLaunchKernel")), [Ok(()), Err(719), Ok(())]);
         assert_eq!(status("cuMemAlloc_v2"), Ok(()));
         assert_eq!(status("cuInit"), Err(3));

@@ -12,6 +12,7 @@ use crate::memory::Memory;
 pub(crate) const INVALID: u32 = 1;
 pub(crate) const BAD_HANDLE: u32 = 400;
 pub(crate) const RECORDING: u32 = 900;
+pub(crate) const NOT_READY: u32 = 600;
 
 /// An error as CUDA numbers it, with more words than CUDA has.
 #[derive(Debug, Clone)]
@@ -63,6 +64,8 @@ struct Stream {
     issued: u64,
     done: u64,
     recording: Option<(ThreadId, Vec<Operation>)>,
+    /// Whether it is at a kernel that never ends, or waits for one.
+    hangs: bool,
 }
 
 #[derive(Default, Clone)]
@@ -84,11 +87,18 @@ pub(crate) struct State {
     next: usize,
     /// After a kernel has failed, all fails.
     failed: Option<Error>,
+    /// Launches until one hangs, that one included; 0 is never.
+    hang_in: u64,
 }
 
 impl State {
-    pub(crate) fn new(device: u32, memory: u64) -> Self {
-        State { device, memory: Memory::new(memory), ..State::default() }
+    pub(crate) fn new(device: u32, memory: u64, hang: u64) -> Self {
+        State { device, memory: Memory::new(memory), hang_in: hang, ..State::default() }
+    }
+
+    /// Whether a kernel never ends.
+    pub(crate) fn hangs(&self) -> bool {
+        self.streams.values().any(|stream| stream.hangs)
     }
 
     /// The byte that fills what is not initialised.
@@ -211,7 +221,6 @@ impl State {
     }
 
     pub(crate) fn elapsed(&self, start: usize, end: usize) -> Result<f32, Error> {
-        const NOT_READY: u32 = 600;
         let time = |event| self.events.get(&event).and_then(|e| e.time);
         match (time(start), time(end)) {
             (Some(start), Some(end)) => {
@@ -261,10 +270,17 @@ impl State {
         // A stream that is gone has done its work.
         while let Some(inner) = self.streams.get_mut(&stream)
             && inner.done < until
-            && let Some(operation) = inner.waiting.pop_front()
         {
-            inner.done += 1;
-            self.execute(&operation)?;
+            if inner.hangs {
+                return Err(Error::new(NOT_READY, "a kernel hangs"));
+            }
+            let Some(operation) = inner.waiting.pop_front() else { break };
+            let done = self.execute(&operation);
+            if let Some(inner) = self.streams.get_mut(&stream) {
+                inner.hangs = done.as_ref().is_err_and(|error| error.status == NOT_READY);
+                inner.done += u64::from(!inner.hangs);
+            }
+            done?;
         }
         Ok(())
     }
@@ -303,6 +319,12 @@ impl State {
     fn launch(&mut self, launch: &Launch) -> Result<(), Error> {
         const BAD_ADDRESS: u32 = 700;
         let name = launch.kernel.name();
+        if self.hang_in > 0 {
+            self.hang_in -= 1;
+            if self.hang_in == 0 {
+                return Err(Error::new(NOT_READY, format!("{name}: never ends, on purpose")));
+            }
+        }
         let ran = launch.run(self.poison(), self.device % 2 == 1).map_err(|fault| {
             let place = fault.address.map(|address| self.memory.describe(address));
             let place = place.map_or(String::new(), |place| format!(", {place}"));
