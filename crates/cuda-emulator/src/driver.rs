@@ -67,12 +67,13 @@ fn with(f: impl FnOnce(&mut State) -> Outcome) -> Status {
     status(state().and_then(|mut state| f(&mut state)))
 }
 
-/// Ends the program where a call would wait for a kernel that never ends: nothing else would show where it waits.
-fn returns(state: &State, call: &str) {
-    if state.hangs() {
-        eprintln!("{call} never returns: a kernel hangs");
-        std::process::abort();
-    }
+/// The same for a function that waits, which would never return if a kernel hangs.
+fn waiting(call: &str, f: impl FnOnce(&mut State) -> Outcome) -> Status {
+    with(|state| {
+        let done = f(state);
+        state.must_return(call);
+        done
+    })
 }
 
 /// Writes a result.
@@ -182,7 +183,7 @@ exported! {
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) {
         // The thread's context is the one that goes: it was set just before. Its shell stays, empty.
         with(|state| {
-            returns(state, "cuDevicePrimaryCtxRelease");
+            state.must_return("cuDevicePrimaryCtxRelease");
             *state = State::new(state.device, state.memory.total(), 0);
             Ok(())
         })
@@ -219,7 +220,7 @@ exported! {
         with(|state| {
             state.refuse_while_recording("memory is freed")?;
             let done = state.synchronize_all();
-            returns(state, "cuMemFree");
+            state.must_return("cuMemFree");
             let freed = state.memory.release(address);
             done?;
             freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at the address"))
@@ -240,14 +241,10 @@ exported! {
 
     fn cuMemFreeHost(pointer: *mut c_void) {
         // Copies may be under way, as with memory of the device.
-        let done = state().and_then(|mut state| {
-            let done = state.synchronize_all();
-            returns(&state, "cuMemFreeHost");
-            done
-        });
+        let done = waiting("cuMemFreeHost", State::synchronize_all);
         // SAFETY: allocated above.
         unsafe { libc::free(pointer) };
-        status(done)
+        done
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
@@ -272,19 +269,11 @@ exported! {
     }
 
     fn cuStreamDestroy_v2(stream: usize) {
-        with(|state| {
-            let done = state.drop_stream(stream);
-            returns(state, "cuStreamDestroy");
-            done
-        })
+        waiting("cuStreamDestroy", |state| state.drop_stream(stream))
     }
 
     fn cuStreamSynchronize(stream: usize) {
-        with(|state| {
-            let done = state.synchronize(stream);
-            returns(state, "cuStreamSynchronize");
-            done
-        })
+        waiting("cuStreamSynchronize", |state| state.synchronize(stream))
     }
 
     /// Work is done when it is asked for: asking is a kind of waiting. Only what hangs is not ready.
@@ -352,11 +341,7 @@ exported! {
     }
 
     fn cuEventSynchronize(event: usize) {
-        with(|state| {
-            let done = state.event_synchronize(event);
-            returns(state, "cuEventSynchronize");
-            done
-        })
+        waiting("cuEventSynchronize", |state| state.event_synchronize(event))
     }
 
     fn cuEventQuery(event: usize) {
@@ -388,10 +373,7 @@ exported! {
     }
 
     fn cuModuleUnload(_module: *const Source) {
-        with(|state| {
-            returns(state, "cuModuleUnload");
-            Ok(())
-        })
+        waiting("cuModuleUnload", |_| Ok(()))
     }
 
     fn cuModuleGetFunction(

@@ -96,9 +96,12 @@ impl State {
         State { device, memory: Memory::new(memory), hang_in: hang, ..State::default() }
     }
 
-    /// Whether a kernel never ends.
-    pub(crate) fn hangs(&self) -> bool {
-        self.streams.values().any(|stream| stream.hangs)
+    /// Ends the program if a kernel hangs, for which the call would wait for ever: nothing else would show where.
+    pub(crate) fn must_return(&self, call: &str) {
+        if self.streams.values().any(|stream| stream.hangs) {
+            eprintln!("{call} never returns: a kernel hangs");
+            std::process::abort();
+        }
     }
 
     /// The byte that fills what is not initialised.

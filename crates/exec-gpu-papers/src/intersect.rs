@@ -20,7 +20,6 @@ use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::image::Kept;
-use warpseek_exec_gpu::limits::check_docs;
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 
 /// Postings of a block.
@@ -150,12 +149,9 @@ impl IntersectEngine {
 
     fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec, threads) = (&self.device, self.codec, self.threads);
-        let load = |segment: &Arc<_>| {
-            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
-        };
         self.image.get(formula, || {
-            check_docs(self.snapshot.doc_limit().into())?;
-            self.snapshot.segments().iter().map(load).collect()
+            let (snapshot, loaded) = (&self.snapshot, &self.loaded);
+            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
         })
     }
 

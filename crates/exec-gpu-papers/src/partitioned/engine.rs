@@ -12,7 +12,7 @@ use crate::kernels::merge_lists::MergeLists;
 use crate::kernels::{maxscore, wand};
 use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
 use warpseek_exec_gpu::image::Kept;
-use warpseek_exec_gpu::limits::{check_docs, check_shared};
+use warpseek_exec_gpu::limits::check_shared;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 22;
@@ -128,12 +128,9 @@ impl PartitionedEngine {
 
     fn image(&self, formula: Formula) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec, threads) = (&self.device, self.settings.codec, self.threads);
-        let load = |segment: &Arc<_>| {
-            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
-        };
         self.image.get(formula, || {
-            check_docs(self.snapshot.doc_limit().into())?;
-            self.snapshot.segments().iter().map(load).collect()
+            let (snapshot, loaded) = (&self.snapshot, &self.loaded);
+            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
         })
     }
 

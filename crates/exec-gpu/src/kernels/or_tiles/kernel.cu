@@ -104,32 +104,31 @@ struct SparseLists {
     // By all lanes: for each posting of documents from `begin` on and before `end`, its list, document and number.
     template <class F>
     __device__ __forceinline__ void each(uint32_t begin, uint32_t end, F add) const {
-        if (!MANY) {
+        if constexpr (!MANY) {
             for (uint32_t i = 0; i < count; i++) each_sparse(terms[i], cursors[i], end, [&](uint32_t doc, uint32_t at) { add(terms[i], doc, at); });
-            return;
-        }
-        // A list a lane; most have nothing in the tile.
-        for (uint32_t first = 0; first < count; first += WARP) {
-            uint32_t cursor = 0;
-            bool here = false;
-            if (first + lane_id() < count) {
-                const Term& term = terms[first + lane_id()];
-                const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
-                cursor = lower_bound(docs, 0, term.count, begin);
-                here = cursor < term.count && docs[cursor] < end;
-            }
-            for (uint32_t left = __ballot_sync(FULL_WARP, here); left != 0; left &= left - 1) {
-                const uint32_t list = __ffs(left) - 1;
-                const Term& term = terms[first + list];
-                each_sparse(term, __shfl_sync(FULL_WARP, cursor, list), end, [&](uint32_t doc, uint32_t at) { add(term, doc, at); });
+        } else {
+            // A list a lane; most have nothing in the tile.
+            for (uint32_t first = 0; first < count; first += WARP) {
+                uint32_t cursor = 0;
+                bool here = false;
+                if (first + lane_id() < count) {
+                    const Term& term = terms[first + lane_id()];
+                    const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
+                    cursor = lower_bound(docs, 0, term.count, begin);
+                    here = cursor < term.count && docs[cursor] < end;
+                }
+                for (uint32_t left = __ballot_sync(FULL_WARP, here); left != 0; left &= left - 1) {
+                    const uint32_t list = __ffs(left) - 1;
+                    const Term& term = terms[first + list];
+                    each_sparse(term, __shfl_sync(FULL_WARP, cursor, list), end, [&](uint32_t doc, uint32_t at) { add(term, doc, at); });
+                }
             }
         }
     }
 
     // By all lanes: cursors move on to document `end`.
     __device__ __forceinline__ void advance(uint32_t end) const {
-        if (MANY) return;
-        for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t i = 0; i < count && !MANY; i++) {
             uint32_t passed = each_sparse(terms[i], cursors[i], end, [](uint32_t, uint32_t) {});
             if (lane_id() == 0) cursors[i] += passed;
         }
