@@ -23,7 +23,6 @@ struct Context {
 
 const MULTIPROCESSORS: c_int = 4;
 const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
-const SHARED_PER_BLOCK: u32 = 227 << 10;
 const SHARED_BY_DEFAULT: u32 = 48 << 10;
 
 thread_local! {
@@ -67,6 +66,15 @@ fn state() -> Result<MutexGuard<'static, State>, Error> {
 /// Calls a function with the state of the thread's context.
 fn with(f: impl FnOnce(&mut State) -> Outcome) -> Status {
     status(state().and_then(|mut state| f(&mut state)))
+}
+
+/// The same for a function that waits, which would never return if a kernel hangs.
+fn waiting(call: &str, f: impl FnOnce(&mut State) -> Outcome) -> Status {
+    with(|state| {
+        let done = f(state);
+        state.must_return(call);
+        done
+    })
 }
 
 /// Writes a result.
@@ -155,7 +163,7 @@ exported! {
             39 => THREADS_PER_MULTIPROCESSOR as c_int,
             75 => Faults::of_thread().capability / 10,
             76 => Faults::of_thread().capability % 10,
-            97 => SHARED_PER_BLOCK as c_int,
+            97 => Faults::of_thread().shared as c_int,
             _ => return status(Err(Error::new(INVALID, format!("attribute {attribute} of devices is not emulated")))),
         };
         // SAFETY: the pointer is valid.
@@ -168,7 +176,7 @@ exported! {
         device: c_int,
     ) {
         let faults = Faults::of_thread();
-        let state = Mutex::new(State::new(device as u32, faults.memory));
+        let state = Mutex::new(State::new(device as u32, faults.memory, faults.hang));
         let new: &'static Context = Box::leak(Box::new(Context { faults, state }));
         // SAFETY: the pointer is valid.
         status(unsafe { put(context, new) })
@@ -178,7 +186,8 @@ exported! {
         // The thread's context is the one to release, since it was set just before. An empty shell
         // of it remains.
         with(|state| {
-            *state = State::new(state.device, state.memory.total());
+            state.must_return("cuDevicePrimaryCtxRelease");
+            *state = State::new(state.device, state.memory.total(), 0);
             Ok(())
         })
     }
@@ -214,6 +223,7 @@ exported! {
         with(|state| {
             state.refuse_while_recording("memory is freed")?;
             let done = state.synchronize_all();
+            state.must_return("cuMemFree");
             let freed = state.memory.release(address);
             done?;
             freed.then_some(()).ok_or_else(|| Error::new(INVALID, "there is no buffer at this address"))
@@ -234,10 +244,10 @@ exported! {
 
     fn cuMemFreeHost(pointer: *mut c_void) {
         // Copies may be in flight, as with device memory.
-        let done = state().and_then(|mut state| state.synchronize_all());
+        let done = waiting("cuMemFreeHost", State::synchronize_all);
         // SAFETY: allocated above.
         unsafe { libc::free(pointer) };
-        status(done)
+        done
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
@@ -262,10 +272,15 @@ exported! {
     }
 
     fn cuStreamDestroy_v2(stream: usize) {
-        with(|state| state.drop_stream(stream))
+        waiting("cuStreamDestroy", |state| state.drop_stream(stream))
     }
 
     fn cuStreamSynchronize(stream: usize) {
+        waiting("cuStreamSynchronize", |state| state.synchronize(stream))
+    }
+
+    /// Work is done when it is asked for: asking is a kind of waiting. Only what hangs is not ready.
+    fn cuStreamQuery(stream: usize) {
         with(|state| state.synchronize(stream))
     }
 
@@ -329,6 +344,10 @@ exported! {
     }
 
     fn cuEventSynchronize(event: usize) {
+        waiting("cuEventSynchronize", |state| state.event_synchronize(event))
+    }
+
+    fn cuEventQuery(event: usize) {
         with(|state| state.event_synchronize(event))
     }
 
@@ -357,7 +376,7 @@ exported! {
     }
 
     fn cuModuleUnload(_module: *const Source) {
-        0
+        waiting("cuModuleUnload", |_| Ok(()))
     }
 
     fn cuModuleGetFunction(
@@ -397,7 +416,8 @@ exported! {
     ) {
         const MAX_DYNAMIC_SHARED: c_int = 8;
         with(|state| {
-            if attribute != MAX_DYNAMIC_SHARED || !(0..=SHARED_PER_BLOCK as c_int).contains(&value) {
+            let most = faults("cuFuncSetAttribute").shared as c_int;
+            if attribute != MAX_DYNAMIC_SHARED || !(0..=most).contains(&value) {
                 return Err(Error::new(INVALID, format!("kernel attribute {attribute} cannot be set to {value}")));
             }
             state.shared.insert(function as usize, value as u32);
@@ -429,7 +449,8 @@ exported! {
         shared_bytes: usize,
     ) {
         let by_threads = THREADS_PER_MULTIPROCESSOR / (threads.max(1) as u32).next_multiple_of(32);
-        let by_shared = (SHARED_PER_BLOCK as usize / shared_bytes.max(1)).min(32) as u32;
+        let shared = faults("cuOccupancyMaxActiveBlocksPerMultiprocessor").shared as usize;
+        let by_shared = (shared / shared_bytes.max(1)).min(32) as u32;
         // SAFETY: the pointer is valid.
         status(unsafe { put(blocks, by_threads.min(by_shared) as c_int) })
     }

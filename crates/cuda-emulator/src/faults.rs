@@ -1,9 +1,10 @@
 //! Fault injection.
 //!
 //! Faults are described by words separated by white space: `memory=BYTES` sets the memory of a
-//! device, `cuda=VERSION` the CUDA version of the driver (12080 is 12.8), `capability=61` the
-//! compute capability (6.1), and `FUNCTION@N=STATUS` makes the N-th call of a function fail,
-//! counted from 1. With a `+` after N, all later calls of that function fail too. With a `!` after
+//! device, `shared=BYTES` the shared memory that a block can have, `cuda=VERSION` the CUDA version of
+//! the driver (12080 is 12.8), `capability=61` the compute capability (6.1), and `FUNCTION@N=STATUS`
+//! makes the N-th call of a function fail, counted from 1. With a `+` after N, all later calls of
+//! that function fail too. `hang=N` makes the N-th kernel that is launched never end. With a `!` after
 //! the status, the device is lost: that call and all later calls of any function fail. A wait that
 //! fails always loses the device, as with CUDA: the work that was waited for may still be running,
 //! and nobody could tell when it is safe to go on.
@@ -21,11 +22,18 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::memory::TOTAL;
 use crate::state::Error;
 
+/// Bytes of shared memory that a block can have, unless told otherwise.
+const SHARED: u32 = 227 << 10;
+
 /// The injected faults, and how far they have been triggered.
 #[derive(Debug)]
 pub(crate) struct Faults {
     /// The memory of a device in bytes.
     pub(crate) memory: u64,
+    /// Bytes of shared memory that a block can have.
+    pub(crate) shared: u32,
+    /// The launch whose kernel never ends, from 1 on; 0 is none.
+    pub(crate) hang: u64,
     /// The CUDA version of the driver.
     pub(crate) cuda: c_int,
     /// The compute capability of a device.
@@ -49,7 +57,7 @@ struct Call {
 impl Default for Faults {
     fn default() -> Self {
         let (calls, lost) = Default::default();
-        Faults { memory: TOTAL, cuda: 12_080, capability: 90, calls, lost }
+        Faults { memory: TOTAL, shared: SHARED, hang: 0, cuda: 12_080, capability: 90, calls, lost }
     }
 }
 
@@ -103,6 +111,8 @@ impl Faults {
             let (what, value) = word.split_once('=').ok_or_else(bad)?;
             match what {
                 "memory" => faults.memory = value.parse().map_err(|_| bad())?,
+                "shared" => faults.shared = value.parse().map_err(|_| bad())?,
+                "hang" => faults.hang = value.parse().map_err(|_| bad())?,
                 "capability" => faults.capability = value.parse().map_err(|_| bad())?,
                 "cuda" => faults.cuda = value.parse().map_err(|_| bad())?,
                 call => {
@@ -111,7 +121,13 @@ impl Faults {
                         return Err(bad());
                     }
                     let status = value.trim_end_matches('!');
-                    let wait = ["cuStreamSynchronize", "cuEventSynchronize"].contains(&function);
+                    let wait = [
+                        "cuStreamSynchronize",
+                        "cuEventSynchronize",
+                        "cuStreamQuery",
+                        "cuEventQuery",
+                    ]
+                    .contains(&function);
                     let (left, always) = match left.strip_suffix('+') {
                         Some(left) => (left, true),
                         None => (left, false),
@@ -161,9 +177,12 @@ mod tests {
 
     #[test]
     fn the_counted_call_fails() {
-        let faults = Faults::parse("memory=5 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080").unwrap();
+        let faults =
+            Faults::parse("memory=5 shared=7 hang=9 cuLaunchKernel@2=719 cuInit@1=3! cuda=11080")
+                .unwrap();
         let status = |name| faults.strike(name).map_err(|error| error.status);
-        assert_eq!((faults.memory, faults.cuda), (5, 11_080));
+        assert_eq!((faults.memory, faults.shared, faults.cuda), (5, 7, 11_080));
+        assert_eq!(faults.hang, 9);
         assert_eq!([(); 3].map(|()| status("cuLaunchKernel")), [Ok(()), Err(719), Ok(())]);
         assert_eq!(status("cuMemAlloc_v2"), Ok(()));
         assert_eq!(status("cuInit"), Err(3));

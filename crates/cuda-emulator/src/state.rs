@@ -12,6 +12,7 @@ use crate::memory::Memory;
 pub(crate) const INVALID: u32 = 1;
 pub(crate) const BAD_HANDLE: u32 = 400;
 pub(crate) const RECORDING: u32 = 900;
+pub(crate) const NOT_READY: u32 = 600;
 
 /// An error with CUDA's status code and a message, which CUDA does not have.
 #[derive(Debug, Clone)]
@@ -63,6 +64,8 @@ struct Stream {
     issued: u64,
     done: u64,
     recording: Option<(ThreadId, Vec<Operation>)>,
+    /// Whether it is at a kernel that never ends, or waits for one.
+    hangs: bool,
 }
 
 #[derive(Default, Clone)]
@@ -84,11 +87,21 @@ pub(crate) struct State {
     next: usize,
     /// After a kernel has failed, everything fails with its error.
     failed: Option<Error>,
+    /// Launches until one hangs, that one included; 0 is never.
+    hang_in: u64,
 }
 
 impl State {
-    pub(crate) fn new(device: u32, memory: u64) -> Self {
-        State { device, memory: Memory::new(memory), ..State::default() }
+    pub(crate) fn new(device: u32, memory: u64, hang: u64) -> Self {
+        State { device, memory: Memory::new(memory), hang_in: hang, ..State::default() }
+    }
+
+    /// Ends the program if a kernel hangs, for which the call would wait for ever: nothing else would show where.
+    pub(crate) fn must_return(&self, call: &str) {
+        if self.streams.values().any(|stream| stream.hangs) {
+            eprintln!("{call} never returns: a kernel hangs");
+            std::process::abort();
+        }
     }
 
     /// The byte that fills uninitialised memory.
@@ -212,7 +225,6 @@ impl State {
     }
 
     pub(crate) fn elapsed(&self, start: usize, end: usize) -> Result<f32, Error> {
-        const NOT_READY: u32 = 600;
         let time = |event| self.events.get(&event).and_then(|e| e.time);
         match (time(start), time(end)) {
             (Some(start), Some(end)) => {
@@ -265,10 +277,17 @@ impl State {
         // A stream that was dropped has done its work.
         while let Some(inner) = self.streams.get_mut(&stream)
             && inner.done < until
-            && let Some(operation) = inner.waiting.pop_front()
         {
-            inner.done += 1;
-            self.execute(&operation)?;
+            if inner.hangs {
+                return Err(Error::new(NOT_READY, "a kernel hangs"));
+            }
+            let Some(operation) = inner.waiting.pop_front() else { break };
+            let done = self.execute(&operation);
+            if let Some(inner) = self.streams.get_mut(&stream) {
+                inner.hangs = done.as_ref().is_err_and(|error| error.status == NOT_READY);
+                inner.done += u64::from(!inner.hangs);
+            }
+            done?;
         }
         Ok(())
     }
@@ -308,6 +327,12 @@ impl State {
     fn launch(&mut self, launch: &Launch) -> Result<(), Error> {
         const BAD_ADDRESS: u32 = 700;
         let name = launch.kernel.name();
+        if self.hang_in > 0 {
+            self.hang_in -= 1;
+            if self.hang_in == 0 {
+                return Err(Error::new(NOT_READY, format!("{name}: never ends, on purpose")));
+            }
+        }
         let ran = launch.run(self.poison(), self.device % 2 == 1).map_err(|fault| {
             let location = fault.address.map(|address| self.memory.describe(address));
             let location = location.map_or(String::new(), |location| format!(", {location}"));

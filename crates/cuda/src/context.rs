@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use bytemuck::Pod;
 
@@ -14,11 +15,17 @@ use super::info::{handle, start};
 use super::kernel::Module;
 use super::nvrtc::{Architecture, Compiler};
 use super::trace;
+use super::wait::Watch;
 use super::{
     Buffer, DeviceError, DeviceInfo, Event, Kernel, Pinned, Source, Stream, Symbols, Trace,
 };
 
 /// A device, opened. Clones are the same device.
+///
+/// After a failure of the device ([`Fault::Device`](super::Fault)) nothing on it works any more. It can be opened anew in the same process when everything of it has been
+/// dropped: streams, buffers, kernels and all handles, also those that were opened one by one. The driver then resets the context that they share, and with it the failure. It is not reset while
+/// somebody holds a part of it: others in the process may use the same context. A device that hangs cannot be opened anew, since its context cannot go before the kernel
+/// ends; another process can use it when this one has ended.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Context>);
 
@@ -44,6 +51,7 @@ pub(crate) struct Context {
     compiler: OnceLock<Result<Compiler, DeviceError>>,
     /// Who wants to know what streams do.
     pub(crate) trace: Mutex<Weak<trace::Inner>>,
+    pub(crate) watch: Watch,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and its handles are used in any thread; `raw` is only handed to them.
@@ -99,12 +107,19 @@ impl Device {
             modules: Mutex::default(),
             compiler: OnceLock::new(),
             trace: Mutex::default(),
+            watch: Watch::default(),
         })))
     }
 
     /// What is known about it.
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
+    }
+
+    /// How long anybody waits for the device from now on, a minute unless told; none is for ever. After that it counts as hung ([`DeviceError::Hung`]): every call
+    /// on it fails at once, and dropping what belongs to it gives nothing back, but does not wait either.
+    pub fn set_time_limit(&self, limit: Option<Duration>) {
+        self.0.watch.set_limit(limit);
     }
 
     /// Memory held by buffers of this handle and its clones.
@@ -170,8 +185,9 @@ impl Device {
 }
 
 impl Context {
-    /// Makes this the thread's context; every call into the driver that works on one comes after this.
+    /// Makes this the thread's context; every call into the driver that works on one comes after this. So none comes once the device hangs.
     pub(crate) fn bind(&self) -> Result<(), DeviceError> {
+        self.watch.check()?;
         // SAFETY: `raw` is retained until this is dropped.
         self.driver.check("cuCtxSetCurrent", unsafe { (self.driver.cuCtxSetCurrent)(self.raw) })
     }
@@ -244,9 +260,15 @@ impl Context {
         result
     }
 
+    /// Makes this the thread's context, and waits until nothing runs in it: for calls with which the driver would wait.
+    pub(crate) fn settle(&self) -> Result<(), DeviceError> {
+        self.bind()?;
+        self.watch.settle()
+    }
+
     /// Frees what `allocate` gave. The driver waits for work that uses it.
     pub(crate) fn free(&self, address: Address, bytes: u64) {
-        if self.bind().is_ok() {
+        if self.settle().is_ok() {
             // SAFETY: allocated by `allocate`, and its only owner is being dropped.
             unsafe { (self.driver.cuMemFree_v2)(address) };
         }
@@ -269,6 +291,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        if self.watch.check().is_err() {
+            // Both calls would wait for the kernel that hangs.
+            return;
+        }
         if self.bind().is_ok() {
             for (_, module) in lock(&self.modules).drain() {
                 module.unload(&self.driver);

@@ -20,6 +20,7 @@ pub(crate) type Status = c_uint;
 
 pub(crate) const OUT_OF_MEMORY: Status = 2;
 pub(crate) const NO_DEVICE: Status = 100;
+pub(crate) const NOT_READY: Status = 600;
 
 /// Attributes of devices (`CUdevice_attribute`).
 pub(crate) mod attribute {
@@ -100,7 +101,7 @@ functions! {
     fn cuMemsetD8Async(to: Address, value: u8, bytes: usize, stream: Handle);
     fn cuStreamCreate(stream: *mut Handle, flags: c_uint);
     fn cuStreamDestroy_v2(stream: Handle);
-    fn cuStreamSynchronize(stream: Handle);
+    fn cuStreamQuery(stream: Handle);
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);
     fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint);
     fn cuStreamEndCapture(stream: Handle, graph: *mut Handle);
@@ -111,7 +112,7 @@ functions! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint);
     fn cuEventDestroy_v2(event: Handle);
     fn cuEventRecord(event: Handle, stream: Handle);
-    fn cuEventSynchronize(event: Handle);
+    fn cuEventQuery(event: Handle);
     fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle);
     fn cuModuleLoadData(module: *mut Handle, image: *const c_void);
     fn cuModuleUnload(module: Handle);

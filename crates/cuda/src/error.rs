@@ -1,4 +1,16 @@
 use std::fmt::Write;
+use std::time::Duration;
+
+/// Whose fault a failure is, which says what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The query, or its batch, asked for more than there is. Others may be answered.
+    Query,
+    /// The device or its driver failed, or hangs. It answers nothing until all of its handles are dropped and it is opened anew.
+    Device,
+    /// There is no device, or it cannot be used as it is set up, or the index does not fit it. Opening it again changes nothing.
+    Setup,
+}
 
 /// What can go wrong with a device. Messages say what is missing and how to get it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +131,18 @@ pub enum DeviceError {
         /// Whether it is the budget, not the device, that is used up.
         budget: bool,
     },
+    /// More shared memory than a block of threads can have on the device.
+    #[error(
+        "kernel `{kernel}` needs {asked} bytes of shared memory a block, and the device has {most}; use `--device cpu` for this query"
+    )]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// Bytes asked for.
+        asked: u32,
+        /// Bytes there are.
+        most: u32,
+    },
     /// A launch with arguments or a grid that its kernel does not take.
     #[error("kernel `{kernel}` cannot be launched: {problem}")]
     Launch {
@@ -138,6 +162,17 @@ pub enum DeviceError {
         /// What the driver says.
         problem: String,
     },
+    /// Work that does not end. The device handle is of no more use, and neither are others of that device in this process: what runs there cannot be stopped from here.
+    #[error(
+        "{} did not end within {limit:?}; the GPU hangs, or has far too much to do: end this program before the GPU is used again, see nvidia-smi and dmesg; `--device cpu` gives the same hits without it",
+        kernels(ran)
+    )]
+    Hung {
+        /// The kernels that may be to blame, the last one last.
+        ran: Vec<String>,
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// An operation on the host's memory while a graph is recorded.
     #[error(
         "{what} cannot be recorded in a graph: only launches, fills and copies on the device can"
@@ -156,6 +191,32 @@ pub enum DeviceError {
         /// What it says.
         problem: String,
     },
+}
+
+impl DeviceError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            DeviceError::HostMemory { .. }
+            | DeviceError::OutOfMemory { .. }
+            | DeviceError::SharedMemory { .. } => Fault::Query,
+            DeviceError::Launch { .. }
+            | DeviceError::Kernel { .. }
+            | DeviceError::Hung { .. }
+            | DeviceError::Recording { .. }
+            | DeviceError::Driver { .. } => Fault::Device,
+            DeviceError::NoDriver { .. }
+            | DeviceError::OldDriver { .. }
+            | DeviceError::NoDevice
+            | DeviceError::NoSuchDevice { .. }
+            | DeviceError::OldDevice { .. }
+            | DeviceError::NoCompiler { .. }
+            | DeviceError::Compile { .. }
+            | DeviceError::Sources { .. }
+            | DeviceError::Refused { .. }
+            | DeviceError::TooLarge { .. } => Fault::Setup,
+        }
+    }
 }
 
 fn out_of_memory(asked: u64, used: u64, available: u64, budget: bool) -> String {
@@ -196,5 +257,49 @@ fn kernels(ran: &[String]) -> String {
         [] => "work".to_owned(),
         [one] => format!("kernel `{one}`"),
         several => format!("one of the kernels `{}`", several.join("`, `")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each.
+    fn all() -> Vec<(DeviceError, Fault)> {
+        let text = String::new;
+        let sizes = (0, 0, 0);
+        let (asked, used, available) = sizes;
+        vec![
+            (DeviceError::NoDriver { tried: Vec::new() }, Fault::Setup),
+            (DeviceError::OldDriver { what: text() }, Fault::Setup),
+            (DeviceError::NoDevice, Fault::Setup),
+            (DeviceError::NoSuchDevice { ordinal: 7, count: 1 }, Fault::Setup),
+            (DeviceError::OldDevice { name: text(), capability: (6, 1) }, Fault::Setup),
+            (DeviceError::NoCompiler { tried: Vec::new() }, Fault::Setup),
+            (
+                DeviceError::Compile { source_name: text(), architecture: text(), log: text() },
+                Fault::Setup,
+            ),
+            (DeviceError::Sources { path: text(), problem: text() }, Fault::Setup),
+            (DeviceError::Refused { problem: text(), cuda: (12, 0) }, Fault::Setup),
+            (DeviceError::TooLarge { needed: 2, available: 1, budget: true }, Fault::Setup),
+            (DeviceError::HostMemory { asked, problem: text() }, Fault::Query),
+            (DeviceError::OutOfMemory { asked, used, available, budget: false }, Fault::Query),
+            (DeviceError::SharedMemory { kernel: text(), asked: 2, most: 1 }, Fault::Query),
+            (DeviceError::Launch { kernel: text(), problem: text() }, Fault::Device),
+            (DeviceError::Kernel { ran: Vec::new(), problem: text() }, Fault::Device),
+            (DeviceError::Hung { ran: Vec::new(), limit: Duration::ZERO }, Fault::Device),
+            (DeviceError::Recording { what: "x" }, Fault::Device),
+            (DeviceError::Driver { call: "x", problem: text() }, Fault::Device),
+        ]
+    }
+
+    #[test]
+    fn faults_by_variant() {
+        for (error, fault) in all() {
+            assert_eq!(error.fault(), fault, "{error:?}");
+            let text = error.to_string();
+            assert!(!text.ends_with('.') && !text.is_empty(), "{text}");
+        }
     }
 }

@@ -45,8 +45,10 @@ impl Event {
         // Held, so that it is not recorded elsewhere meanwhile.
         let place = lock(&self.place);
         // SAFETY: the event is alive.
-        let status = unsafe { (context.driver.cuEventSynchronize)(self.raw) };
-        context.driver.check("cuEventSynchronize", status)?;
+        let ask = || unsafe { (context.driver.cuEventQuery)(self.raw) };
+        let ran = || place.as_ref().map_or(Vec::new(), Ticket::ran);
+        let status = context.watch.until_ready(ask, ran)?;
+        context.driver.check("cuEventQuery", status)?;
         if let Some(place) = &*place {
             place.end();
         }

@@ -175,9 +175,10 @@ impl Kernel {
     }
 
     fn allow(&self, bytes: u32) -> Result<(), DeviceError> {
-        if bytes > self.max_shared() {
-            let max = self.max_shared();
-            return Err(self.refuse(format!("{bytes} bytes of shared memory; {max} can be")));
+        let most = self.max_shared();
+        if bytes > most {
+            let kernel = self.name.to_string();
+            return Err(DeviceError::SharedMemory { kernel, asked: bytes, most });
         }
         if bytes <= self.shared.load(Ordering::Acquire) {
             return Ok(());

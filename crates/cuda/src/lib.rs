@@ -30,9 +30,10 @@ mod source;
 mod stream;
 mod trace;
 mod uploader;
+mod wait;
 
 pub use context::{Device, MemoryUse};
-pub use error::DeviceError;
+pub use error::{DeviceError, Fault};
 pub use event::Event;
 pub use graph::Graph;
 pub use info::{DeviceInfo, list_devices};

@@ -193,10 +193,11 @@ impl<T> Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // A failure means that the context is dead, and nothing runs in it.
+        // A failure means that the context is dead, and nothing runs in it, or that it hangs.
         let _ = self.wait();
         let context = &self.device.0;
-        if context.bind().is_ok() {
+        // Kernels may write to it, too. Of a device that hangs it stays: the kernel may still do so.
+        if context.settle().is_ok() {
             // SAFETY: allocated by the driver, not used any more.
             unsafe { (context.driver.cuMemFreeHost)(self.pointer.cast()) };
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
@@ -29,6 +29,8 @@ pub(crate) struct Inner {
     ended: AtomicU64,
     /// Kernels launched since the last synchronisation.
     ran: Mutex<VecDeque<Arc<str>>>,
+    /// Whether something may run for which the driver would wait: kernels, or an event of another stream.
+    pending: AtomicBool,
     recording: Mutex<Option<Recording>>,
 }
 
@@ -56,6 +58,11 @@ impl Ticket {
         self.stream.ended.fetch_max(self.number, Ordering::AcqRel);
     }
 
+    /// Kernels of its stream that nobody has waited for.
+    pub(crate) fn ran(&self) -> Vec<String> {
+        self.stream.ran()
+    }
+
     pub(crate) fn same_stream(&self, other: &Ticket) -> bool {
         Arc::ptr_eq(&self.stream, &other.stream)
     }
@@ -77,14 +84,17 @@ impl Stream {
         // SAFETY: a valid pointer.
         let status = unsafe { (context.driver.cuStreamCreate)(&mut raw, NON_BLOCKING) };
         context.driver.check("cuStreamCreate", status)?;
-        Ok(Stream(Arc::new(Inner {
+        let stream = Arc::new(Inner {
             device: device.clone(),
             raw,
             issued: Mutex::new(0),
             ended: AtomicU64::new(0),
             ran: Mutex::default(),
+            pending: AtomicBool::new(false),
             recording: Mutex::default(),
-        })))
+        });
+        context.watch.add_stream(&stream);
+        Ok(Stream(stream))
     }
 
     /// The device it belongs to.
@@ -102,7 +112,7 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
-        self.0.bind()?;
+        self.0.settle()?;
         let pointer = from.as_ptr().cast::<c_void>();
         self.step(copy_in, to.bytes(), || {
             // SAFETY: `from` is borrowed until the copy has ended, and the lengths are the same.
@@ -131,7 +141,7 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        self.0.bind()?;
+        self.0.settle()?;
         let pointer = to.as_mut_ptr().cast::<c_void>();
         self.step(copy_out, from.bytes(), || {
             // SAFETY: `to` is borrowed until the copy has ended, and the lengths are the same.
@@ -310,6 +320,7 @@ impl Stream {
     /// Lets later work of this stream wait for an event.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         self.0.bind()?;
+        self.0.pending.store(true, Ordering::Relaxed);
         // SAFETY: likewise.
         let status = unsafe { (self.0.driver().cuStreamWaitEvent)(self.0.raw, event.raw, 0) };
         self.0.check("cuStreamWaitEvent", status)
@@ -350,20 +361,47 @@ impl Inner {
     pub(crate) fn synchronize(&self) -> Result<(), DeviceError> {
         self.bind()?;
         let issued = *lock(&self.issued);
-        // SAFETY: the stream is alive.
-        let status = unsafe { (self.driver().cuStreamSynchronize)(self.raw) };
-        self.check("cuStreamSynchronize", status)?;
+        // Before it is asked: what others give to the stream meanwhile sets it again.
+        self.pending.store(false, Ordering::Relaxed);
+        let status = self.device.0.watch.until_ready(|| self.ask(), || self.ran())?;
+        self.check("cuStreamQuery", status)?;
         self.ended.fetch_max(issued, Ordering::AcqRel);
         lock(&self.ran).clear();
         Ok(())
+    }
+
+    /// Binds the context, and waits for kernels before a copy for which the driver would wait: one to or from memory that is not locked.
+    fn settle(&self) -> Result<(), DeviceError> {
+        if self.pending.load(Ordering::Relaxed) {
+            return self.synchronize();
+        }
+        self.bind()
+    }
+
+    /// Whether its work is done, in the driver's words.
+    fn ask(&self) -> Status {
+        // SAFETY: the stream is alive.
+        unsafe { (self.driver().cuStreamQuery)(self.raw) }
+    }
+
+    /// The same, and done if a graph is recorded: such a stream has no work, and asking would end the recording.
+    pub(crate) fn ask_unless_recording(&self) -> Status {
+        let recording = lock(&self.recording);
+        if recording.is_some() { 0 } else { self.ask() }
+    }
+
+    pub(crate) fn ran(&self) -> Vec<String> {
+        lock(&self.ran).iter().map(ToString::to_string).collect()
     }
 
     /// Success, or an error: one of a kernel that ran, if it is such.
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         // From 700 on are the failures of kernels: bad addresses, traps, time-outs.
         if (700..800).contains(&status) {
-            let ran = lock(&self.ran).iter().map(ToString::to_string).collect();
-            return Err(DeviceError::Kernel { ran, problem: self.driver().words(status) });
+            return Err(DeviceError::Kernel {
+                ran: self.ran(),
+                problem: self.driver().words(status),
+            });
         }
         self.driver().check(call, status)
     }
@@ -388,6 +426,7 @@ impl Inner {
             recording.kernels.extend(kernels.into_iter().map(Arc::clone));
             return;
         }
+        self.pending.store(true, Ordering::Relaxed);
         let mut ran = lock(&self.ran);
         ran.extend(kernels.into_iter().map(Arc::clone));
         let surplus = ran.len().saturating_sub(REMEMBERED);

@@ -183,7 +183,12 @@ fn launches_are_checked() {
         };
         assert!(refused(Grid::new(1, 0), &good).contains("0 threads a block"));
         assert!(refused(Grid::new(1, 1025), &good).contains("1025 threads a block"));
-        assert!(refused(Grid::new(1, 32).shared(1 << 20), &good).contains("shared memory"));
+        // SAFETY: likewise.
+        let error = unsafe { stream.launch(&kernel, Grid::new(1, 32).shared(1 << 20), &good) };
+        let most = device.info().shared_per_block;
+        let kernel_name = "copy_words".to_owned();
+        let expected = DeviceError::SharedMemory { kernel: kernel_name, asked: 1 << 20, most };
+        assert_eq!(error, Err(expected));
         let fewer = Args::new().buffer(&buffer).buffer(&buffer);
         let narrower = Args::new().buffer(&buffer).buffer(&buffer).value(0u32);
         for wrong in [fewer, narrower] {

@@ -12,17 +12,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Mode, Plan, Rates,
-    answer_supported,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Load, Mode, Plan, Rates,
+    answer_supported, cheapest,
 };
 use warpseek_index::SnapshotId;
 
 use crate::kernels::cohort::{SOURCE, shared_bytes};
-use matrix::{Launch, Matrix, groups, order};
+use matrix::{GROUP_TERMS, Launch, Matrix, groups, order};
 use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
 use warpseek_exec_gpu::GpuEngine;
-use warpseek_exec_gpu::image::{Item, SegmentImage};
-use warpseek_exec_gpu::round::{Pass, Round, State, WARP, key_capacity};
+use warpseek_exec_gpu::image::{Item, SegmentImage, largest_value};
+use warpseek_exec_gpu::limits::check_shared;
+use warpseek_exec_gpu::round::{Kind, Pass, Round, State, WARP, key_capacity};
 use warpseek_exec_gpu::workspace::Workspace;
 
 /// Queries in a cohort, at most.
@@ -50,10 +51,17 @@ pub struct CohortSettings {
     pub cohort: usize,
     /// Documents in a tile. Small ones stay in the device's cache while all queries go over them, large ones make longer items.
     pub tile: u32,
-    /// Binary logarithm of documents in a microtile: as the image's tiles or more. Each takes two bytes of shared memory a query.
+    /// Binary logarithm of documents in a microtile: as the image's tiles or more, as far as shared memory has room. Each takes two bytes of it a query.
     pub micro_bits: u32,
-    /// Queries in a group, which share what they read: 1 to 32.
+    /// Queries in a group, which share what they read: 1 to 32, as far as shared memory has room.
     pub group: usize,
+}
+
+impl CohortSettings {
+    /// Shared memory that the kernel takes for a group with so many sparse lists.
+    fn shared_bytes(&self, sparse: u32) -> u32 {
+        shared_bytes(self.group as u32, 1 << self.micro_bits, sparse)
+    }
 }
 
 impl Default for CohortSettings {
@@ -73,16 +81,36 @@ impl CohortEngine {
     /// Shares the image and the memory of an engine.
     pub fn new(tiles: Arc<GpuEngine>, settings: CohortSettings) -> Result<Self, DeviceError> {
         let kernel = tiles.device().kernel(&SOURCE, "cohort")?;
-        let settings = CohortSettings {
+        let least = MICRO_BITS.0.max(tiles.settings().tile_bits);
+        let mut settings = CohortSettings {
             cohort: settings.cohort.clamp(1, MAX_COHORT),
             tile: settings.tile.max(1),
-            micro_bits: settings
-                .micro_bits
-                .max(tiles.settings().tile_bits)
-                .clamp(MICRO_BITS.0, MICRO_BITS.1),
+            micro_bits: settings.micro_bits.clamp(least, MICRO_BITS.1),
             group: settings.group.clamp(1, MAX_GROUP),
         };
+        let room = |settings: &CohortSettings| {
+            check_shared(&kernel, settings.shared_bytes(GROUP_TERMS as u32))
+        };
+        while room(&settings).is_err() && settings.micro_bits > least {
+            settings.micro_bits -= 1;
+        }
+        while room(&settings).is_err() && settings.group > 1 {
+            settings.group -= 1;
+        }
+        room(&settings)?;
         Ok(CohortEngine { tiles, kernel, settings })
+    }
+
+    /// Why it cannot answer a plan; none if it can. The engine whose image it uses has no such limits.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        let fits = |pass| matrix::shift(plan, largest_value(plan.formula), pass).is_some();
+        if plan.mode != Mode::Or && !fits(Pass::And) || plan.mode != Mode::And && !fits(Pass::Or) {
+            return Some("sums of 15 bits have no room for so many terms");
+        }
+        let sparse = || self.tiles.sparse_lists(plan) as u32;
+        let room = plan.terms.len() <= GROUP_TERMS
+            || check_shared(&self.kernel, self.settings.shared_bytes(sparse())).is_ok();
+        (!room).then_some("shared memory has no room for cursors of so many short lists")
     }
 
     /// The engine whose image this one uses.
@@ -110,7 +138,8 @@ impl CohortEngine {
         let ks: Vec<u32> = ordered.iter().map(wanted).collect();
         let stride = ks.iter().copied().max().unwrap_or(1);
         let capacity = key_capacity(stride);
-        let mut round = Round::new(&self.tiles, &ordered, &ks, stride, capacity, false, workspace)?;
+        let mut round =
+            Round::new(&self.tiles, &ordered, &ks, stride, capacity, Kind::Tiles, workspace)?;
         if mode != Mode::Or {
             self.pass(&mut round, image, Pass::And, false)?;
         }
@@ -183,7 +212,7 @@ impl CohortEngine {
                 .value(self.settings.micro_bits - segment.view().bits)
                 .value(most)
                 .value(launch.sparse);
-            let shared = shared_bytes(most, 1 << self.settings.micro_bits, launch.sparse);
+            let shared = self.settings.shared_bytes(launch.sparse);
             let grid = Grid::new(blocks, WARP).shared(shared);
             // SAFETY: the arguments are the kernel's. Items name groups, those queries and lists, queries members, lists entries, all of this launch; lists are of this
             // image, which keeps what their addresses lead to. There is room for the hits of all items, and as much room for keys as the kernel is told.
@@ -200,7 +229,7 @@ impl CohortEngine {
         pass: Pass,
     ) -> Result<(Vec<Launch>, usize), DeviceError> {
         let groups = groups(round.plans, self.settings.group);
-        let matrix = Matrix::new(round, image, pass, self.tiles.max_static());
+        let matrix = Matrix::new(round, image, pass, self.tiles.max_static())?;
         let mut launches: Vec<Launch> = image
             .iter()
             .enumerate()
@@ -214,8 +243,7 @@ impl CohortEngine {
             .collect();
 
         let sparse = launches.iter().map(|launch| launch.sparse).max().unwrap_or(0);
-        let shared =
-            shared_bytes(self.settings.group as u32, 1 << self.settings.micro_bits, sparse);
+        let shared = self.settings.shared_bytes(sparse);
         let resident = u64::from(self.kernel.blocks_per_multiprocessor(WARP, shared)?.max(1))
             * u64::from(self.tiles.device().info().multiprocessors);
         let micro_docs = 1u32 << self.settings.micro_bits;
@@ -272,8 +300,21 @@ impl Engine for CohortEngine {
         self.tiles.snapshot()
     }
 
-    fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
-        vec![Candidate { algorithm: self.name(), rates: Ok(RATES), why: "asked for" }]
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+        let limit = self.why_not(plan);
+        let cohort = Candidate {
+            algorithm: self.name(),
+            rates: limit.map_or(Ok(RATES), Err),
+            why: "asked for",
+        };
+        // What has no room in a cohort goes to the engine whose image this one uses.
+        let other =
+            cheapest(&self.tiles.candidates(plan, alone, context), &Load::of(plan)).copied();
+        let other = other.map(|other| match limit {
+            Some(why) => Candidate { why, ..other },
+            None => Candidate { rates: Err("cohort is asked for"), ..other },
+        });
+        std::iter::once(cohort).chain(other).collect()
     }
 
     fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
@@ -288,7 +329,20 @@ impl Engine for CohortEngine {
              plans: &[&Plan],
              workspace: &mut Workspace| self.run(image, of.0, plans, workspace);
         answer_supported(self, plans, |plans| {
-            self.tiles.in_rounds(plans, self.settings.cohort, context, group, run)
+            let fits: Vec<bool> = plans.iter().map(|plan| self.why_not(plan).is_none()).collect();
+            let of = |wanted: bool| -> Vec<&Plan> {
+                let some = plans.iter().zip(&fits).filter(|(_, fits)| **fits == wanted);
+                some.map(|(&plan, _)| plan).collect()
+            };
+            let (own, others) = (of(true), of(false));
+            let mut own =
+                self.tiles.in_rounds(&own, self.settings.cohort, context, group, run).into_iter();
+            let mut others = match others.is_empty() {
+                true => Vec::new().into_iter(),
+                false => self.tiles.search(&others, context).into_iter(),
+            };
+            let next = |fits: &bool| if *fits { own.next() } else { others.next() };
+            fits.iter().map(next).map(|one| one.unwrap_or(Err(ExecError::NoAnswer))).collect()
         })
     }
 }

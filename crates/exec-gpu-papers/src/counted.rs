@@ -12,7 +12,7 @@ use warpseek_exec_gpu::{GpuEngine, Kernels};
 /// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
 pub struct CountedEngine {
     engine: GpuEngine,
-    /// Each kernel's name, and the kernel that gives its count.
+    /// Each source's first kernel by name, and the kernel that gives the count of all of them.
     takers: Vec<(Arc<str>, Kernel)>,
 }
 
@@ -24,7 +24,13 @@ impl CountedEngine {
             takers.push((name.into(), device.kernel(source, "take_moved")?));
             device.kernel(source, name)
         };
+        let (or_many, and_many) = (
+            device.kernel(&counted::OR_TILES, "or_tiles_many")?,
+            device.kernel(&counted::AND_TILES, "and_tiles_many")?,
+        );
         let kernels = Kernels {
+            or_many,
+            and_many,
             or: kernel(&counted::OR_TILES, "or_tiles")?,
             and: kernel(&counted::AND_TILES, "and_tiles")?,
             pruned: kernel(&counted::PRUNED_TILES, "pruned_tiles")?,

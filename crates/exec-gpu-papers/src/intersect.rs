@@ -121,6 +121,11 @@ impl IntersectEngine {
         self.codec
     }
 
+    /// Why it cannot answer a plan; none if it can.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        (plan.mode != Mode::And).then_some("it answers AND alone")
+    }
+
     /// Copies the index to the device; returns the bytes its lists take there.
     pub fn load(&self, formula: Formula, threads: usize) -> Result<u64, ExecError> {
         Ok(self.image(formula, threads)?.iter().map(|segment| segment.lists.bytes()).sum())
@@ -143,10 +148,10 @@ impl IntersectEngine {
 
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.device, self.codec);
-        let load = |segment: &Arc<_>| {
-            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
-        };
-        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+        self.image.get(formula, || {
+            let (snapshot, loaded) = (&self.snapshot, &self.loaded);
+            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
+        })
     }
 
     /// Answers plans of one formula, chunk by chunk; when time is up, the rest is not begun.
@@ -501,7 +506,7 @@ impl Engine for IntersectEngine {
     }
 
     fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
-        let rates = if plan.mode == Mode::And { Ok(RATES) } else { Err("it answers AND alone") };
+        let rates = self.why_not(plan).map_or(Ok(RATES), Err);
         vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
     }
 

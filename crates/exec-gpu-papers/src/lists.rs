@@ -1,13 +1,14 @@
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use warpseek_codec::CodecId;
 use warpseek_exec::Formula;
-use warpseek_index::Segment;
+use warpseek_index::{Segment, Snapshot};
 
 use crate::compressed::CompressedSegment;
 use warpseek_cuda::Device;
-use warpseek_exec_gpu::image::DocumentTables;
-use warpseek_exec_gpu::image::ImageError;
+use warpseek_exec_gpu::image::{DocumentTables, ImageError};
+use warpseek_exec_gpu::limits::check_docs;
 
 /// A segment as engines on compressed lists want it: those, and what is known of its documents.
 pub(crate) struct SegmentLists {
@@ -16,8 +17,22 @@ pub(crate) struct SegmentLists {
 }
 
 impl SegmentLists {
-    /// Makes it; `loaded` counts postings as they arrive.
-    pub(crate) fn load(
+    /// Those of all segments of an index; `loaded` counts postings as they arrive.
+    pub(crate) fn load_all(
+        device: &Device,
+        snapshot: &Snapshot,
+        formula: Formula,
+        codec: CodecId,
+        threads: usize,
+        loaded: &AtomicU64,
+    ) -> Result<Vec<Self>, ImageError> {
+        check_docs(snapshot.doc_limit().into())?;
+        let load =
+            |segment: &Arc<Segment>| Self::load(device, segment, formula, codec, threads, loaded);
+        snapshot.segments().iter().map(load).collect()
+    }
+
+    fn load(
         device: &Device,
         segment: &Segment,
         formula: Formula,

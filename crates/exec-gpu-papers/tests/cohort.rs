@@ -8,9 +8,12 @@ mod support;
 use std::sync::Arc;
 
 use support::devices;
-use warpseek_exec::{Engine, Mode};
+use warpseek_core::limits::MAX_IMPACT;
+use warpseek_cuda_emulator::inject;
+use warpseek_exec::{Engine, ExecError, Mode, Query, Ranking, RankingFunction};
 use warpseek_exec_gpu::{GpuEngine, Settings};
-use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
+use warpseek_exec_gpu_papers::kernels::cohort::shared_bytes;
+use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, Unsupported};
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, plans};
 
@@ -82,5 +85,80 @@ fn layouts() {
                 }
             }
         }
+    }
+}
+
+/// The first `terms` words of an index of vectors.
+fn many(terms: usize, mode: Mode) -> Search {
+    let terms = (0..terms).map(|i| (format!("w{i}"), 1.0)).collect();
+    let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
+    Search { query: Query { terms }, mode, k: 5, ranking }
+}
+
+/// Documents that have all of so many words with the largest values there are; every third lacks one of them.
+fn full(words: usize) -> Fixture {
+    let names: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
+    // Weights are kept in 256ths.
+    let most = f64::from(MAX_IMPACT) / 256.0;
+    let doc = |i: usize| {
+        let has = |j: &usize| !i.is_multiple_of(3) || *j != i * 7;
+        let weights: Vec<_> = (0..words).filter(has).map(|j| (&*names[j], most)).collect();
+        Doc::vector(i, &weights)
+    };
+    Fixture::of(&(0..40).map(doc).collect::<Vec<_>>())
+}
+
+/// A plan is answered as the reference does, or refused, with the reason and before anything is launched. Returns whether it was answered.
+fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bool {
+    let plans = plans(snapshot, std::slice::from_ref(search));
+    let answers = engine.search(&plans);
+    let Some(why) = engine.why_not(&plans[0]) else {
+        let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+        assert_eq!(answers.unwrap()[0].hits, expected[0].hits, "{} terms", plans[0].terms.len());
+        return true;
+    };
+    let Err(ExecError::Device(error)) = answers else { panic!("it was not refused") };
+    assert_eq!(error.downcast_ref(), Some(&Unsupported { engine: "cohort", why }));
+    false
+}
+
+/// Sums have 15 bits, and a posting adds up to three units when these are as large as can be: that is enough for 10,922 terms. For AND each adds one.
+#[test]
+fn more_terms_than_sums_have_room_for() {
+    let snapshot = full(32_768).snapshot();
+    for device in 0..devices().len() {
+        let engine = engine(snapshot.clone(), 1, device, CohortSettings::default());
+        let answered = |terms, mode| check(&engine, &snapshot, &many(terms, mode));
+        assert!(answered(10_922, Mode::Or) && !answered(10_923, Mode::Or));
+        assert!(answered(32_767, Mode::And) && !answered(32_768, Mode::And));
+        assert!(answered(10_922, Mode::AndOr) && !answered(10_923, Mode::AndOr));
+    }
+}
+
+/// Short lists have two words of shared memory each, long ones none.
+#[test]
+fn more_short_lists_than_shared_memory_has_room_for() {
+    let words: Vec<String> = (0..10_000).map(|i| format!("w{i}")).collect();
+    // The first words are in every document, the others in one of the first.
+    let doc = |i: usize| {
+        let has = |j: &usize| *j < 2000 || j % 40 == i;
+        let weights: Vec<_> = (0..words.len()).filter(has).map(|j| (&*words[j], 1.0)).collect();
+        Doc::vector(i, &weights)
+    };
+    let fixture = Fixture::of(&(0..40).map(doc).collect::<Vec<_>>());
+    let snapshot = fixture.snapshot();
+    let _injected = inject("shared=65536");
+    for device in 0..devices().len() {
+        let engine = engine(snapshot.clone(), 1, device, CohortSettings::default());
+        let fixed = shared_bytes(4, 1 << 11, 0);
+        let room = ((65_536 - fixed) / 8) as usize;
+        assert!(check(&engine, &snapshot, &many(2000 + room, Mode::Or)));
+        assert!(!check(&engine, &snapshot, &many(2000 + room + 1, Mode::Or)));
+        // Settings shrink to what fits, and a device without room for the least is refused.
+        let large = CohortSettings { micro_bits: 15, group: 32, ..CohortSettings::default() };
+        let engine = CohortEngine::new(engine.tiles().clone(), large).unwrap();
+        let CohortSettings { micro_bits, group, .. } = engine.settings();
+        assert!((micro_bits, group) < (15, 32));
+        assert!(check(&engine, &snapshot, &many(600, Mode::Or)));
     }
 }

@@ -1,6 +1,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_cuda::{Device, DeviceError, Kernel};
 use warpseek_exec::{
     Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Load, Mode, Plan, Rates,
@@ -14,8 +15,9 @@ use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
     pruned_tiles,
 };
+use crate::limits::{FEW_TERMS, check_docs};
 use crate::loading::Loading;
-use crate::round;
+use crate::round::{self, Kind};
 use crate::workspace::{Pool, Workspace};
 
 /// How work is laid out on the device. Hits do not depend on it.
@@ -23,9 +25,9 @@ use crate::workspace::{Pool, Workspace};
 pub struct Settings {
     /// Binary logarithm of documents in a tile, 5 to 15: lists can be entered at each.
     pub tile_bits: u32,
-    /// Of documents that OR takes at once, from `tile_bits` and 8 on, to 15: each has two bytes of shared memory.
+    /// Of documents that OR takes at once, from `tile_bits` and 8 on, to 15 or what fits shared memory: each has two bytes there.
     pub or_bits: u32,
-    /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15: each has three bits and a half of shared memory.
+    /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15 or what fits shared memory: each has three bits and a half there.
     pub and_bits: u32,
     /// Queries in one round at most.
     pub round: usize,
@@ -81,8 +83,12 @@ pub struct GpuEngine {
 pub struct Kernels {
     /// Every posting, OR.
     pub or: Kernel,
+    /// Every posting, OR of very many terms.
+    pub or_many: Kernel,
     /// Every posting, AND.
     pub and: Kernel,
+    /// Every posting, AND of very many terms.
+    pub and_many: Kernel,
     /// Pruning, many queries of up to 32 hits.
     pub pruned: Kernel,
     /// Pruning, many queries of any number of hits.
@@ -104,13 +110,16 @@ impl GpuEngine {
     ) -> Result<Self, DeviceError> {
         let kernels = Kernels {
             or: device.kernel(&or_tiles::SOURCE, "or_tiles")?,
+            or_many: device.kernel(&or_tiles::SOURCE, "or_tiles_many")?,
             and: device.kernel(&and_tiles::SOURCE, "and_tiles")?,
+            and_many: device.kernel(&and_tiles::SOURCE, "and_tiles_many")?,
             pruned: device.kernel(&pruned_tiles::SOURCE, "pruned_tiles")?,
             any_k: device.kernel(&pruned_batch_any_k::SOURCE, "pruned_batch_any_k")?,
             single: device.kernel(&pruned_single::SOURCE, "pruned_single")?,
             two_pass: device.kernel(&pruned_single_two_pass::SOURCE, "pruned_single_two_pass")?,
             merge: device.kernel(&merge::SOURCE, "merge")?,
         };
+        let settings = round::fitting(settings, &kernels)?;
         let max_static = snapshot.statistics().max_static;
         let workspaces = Pool::new(device.clone());
         let (image, loading) = Default::default();
@@ -185,6 +194,7 @@ impl GpuEngine {
 
     /// Refuses an index that cannot fit, and says how many postings the image will have.
     fn fits(&self) -> Result<u64, ImageError> {
+        check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
         let (mut needed, mut postings) = (0, 0);
         for segment in self.snapshot.segments() {
             needed += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
@@ -200,9 +210,32 @@ impl GpuEngine {
         Ok(postings)
     }
 
-    /// What runs in one round: one formula, one mode, with pruning or without.
-    fn group(&self, plan: &Plan) -> (Mode, Formula, bool) {
-        (plan.mode, plan.formula, self.is_pruned(plan))
+    /// What runs in one round: one formula, one mode, kernels of one kind.
+    fn group(&self, plan: &Plan) -> (Mode, Formula, Kind) {
+        let kind = match plan.terms.len() {
+            _ if self.is_pruned(plan) => Kind::Pruned,
+            ..=FEW_TERMS => Kind::Tiles,
+            _ => Kind::ManyTerms,
+        };
+        (plan.mode, plan.formula, kind)
+    }
+
+    /// Why it cannot answer a plan; none if it can.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        // Kernels take as many terms as a plan can have.
+        let too_many = plan.terms.len() > MAX_QUERY_TERMS;
+        too_many.then_some("the query has more terms than a plan can have")
+    }
+
+    /// The most sparse lists that a plan has in a segment: those with fewer postings than the segment has tiles. Of a part of the documents it is not known which are, and every
+    /// list may be one.
+    pub fn sparse_lists(&self, plan: &Plan) -> usize {
+        let sparse = |(number, segment): (usize, &Arc<Segment>)| {
+            let tiles = segment.documents().count().div_ceil(1 << self.settings.tile_bits);
+            let lists = plan.terms.iter().filter_map(|term| term.lists[number].as_ref());
+            lists.filter(|list| self.within.is_some() || list.df < tiles).count()
+        };
+        self.snapshot.segments().iter().enumerate().map(sparse).max().unwrap_or(0)
     }
 
     fn is_pruned(&self, plan: &Plan) -> bool {
@@ -231,7 +264,11 @@ impl GpuEngine {
                 rates: pruned,
                 why: "it skips documents without a chance",
             },
-            Candidate { algorithm: EXHAUSTIVE, rates: Ok(TILES), why },
+            Candidate {
+                algorithm: EXHAUSTIVE,
+                rates: self.why_not(plan).map_or(Ok(TILES), Err),
+                why,
+            },
         ]
     }
 
@@ -348,7 +385,7 @@ impl Engine for GpuEngine {
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
-        let run = |of: (Mode, Formula, bool),
+        let run = |of: (Mode, Formula, Kind),
                    image: &[SegmentImage],
                    plans: &[&Plan],
                    workspace: &mut Workspace| {

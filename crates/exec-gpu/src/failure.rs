@@ -5,13 +5,10 @@ use warpseek_exec::{ExecError, Fault};
 
 /// A device's error as the contract has it.
 pub fn failed(error: DeviceError) -> ExecError {
-    let fault = match &error {
-        DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. } => Fault::Query,
-        DeviceError::Driver { .. }
-        | DeviceError::Kernel { .. }
-        | DeviceError::Launch { .. }
-        | DeviceError::Recording { .. } => Fault::Device,
-        _ => Fault::Setup,
+    let fault = match error.fault() {
+        warpseek_cuda::Fault::Query => Fault::Query,
+        warpseek_cuda::Fault::Device => Fault::Device,
+        warpseek_cuda::Fault::Setup => Fault::Setup,
     };
     ExecError::Device { fault, source: Arc::new(error) }
 }

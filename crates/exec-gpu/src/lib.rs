@@ -8,6 +8,7 @@ mod engine;
 mod failure;
 pub mod image;
 pub mod kernels;
+pub mod limits;
 mod loading;
 pub mod round;
 pub mod workspace;

@@ -2,18 +2,25 @@
 #![allow(unsafe_code)]
 
 mod memory;
+mod rough;
+mod shared;
 mod single;
 
 use std::ops::Range;
 
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Formula, Mode, Plan};
+use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
 use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
+use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
 use memory::Results;
 pub use memory::State;
+use rough::saturating_shift;
+pub use rough::{histogram_shift, least, rough_shift, rough_weight};
+pub(crate) use shared::fitting;
+use shared::{SHARED_KEYS, and_bytes, key_bytes, or_bytes, pruned_bytes};
 use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel, Stream};
 
 /// Postings that looking at a tile costs as much as.
@@ -21,18 +28,6 @@ const TILE_COST: u64 = 512;
 
 /// How often a batch fills the device: long items find short ones to fill up with.
 const WAVES: u64 = 4;
-
-/// Keys that fit shared memory beside sums; with more they go to global memory.
-const SHARED_KEYS: u32 = 512;
-
-/// Candidates that OR scores at a time, as in its kernel.
-const OR_CANDIDATES: u32 = 128;
-
-/// Matches that AND scores at a time, as in its kernel.
-const AND_SCORED: u32 = 512;
-
-/// Bytes of shared memory of the kernel with pruning: for postings, for documents that wait, for sums and look-ups.
-const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 
 /// Terms from which on OR of a query alone goes over postings twice: then thresholds that other windows find save more than that costs.
 const TWICE_FROM: usize = 4;
@@ -65,12 +60,23 @@ struct Sent {
     items: u64,
 }
 
-/// Answers the plans; `mode` and the formula are theirs. With `pruned`, documents without a chance are passed over.
+/// Which kernels answer a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Those that pass documents over that have no chance.
+    Pruned,
+    /// Those that look at every posting of up to [`FEW_TERMS`](crate::limits::FEW_TERMS) terms.
+    Tiles,
+    /// Those that do so for any number of terms.
+    ManyTerms,
+}
+
+/// Answers the plans; `mode` and the formula are theirs, and `kind` suits all of them.
 pub fn run(
     engine: &GpuEngine,
     image: &[SegmentImage],
     mode: Mode,
-    pruned: bool,
+    kind: Kind,
     plans: &[&Plan],
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
@@ -79,7 +85,7 @@ pub fn run(
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
-    let mut round = Round::new(engine, plans, &ks, stride, capacity, pruned, workspace)?;
+    let mut round = Round::new(engine, plans, &ks, stride, capacity, kind, workspace)?;
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
     }
@@ -113,8 +119,7 @@ pub struct Round<'a> {
     pub stride: u32,
     /// Keys that a block of threads has room for.
     pub capacity: u32,
-    /// Whether documents without a chance are passed over.
-    pruned: bool,
+    kind: Kind,
     pub results: Results,
 }
 
@@ -125,13 +130,13 @@ impl<'a> Round<'a> {
         ks: &'a [u32],
         stride: u32,
         capacity: u32,
-        pruned: bool,
+        kind: Kind,
         workspace: &'a mut Workspace,
     ) -> Result<Self, DeviceError> {
         // AND-then-OR reads counts of hits on the device.
         let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
         let results = Results::new(engine, workspace, plans.len(), stride, counts)?;
-        Ok(Round { engine, workspace, plans, ks, stride, capacity, pruned, results })
+        Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, results })
     }
 
     /// Runs over all segments, and merges; with `enough`, for those queries only that lack hits.
@@ -149,8 +154,10 @@ impl<'a> Round<'a> {
                 &kernels.two_pass
             }
             _ if self.is_single() => &kernels.single,
-            _ if self.pruned && self.stride <= WARP => &kernels.pruned,
-            _ if self.pruned => &kernels.any_k,
+            _ if self.is_pruned() && self.stride <= WARP => &kernels.pruned,
+            _ if self.is_pruned() => &kernels.any_k,
+            Pass::And if self.kind == Kind::ManyTerms => &kernels.and_many,
+            Pass::Or if self.kind == Kind::ManyTerms => &kernels.or_many,
             Pass::And => &kernels.and,
             Pass::Or => &kernels.or,
         };
@@ -183,8 +190,8 @@ impl<'a> Round<'a> {
                 .value(self.stride)
                 .value(keys.as_ref().map_or(0, Buffer::address))
                 .value(self.capacity)
-                .value(launch.sparse);
-            let args = match self.pruned {
+                .value(self.cursors(launch));
+            let args = match self.is_pruned() {
                 true => args.value(span).value(launch.most).buffer(&state.histograms()),
                 false => args.value(span.ilog2()),
             };
@@ -261,8 +268,13 @@ impl<'a> Round<'a> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
         let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
-        let shifts: Vec<u32> =
-            self.plans.iter().map(|plan| rough_shift(plan, most_value, u16::MAX)).collect();
+        let shift = |plan: &&Plan| match self.kind {
+            // They take bounds in whole units.
+            Kind::Pruned => Ok(0),
+            Kind::ManyTerms => Ok(saturating_shift(TILE_SUM)),
+            Kind::Tiles => rough_shift(plan, most_value, TILE_SUM).ok_or_else(|| too_many(kernel)),
+        };
+        let shifts = self.plans.iter().map(shift).collect::<Result<Vec<u32>, DeviceError>>()?;
         let leasts: Vec<u64> =
             self.plans.iter().zip(self.ks).map(|(p, &k)| least(image, p, k, pass)).collect();
         for (q, (plan, &k)) in self.plans.iter().zip(self.ks).enumerate() {
@@ -323,7 +335,7 @@ impl<'a> Round<'a> {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
             slots[query as usize] += parts;
             launches[number].blocks += parts;
-            if self.pruned && self.plans.len() == 1 {
+            if self.is_pruned() && self.plans.len() == 1 {
                 continue;
             }
             for part in 0..parts {
@@ -356,21 +368,23 @@ impl<'a> Round<'a> {
         Ok(launches)
     }
 
+    fn is_pruned(&self) -> bool {
+        self.kind == Kind::Pruned
+    }
+
+    /// Sparse terms that have cursors in shared memory.
+    fn cursors(&self, launch: &Launch) -> u32 {
+        if self.kind == Kind::ManyTerms { 0 } else { launch.sparse }
+    }
+
     fn shared_bytes(&self, segment: &SegmentImage, pass: Pass, launch: &Launch, span: u32) -> u32 {
         let docs = span << segment.view().bits;
         let bytes = match pass {
-            // Terms, their bounds in a window, a second word for each sparse term.
-            _ if self.pruned => {
-                let term = size_of::<TermView>() as u32 + 4 * WARP;
-                PRUNED_BYTES + launch.most * term + 4 * launch.sparse.next_multiple_of(4)
-            }
-            // Sums of 16 bits, then sums and places of candidates.
-            Pass::Or => 2 * docs + OR_CANDIDATES * (4 + 2),
-            // Three times bits, matches before words, then sums and places of those scored.
-            Pass::And => docs / 32 * (3 * 4 + 2) + AND_SCORED * (4 + 2),
+            _ if self.is_pruned() => pruned_bytes(launch.most, launch.sparse),
+            Pass::Or => or_bytes(docs, self.cursors(launch)),
+            Pass::And => and_bytes(docs, self.cursors(launch)),
         };
-        let keys = if self.capacity <= SHARED_KEYS { 8 * self.capacity } else { 0 };
-        bytes + 4 * launch.sparse.next_multiple_of(4) + keys
+        bytes + key_bytes(self.capacity)
     }
 
     /// Blocks of threads that the device runs at once, each with so much shared memory.
@@ -387,7 +401,7 @@ impl<'a> Round<'a> {
         kernel: &Kernel,
     ) -> Result<u32, DeviceError> {
         let settings = &self.engine.settings;
-        let (Some(segment), true) = (image.first(), self.pruned) else {
+        let (Some(segment), true) = (image.first(), self.is_pruned()) else {
             let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
             return Ok(1 << bits.saturating_sub(settings.tile_bits));
         };
@@ -431,40 +445,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// A key that k hits exceed at least. For OR: as many documents as a list has best values of that rank score no less, whatever other terms add.
-pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
-    if pass == Pass::And {
-        return 0;
-    }
-    let lists = plan.terms.iter().flat_map(|term| {
-        let lists = term.lists.iter().zip(image);
-        lists.filter_map(|(info, image)| Some((image.best(info.as_ref()?, k)?, term.weight)))
-    });
-    let score = lists.map(|(value, weight)| Formula::units(weight, value)).max().unwrap_or(0);
-    (u64::from(score) << 32).saturating_sub(1)
-}
-
-/// A term's weight in rough units of 2^shift: for every posting, [`rough_contribution`](self) of it and of the value rounded up is at least the contribution.
-///
-/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift,
-/// rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The factor covers that the product was rounded.
-pub fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
-    let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
-    (real * 1.0001).ceil() as u32 + 1
-}
-
-/// The smallest unit in which no sum of a query's terms exceeds `limit`.
-pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> u32 {
-    let sum = |shift: u32| -> u64 {
-        let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 2;
-        plan.terms.iter().map(|term| most(term.weight)).sum()
-    };
-    (0..31).find(|&shift| sum(shift) <= u64::from(limit)).unwrap_or(31)
-}
-
-/// The smallest width of bins, as a binary logarithm, with which all scores of a query above `low` have one.
-pub fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
-    let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
-    let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
-    (range.ilog2() + 1).saturating_sub(WARP.ilog2())
+/// Nobody should see it: queries of so many terms have kernels of their own.
+fn too_many(kernel: &Kernel) -> DeviceError {
+    let problem = "its sums have no room for so many terms".to_owned();
+    DeviceError::Launch { kernel: kernel.name().to_owned(), problem }
 }

@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use warpseek_cuda::{Device, DeviceError, Uploader};
+use warpseek_cuda::{Device, DeviceError, Fault, Uploader};
 use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{
     Answer, Answers, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query, Ranking,
@@ -130,7 +131,7 @@ fn a_device_may_be_lost_at_any_call() {
         "cuMemcpyDtoHAsync_v2",
         "cuMemsetD8Async",
         "cuStreamCreate",
-        "cuStreamSynchronize",
+        "cuStreamQuery",
         "cuModuleLoadData",
         "cuModuleGetFunction",
         "cuFuncGetAttribute",
@@ -201,12 +202,64 @@ fn a_failure_that_passes_is_forgotten() {
     assert_eq!(failed.collect::<Vec<_>>(), [0, 3, 4]);
 }
 
+/// A kernel that never ends, at every launch of a search: an error within the limit, nothing waits after it, and another device answers.
+#[test]
+fn a_device_that_hangs_ends_a_search_and_no_more() {
+    let case = Case::new(100);
+    // SAFETY: the emulator's own function.
+    let open = |ordinal| unsafe { Device::emulated(symbol, ordinal, None) }.unwrap();
+    let engine = |gpu| GpuEngine::new(case.snapshot.clone(), gpu, SMALL, 1).unwrap();
+    let other = engine(open(1));
+    let mut hung = 0;
+    for launch in 1.. {
+        assert!(launch < 100, "there is no end");
+        let injected = inject(&format!("hang={launch}"));
+        let gpu = open(0);
+        drop(injected);
+        gpu.set_time_limit(Some(Duration::from_millis(10)));
+        let failing = engine(gpu);
+        match failing.search(&case.plans) {
+            Ok(answers) => {
+                case.check(&answers);
+                break;
+            }
+            Err(error) => {
+                let error = device_error(&error);
+                assert!(matches!(error, DeviceError::Hung { .. }), "{launch}: {error}");
+                assert_eq!(error.fault(), Fault::Device);
+                // Without a limit: who still waits would do so for ever.
+                failing.device().set_time_limit(None);
+                assert!(failing.search(&case.plans).is_err());
+                hung += 1;
+            }
+        }
+        drop(failing);
+        case.check(&other.search(&case.plans).unwrap());
+    }
+    assert!(hung > 3);
+}
+
+/// A lost device answers again when the engine and all handles are gone and it is opened anew.
+#[test]
+fn a_lost_device_answers_when_opened_anew() {
+    let case = Case::new(100);
+    let injected = inject("cuLaunchKernel@3=700!");
+    let engine = case.engine(None).unwrap();
+    drop(injected);
+    for _ in 0..2 {
+        let error = engine.search(&case.plans).unwrap_err();
+        assert_eq!(device_error(&error).fault(), Fault::Device, "{error}");
+    }
+    drop(engine);
+    case.check(&case.engine(None).unwrap().search(&case.plans).unwrap());
+}
+
 #[test]
 fn kernels_that_fail_are_named() {
     let case = Case::new(100);
     // The first waits are for the index to be copied.
     let named = (1..20).any(|wait| {
-        let _injected = inject(&format!("cuStreamSynchronize@{wait}=719"));
+        let _injected = inject(&format!("cuStreamQuery@{wait}=719"));
         let engine = case.engine(None).unwrap();
         let (_, error) = case.failures(case.search(&engine)).remove(0);
         let DeviceError::Kernel { ran, .. } = device_error(&error) else { panic!("{error}") };

@@ -1,7 +1,7 @@
 //! Deterministic cases of the conformance suite: each is an index with the searches that matter for
 //! it.
 
-use warpseek_core::limits::BLOCK;
+use warpseek_core::limits::{BLOCK, MAX_QUERY_TERMS};
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
 use warpseek_index::{BuildConfig, Impacts};
 
@@ -110,6 +110,21 @@ fn many_terms(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let mut with_missing = all.clone();
     with_missing.push(("absent", 1.0));
     (Fixture::with(&docs, config.clone()), cross(&[all, with_missing], &rankings()))
+}
+
+/// As many terms as a query can have. Two documents have them all, others some hundreds in turn; half of the lists are short.
+pub(crate) fn most_terms() -> (Fixture, Vec<Search>) {
+    let word = |i: usize| format!("v{i}");
+    let line =
+        |words: &mut dyn Iterator<Item = usize>| words.map(word).collect::<Vec<_>>().join(" ");
+    let some = |d: usize| (d * 256..d * 256 + 512).chain((d % 3..MAX_QUERY_TERMS / 2).step_by(97));
+    let mut docs: Vec<_> = (0..64).map(|d| Doc::text(d, line(&mut some(d)))).collect();
+    docs.push(Doc::text("all", line(&mut (0..MAX_QUERY_TERMS))));
+    docs.push(Doc::text("all and more", line(&mut (0..MAX_QUERY_TERMS + 9))));
+    let terms = (0..MAX_QUERY_TERMS).map(|i| (word(i), 0.5 + (i % 7) as f64)).collect();
+    let query = Query { terms };
+    let search = |mode| Search { query: query.clone(), mode, k: 10, ranking: Ranking::default() };
+    (Fixture::of(&docs), vec![search(Mode::Or), search(Mode::And)])
 }
 
 fn empty(config: &BuildConfig) -> (Fixture, Vec<Search>) {

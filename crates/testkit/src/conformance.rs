@@ -10,7 +10,7 @@ use warpseek_exec::{
 };
 use warpseek_index::{Progress, Snapshot, create};
 
-use crate::cases::fixed_cases;
+use crate::cases::{fixed_cases, most_terms};
 use crate::collections;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
@@ -62,6 +62,11 @@ macro_rules! conformance {
                 $crate::conformance::check_random_cases($make, $part);
             }
 
+            #[test]
+            fn most_terms() {
+                $crate::conformance::check_most_terms($make, $part);
+            }
+
             $($more)*
         }
     };
@@ -71,6 +76,7 @@ macro_rules! conformance {
 pub fn check_engine(make: impl MakeEngine) {
     check_fixed_cases(&make, part_of(1, 1));
     check_random_cases(&make, part_of(1, 1));
+    check_most_terms(&make, part_of(1, 1));
     check_collections(&make);
 }
 
@@ -87,6 +93,26 @@ pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
             }
             let name = format!("{}{order}", case.name);
             check_snapshot(&make, &name, &case.fixture.snapshot(), &case.searches);
+        }
+    }
+}
+
+/// Queries of as many terms as there can be. An engine may have no room for them, and must say so; that is reported by name, as is that a slow one does without.
+pub fn check_most_terms(make: impl MakeEngine, (_, parts): Part) {
+    let (fixture, searches) = most_terms();
+    let snapshot = fixture.snapshot();
+    if parts > 1 {
+        let name = make(snapshot, 1).name();
+        return println!("SKIPPED: {name}, most terms: it takes too long for a part of the cases");
+    }
+    let plans = plans(&snapshot, &searches);
+    let expected = expected(&snapshot, &plans);
+    for threads in [1, 3] {
+        let (engine, name) = (make(snapshot.clone(), threads), "most terms");
+        let case = Case { engine: &*engine, name, threads, searches: &searches };
+        for (i, plan) in plans.iter().enumerate() {
+            let answer = engine.search(&[plan], &Context::new(threads)).remove(0);
+            case.compare("alone", i, plan, &answer, &expected[i]);
         }
     }
 }

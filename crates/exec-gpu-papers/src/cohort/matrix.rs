@@ -5,14 +5,16 @@ use std::ops::Range;
 
 use warpseek_exec::Plan;
 
+use warpseek_cuda::DeviceError;
+
 use crate::kernels::cohort::{EntryView, GroupView, ListView, MemberView};
 use warpseek_exec_gpu::image::{Item, QueryView, SegmentImage, largest_value};
 use warpseek_exec_gpu::round::{Pass, Round, histogram_shift, least, rough_shift, rough_weight};
 
 /// Terms that the queries of a group have together, unless it is one query.
-const GROUP_TERMS: usize = 512;
+pub(super) const GROUP_TERMS: usize = 512;
 
-/// Sums have 15 bits, below the one that says that a document is a candidate.
+/// Sums have 15 bits, below the one that says that a document is a candidate: OR has room for some 10,922 terms, AND, for which a term adds one, for 32,767.
 const SUM: u16 = (1 << 15) - 1;
 
 /// In rough units of so many bits every contribution is one unit.
@@ -61,6 +63,14 @@ pub(super) fn groups(plans: &[&Plan], most: usize) -> Vec<Range<usize>> {
     groups
 }
 
+/// Binary logarithm of units to a rough unit, in which no sum of a plan's terms exceeds [`SUM`]; none if there is no such unit.
+pub(super) fn shift(plan: &Plan, most_value: f32, pass: Pass) -> Option<u32> {
+    match pass {
+        Pass::And => (plan.terms.len() <= usize::from(SUM)).then_some(ONE_EACH),
+        Pass::Or => rough_shift(plan, most_value, SUM),
+    }
+}
+
 /// The cohort as a matrix: what each list adds to each query.
 pub(super) struct Matrix<'a> {
     plans: &'a [&'a Plan],
@@ -78,16 +88,18 @@ impl<'a> Matrix<'a> {
         image: &[SegmentImage],
         pass: Pass,
         max_static: f32,
-    ) -> Self {
+    ) -> Result<Self, DeviceError> {
         let (plans, ks) = (round.plans, round.ks);
         let most_value = plans.first().map_or(1.0, |plan| largest_value(plan.formula));
         let leasts = plans.iter().zip(ks).map(|(p, &k)| least(image, p, k, pass)).collect();
-        let shift = |plan: &&Plan| match pass {
-            Pass::And => ONE_EACH,
-            Pass::Or => rough_shift(plan, most_value, SUM),
+        // Nobody should see it: plans were checked.
+        let too_many = || DeviceError::Launch {
+            kernel: "cohort".to_owned(),
+            problem: "its sums have no room for so many terms".to_owned(),
         };
-        let shifts = plans.iter().map(shift).collect();
-        Matrix { plans, ks, pass, most_value, max_static, leasts, shifts }
+        let shift = |plan: &&Plan| shift(plan, most_value, pass).ok_or_else(too_many);
+        let shifts = plans.iter().map(shift).collect::<Result<_, _>>()?;
+        Ok(Matrix { plans, ks, pass, most_value, max_static, leasts, shifts })
     }
 
     /// Adds a group of queries to the launch on a segment.

@@ -16,6 +16,7 @@ use crate::kernels::{maxscore, wand};
 use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
 use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::Kept;
+use warpseek_exec_gpu::limits::check_shared;
 
 /// Hits that the queries of a round may ask for together, unless it is one query.
 const ROUND_HITS: usize = 1 << 22;
@@ -102,6 +103,14 @@ impl PartitionedEngine {
         &self.settings
     }
 
+    /// Why it cannot answer a plan; none if it can.
+    pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
+        let most = u64::from(self.snapshot.doc_limit()).max(1);
+        let k = (plan.k as u64).clamp(1, most) as u32;
+        let room = check_shared(&self.kernel, round::shared_bytes(k, plan.terms.len())).is_ok();
+        (!room).then_some("shared memory has no room for the best keys and the lists' cursors")
+    }
+
     /// Copies the index to the device, for a formula.
     pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
         self.image(formula, threads).map(|_| ())
@@ -124,10 +133,10 @@ impl PartitionedEngine {
 
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.device, self.settings.codec);
-        let load = |segment: &Arc<_>| {
-            SegmentLists::load(device, segment, formula, codec, threads, &self.loaded)
-        };
-        self.image.get(formula, || self.snapshot.segments().iter().map(load).collect())
+        self.image.get(formula, || {
+            let (snapshot, loaded) = (&self.snapshot, &self.loaded);
+            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
+        })
     }
 
     /// Answers some of the plans in one mode, in rounds; those that time is up for are not begun.
@@ -210,12 +219,13 @@ impl Engine for PartitionedEngine {
         self.snapshot.id()
     }
 
-    fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
+    fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
         let rates = match self.settings.pruning {
             Pruning::Wand => WAND,
             Pruning::MaxScore => MAXSCORE,
         };
-        vec![Candidate { algorithm: self.name(), rates: Ok(rates), why: "asked for" }]
+        let rates = self.why_not(plan).map_or(Ok(rates), Err);
+        vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
     }
 
     fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {

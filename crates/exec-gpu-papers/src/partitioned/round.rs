@@ -265,7 +265,8 @@ fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
     warps
 }
 
-fn shared_bytes(k: u32, terms: usize) -> u32 {
+/// Shared memory of a warp.
+pub(super) fn shared_bytes(k: u32, terms: usize) -> u32 {
     let keys = Some(key_capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
     let cursors = Some(terms).filter(|&terms| terms <= SHARED_TERMS).unwrap_or(0) * CURSOR_WORDS;
     4 * (WARP_WORDS + cursors as u32) + 8 * keys

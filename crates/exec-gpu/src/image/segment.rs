@@ -33,6 +33,16 @@ pub enum ImageError {
     /// The codec has no form on the device.
     #[error("codec {0} has no form on the device; take bitpack, rice or pfor")]
     Codec(CodecId),
+    /// More documents than kernels can number.
+    #[error(
+        "the device would have {docs} documents of the index, and takes {most}; let several GPUs answer for a part each, or use `--device cpu`"
+    )]
+    Documents {
+        /// Documents.
+        docs: u64,
+        /// The most there can be.
+        most: u64,
+    },
 }
 
 impl From<ImageError> for ExecError {
@@ -40,7 +50,7 @@ impl From<ImageError> for ExecError {
         match error {
             ImageError::Index(error) => error.into(),
             ImageError::Device(error) => failed(error),
-            ImageError::Codec(_) => {
+            ImageError::Codec(_) | ImageError::Documents { .. } => {
                 ExecError::Device { fault: Fault::Setup, source: Arc::new(error) }
             }
         }

@@ -9,7 +9,7 @@ use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
 impl Round<'_> {
     /// Whether it is one query that comes with the arguments, and has so few hits that a warp can put them together.
     pub(super) fn is_single(&self) -> bool {
-        self.pruned && self.plans.len() == 1 && self.stride <= WARP
+        self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP
     }
 
     /// Runs over all segments with one query: nothing is copied, its state is that which the last such query left at 0, and the last block of threads merges.

@@ -1,5 +1,7 @@
 // AND: a warp takes a query's lists one by one over some tiles, shortest first. A bit a document says whether all lists so far have it; what the last
 // leaves is scored. Tiles where the shortest list has nothing, lists behind one that leaves nothing, and values of documents that do not match are not read.
+//
+// `and_tiles` is for queries of so few terms that shared memory has room for a cursor each. `and_tiles_many` has one for the shortest list, and searches others from their start.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -97,31 +99,61 @@ struct Matches {
     }
 };
 
-// Arguments as those of `or_tiles`. Dynamic shared memory: cursors of sparse terms, three times bits, numbers of matches before words, sums and places
+// Where postings of sparse lists are searched for from.
+template <bool MANY>
+struct Cursors {
+    uint32_t* all;  // in shared memory, unless there are MANY
+    uint32_t shortest;
+
+    __device__ uint32_t of(uint32_t list) const { return !MANY ? all[list] : list == 0 ? shortest : 0; }
+
+    // By all lanes, which have all read it.
+    __device__ void put(uint32_t list, uint32_t cursor) {
+        if (MANY && list == 0) shortest = cursor;
+        if (!MANY && lane_id() == 0) all[list] = cursor;
+    }
+};
+
+// What the kernels are launched with, as `or_tiles` has it. Dynamic shared memory: cursors of sparse terms, three times bits, numbers of matches before words, sums and positions
 // of matches, keys unless these are in global memory.
-extern "C" __global__ void __launch_bounds__(WARP, 24)
-    and_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
-              const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-              uint32_t group) {
+struct Arguments {
+    const Query* queries;
+    const Term* terms;
+    const Item* items;
+    uint64_t* matches;
+    uint64_t* thresholds;
+    uint64_t* out_keys;
+    uint32_t* key_counts;
+    uint32_t stride;
+    uint64_t* global_keys;
+    uint32_t capacity;
+    uint32_t sparse;
+    uint32_t group;
+};
+
+template <bool MANY>
+__device__ __forceinline__ void search_tiles(const Segment& segment, const Arguments& arguments) {
+    const uint32_t group = arguments.group, capacity = arguments.capacity;
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
-    const Item item = items[blockIdx.x];
-    const Query query = queries[item.query];
+    const Item item = arguments.items[blockIdx.x];
+    const Query query = arguments.queries[item.query];
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
     const uint32_t shift = segment.bits + group, docs = 1u << shift;
-    uint32_t* cursors = shared;
-    const Bits bits{cursors + (sparse + FOUR - 1) / FOUR * FOUR, docs / 32, docs - 1};
+    Cursors<MANY> cursors{shared, 0};
+    const Bits bits{shared + (arguments.sparse + FOUR - 1) / FOUR * FOUR, docs / 32, docs - 1};
     Matches found{bits, query.terms - 1, reinterpret_cast<uint16_t*>(bits.words + 3 * bits.size), 0, nullptr, nullptr};
     found.sums = reinterpret_cast<uint32_t*>(found.before + bits.size);
     found.places = reinterpret_cast<uint16_t*>(found.sums + SCORED);
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(found.places + SCORED);
-    WarpTopK top(global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys, capacity, query.k, query.least);
-    const Term* terms = all_terms + query.first_term;
+    uint64_t* keys = arguments.global_keys != nullptr ? arguments.global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
+    WarpTopK top(keys, capacity, query.k, query.least);
+    const Term* terms = arguments.terms + query.first_term;
     const Term* dense = terms + query.sparse;
     const uint32_t dense_count = query.terms - query.sparse;
-    COUNTED(moved(&items[blockIdx.x]), moved(&queries[item.query]);)
+    COUNTED(moved(&arguments.items[blockIdx.x]), moved(&arguments.queries[item.query]);)
     COUNTED(for (uint32_t i = lane; i < query.terms; i += WARP) moved(&terms[i]);)
-    for (uint32_t i = lane; i < query.sparse; i += WARP) cursors[i] = 0;
+    for (uint32_t i = lane; i < query.sparse && !MANY; i += WARP) cursors.all[i] = 0;
     for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
     __syncwarp();
 
@@ -134,9 +166,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
         if (query.sparse > 0) {
             // On to the next tile that the shortest list is in.
             const uint32_t* of = reinterpret_cast<const uint32_t*>(terms[0].docs);
-            uint32_t at = lower_bound(of, cursors[0], terms[0].count, tile << shift);
+            uint32_t at = lower_bound(of, cursors.of(0), terms[0].count, tile << shift);
             __syncwarp();
-            if (lane == 0) cursors[0] = at;
+            cursors.put(0, at);
             __syncwarp();
             tile = at < terms[0].count ? of[at] >> shift : item.end;
             if (tile >= item.end) break;
@@ -157,9 +189,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
             bool noted = false;
             if (list < query.sparse) {
                 const uint32_t* of = reinterpret_cast<const uint32_t*>(term.docs);
-                uint32_t from = lower_bound(of, cursors[list], term.count, begin);
+                uint32_t from = lower_bound(of, cursors.of(list), term.count, begin);
                 __syncwarp();
-                if (lane == 0) cursors[list] = from;
+                cursors.put(list, from);
                 for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) noted |= bits.note(list, of[i] - begin);
                 COUNTED(for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) moved(&of[i]);)
             } else {
@@ -205,8 +237,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
                     const float* values = reinterpret_cast<const float*>(term.values);
                     if (list < query.sparse) {
                         const uint32_t* of = reinterpret_cast<const uint32_t*>(term.docs);
-                        for (uint32_t i = cursors[list] + lane; i < term.count && of[i] < end; i += WARP) found.add(of[i] - begin, term.weight, &values[i]);
-                        COUNTED(for (uint32_t i = cursors[list] + lane; i < term.count && of[i] < end; i += WARP) moved(&of[i]);)
+                        const uint32_t from = MANY ? lower_bound(of, cursors.of(list), term.count, begin) : cursors.of(list);
+                        for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) found.add(of[i] - begin, term.weight, &values[i]);
+                        COUNTED(for (uint32_t i = from + lane; i < term.count && of[i] < end; i += WARP) moved(&of[i]);)
                     } else {
                         const ushort4* of = reinterpret_cast<const ushort4*>(term.docs);
                         uint32_t from, to;
@@ -236,13 +269,26 @@ extern "C" __global__ void __launch_bounds__(WARP, 24)
                 }
                 __syncwarp();
             }
-            top.share(&thresholds[item.query], published);
+            top.share(&arguments.thresholds[item.query], published);
         }
         for (uint32_t i = lane; i < 3 * bits.size; i += WARP) bits.words[i] = 0;
         __syncwarp();
     }
-    top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
+    top.append(arguments.out_keys + uint64_t(query.first_slot) * arguments.stride, &arguments.key_counts[item.query]);
     all = warp_sum(all);
-    if (lane == 0 && all > 0) atomicAdd(&all_matches[item.query], uint64_t(all));
-    COUNTED(if (lane == 0 && all > 0) moved(&all_matches[item.query]);)
+    if (lane == 0 && all > 0) atomicAdd(&arguments.matches[item.query], uint64_t(all));
+    COUNTED(if (lane == 0 && all > 0) moved(&arguments.matches[item.query]);)
 }
+
+// `enough` is of OR alone.
+#define AND_TILES(name, MANY)                                                                                                                          \
+    extern "C" __global__ void __launch_bounds__(WARP, 24)                                                                                             \
+        name(Segment segment, const Query* queries, const Term* terms, const Item* items, uint64_t* matches, uint64_t* thresholds,                     \
+             const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              \
+             uint32_t sparse, uint32_t group) {                                                                                                        \
+        search_tiles<MANY>(segment,                                                                                                                    \
+                           Arguments{queries, terms, items, matches, thresholds, out_keys, key_counts, stride, global_keys, capacity, sparse, group}); \
+    }
+
+AND_TILES(and_tiles, false)
+AND_TILES(and_tiles_many, true)

@@ -3,6 +3,9 @@
 //
 // A list has a document once, so that a list's postings are added without atomics; between lists the warp synchronises. The postings of the first lists are
 // loaded a tile ahead.
+//
+// `or_tiles` is for queries of so few terms that their sums fit 16 bits and their cursors shared memory. `or_tiles_many` has neither limit: a sum that would not fit stays at the
+// largest number, which every threshold is clamped to, so that the document is a candidate; and postings of sparse lists are searched for anew in each tile.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -26,10 +29,16 @@ struct List {
     }
 };
 
+// The largest rough sum there is.
+constexpr uint32_t LARGEST = 0xffff;
+
 // The rough sums of a tile.
+template <bool MANY>
 struct Sums {
     uint16_t* sums;
-    uint32_t mask;  // of a place's bits within the tile
+    uint32_t mask;  // of a position's bits within the tile
+
+    __device__ __forceinline__ static uint32_t kept(uint32_t sum) { return MANY && sum > LARGEST ? LARGEST : sum; }
 
     // Adds a lane's four postings; returns the largest sum.
     __device__ __forceinline__ uint32_t add(ushort4 places, ushort4 values, uint32_t weight) const {
@@ -37,10 +46,10 @@ struct Sums {
         uint16_t* at_y = &sums[places.y & mask];
         uint16_t* at_z = &sums[places.z & mask];
         uint16_t* at_w = &sums[places.w & mask];
-        uint32_t x = *at_x + rough_contribution(weight, values.x), y = 0, z = 0, w = 0;
-        if (!is_fill(places.y)) y = *at_y + rough_contribution(weight, values.y);
-        if (!is_fill(places.z)) z = *at_z + rough_contribution(weight, values.z);
-        if (!is_fill(places.w)) w = *at_w + rough_contribution(weight, values.w);
+        uint32_t x = kept(*at_x + rough_contribution(weight, values.x)), y = 0, z = 0, w = 0;
+        if (!is_fill(places.y)) y = kept(*at_y + rough_contribution(weight, values.y));
+        if (!is_fill(places.z)) z = kept(*at_z + rough_contribution(weight, values.z));
+        if (!is_fill(places.w)) w = kept(*at_w + rough_contribution(weight, values.w));
         *at_x = uint16_t(x);
         if (!is_fill(places.y)) *at_y = uint16_t(y);
         if (!is_fill(places.z)) *at_z = uint16_t(z);
@@ -85,34 +94,92 @@ __device__ uint32_t each_sparse(const Term& term, uint32_t cursor, uint32_t end,
     return at - cursor;
 }
 
-// `thresholds` has what a query's items know of its k-th best key, `enough` how many hits it has already, or is null. `sparse` is the most sparse
-// terms a query has; 2^`group` tiles are taken at once. One warp a block. Dynamic shared memory: rough sums, cursors of sparse terms, sums and places of
+// The sparse lists of a query.
+template <bool MANY>
+struct SparseLists {
+    const Term* terms;
+    uint32_t count;
+    uint32_t* cursors;  // in shared memory, unless there are MANY
+
+    // By all lanes: for each posting of documents from `begin` on and before `end`, its list, document and number.
+    template <class F>
+    __device__ __forceinline__ void each(uint32_t begin, uint32_t end, F add) const {
+        if constexpr (!MANY) {
+            for (uint32_t i = 0; i < count; i++) each_sparse(terms[i], cursors[i], end, [&](uint32_t doc, uint32_t at) { add(terms[i], doc, at); });
+        } else {
+            // A list a lane; most have nothing in the tile.
+            for (uint32_t first = 0; first < count; first += WARP) {
+                uint32_t cursor = 0;
+                bool here = false;
+                if (first + lane_id() < count) {
+                    const Term& term = terms[first + lane_id()];
+                    const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
+                    cursor = lower_bound(docs, 0, term.count, begin);
+                    here = cursor < term.count && docs[cursor] < end;
+                }
+                for (uint32_t left = __ballot_sync(FULL_WARP, here); left != 0; left &= left - 1) {
+                    const uint32_t list = __ffs(left) - 1;
+                    const Term& term = terms[first + list];
+                    each_sparse(term, __shfl_sync(FULL_WARP, cursor, list), end, [&](uint32_t doc, uint32_t at) { add(term, doc, at); });
+                }
+            }
+        }
+    }
+
+    // By all lanes: cursors move on to document `end`.
+    __device__ __forceinline__ void advance(uint32_t end) const {
+        for (uint32_t i = 0; i < count && !MANY; i++) {
+            uint32_t passed = each_sparse(terms[i], cursors[i], end, [](uint32_t, uint32_t) {});
+            if (lane_id() == 0) cursors[i] += passed;
+        }
+    }
+};
+
+// What the kernels are launched with. `thresholds` has what a query's items know of its k-th best key, `enough` how many hits it has already, or is null. `sparse` is the most
+// sparse terms a query has, 0 with MANY; 2^`group` tiles are taken at once. One warp a block. Dynamic shared memory: rough sums, cursors of sparse terms, sums and positions of
 // candidates, keys unless these are in global memory.
-extern "C" __global__ void __launch_bounds__(WARP, 20)
-    or_tiles(Segment segment, const Query* queries, const Term* all_terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,
-             const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity, uint32_t sparse,
-             uint32_t group) {
+struct Arguments {
+    const Query* queries;
+    const Term* terms;
+    const Item* items;
+    uint64_t* matches;
+    uint64_t* thresholds;
+    const uint32_t* enough;
+    uint64_t* out_keys;
+    uint32_t* key_counts;
+    uint32_t stride;
+    uint64_t* global_keys;
+    uint32_t capacity;
+    uint32_t sparse;
+    uint32_t group;
+};
+
+template <bool MANY>
+__device__ __forceinline__ void search_tiles(const Segment& segment, const Arguments& arguments) {
+    const uint32_t group = arguments.group, capacity = arguments.capacity, sparse = arguments.sparse;
     DYNAMIC_SHARED(uint32_t, shared);
     const uint32_t lane = lane_id();
-    const Item item = items[blockIdx.x];
-    const Query query = queries[item.query];
-    if (enough != nullptr && enough[item.query] >= query.k) return;
-    COUNTED(moved(&items[blockIdx.x]), moved(&queries[item.query]);)
+    const Item item = arguments.items[blockIdx.x];
+    const Query query = arguments.queries[item.query];
+    if (arguments.enough != nullptr && arguments.enough[item.query] >= query.k) return;
+    COUNTED(moved(&arguments.items[blockIdx.x]), moved(&arguments.queries[item.query]);)
     const uint32_t tiles = (segment.docs + (1u << segment.bits) - 1) >> segment.bits;
     const uint32_t bits = segment.bits + group, docs = 1u << bits;
-    const Sums sums{reinterpret_cast<uint16_t*>(shared), docs - 1};
+    const Sums<MANY> sums{reinterpret_cast<uint16_t*>(shared), docs - 1};
     uint32_t* cursors = shared + docs / 2;
     Exact exact{sums.sums, 0, cursors + (sparse + FOUR - 1) / FOUR * FOUR, nullptr};
     exact.places = reinterpret_cast<uint16_t*>(exact.sums + CANDIDATES);
     uint64_t* shared_keys = reinterpret_cast<uint64_t*>(exact.places + CANDIDATES);
-    WarpTopK top(global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys, capacity, query.k, query.least);
-    const Term* terms = all_terms + query.first_term;
+    uint64_t* keys = arguments.global_keys != nullptr ? arguments.global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
+    WarpTopK top(keys, capacity, query.k, query.least);
+    const Term* terms = arguments.terms + query.first_term;
+    const SparseLists<MANY> sparse_lists{terms, query.sparse, cursors};
     const Term* dense = terms + query.sparse;
     const uint32_t dense_count = query.terms - query.sparse;
 
     uint4* eights = reinterpret_cast<uint4*>(shared);
     for (uint32_t i = lane; i < docs / 8; i += WARP) eights[i] = make_uint4(0, 0, 0, 0);
-    for (uint32_t i = lane; i < query.sparse; i += WARP) {
+    for (uint32_t i = lane; i < query.sparse && !MANY; i += WARP) {
         cursors[i] = lower_bound(reinterpret_cast<const uint32_t*>(terms[i].docs), 0, terms[i].count, item.begin << bits);
     }
     COUNTED(for (uint32_t i = lane; i < query.terms; i += WARP) moved(&terms[i]);)
@@ -145,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
         const uint32_t threshold = uint32_t(top.threshold >> 32);
         const uint32_t needed = threshold > query.static_most ? threshold - query.static_most : 1;
         const uint32_t unit = 1u << query.rough_shift;
-        const uint32_t least = (needed + unit - 1) >> query.rough_shift;
+        const uint32_t least = Sums<MANY>::kept((needed + unit - 1) >> query.rough_shift);
         uint32_t most = 0;
         const bool slides = in_window + 1 == WINDOW;
         const uint32_t next = slides ? 0 : in_window + 1;
@@ -193,16 +260,14 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
         }
         const uint32_t begin = tile << bits;
         const uint32_t end_doc = segment.docs - begin < docs ? segment.docs : begin + docs;
-        for (uint32_t i = 0; i < query.sparse; i++) {
-            const float* of = reinterpret_cast<const float*>(terms[i].values);
-            each_sparse(terms[i], cursors[i], end_doc, [&](uint32_t doc, uint32_t at) {
-                COUNTED(moved(&of[at]);)
-                uint32_t share = (contribution(terms[i].weight, of[at]) + unit - 1) >> query.rough_shift;
-                uint32_t sum = sums.sums[doc - begin] + share;
-                sums.sums[doc - begin] = uint16_t(sum);
-                most = sum > most ? sum : most;
-            });
-        }
+        sparse_lists.each(begin, end_doc, [&](const Term& term, uint32_t doc, uint32_t at) {
+            const float* of = reinterpret_cast<const float*>(term.values);
+            COUNTED(moved(&of[at]);)
+            uint32_t share = (contribution(term.weight, of[at]) + unit - 1) >> query.rough_shift;
+            uint32_t sum = Sums<MANY>::kept(sums.sums[doc - begin] + share);
+            sums.sums[doc - begin] = uint16_t(sum);
+            most = sum > most ? sum : most;
+        });
 
         if (!__any_sync(FULL_WARP, most >= least || query.count != 0)) {
             for (uint32_t i = lane; i < docs / 8; i += WARP) eights[i] = make_uint4(0, 0, 0, 0);
@@ -230,10 +295,9 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
                 const uint32_t left = candidates - exact.from + 1, count = left < CANDIDATES ? left : CANDIDATES;
                 for (uint32_t i = lane; i < count; i += WARP) exact.sums[i] = 0;
                 __syncwarp();
-                for (uint32_t i = 0; i < query.sparse; i++) {
-                    const float* of = reinterpret_cast<const float*>(terms[i].values);
-                    each_sparse(terms[i], cursors[i], end_doc, [&](uint32_t doc, uint32_t at) { exact.add(doc - begin, terms[i].weight, &of[at]); });
-                }
+                sparse_lists.each(begin, end_doc, [&](const Term& term, uint32_t doc, uint32_t at) {
+                    exact.add(doc - begin, term.weight, reinterpret_cast<const float*>(term.values) + at);
+                });
                 for (uint32_t j = 0; j < dense_count; j++) {
                     const Term term = dense[j];
                     const uint32_t* of = reinterpret_cast<const uint32_t*>(term.starts);
@@ -261,16 +325,25 @@ extern "C" __global__ void __launch_bounds__(WARP, 20)
                 __syncwarp();
             }
             for (uint32_t i = lane; i < docs / 8; i += WARP) eights[i] = make_uint4(0, 0, 0, 0);
-            top.share(&thresholds[item.query], published);
+            top.share(&arguments.thresholds[item.query], published);
         }
-        for (uint32_t i = 0; i < query.sparse; i++) {
-            uint32_t passed = each_sparse(terms[i], cursors[i], end_doc, [](uint32_t, uint32_t) {});
-            if (lane == 0) cursors[i] += passed;
-        }
+        sparse_lists.advance(end_doc);
         __syncwarp();
     }
-    top.append(out_keys + uint64_t(query.first_slot) * stride, &key_counts[item.query]);
+    top.append(arguments.out_keys + uint64_t(query.first_slot) * arguments.stride, &arguments.key_counts[item.query]);
     matches = warp_sum(matches);
-    if (lane == 0 && matches > 0) atomicAdd(&all_matches[item.query], uint64_t(matches));
-    COUNTED(if (lane == 0 && matches > 0) moved(&all_matches[item.query]);)
+    if (lane == 0 && matches > 0) atomicAdd(&arguments.matches[item.query], uint64_t(matches));
+    COUNTED(if (lane == 0 && matches > 0) moved(&arguments.matches[item.query]);)
 }
+
+#define OR_TILES(name, MANY)                                                                                                                           \
+    extern "C" __global__ void __launch_bounds__(WARP, 20)                                                                                             \
+        name(Segment segment, const Query* queries, const Term* terms, const Item* items, uint64_t* matches, uint64_t* thresholds,                     \
+             const uint32_t* enough, uint64_t* out_keys, uint32_t* key_counts, uint32_t stride, uint64_t* global_keys, uint32_t capacity,              \
+             uint32_t sparse, uint32_t group) {                                                                                                        \
+        search_tiles<MANY>(segment, Arguments{queries, terms, items, matches, thresholds, enough, out_keys, key_counts, stride, global_keys, capacity, \
+                                              sparse, group});                                                                                         \
+    }
+
+OR_TILES(or_tiles, false)
+OR_TILES(or_tiles_many, true)

@@ -1,0 +1,126 @@
+//! Rough units: sums in few bits that are never below the real ones, so that what stays below a threshold has no chance.
+
+use warpseek_exec::{Formula, Plan};
+
+use super::{Pass, WARP};
+use crate::image::SegmentImage;
+
+/// The largest unit, as a binary logarithm: no score has more bits.
+pub const COARSEST: u32 = 31;
+
+/// A key that k hits exceed at least. For OR: as many documents as a list has best values of that rank score no less, whatever other terms add.
+pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
+    if pass == Pass::And {
+        return 0;
+    }
+    let lists = plan.terms.iter().flat_map(|term| {
+        let lists = term.lists.iter().zip(image);
+        lists.filter_map(|(info, image)| Some((image.best(info.as_ref()?, k)?, term.weight)))
+    });
+    let score = lists.map(|(value, weight)| Formula::units(weight, value)).max().unwrap_or(0);
+    (u64::from(score) << 32).saturating_sub(1)
+}
+
+/// A term's weight in rough units of 2^shift: for every posting, `rough_contribution` of it and of the value rounded up is at least the contribution.
+///
+/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift,
+/// rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The factor covers that the product was rounded.
+pub fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
+    let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
+    (real * 1.0001).ceil() as u32 + 1
+}
+
+/// The smallest unit in which no sum of a query's terms exceeds `limit`; none if the coarsest is too small.
+///
+/// A posting adds (w * rough >> 16) + 2 units, and no rough value exceeds 65535, so that is w + 1 at most: three for the smallest weight. What a sparse list's posting
+/// adds is its contribution rounded up, which is no more than w.
+pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> Option<u32> {
+    let sum = |shift: u32| -> u64 {
+        let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 1;
+        plan.terms.iter().map(|term| most(term.weight)).sum()
+    };
+    (0..=COARSEST).find(|&shift| sum(shift) <= u64::from(limit))
+}
+
+/// The unit for sums that stay at their largest number instead of exceeding it. Any is right; in this one a document that has all terms gets there by what they
+/// contribute, and not by the number of terms alone.
+pub fn saturating_shift(limit: u16) -> u32 {
+    // Scores are below 2^31.
+    COARSEST - limit.ilog2()
+}
+
+/// The smallest width of bins, as a binary logarithm, with which all scores of a query above `low` have one.
+pub fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
+    let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
+    let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
+    (range.ilog2() + 1).saturating_sub(WARP.ilog2())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{FEW_TERMS, TILE_SUM};
+    use warpseek_exec::{Mode, PlanTerm};
+
+    const MOST: f32 = 65_535.0;
+
+    fn plan(weights: &[f32]) -> Plan {
+        let term = |&weight: &f32| PlanTerm {
+            term: String::new(),
+            query_weight: 1.0,
+            df: 1,
+            idf: 1.0,
+            weight,
+            most: Formula::Linear.most(weight) as u32,
+            lists: Vec::new(),
+        };
+        Plan {
+            terms: weights.iter().map(term).collect(),
+            missing: Vec::new(),
+            mode: Mode::Or,
+            k: 1,
+            count: false,
+            formula: Formula::Linear,
+            static_weight: 0.0,
+            scale: 0,
+        }
+    }
+
+    /// As many terms of equal weight as there are, whose scores have 31 bits together.
+    fn equal(terms: usize) -> Plan {
+        plan(&vec![(f64::from(1u32 << 30) / f64::from(MOST) / terms as f64) as f32; terms])
+    }
+
+    /// What the kernel adds for the largest value.
+    fn added(weight: u32) -> u64 {
+        u64::from(weight.wrapping_mul(65_535) >> 16) + 2
+    }
+
+    #[test]
+    fn the_bound_of_a_posting_is_what_it_adds_at_most() {
+        for weight in (1..5000).chain(65_000..=65_536) {
+            assert_eq!(added(weight), u64::from(weight) + 1);
+        }
+    }
+
+    #[test]
+    fn sums_have_room_up_to_a_third_of_the_limit_in_terms() {
+        for limit in [TILE_SUM, (1 << 15) - 1] {
+            let most = usize::from(limit / 3);
+            let shift = rough_shift(&equal(most), MOST, limit).unwrap();
+            let weight = rough_weight(equal(most).terms[0].weight, MOST, shift);
+            assert!(added(weight) * most as u64 <= u64::from(limit));
+            assert_eq!(rough_shift(&equal(most + 1), MOST, limit), None, "{limit}");
+        }
+        assert!(rough_shift(&equal(FEW_TERMS), MOST, TILE_SUM).is_some());
+    }
+
+    #[test]
+    fn few_terms_always_have_a_unit() {
+        // One term with nearly all of the score, and as many light ones as there can be.
+        let mut weights = vec![1e-30; FEW_TERMS];
+        weights[0] = (f64::from((1u32 << 31) - 5000) / f64::from(MOST)) as f32;
+        assert!(rough_shift(&plan(&weights), MOST, TILE_SUM).is_some());
+        assert_eq!(rough_shift(&plan(&[1e-30]), MOST, TILE_SUM), Some(0));
+    }
+}

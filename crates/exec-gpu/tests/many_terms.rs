@@ -1,0 +1,122 @@
+//! Queries with very many terms: the hits of the reference up to the most terms a query can have, on every device, whatever shared memory it has.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use warpseek_core::limits::{MAX_IMPACT, MAX_QUERY_TERMS};
+use warpseek_cuda::{Device, DeviceError};
+use warpseek_cuda_emulator::{DEVICES, inject, symbol};
+use warpseek_exec::{Engine, Mode, Query, Ranking, RankingFunction, Reference};
+use warpseek_exec_gpu::{GpuEngine, Settings};
+use warpseek_index::Snapshot;
+use warpseek_testkit::{Doc, Fixture, Search, plans};
+
+const SMALL: Settings =
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, pruned: true };
+
+/// The scale of weights in an index of vectors.
+const SCALE: f64 = 256.0;
+
+fn word(i: usize) -> String {
+    format!("w{i}")
+}
+
+/// The first `terms` words, any or all of them.
+fn search(terms: usize, mode: Mode) -> Search {
+    let terms = (0..terms).map(|i| (word(i), 1.0)).collect();
+    let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
+    Search { query: Query { terms }, mode, k: 35, ranking }
+}
+
+fn check(snapshot: &Arc<Snapshot>, searches: &[Search]) {
+    let plans = plans(snapshot, searches);
+    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    for ordinal in 0..DEVICES {
+        // SAFETY: the emulator's own function.
+        let device = unsafe { Device::emulated(symbol, ordinal, None) }.unwrap();
+        let engine = GpuEngine::new(snapshot.clone(), device, SMALL, 1).unwrap();
+        for (i, answer) in engine.search(&plans).unwrap().iter().enumerate() {
+            let (terms, mode) = (plans[i].terms.len(), plans[i].mode);
+            assert_eq!(answer.hits, expected[i].hits, "{terms} terms, {mode}, device {ordinal}");
+        }
+    }
+}
+
+/// Lists with postings in every tile. A posting adds three rough units when these are as large as can be, two if its value is small: 16 bits are full
+/// from 21,845 terms on, and with two small values among 21,846 a sum of 16 bits would be 0, which is no match.
+#[test]
+fn sums_of_many_terms() {
+    const WORDS: usize = 21_846;
+    let words: Vec<String> = (0..WORDS).map(word).collect();
+    let most = f64::from(MAX_IMPACT) / SCALE;
+    let doc = |i: usize| {
+        let small = |j: usize| match i % 4 {
+            0 => j == i || j == i + 100,
+            1 => j == i,
+            2 => j < 5000 + i,
+            _ => false,
+        };
+        let weight = |j: usize| if small(j) { most / 3.0 } else { most };
+        let has = |j: usize| i < 30 || j % 1000 != i;
+        let weights: Vec<(&str, f64)> =
+            (0..WORDS).filter(|&j| has(j)).map(|j| (&*words[j], weight(j))).collect();
+        Doc::vector(i, &weights)
+    };
+    let fixture = Fixture::of(&(0..40).map(doc).collect::<Vec<_>>());
+    let searches: Vec<Search> = [4096, 4097, 21_845, WORDS]
+        .into_iter()
+        .flat_map(|terms| [search(terms, Mode::Or), search(terms, Mode::And)])
+        .collect();
+    check(&fixture.snapshot(), &searches);
+}
+
+/// Lists of one document: their cursors do not fit the shared memory of any GPU.
+#[test]
+fn short_lists_of_many_terms() {
+    const DOCS: usize = 70;
+    let doc = |i: usize| {
+        let words: Vec<String> = (i..MAX_QUERY_TERMS).step_by(DOCS).map(word).collect();
+        let weights: Vec<(&str, f64)> =
+            words.iter().enumerate().map(|(j, w)| (&**w, 1.0 + (i * j % 19) as f64)).collect();
+        Doc::vector(i, &weights)
+    };
+    let mut docs: Vec<Doc> = (0..DOCS).map(doc).collect();
+    docs.push(Doc::vector("one", &[("w3", 2.0), ("w5", 1.0)]));
+    let fixture = Fixture::of(&docs);
+    let searches: Vec<Search> = [4096, 4097, MAX_QUERY_TERMS]
+        .into_iter()
+        .flat_map(|terms| [search(terms, Mode::Or), search(terms, Mode::AndOr)])
+        .collect();
+    check(&fixture.snapshot(), &searches);
+}
+
+/// A GPU with little shared memory takes fewer documents at once, and one with too little is refused when the engine is made.
+#[test]
+fn settings_shrink_to_the_shared_memory_there_is() {
+    let docs: Vec<Doc> =
+        (0..300).map(|i| Doc::vector(i, &[("w0", 1.0 + (i % 7) as f64)])).collect();
+    let fixture = Fixture::of(&docs);
+    let snapshot = fixture.snapshot();
+    let engine = |settings: Settings| {
+        // SAFETY: the emulator's own function.
+        let device = unsafe { Device::emulated(symbol, 0, None) }.unwrap();
+        GpuEngine::new(snapshot.clone(), device, settings, 1)
+    };
+    let wide = Settings { tile_bits: 5, or_bits: 20, and_bits: 3, round: 0, pruned: false };
+    let of = |engine: GpuEngine| {
+        let Settings { tile_bits, or_bits, and_bits, round, .. } = *engine.settings();
+        (tile_bits, or_bits, and_bits, round)
+    };
+    assert_eq!(of(engine(wide).unwrap()), (5, 15, 10, 1));
+    // Cursors of 4,096 terms and keys take 20 KiB, candidates some more.
+    let injected = inject("shared=65536");
+    let small = engine(wide).unwrap();
+    let plans = plans(&snapshot, &[search(1, Mode::Or)]);
+    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    assert_eq!(small.search(&plans).unwrap()[0].hits, expected[0].hits);
+    assert_eq!(of(small), (5, 14, 10, 1));
+    drop(injected);
+    let _injected = inject("shared=16384");
+    let error = engine(Settings::default()).err().unwrap();
+    assert!(matches!(error, DeviceError::SharedMemory { most: 16_384, .. }), "{error}");
+}
