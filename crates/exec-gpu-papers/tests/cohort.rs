@@ -10,10 +10,10 @@ use std::sync::Arc;
 use support::devices;
 use warpseek_core::limits::MAX_IMPACT;
 use warpseek_cuda_emulator::inject;
-use warpseek_exec::{Engine, ExecError, Mode, Query, Ranking, RankingFunction};
+use warpseek_exec::{Context, Engine, Mode, Query, Ranking, RankingFunction};
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::kernels::cohort::shared_bytes;
-use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, Unsupported};
+use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, plans};
 
@@ -108,18 +108,17 @@ fn full(words: usize) -> Fixture {
     Fixture::of(&(0..40).map(doc).collect::<Vec<_>>())
 }
 
-/// A plan is answered as the reference does, or refused, with the reason and before anything is launched. Returns whether it was answered.
+/// A plan is answered as the reference does, by a cohort or, above its limits, by the engine whose image it uses. Returns whether it was a cohort.
 fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bool {
     let plans = plans(snapshot, std::slice::from_ref(search));
-    let answers = engine.search(&plans);
-    let Some(why) = engine.why_not(&plans[0]) else {
-        let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
-        assert_eq!(answers.unwrap()[0].hits, expected[0].hits, "{} terms", plans[0].terms.len());
-        return true;
-    };
-    let Err(ExecError::Device(error)) = answers else { panic!("it was not refused") };
-    assert_eq!(error.downcast_ref(), Some(&Unsupported { engine: "cohort", why }));
-    false
+    let answers = answers(engine, &plans, 1).unwrap();
+    let expected = expected(snapshot, &plans);
+    assert_eq!(answers[0].hits, expected[0].hits, "{} terms", plans[0].terms.len());
+    let choice = engine.explain(&[&plans[0]], &Context::new(1)).remove(0);
+    let limit = engine.why_not(&plans[0]);
+    assert_eq!(choice.algorithm == "cohort", limit.is_none(), "{choice:?}");
+    assert_eq!(choice.why, limit.unwrap_or("asked for"));
+    limit.is_none()
 }
 
 /// Sums have 15 bits, and a posting adds up to three units when these are as large as can be: that is enough for 10,922 terms. For AND each adds one.
@@ -127,7 +126,7 @@ fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bo
 fn more_terms_than_sums_have_room_for() {
     let snapshot = full(32_768).snapshot();
     for device in 0..devices().len() {
-        let engine = engine(snapshot.clone(), 1, device, CohortSettings::default());
+        let engine = engine(snapshot.clone(), device, CohortSettings::default());
         let answered = |terms, mode| check(&engine, &snapshot, &many(terms, mode));
         assert!(answered(10_922, Mode::Or) && !answered(10_923, Mode::Or));
         assert!(answered(32_767, Mode::And) && !answered(32_768, Mode::And));
@@ -149,7 +148,7 @@ fn more_short_lists_than_shared_memory_has_room_for() {
     let snapshot = fixture.snapshot();
     let _injected = inject("shared=65536");
     for device in 0..devices().len() {
-        let engine = engine(snapshot.clone(), 1, device, CohortSettings::default());
+        let engine = engine(snapshot.clone(), device, CohortSettings::default());
         let fixed = shared_bytes(4, 1 << 11, 0);
         let room = ((65_536 - fixed) / 8) as usize;
         assert!(check(&engine, &snapshot, &many(2000 + room, Mode::Or)));
