@@ -6,13 +6,13 @@ use std::sync::Arc;
 use warpseek_core::limits::{MAX_IMPACT, MAX_QUERY_TERMS};
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_cuda_emulator::{DEVICES, inject, symbol};
-use warpseek_exec::{Engine, Mode, Query, Ranking, RankingFunction, Reference};
+use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
 use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
-use warpseek_testkit::{Doc, Fixture, Search, plans};
+use warpseek_testkit::{Doc, Fixture, Search, answers, expected, plans};
 
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
 
 /// The scale of weights in an index of vectors.
 const SCALE: f64 = 256.0;
@@ -30,12 +30,12 @@ fn search(terms: usize, mode: Mode) -> Search {
 
 fn check(snapshot: &Arc<Snapshot>, searches: &[Search]) {
     let plans = plans(snapshot, searches);
-    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
+    let expected = expected(snapshot, &plans);
     for ordinal in 0..DEVICES {
         // SAFETY: the emulator's own function.
         let device = unsafe { Device::emulated(symbol, ordinal, None) }.unwrap();
-        let engine = GpuEngine::new(snapshot.clone(), device, SMALL, 1).unwrap();
-        for (i, answer) in engine.search(&plans).unwrap().iter().enumerate() {
+        let engine = GpuEngine::new(snapshot.clone(), device, SMALL).unwrap();
+        for (i, answer) in answers(&engine, &plans, 1).unwrap().iter().enumerate() {
             let (terms, mode) = (plans[i].terms.len(), plans[i].mode);
             assert_eq!(answer.hits, expected[i].hits, "{terms} terms, {mode}, device {ordinal}");
         }
@@ -100,9 +100,10 @@ fn settings_shrink_to_the_shared_memory_there_is() {
     let engine = |settings: Settings| {
         // SAFETY: the emulator's own function.
         let device = unsafe { Device::emulated(symbol, 0, None) }.unwrap();
-        GpuEngine::new(snapshot.clone(), device, settings, 1)
+        GpuEngine::new(snapshot.clone(), device, settings)
     };
-    let wide = Settings { tile_bits: 5, or_bits: 20, and_bits: 3, round: 0, pruned: false };
+    let wide =
+        Settings { tile_bits: 5, or_bits: 20, and_bits: 3, round: 0, in_flight: 0, pruned: false };
     let of = |engine: GpuEngine| {
         let Settings { tile_bits, or_bits, and_bits, round, .. } = *engine.settings();
         (tile_bits, or_bits, and_bits, round)
@@ -112,8 +113,8 @@ fn settings_shrink_to_the_shared_memory_there_is() {
     let injected = inject("shared=65536");
     let small = engine(wide).unwrap();
     let plans = plans(&snapshot, &[search(1, Mode::Or)]);
-    let expected = Reference::new(snapshot.clone(), 1).search(&plans).unwrap();
-    assert_eq!(small.search(&plans).unwrap()[0].hits, expected[0].hits);
+    let expected = expected(&snapshot, &plans);
+    assert_eq!(answers(&small, &plans, 1).unwrap()[0].hits, expected[0].hits);
     assert_eq!(of(small), (5, 14, 10, 1));
     drop(injected);
     let _injected = inject("shared=16384");
