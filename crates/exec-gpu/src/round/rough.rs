@@ -61,6 +61,7 @@ mod tests {
     use super::*;
     use crate::limits::{FEW_TERMS, TILE_SUM};
     use warpseek_exec::{Mode, PlanTerm};
+    use warpseek_testkit::Fixture;
 
     const MOST: f32 = 65_535.0;
 
@@ -74,7 +75,9 @@ mod tests {
             most: Formula::Linear.most(weight) as u32,
             lists: Vec::new(),
         };
+        let snapshot = Fixture::of(&[]).snapshot().id();
         Plan {
+            snapshot,
             terms: weights.iter().map(term).collect(),
             missing: Vec::new(),
             mode: Mode::Or,
