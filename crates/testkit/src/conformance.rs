@@ -205,9 +205,12 @@ pub fn check_snapshot(
     }
 }
 
-/// The number of searches of a case that are stopped, at how many moments each.
+/// The number of searches of a case that are stopped, and after how many questions each.
 const STOPPED: usize = 12;
 const MOMENTS: [u32; 6] = [0, 1, 2, 5, 17, 60];
+/// The same on a device, which stops between rounds only: more would show nothing, and the emulator is slow.
+const STOPPED_ON_DEVICE: usize = 3;
+const MOMENTS_ON_DEVICE: [u32; 2] = [0, 2];
 
 /// What is being checked.
 struct Case<'a> {
@@ -254,9 +257,13 @@ impl Case<'_> {
 
     /// Stops some of the searches, in a batch and alone.
     fn check_stopped(&self, snapshot: &Arc<Snapshot>, plans: &[Plan]) {
-        let step = (plans.len() / STOPPED).max(1);
+        let (stopped, moments) = match self.engine.device() == "CPU" {
+            true => (STOPPED, &MOMENTS[..]),
+            false => (STOPPED_ON_DEVICE, &MOMENTS_ON_DEVICE[..]),
+        };
+        let step = (plans.len() / stopped).max(1);
         let some: Vec<usize> = (0..plans.len()).step_by(step).collect();
-        for moment in MOMENTS {
+        for &moment in moments {
             let context = || Context::new(self.threads).cancelled_by(Cancel::after(moment));
             let batch: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
             for (&i, answer) in some.iter().zip(self.engine.search(&batch, &context())) {
