@@ -12,8 +12,12 @@ usage: cargo xtask <task>
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
+  soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
   fuzz       run each fuzz target for a number of seconds: cargo xtask fuzz [SECONDS]
   peers      compare the speed with other engines: cargo xtask peers --help";
+
+/// Examples of the library, which must run.
+const EXAMPLES: [&str; 4] = ["in_memory", "batch_arrays", "gpu_with_fallback", "explain"];
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -21,6 +25,7 @@ fn main() -> ExitCode {
         Some("ci") => ci(),
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
         Some("gpu-tests") => gpu::tests(),
+        Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
         Some("peers") => peers::run(args),
         _ => {
@@ -45,6 +50,9 @@ fn ci() -> Result<(), String> {
     cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
     cargo(&["test", "--workspace", "--locked"], &deny)?;
     cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
+    for example in EXAMPLES {
+        cargo(&["run", "--quiet", "--locked", "-p", "warpseek", "--example", example], &deny)?;
+    }
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
@@ -53,6 +61,12 @@ fn ci() -> Result<(), String> {
     cargo(&[&fuzz[..], &["--no-default-features", "--lib", "--examples"]].concat(), &[])?;
     eprintln!("\nall checks passed in {} s", start.elapsed().as_secs());
     Ok(())
+}
+
+/// Tests that search for as long as they are told, in a release build.
+fn soak(seconds: &str) -> Result<(), String> {
+    let args = ["test", "--release", "-p", "warpseek", "--test", "concurrent", "--", "--nocapture"];
+    cargo(&args, &[("WARPSEEK_SOAK_SECONDS", seconds)])
 }
 
 fn fuzz(seconds: &str) -> Result<(), String> {
