@@ -1,7 +1,7 @@
-//! Compiled kernels on disk, so that only the first start compiles.
+//! Compiled kernels on disk, so that only the first start has to compile.
 //!
-//! An entry is a magic number, the checksum of the image and the image. Its name holds the hash of all that went into it, so entries are
-//! never wrong, only damaged, and then they are made anew.
+//! An entry is a magic number, the checksum of the image, and the image. Its name contains a hash of everything that went into it, so an
+//! entry is never out of date. A damaged entry is compiled again.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::{Architecture, Compiler, DeviceError, Image, Source};
 
 const MAGIC: &[u8; 8] = b"wskernel";
 
-/// A folder of compiled kernels, or none where the user has no place for it.
+/// A folder of compiled kernels, or none if the user has no cache folder.
 pub(crate) struct Cache {
     folder: Option<PathBuf>,
 }
@@ -31,7 +31,7 @@ impl Cache {
         Cache { folder: folder.map(|folder| folder.join("kernels")) }
     }
 
-    /// The image of a source: from the cache, or compiled and put there.
+    /// The image of a source: read from the cache, or compiled and stored there.
     pub(crate) fn image(
         &self,
         compiler: &Compiler,
@@ -56,7 +56,7 @@ impl Cache {
             return Ok(Image { bytes, log: String::new() });
         }
         let image = make()?;
-        // A cache that cannot be written costs time at the next start and nothing else.
+        // A cache that cannot be written to costs compilation time at the next start and nothing else.
         let _ = write(folder, &path, &image.bytes);
         Ok(image)
     }
@@ -68,7 +68,7 @@ fn unpack(entry: &[u8]) -> Option<Vec<u8>> {
     (u64::from_le_bytes(*sum) == xxh3_64(image)).then(|| image.to_vec())
 }
 
-/// Under another name first, so that nobody ever sees half an entry.
+/// Writes under a temporary name first, so that nobody ever reads half an entry.
 fn write(folder: &Path, path: &Path, image: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let temporary = folder.join(format!("{}.{}.part", std::process::id(), next_number()));
@@ -85,7 +85,7 @@ fn write(folder: &Path, path: &Path, image: &[u8]) -> std::io::Result<()> {
     written
 }
 
-/// Tells apart the threads of a process.
+/// A number that no other thread of this process gets.
 fn next_number() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_made_once_and_mended() {
+    fn entries_are_compiled_once_and_damaged_ones_again() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache { folder: Some(folder.path().join("kernels")) };
         let image = Image { bytes: b"image".to_vec(), log: String::new() };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_not_kept_and_no_folder_is_no_failure() {
+    fn failures_are_not_cached_and_a_missing_folder_is_no_failure() {
         let folder = tempfile::tempdir().unwrap();
         let image = Image { bytes: b"image".to_vec(), log: String::new() };
         let cache = Cache { folder: Some(folder.path().join("kernels")) };

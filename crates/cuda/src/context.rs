@@ -20,27 +20,28 @@ use super::{
     Buffer, DeviceError, DeviceInfo, Event, Kernel, Pinned, Source, Stream, Symbols, Trace,
 };
 
-/// A device, opened. Clones are the same device.
+/// An open device. Clones are the same device.
 ///
-/// After a failure of the device ([`Fault::Device`](super::Fault)) nothing on it works any more. It can be opened anew in the same process when everything of it has been
-/// dropped: streams, buffers, kernels and all handles, also those that were opened one by one. The driver then resets the context that they share, and with it the failure. It is not reset while
-/// somebody holds a part of it: others in the process may use the same context. A device that hangs cannot be opened anew, since its context cannot go before the kernel
-/// ends; another process can use it when this one has ended.
+/// After a failure of the device ([`Fault::Device`](super::Fault)) nothing on it works any more. The same process can open it again once
+/// everything that belongs to it has been dropped: streams, buffers, kernels and all handles, including handles opened separately. The
+/// driver then resets the context that they share, and with it the failure. It does not reset the context while a part of it is still held,
+/// because other code in the process may use the same context. A device that hangs cannot be opened again, since its context cannot be
+/// destroyed before the kernel ends; another process can use the device after this one has ended.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Context>);
 
 /// Bytes of device memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Held now.
+    /// Bytes held now.
     pub current: u64,
-    /// The most ever held.
+    /// The most bytes held at any time.
     pub peak: u64,
-    /// What may be held; none where only the device is the limit.
+    /// The most bytes that may be held; none if only the device sets a limit.
     pub budget: Option<u64>,
 }
 
-/// What all parts of a device share.
+/// What all objects of a device share.
 pub(crate) struct Context {
     pub(crate) driver: Driver,
     pub(crate) info: DeviceInfo,
@@ -49,18 +50,18 @@ pub(crate) struct Context {
     memory: Mutex<MemoryUse>,
     modules: Mutex<HashMap<u128, Module>>,
     compiler: OnceLock<Result<Compiler, DeviceError>>,
-    /// Who wants to know what streams do.
+    /// The trace that times what streams do, if there is one.
     pub(crate) trace: Mutex<Weak<trace::Inner>>,
     pub(crate) watch: Watch,
 }
 
-// SAFETY: the driver's functions may be called from any thread, and its handles are used in any thread; `raw` is only handed to them.
+// SAFETY: the driver's functions may be called from any thread, and its handles may be used in any thread; `raw` is only passed to them.
 unsafe impl Send for Context {}
-// SAFETY: likewise.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Context {}
 
 impl Device {
-    /// Opens a device. At most `budget` bytes of its memory will be taken.
+    /// Opens a device. At most `budget` bytes of its memory will be allocated.
     pub fn open(ordinal: u32, budget: Option<u64>) -> Result<Device, DeviceError> {
         Self::over(Driver::load()?, ordinal, budget, false)
     }
@@ -68,13 +69,14 @@ impl Device {
     /// Opens a device of the emulator, whose functions `symbols` finds.
     ///
     /// # Safety
-    /// `symbols` must be `warpseek_cuda_emulator::symbol`, or keep its promises: what it returns is the driver's function of that name.
+    /// `symbols` must be `warpseek_cuda_emulator::symbol`, or keep the same promise: what it returns for a name is the driver's function of
+    /// that name.
     pub unsafe fn emulated(
         symbols: Symbols,
         ordinal: u32,
         budget: Option<u64>,
     ) -> Result<Device, DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         Self::over(unsafe { Driver::new(symbols) }?, ordinal, budget, true)
     }
 
@@ -95,7 +97,7 @@ impl Device {
         }
         let device = handle(&driver, ordinal)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: a valid pointer and a device the driver gave.
+        // SAFETY: a valid pointer, and a device that the driver returned.
         let status = unsafe { (driver.cuDevicePrimaryCtxRetain)(&mut raw, device) };
         driver.check("cuDevicePrimaryCtxRetain", status)?;
         Ok(Device(Arc::new(Context {
@@ -111,13 +113,14 @@ impl Device {
         })))
     }
 
-    /// What is known about it.
+    /// What is known about the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// How long anybody waits for the device from now on, a minute unless told; none is for ever. After that it counts as hung ([`DeviceError::Hung`]): every call
-    /// on it fails at once, and dropping what belongs to it gives nothing back, but does not wait either.
+    /// Sets how long any call may wait for the device from now on: one minute unless this is called, without limit if none. After that the
+    /// device counts as hung ([`DeviceError::Hung`]): every call on it fails at once. Dropping what belongs to it frees nothing, but does
+    /// not wait either.
     pub fn set_time_limit(&self, limit: Option<Duration>) {
         self.0.watch.set_limit(limit);
     }
@@ -127,48 +130,48 @@ impl Device {
         *lock(&self.0.memory)
     }
 
-    /// Bytes that can still be taken: what the device has free, within the budget.
+    /// Bytes that can still be allocated: the device's free memory, within the budget.
     pub fn available(&self) -> Result<u64, DeviceError> {
         self.0.available()
     }
 
-    /// A new stream: an order of work.
+    /// A new stream, that is, a sequence of work.
     pub fn stream(&self) -> Result<Stream, DeviceError> {
         Stream::new(self)
     }
 
-    /// A new event: a moment in a stream.
+    /// A new event, that is, a moment in a stream.
     pub fn event(&self) -> Result<Event, DeviceError> {
         Event::new(self)
     }
 
-    /// Times what streams do from now on, for the last who asks.
+    /// Times what streams do from now on. Only the trace made last receives the times.
     pub fn trace(&self) -> Trace {
         Trace::new(self)
     }
 
-    /// Memory on the device for `len` values. What it holds is unspecified.
+    /// Device memory for `len` values, whose contents are unspecified.
     pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::new(self, len)
     }
 
-    /// Memory on the device with these values, there when this returns.
+    /// Device memory with these values. The copy has ended when this returns.
     pub fn upload<T: Pod>(&self, stream: &Stream, values: &[T]) -> Result<Buffer<T>, DeviceError> {
         let buffer = self.buffer(values.len())?;
         stream.upload(values, &buffer)?;
         Ok(buffer)
     }
 
-    /// Page-locked memory of the host, all zero: what copies need to run beside other work.
+    /// Page-locked host memory, filled with zeros. Copies need it to overlap with other work.
     pub fn pinned<T: Pod>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)
     }
 
-    /// A kernel of a source, compiled when its source is first asked for.
+    /// A kernel of a source. The source is compiled when one of its kernels is first requested.
     pub fn kernel(&self, source: &Source, name: &str) -> Result<Kernel, DeviceError> {
-        // Held while compiling, so that nothing is compiled twice.
+        // Locked while compiling, so that nothing is compiled twice.
         let mut modules = lock(&self.0.modules);
-        // By text: a source may come with the part of a header that is needed.
+        // The key is the text: the same source may be combined with only the part of a header that it needs.
         let module = match modules.entry(source.hash(&[])) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -185,7 +188,8 @@ impl Device {
 }
 
 impl Context {
-    /// Makes this the thread's context; every call into the driver that works on one comes after this. So none comes once the device hangs.
+    /// Makes this the thread's current context. Every driver call that works on a context comes after this one, so no such call is made
+    /// once the device hangs.
     pub(crate) fn bind(&self) -> Result<(), DeviceError> {
         self.watch.check()?;
         // SAFETY: `raw` is retained until this is dropped.
@@ -200,7 +204,7 @@ impl Context {
     /// What the driver loads for a source.
     fn image(&self, source: &Source) -> Result<Vec<u8>, DeviceError> {
         if self.info.emulated {
-            // The emulator has its kernels already, compiled from the same sources, and wants but the name.
+            // The emulator already has its kernels, compiled from the same sources, and needs only the name.
             return Ok([source.name.as_bytes(), b"\0"].concat());
         }
         let (major, minor) = self.info.capability;
@@ -222,7 +226,7 @@ impl Context {
 
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Address, DeviceError> {
         {
-            // More than there is at all is refused here: the driver's word for absurd sizes varies.
+            // A request for more than the device has at all is refused here, because drivers report absurd sizes with different errors.
             let mut memory = lock(&self.memory);
             let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
             if bytes > left.min(self.info.memory) {
@@ -237,7 +241,7 @@ impl Context {
         }
         let result = self.bind().and_then(|()| {
             let mut address = 0;
-            // SAFETY: a valid pointer. Nothing cannot be allocated, so an empty buffer has a few bytes.
+            // SAFETY: a valid pointer. Zero bytes cannot be allocated, so an empty buffer has a few bytes.
             let status =
                 unsafe { (self.driver.cuMemAlloc_v2)(&mut address, bytes.max(16) as usize) };
             if status == OUT_OF_MEMORY {
@@ -260,13 +264,13 @@ impl Context {
         result
     }
 
-    /// Makes this the thread's context, and waits until nothing runs in it: for calls with which the driver would wait.
+    /// Makes this the thread's current context and waits until nothing runs in it. Comes before driver calls that would themselves wait.
     pub(crate) fn settle(&self) -> Result<(), DeviceError> {
         self.bind()?;
         self.watch.settle()
     }
 
-    /// Frees what `allocate` gave. The driver waits for work that uses it.
+    /// Frees memory from `allocate`. The driver waits for work that uses it.
     pub(crate) fn free(&self, address: Address, bytes: u64) {
         if self.settle().is_ok() {
             // SAFETY: allocated by `allocate`, and its only owner is being dropped.
@@ -292,7 +296,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if self.watch.check().is_err() {
-            // Both calls would wait for the kernel that hangs.
+            // Both calls would wait for the hanging kernel.
             return;
         }
         if self.bind().is_ok() {
@@ -300,7 +304,7 @@ impl Drop for Context {
                 module.unload(&self.driver);
             }
         }
-        // SAFETY: retained when opened; everything that used it held this alive.
+        // SAFETY: retained when the device was opened; everything that used it kept this alive.
         unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
@@ -314,7 +318,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The lock, also after a panic elsewhere: what it guards is counters and maps that are always whole.
+/// Takes the lock even after a panic in another thread: it guards counters and maps that are always consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

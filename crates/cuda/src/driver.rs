@@ -1,8 +1,8 @@
 //! The functions of the CUDA driver that are used, and their errors.
 //!
-//! Bound by hand and not through a crate: results are plain numbers here, so that one a newer driver invents is an error and not
-//! undefined behaviour, and a missing library or function is an error and not a panic. The emulator offers the same functions, so all
-//! of the device layer above this file is tested without a GPU.
+//! They are bound by hand instead of through a crate. Results are plain numbers here, so a result that a newer driver introduces is an
+//! error and not undefined behaviour, and a missing library or function is an error and not a panic. The emulator offers the same
+//! functions, so everything in the device layer above this file is tested without a GPU.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -11,11 +11,11 @@ use std::mem::transmute_copy;
 use super::DeviceError;
 use super::library::{driver_candidates, load_first};
 
-/// A pointer of the driver: contexts, streams, events, modules, functions, graphs.
+/// A handle of the driver: context, stream, event, module, function or graph.
 pub(crate) type Handle = *mut c_void;
-/// An address in the device's memory.
+/// An address in device memory.
 pub(crate) type Address = u64;
-/// What functions return; 0 is success.
+/// What the driver's functions return; 0 is success.
 pub(crate) type Status = c_uint;
 
 pub(crate) const OUT_OF_MEMORY: Status = 2;
@@ -46,10 +46,10 @@ macro_rules! functions {
         /// The driver.
         pub(crate) struct Driver {
             $(pub(crate) $name: unsafe extern "C" fn($($arg: $kind),*) -> Status,)*
-            /// CUDA 12.4: sizes of a kernel's parameters.
+            /// Sizes of a kernel's parameters (CUDA 12.4 or later).
             pub(crate) cuFuncGetParamInfo:
                 Option<unsafe extern "C" fn(Handle, usize, *mut usize, *mut usize) -> Status>,
-            /// The emulator's own: more about the last error.
+            /// A function that only the emulator has: details about the last error.
             emulatorMessage: Option<unsafe extern "C" fn() -> *const c_char>,
         }
 
@@ -57,14 +57,14 @@ macro_rules! functions {
             /// A driver made of these functions.
             ///
             /// # Safety
-            /// What `symbols` returns under a name must be the driver's function of that name, and stay.
+            /// What `symbols` returns for a name must be the driver's function of that name, and must stay valid.
             pub(crate) unsafe fn new(
                 symbols: impl Fn(&str) -> Option<*const c_void>,
             ) -> Result<Driver, DeviceError> {
                 let need = |name: &str| symbols(name).ok_or_else(|| DeviceError::OldDriver {
                     what: format!("it has no {name}"),
                 });
-                // SAFETY: by contract these are the functions; a function pointer is as wide as a pointer.
+                // SAFETY: these are the driver's functions, by contract; a function pointer is as wide as a pointer.
                 unsafe {
                     Ok(Driver {
                         $($name: transmute_copy(&need(stringify!($name))?),)*
@@ -131,12 +131,12 @@ functions! {
 }
 
 impl Driver {
-    /// The driver of this machine. Its library stays loaded: it keeps threads and state of its own.
+    /// The driver of this machine. Its library stays loaded because it has threads and state of its own.
     pub(crate) fn load() -> Result<Driver, DeviceError> {
         let library =
             load_first(driver_candidates()).map_err(|tried| DeviceError::NoDriver { tried })?;
         let library = Box::leak(Box::new(library));
-        // SAFETY: libcuda's functions have the types above, which are those of its header; it is never unloaded.
+        // SAFETY: libcuda's functions have the types above, which are those of its header; the library is never unloaded.
         unsafe {
             Driver::new(|name| {
                 library.get::<*const c_void>(name.as_bytes()).ok().map(|symbol| *symbol)
@@ -144,7 +144,7 @@ impl Driver {
         }
     }
 
-    /// Success, or the error with the driver's words for it.
+    /// Success, or the error with the driver's description of it.
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         if status == 0 {
             return Ok(());
@@ -152,7 +152,7 @@ impl Driver {
         Err(DeviceError::Driver { call, problem: self.words(status) })
     }
 
-    /// What the driver says about an error.
+    /// The driver's description of an error.
     pub(crate) fn words(&self, status: Status) -> String {
         let mut name = std::ptr::null();
         let mut text = std::ptr::null();
@@ -165,7 +165,7 @@ impl Driver {
             (Some(name), Some(text)) => format!("{text} ({name})"),
             _ => format!("error {status}"),
         };
-        // SAFETY: the emulator's message stays until this thread's next call.
+        // SAFETY: the emulator's message stays valid until this thread's next call.
         if let Some(more) = self.emulatorMessage.and_then(|f| string(unsafe { f() })) {
             words = format!("{words}: {more}");
         }
@@ -173,8 +173,8 @@ impl Driver {
     }
 }
 
-/// A string of the driver's, if it gave one.
+/// A string from the driver, if it returned one.
 fn string(text: *const c_char) -> Option<String> {
-    // SAFETY: the driver gives null or a string with its end.
+    // SAFETY: the driver returns null or a string that ends with a zero.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }

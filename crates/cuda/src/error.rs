@@ -1,14 +1,15 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Whose fault a failure is, which says what to do next.
+/// What caused a failure, and therefore what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The query, or its batch, asked for more than there is. Others may be answered.
+    /// The query, or its batch, asked for more than there is. Other queries may still be answered.
     Query,
-    /// The device or its driver failed, or hangs. It answers nothing until all of its handles are dropped and it is opened anew.
+    /// The device or its driver failed, or hangs. It answers nothing until all of its handles have been dropped and it is opened again.
     Device,
-    /// There is no device, or it cannot be used as it is set up, or the index does not fit it. Opening it again changes nothing.
+    /// There is no device, or it cannot be used as it is set up, or the index does not fit into its memory. Opening it again changes
+    /// nothing.
     Setup,
 }
 
@@ -24,7 +25,7 @@ pub enum DeviceError {
         /// The names tried.
         tried: Vec<String>,
     },
-    /// The driver lacks something.
+    /// The driver is too old.
     #[error(
         "the NVIDIA driver is too old: {what}; CUDA 12.0 is needed, which comes with driver 525"
     )]
@@ -32,22 +33,22 @@ pub enum DeviceError {
         /// What is missing.
         what: String,
     },
-    /// There is a driver and no device.
+    /// There is a driver but no device.
     #[error(
         "the NVIDIA driver sees no GPU; check nvidia-smi and the variable CUDA_VISIBLE_DEVICES"
     )]
     NoDevice,
-    /// There are devices, and not this one.
+    /// There are devices, but not the one requested.
     #[error("there is no GPU {ordinal}; they are numbered from 0, and there are {count}")]
     NoSuchDevice {
-        /// The number asked for.
+        /// The number requested.
         ordinal: u32,
-        /// How many there are.
+        /// How many devices there are.
         count: u32,
     },
-    /// The device lacks what kernels use.
+    /// The device lacks features that the kernels use.
     #[error(
-        "{name} has compute capability {}.{}; 7.5 is needed (Turing, 2018, or later); `--device cpu` needs no GPU",
+        "{name} has compute capability {}.{}; 7.5 is needed (Turing, 2018, or later); the CPU gives the same hits",
         capability.0, capability.1
     )]
     OldDevice {
@@ -67,19 +68,19 @@ pub enum DeviceError {
     },
     /// NVRTC refused a kernel.
     #[error(
-        "kernel `{source_name}` does not compile for {architecture}; set WARPSEEK_NVRTC to another libnvrtc.so.12, or use `--device cpu`: {log}"
+        "kernel `{source_name}` does not compile for {architecture}; set WARPSEEK_NVRTC to another libnvrtc.so.12, or search on the CPU, which gives the same hits: {log}"
     )]
     Compile {
-        /// Name of the source.
+        /// The name of the source.
         source_name: String,
-        /// For what.
+        /// The architecture it was compiled for.
         architecture: String,
-        /// What NVRTC says.
+        /// NVRTC's log.
         log: String,
     },
-    /// The folder that WARPSEEK_KERNELS names lacks a file.
+    /// The folders listed in WARPSEEK_KERNELS lack a file.
     #[error(
-        "{path}: {problem}; WARPSEEK_KERNELS names a folder like `crates/exec-gpu/src/kernels`"
+        "{path}: {problem}; WARPSEEK_KERNELS is a list of folders as in PATH: `crates/cuda/src/kernels:crates/exec-gpu/src/kernels:crates/exec-gpu-papers/src/kernels`"
     )]
     Sources {
         /// The file.
@@ -87,63 +88,63 @@ pub enum DeviceError {
         /// Why it cannot be read.
         problem: String,
     },
-    /// The driver does not take what NVRTC made.
+    /// The driver does not load what NVRTC compiled.
     #[error(
-        "the driver does not load a compiled kernel: {problem}; update the driver, or set WARPSEEK_NVRTC to an NVRTC no newer than CUDA {}.{}, which is what the driver speaks",
+        "the driver does not load a compiled kernel: {problem}; update the driver, or set WARPSEEK_NVRTC to an NVRTC no newer than CUDA {}.{}, which is what the driver supports",
         cuda.0, cuda.1
     )]
     Refused {
-        /// What the driver says.
+        /// The driver's description.
         problem: String,
-        /// The CUDA version it speaks.
+        /// The CUDA version that the driver supports.
         cuda: (u32, u32),
     },
-    /// The index does not fit the device's memory, which is known before anything is copied.
+    /// The index does not fit into the device's memory. This is known before anything is copied.
     #[error("{}", too_large(*needed, *available, *budget))]
     TooLarge {
-        /// Bytes it takes at least.
+        /// Bytes that it takes at least.
         needed: u64,
-        /// Bytes there are.
+        /// Bytes available.
         available: u64,
-        /// Whether it is the budget, not the device, that is too small.
+        /// Whether the budget is too small, rather than the device.
         budget: bool,
     },
-    /// The host has no more memory to lock for copies.
+    /// The host cannot lock any more memory for copies.
     #[error(
-        "the system does not lock {} of memory for copies: {problem}; end other programs, raise the limit of locked memory (ulimit -l, docker run --ulimit memlock=-1), or use `--device cpu`",
+        "the system refuses to lock {} of memory for copies: {problem}; end other programs, raise the limit of locked memory (ulimit -l, docker run --ulimit memlock=-1), or search on the CPU, which gives the same hits",
         mib(*asked)
     )]
     HostMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
-        /// What the driver says.
+        /// The driver's description.
         problem: String,
     },
     /// The memory budget or the device's memory is used up.
     #[error("{}", out_of_memory(*asked, *used, *available, *budget))]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
         /// Bytes this process holds on the device.
         used: u64,
-        /// Bytes that are left.
+        /// Bytes available.
         available: u64,
-        /// Whether it is the budget, not the device, that is used up.
+        /// Whether the budget is used up, rather than the device's memory.
         budget: bool,
     },
-    /// More shared memory than a block of threads can have on the device.
+    /// A kernel needs more shared memory than a block of threads can have on the device.
     #[error(
-        "kernel `{kernel}` needs {asked} bytes of shared memory a block, and the device has {most}; use `--device cpu` for this query"
+        "kernel `{kernel}` needs {asked} bytes of shared memory per block, and the device has {most}; the CPU answers this query with the same hits"
     )]
     SharedMemory {
         /// The kernel.
         kernel: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u32,
-        /// Bytes there are.
+        /// Bytes that a block can have.
         most: u32,
     },
-    /// A launch with arguments or a grid that its kernel does not take.
+    /// A launch with arguments or a grid that the kernel does not accept.
     #[error("kernel `{kernel}` cannot be launched: {problem}")]
     Launch {
         /// The kernel.
@@ -151,29 +152,30 @@ pub enum DeviceError {
         /// What is wrong.
         problem: String,
     },
-    /// A kernel failed while it ran. The device handle is of no more use.
+    /// A kernel failed while it ran. The device handle is unusable afterwards.
     #[error(
         "{} failed on the device: {problem}; `--device cpu` gives the same hits without it",
         kernels(ran)
     )]
     Kernel {
-        /// The kernels that may be to blame, the last one last.
+        /// The kernels that may have caused it, in the order of their launches.
         ran: Vec<String>,
-        /// What the driver says.
+        /// The driver's description.
         problem: String,
     },
-    /// Work that does not end. The device handle is of no more use, and neither are others of that device in this process: what runs there cannot be stopped from here.
+    /// Work did not end within the time limit. The device handle is unusable afterwards, and so are other handles of that device in this
+    /// process: what runs there cannot be stopped from here.
     #[error(
         "{} did not end within {limit:?}; the GPU hangs, or has far too much to do: end this program before the GPU is used again, see nvidia-smi and dmesg; `--device cpu` gives the same hits without it",
         kernels(ran)
     )]
     Hung {
-        /// The kernels that may be to blame, the last one last.
+        /// The kernels that may have caused it, in the order of their launches.
         ran: Vec<String>,
-        /// How long it was waited for.
+        /// How long the caller waited.
         limit: Duration,
     },
-    /// An operation on the host's memory while a graph is recorded.
+    /// An operation on host memory was requested while a graph is recorded.
     #[error(
         "{what} cannot be recorded in a graph: only launches, fills and copies on the device can"
     )]
@@ -186,15 +188,15 @@ pub enum DeviceError {
         "{call} failed: {problem}; nvidia-smi and dmesg may say more; `--device cpu` gives the same hits without a GPU"
     )]
     Driver {
-        /// The function of the driver.
+        /// The driver's function.
         call: &'static str,
-        /// What it says.
+        /// The driver's description.
         problem: String,
     },
 }
 
 impl DeviceError {
-    /// Whose fault it is.
+    /// What caused the error.
     pub fn fault(&self) -> Fault {
         match self {
             DeviceError::HostMemory { .. }
@@ -264,7 +266,7 @@ fn kernels(ran: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// One of each.
+    /// One error of each kind.
     fn all() -> Vec<(DeviceError, Fault)> {
         let text = String::new;
         let sizes = (0, 0, 0);

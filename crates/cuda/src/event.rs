@@ -13,13 +13,13 @@ use super::{Device, DeviceError};
 pub struct Event {
     device: Device,
     pub(crate) raw: Handle,
-    /// Where it was recorded last.
-    place: Mutex<Option<Ticket>>,
+    /// Where in a stream it was recorded last.
+    position: Mutex<Option<Ticket>>,
 }
 
-// SAFETY: the driver takes its events from any thread.
+// SAFETY: the driver accepts its events from any thread.
 unsafe impl Send for Event {}
-// SAFETY: likewise.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Event {}
 
 impl Event {
@@ -30,32 +30,32 @@ impl Event {
         // SAFETY: a valid pointer.
         let status = unsafe { (context.driver.cuEventCreate)(&mut raw, 0) };
         context.driver.check("cuEventCreate", status)?;
-        Ok(Event { device: device.clone(), raw, place: Mutex::default() })
+        Ok(Event { device: device.clone(), raw, position: Mutex::default() })
     }
 
-    /// Where it is recorded, held while that is done.
-    pub(crate) fn place(&self) -> MutexGuard<'_, Option<Ticket>> {
-        lock(&self.place)
+    /// Where it was recorded. The lock is held while it is recorded again.
+    pub(crate) fn position(&self) -> MutexGuard<'_, Option<Ticket>> {
+        lock(&self.position)
     }
 
-    /// Waits until it has come. Copies before it have ended then, also for `Pinned::read`.
+    /// Waits until the stream reaches the event. Copies before it have ended then, and `Pinned::read` knows it.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         let context = &self.device.0;
         context.bind()?;
-        // Held, so that it is not recorded elsewhere meanwhile.
-        let place = lock(&self.place);
+        // Locked, so that the event is not recorded elsewhere meanwhile.
+        let position = lock(&self.position);
         // SAFETY: the event is alive.
         let ask = || unsafe { (context.driver.cuEventQuery)(self.raw) };
-        let ran = || place.as_ref().map_or(Vec::new(), Ticket::ran);
+        let ran = || position.as_ref().map_or(Vec::new(), Ticket::ran);
         let status = context.watch.until_ready(ask, ran)?;
         context.driver.check("cuEventQuery", status)?;
-        if let Some(place) = &*place {
-            place.end();
+        if let Some(position) = &*position {
+            position.end();
         }
         Ok(())
     }
 
-    /// The time on the device from `earlier` to this one; both must have come.
+    /// The time on the device from `earlier` to this event. The streams must have reached both.
     pub fn since(&self, earlier: &Event) -> Result<Duration, DeviceError> {
         let context = &self.device.0;
         context.bind()?;
@@ -73,7 +73,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         let context = &self.device.0;
         if context.bind().is_ok() {
-            // SAFETY: nobody else has it; the driver keeps it while work needs it.
+            // SAFETY: this is the only owner; the driver keeps the event while work needs it.
             unsafe { (context.driver.cuEventDestroy_v2)(self.raw) };
         }
     }

@@ -6,7 +6,7 @@ use super::driver::Handle;
 use super::stream::Recording;
 use super::{Device, DeviceError, Stream};
 
-/// Recorded work that is launched as one, with the arguments it was recorded with: many small kernels for the price of a launch.
+/// Recorded work that is launched as a whole, with the arguments it was recorded with: many small kernels for the price of one launch.
 pub struct Graph {
     device: Device,
     raw: Handle,
@@ -14,7 +14,7 @@ pub struct Graph {
     recorded: Recording,
 }
 
-// SAFETY: the driver takes its graphs from any thread, one launch at a time, for which `launch` needs `&mut`.
+// SAFETY: the driver accepts its graphs from any thread, one launch at a time, and `launch` takes `&mut self`.
 unsafe impl Send for Graph {}
 
 impl Graph {
@@ -22,7 +22,7 @@ impl Graph {
         stream: &Stream,
         record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
     ) -> Result<Self, DeviceError> {
-        // Only this thread's unsafe calls end the recording: others may allocate meanwhile.
+        // Only unsafe calls of this thread end the recording, so other threads may allocate meanwhile.
         const THREAD_LOCAL: u32 = 1;
         let inner = &stream.0;
         inner.bind()?;
@@ -43,19 +43,19 @@ impl Graph {
         let ended = inner.check("cuStreamEndCapture", status);
         let made = outcome.and(ended).and_then(|()| {
             let mut raw = std::ptr::null_mut();
-            // SAFETY: a valid pointer, and a graph the driver gave.
+            // SAFETY: a valid pointer, and a graph that the driver returned.
             let status =
                 unsafe { (inner.driver().cuGraphInstantiateWithFlags)(&mut raw, graph, 0) };
             inner.check("cuGraphInstantiate", status).map(|()| raw)
         });
         if !graph.is_null() {
-            // SAFETY: what was made of it does not need it.
+            // SAFETY: the executable graph made from it does not need it.
             unsafe { (inner.driver().cuGraphDestroy)(graph) };
         }
         Ok(Graph { device: inner.device.clone(), raw: made?, recorded })
     }
 
-    /// Runs it on a stream, without waiting.
+    /// Runs the graph on a stream, without waiting.
     pub fn launch(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         let inner = &stream.0;
         inner.bind()?;
@@ -65,7 +65,8 @@ impl Graph {
             || self.recorded.kernels.join(" + ").into(),
             0,
             || {
-                // SAFETY: both are alive, and the graph keeps the buffers it uses. What the kernels do was promised when they were recorded.
+                // SAFETY: both are alive, and the graph keeps the buffers it uses alive. The caller promised what the kernels do when they
+                // were recorded.
                 let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
                 inner.check("cuGraphLaunch", status)
             },
@@ -77,7 +78,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         let context = &self.device.0;
         if context.bind().is_ok() {
-            // SAFETY: nobody else has it; the driver keeps it while it runs.
+            // SAFETY: this is the only owner; the driver keeps the graph while it runs.
             unsafe { (context.driver.cuGraphExecDestroy)(self.raw) };
         }
     }

@@ -16,28 +16,28 @@ pub struct DeviceInfo {
     pub memory: u64,
     /// Bytes of the L2 cache.
     pub l2: u64,
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
     /// Threads that fit on one multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Bytes of shared memory a block can have.
+    /// Bytes of shared memory that a block can have.
     pub shared_per_block: u32,
     /// Compute capability, such as (9, 0).
     pub capability: (u32, u32),
-    /// The CUDA version the driver speaks, such as (12, 8).
+    /// The CUDA version that the driver supports, such as (12, 8).
     pub cuda: (u32, u32),
-    /// Whether there is no device behind it.
+    /// Whether this is a device of the emulator.
     pub emulated: bool,
 }
 
-/// The devices the driver sees, none of which is touched.
+/// The devices that the driver sees. None of them is opened.
 pub fn list_devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     let driver = Driver::load()?;
     let count = start(&driver)?;
     (0..count).map(|ordinal| DeviceInfo::read(&driver, ordinal, false)).collect()
 }
 
-/// Starts the driver and counts devices; none is an error.
+/// Starts the driver and counts the devices; it is an error if there are none.
 pub(crate) fn start(driver: &Driver) -> Result<u32, DeviceError> {
     let mut count = 0;
     // SAFETY: no arguments but a valid pointer.

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::driver::{Driver, Handle, function_attribute};
 use super::{Args, Device, DeviceError, Grid};
 
-/// Dynamic shared memory a block gets without being asked about it.
+/// Dynamic shared memory that a block can have without setting an attribute.
 const SHARED_BY_DEFAULT: u32 = 48 << 10;
 
-/// A compiled source on the device; it stays until the device is closed.
+/// A compiled source on the device. It stays loaded until the device is closed.
 pub(crate) struct Module(Handle);
 
-// SAFETY: the driver takes its modules from any thread.
+// SAFETY: the driver accepts its modules from any thread.
 unsafe impl Send for Module {}
 
 impl Module {
@@ -23,10 +23,10 @@ impl Module {
         let context = &device.0;
         context.bind()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: a valid pointer and a whole image: a CUBIN knows its length, PTX and names of the emulator end with a zero.
+        // SAFETY: a valid pointer and a complete image: a CUBIN contains its length, PTX and names for the emulator end with a zero.
         let status =
             unsafe { (context.driver.cuModuleLoadData)(&mut raw, image.as_ptr().cast::<c_void>()) };
-        // Not for this device, not an image, and PTX that is not known or wrong: from another NVRTC than the driver expects.
+        // The image is for another device, is no image, or is PTX that is unknown or invalid: the NVRTC does not match the driver.
         if [200, 209, 218, 222].contains(&status) {
             let (problem, cuda) = (context.driver.words(status), context.info.cuda);
             return Err(DeviceError::Refused { problem, cuda });
@@ -35,9 +35,9 @@ impl Module {
         Ok(Module(raw))
     }
 
-    /// Unloads it, when the device is closed.
+    /// Unloads the module when the device is closed.
     pub(crate) fn unload(self, driver: &Driver) {
-        // SAFETY: kernels keep the device open, so there are none.
+        // SAFETY: kernels keep the device open, so none is left.
         unsafe { (driver.cuModuleUnload)(self.0) };
     }
 }
@@ -52,17 +52,17 @@ pub struct Kernel {
     static_shared: u32,
     registers: u32,
     local_bytes: u32,
-    /// Sizes of its parameters, where the driver tells.
+    /// Sizes of its parameters, if the driver reports them.
     parameters: Option<Arc<[usize]>>,
-    /// Dynamic shared memory it may have by now.
+    /// Dynamic shared memory that it is allowed so far.
     shared: Arc<AtomicU32>,
-    /// Blocks that a multiprocessor runs, for threads and shared memory that were asked about: the driver takes a while.
+    /// Blocks that a multiprocessor runs, by threads and shared memory. Kept because the driver takes a while to answer.
     fits: Arc<Mutex<HashMap<(u32, u32), u32>>>,
 }
 
-// SAFETY: the driver takes its functions from any thread.
+// SAFETY: the driver accepts its functions from any thread.
 unsafe impl Send for Kernel {}
-// SAFETY: likewise.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Kernel {}
 
 impl Kernel {
@@ -75,14 +75,14 @@ impl Kernel {
         };
         let text = CString::new(name).map_err(|_| launch("its name has a zero byte"))?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: a valid pointer, a module that is loaded, a string with its end.
+        // SAFETY: a valid pointer, a loaded module, and a string that ends with a zero.
         let status = unsafe { (driver.cuModuleGetFunction)(&mut raw, module.0, text.as_ptr()) };
         if status != 0 {
             return Err(launch(&format!("its source has none: {}", driver.words(status))));
         }
         let get = |attribute: c_int| {
             let mut value = 0;
-            // SAFETY: a valid pointer and a function the driver gave.
+            // SAFETY: a valid pointer, and a function that the driver returned.
             let status = unsafe { (driver.cuFuncGetAttribute)(&mut value, attribute, raw) };
             driver.check("cuFuncGetAttribute", status).map(|()| value.max(0) as u32)
         };
@@ -105,27 +105,27 @@ impl Kernel {
         &self.name
     }
 
-    /// Most threads of a block.
+    /// The most threads that a block can have.
     pub fn max_threads(&self) -> u32 {
         self.max_threads
     }
 
-    /// Registers a thread.
+    /// Registers per thread.
     pub fn registers(&self) -> u32 {
         self.registers
     }
 
-    /// Bytes of local memory a thread, such as spilled registers.
+    /// Bytes of local memory per thread, such as spilled registers.
     pub fn local_bytes(&self) -> u32 {
         self.local_bytes
     }
 
-    /// Most dynamic shared memory of a block.
+    /// The most dynamic shared memory that a block can have.
     pub fn max_shared(&self) -> u32 {
         self.device.info().shared_per_block.saturating_sub(self.static_shared)
     }
 
-    /// Blocks that run at a time on one multiprocessor: what a persistent grid is made of.
+    /// Blocks that one multiprocessor runs at a time, which gives the size of a persistent grid.
     pub fn blocks_per_multiprocessor(
         &self,
         threads: u32,
@@ -139,7 +139,7 @@ impl Kernel {
         let driver = &self.device.0.driver;
         self.device.0.bind()?;
         let mut blocks = 0;
-        // SAFETY: a valid pointer and a function that is loaded.
+        // SAFETY: a valid pointer and a loaded function.
         let status = unsafe {
             (driver.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
                 &mut blocks,
@@ -154,11 +154,13 @@ impl Kernel {
         Ok(blocks)
     }
 
-    /// Refuses what cannot run, and allows the shared memory asked for.
+    /// Refuses a launch that cannot run, and allows the kernel the shared memory requested.
     pub(crate) fn check(&self, grid: &Grid, args: &Args) -> Result<(), DeviceError> {
         if grid.threads == 0 || grid.threads > self.max_threads {
             let max = self.max_threads;
-            return Err(self.refuse(format!("{} threads a block; 1 to {max} can be", grid.threads)));
+            return Err(
+                self.refuse(format!("{} threads per block; 1 to {max} are possible", grid.threads))
+            );
         }
         if grid.blocks > i32::MAX as u32 {
             return Err(self.refuse(format!("{} blocks are too many", grid.blocks)));
@@ -186,7 +188,7 @@ impl Kernel {
         let driver = &self.device.0.driver;
         self.device.0.bind()?;
         let attribute = function_attribute::MAX_DYNAMIC_SHARED;
-        // SAFETY: a function that is loaded.
+        // SAFETY: a loaded function.
         let status = unsafe { (driver.cuFuncSetAttribute)(self.raw, attribute, bytes as c_int) };
         driver.check("cuFuncSetAttribute", status)?;
         self.shared.fetch_max(bytes, Ordering::AcqRel);
@@ -204,7 +206,7 @@ fn parameters(driver: &Driver, function: Handle) -> Option<Arc<[usize]>> {
     let mut sizes = Vec::new();
     loop {
         let (mut offset, mut size) = (0, 0);
-        // SAFETY: valid pointers and a function that is loaded; past the last parameter the answer is an error.
+        // SAFETY: valid pointers and a loaded function; past the last parameter the driver returns an error.
         if unsafe { get(function, sizes.len(), &mut offset, &mut size) } != 0 {
             return Some(sizes.into());
         }

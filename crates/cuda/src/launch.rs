@@ -7,19 +7,19 @@ use bytemuck::{Pod, bytes_of};
 use super::Buffer;
 use super::memory::Allocation;
 
-/// How many blocks of how many threads, with how much dynamic shared memory. No blocks is no launch.
+/// How many blocks of how many threads, with how much dynamic shared memory. A grid without blocks is not launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Threads a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Bytes of dynamic shared memory a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
 }
 
 impl Grid {
-    /// Without dynamic shared memory.
+    /// A grid without dynamic shared memory.
     pub fn new(blocks: u32, threads: u32) -> Self {
         Grid { blocks, threads, shared_bytes: 0 }
     }
@@ -30,7 +30,7 @@ impl Grid {
         Grid::new(u32::try_from(blocks).unwrap_or(u32::MAX), threads)
     }
 
-    /// With dynamic shared memory.
+    /// The same grid with dynamic shared memory.
     #[must_use]
     pub fn shared(self, bytes: u32) -> Self {
         Grid { shared_bytes: bytes, ..self }
@@ -42,8 +42,8 @@ impl Grid {
 pub struct Args {
     /// The values, each at a multiple of 16 bytes.
     bytes: Vec<u128>,
-    /// Of each value its place in `bytes` and its size.
-    places: Vec<(usize, usize)>,
+    /// For each value, its index in `bytes` and its size.
+    slots: Vec<(usize, usize)>,
     allocations: Vec<Arc<Allocation>>,
 }
 
@@ -53,38 +53,38 @@ impl Args {
         Args::default()
     }
 
-    /// Adds a pointer to the first value of a buffer. The kernel does not learn its length.
+    /// Adds a pointer to the first value of a buffer. The kernel is not told the length.
     #[must_use]
     pub fn buffer<T>(mut self, buffer: &Buffer<T>) -> Self {
         self.allocations.push(Arc::clone(buffer.allocation()));
         self.value(buffer.address())
     }
 
-    /// Adds a number or a structure, as the kernel has it: same size, same order of fields (`#[repr(C)]`).
+    /// Adds a number or a structure with the layout that the kernel expects: the same size and the same order of fields (`#[repr(C)]`).
     #[must_use]
     pub fn value<T: Pod>(mut self, value: T) -> Self {
-        let place = self.bytes.len();
+        let slot = self.bytes.len();
         let size = size_of::<T>();
-        self.bytes.resize(place + size.div_ceil(16).max(1), 0);
-        bytemuck::cast_slice_mut::<u128, u8>(&mut self.bytes[place..])[..size]
+        self.bytes.resize(slot + size.div_ceil(16).max(1), 0);
+        bytemuck::cast_slice_mut::<u128, u8>(&mut self.bytes[slot..])[..size]
             .copy_from_slice(bytes_of(&value));
-        self.places.push((place, size));
+        self.slots.push((slot, size));
         self
     }
 
-    /// How many bytes each argument takes.
+    /// The size of each argument in bytes.
     pub(crate) fn sizes(&self) -> impl ExactSizeIterator<Item = usize> {
-        self.places.iter().map(|&(_, size)| size)
+        self.slots.iter().map(|&(_, size)| size)
     }
 
     pub(crate) fn allocations(&self) -> &[Arc<Allocation>] {
         &self.allocations
     }
 
-    /// Pointers to the values, as the driver wants them.
+    /// Pointers to the values, in the form that the driver expects.
     pub(crate) fn pointers(&self) -> Vec<*mut c_void> {
-        let pointer = |place: usize| std::ptr::from_ref(&self.bytes[place]).cast_mut().cast();
-        self.places.iter().map(|&(place, _)| pointer(place)).collect()
+        let pointer = |slot: usize| std::ptr::from_ref(&self.bytes[slot]).cast_mut().cast();
+        self.slots.iter().map(|&(slot, _)| pointer(slot)).collect()
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_cover() {
+    fn grids_cover_all_items() {
         let blocks = [0, 1, 255, 256, 257].map(|n| Grid::over(n, 256).blocks);
         assert_eq!(blocks, [0, 1, 1, 1, 2]);
     }
@@ -103,7 +103,7 @@ mod tests {
         let args = Args::new().value(7u32).value([1u64, 2, 3]).value(3u8);
         assert_eq!(args.sizes().collect::<Vec<_>>(), [4, 24, 1]);
         assert_eq!(args.pointers().len(), 3);
-        assert_eq!(args.places, [(0, 4), (1, 24), (3, 1)]);
+        assert_eq!(args.slots, [(0, 4), (1, 24), (3, 1)]);
         assert_eq!(args.bytes[3], 3);
     }
 }

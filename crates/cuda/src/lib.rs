@@ -1,8 +1,8 @@
-//! The device layer: the only crate that talks to a GPU's driver. Memory, streams, graphs and kernels, and in [`kernels`] the primitives that everybody
-//! needs. It knows nothing of indexes and queries.
+//! The device layer, the only crate that calls a GPU's driver: memory, streams, graphs and kernels, and in [`kernels`] the primitives that all GPU
+//! crates need. It knows nothing of indexes and queries.
 //!
-//! Three layers: `driver` and `nvrtc` are the raw functions, `Context` turns their results into errors, the public types are safe to
-//! use except for launches, where only the caller knows what a kernel does with its arguments.
+//! There are three layers. `driver` and `nvrtc` are the raw functions, `Context` turns their results into errors, and the public types are safe to
+//! use. Only launches are unsafe, because only the caller knows what a kernel does with its arguments.
 //!
 //! ```text
 //! let device = Device::open(0, None)?;              // or Device::emulated(...)

@@ -1,4 +1,4 @@
-//! Shared libraries of CUDA, loaded when first needed, so that the program starts without them.
+//! CUDA's shared libraries. They are loaded when first needed, so that the program starts without them.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
-/// Finds a function by name. What a driver library, or the emulator in its place, offers.
+/// Finds a function by name, in the driver's library or in the emulator that replaces it.
 pub type Symbols = fn(&str) -> Option<*const c_void>;
 
-/// Loads the first library that is there, or says which were tried.
+/// Loads the first library that exists, or returns the names tried.
 pub(crate) fn load_first(candidates: Vec<String>) -> Result<Library, Vec<String>> {
     for name in &candidates {
-        // SAFETY: NVIDIA's libraries have no initialisers that ask anything of the caller.
+        // SAFETY: NVIDIA's libraries have no initialisers with requirements on the caller.
         if let Ok(library) = unsafe { Library::new(name) } {
             return Ok(library);
         }
@@ -21,7 +21,7 @@ pub(crate) fn load_first(candidates: Vec<String>) -> Result<Library, Vec<String>
 }
 
 pub(crate) fn driver_candidates() -> Vec<String> {
-    // WSL keeps it outside of the linker's path.
+    // WSL keeps the library outside of the linker's path.
     [
         "libcuda.so.1",
         "libcuda.so",
@@ -32,7 +32,7 @@ pub(crate) fn driver_candidates() -> Vec<String> {
     .to_vec()
 }
 
-/// NVRTC of the driver's own version first: an older driver may refuse what a newer compiler makes.
+/// NVRTC of the driver's own version comes first, because an older driver may refuse what a newer compiler produces.
 pub(crate) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {
     if let Some(path) = std::env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         return vec![path.to_string_lossy().into_owned()];
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_tried_is_said() {
+    fn the_names_tried_are_returned() {
         let tried = vec!["libnowhere.so.7".to_owned(), "/nowhere/libnowhere.so".to_owned()];
         assert_eq!(load_first(tried.clone()).err(), Some(tried));
     }

@@ -14,9 +14,10 @@ use super::driver::Address;
 use super::stream::Ticket;
 use super::{Device, DeviceError};
 
-/// Values in the device's memory, or a part of them. Clones and parts are the same memory, freed with the last of them.
+/// Values in device memory, or a part of them. Clones and slices share the memory, which is freed with the last of them.
 ///
-/// Nothing here reads or writes: streams do, in their order, and what may not overlap is for their user to order.
+/// Nothing here reads or writes the values: streams do, in their order. The caller must order operations of different streams that must not
+/// overlap.
 pub struct Buffer<T> {
     allocation: Arc<Allocation>,
     start: usize,
@@ -24,7 +25,7 @@ pub struct Buffer<T> {
     kind: PhantomData<T>,
 }
 
-/// One piece of device memory.
+/// One allocation of device memory.
 pub(crate) struct Allocation {
     device: Device,
     address: Address,
@@ -45,7 +46,7 @@ impl<T: Pod> Buffer<T> {
         Ok(Buffer { allocation, start: 0, len, kind: PhantomData })
     }
 
-    /// A part of it.
+    /// A part of the buffer.
     ///
     /// # Panics
     /// Panics if the range is not within the buffer, as slices do.
@@ -59,7 +60,7 @@ impl<T: Pod> Buffer<T> {
     /// The same bytes as values of another type.
     ///
     /// # Panics
-    /// Panics if they are not a whole number of such values, or not aligned for them.
+    /// Panics if the bytes are not a whole number of such values, or are not aligned for them.
     pub fn cast<U: Pod>(&self) -> Buffer<U> {
         let (bytes, size) = (self.bytes(), size_of::<U>());
         assert!(
@@ -91,6 +92,7 @@ impl<T> Buffer<T> {
         self.len == 0
     }
 
+    /// The address of the first value on the device.
     pub fn address(&self) -> Address {
         self.allocation.address + self.start as u64
     }
@@ -113,7 +115,7 @@ impl<T> fmt::Debug for Buffer<T> {
     }
 }
 
-/// Page-locked memory of the host. Looking at it waits for copies in flight.
+/// Page-locked host memory. Access to the values waits for copies in flight.
 pub struct Pinned<T> {
     device: Device,
     pointer: *mut T,
@@ -122,16 +124,16 @@ pub struct Pinned<T> {
     busy: Mutex<Vec<Ticket>>,
 }
 
-// SAFETY: it owns its memory as a Vec does; `busy` is behind a lock.
+// SAFETY: it owns its memory as a `Vec` does; `busy` is protected by a lock.
 unsafe impl<T: Pod + Send> Send for Pinned<T> {}
-// SAFETY: likewise.
+// SAFETY: as for `Send`.
 unsafe impl<T: Pod + Sync> Sync for Pinned<T> {}
 
 impl<T: Pod> Pinned<T> {
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let bytes = len.saturating_mul(size_of::<T>());
         let pointer = device.0.allocate_pinned(bytes)?.cast::<T>();
-        // SAFETY: just allocated, that many bytes at least, page-aligned.
+        // SAFETY: just allocated, with at least this many bytes, and page-aligned.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
         Ok(Pinned { device: device.clone(), pointer, len, busy: Mutex::default() })
     }
@@ -139,18 +141,19 @@ impl<T: Pod> Pinned<T> {
     /// The values, after copies in flight have ended.
     pub fn read(&self) -> Result<&[T], DeviceError> {
         self.wait()?;
-        // SAFETY: `len` initialised values of a type for which all bits are valid; copies that write to it need `&mut self` and have ended.
+        // SAFETY: `len` initialised values of a type for which all bit patterns are valid; copies that write to the memory need `&mut self`
+        // and have ended.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer, self.len) })
     }
 
-    /// The values, to be changed, after copies in flight have ended.
+    /// The values for writing, after copies in flight have ended.
     pub fn write(&mut self) -> Result<&mut [T], DeviceError> {
         self.wait()?;
-        // SAFETY: as above, and no copy reads it any more.
+        // SAFETY: as above, and no copy reads the memory any more.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) })
     }
 
-    /// Bytes from `start` on, for a copy of `len` values.
+    /// The address of value `start`, for a copy of `len` values.
     pub(crate) fn at(&self, start: usize, len: usize) -> *mut c_void {
         let (start, _) = bounds(start..start.saturating_add(len), self.len);
         // SAFETY: inside the allocation.
@@ -169,12 +172,13 @@ impl<T> Pinned<T> {
         self.len == 0
     }
 
-    /// Where kernels find it: the driver maps such memory at the same address on the device. What they write is there once their stream was waited for.
+    /// The address that kernels use: the driver maps this memory at the same address on the device. What a kernel writes is visible after
+    /// waiting for its stream.
     pub fn address(&self) -> u64 {
         self.pointer as u64
     }
 
-    /// Notes that a stream uses it until then.
+    /// Remembers that a stream uses the memory until this point.
     pub(crate) fn mark(&self, ticket: Ticket) {
         let mut busy = lock(&self.busy);
         busy.retain(|other| !other.same_stream(&ticket));
@@ -193,12 +197,12 @@ impl<T> Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // A failure means that the context is dead, and nothing runs in it, or that it hangs.
+        // An error means that the context is dead and nothing runs in it, or that the device hangs.
         let _ = self.wait();
         let context = &self.device.0;
-        // Kernels may write to it, too. Of a device that hangs it stays: the kernel may still do so.
+        // Kernels may write to the memory, too. If the device hangs, the memory is leaked, because the kernel may still do so.
         if context.settle().is_ok() {
-            // SAFETY: allocated by the driver, not used any more.
+            // SAFETY: allocated by the driver, and no longer used.
             unsafe { (context.driver.cuMemFreeHost)(self.pointer.cast()) };
         }
     }

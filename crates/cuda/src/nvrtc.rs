@@ -1,4 +1,4 @@
-//! NVRTC, the compiler of kernels. It needs neither a device nor CUDA's headers.
+//! NVRTC, which compiles the kernels. It needs neither a device nor CUDA's headers.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -12,7 +12,7 @@ use super::{DeviceError, Source};
 type Program = *mut c_void;
 type Status = c_int;
 
-/// What a device executes: 90 for sm_90.
+/// The architecture that a device executes: 90 for sm_90.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Architecture(pub u32);
 
@@ -25,9 +25,9 @@ impl fmt::Display for Architecture {
 /// A compiled source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// A CUBIN, or PTX with a zero at its end.
+    /// A CUBIN, or PTX that ends with a zero.
     pub bytes: Vec<u8>,
-    /// What the compiler had to say.
+    /// The compiler's messages.
     pub log: String,
 }
 
@@ -39,9 +39,9 @@ macro_rules! functions {
 
         impl Functions {
             /// # Safety
-            /// What `symbols` returns under a name must be NVRTC's function of that name, and stay.
+            /// What `symbols` returns for a name must be NVRTC's function of that name, and must stay valid.
             unsafe fn new(symbols: impl Fn(&str) -> Option<*const c_void>) -> Option<Functions> {
-                // SAFETY: by contract these are the functions; a function pointer is as wide as a pointer.
+                // SAFETY: these are NVRTC's functions, by contract; a function pointer is as wide as a pointer.
                 unsafe { Some(Functions { $($name: transmute_copy(&symbols(stringify!($name))?),)* }) }
             }
         }
@@ -74,18 +74,19 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads NVRTC: the library that WARPSEEK_NVRTC names, or the first in the usual places, of the driver's version if possible.
+    /// Loads NVRTC: the library that WARPSEEK_NVRTC names, or the first one found in the usual folders, if possible of the driver's
+    /// version.
     pub fn load(cuda_major: u32) -> Result<Self, DeviceError> {
         let none = |tried| DeviceError::NoCompiler { tried };
         let library = Box::leak(Box::new(load_first(nvrtc_candidates(cuda_major)).map_err(none)?));
-        // SAFETY: NVRTC's functions have the types above, which are those of its header; it is never unloaded.
+        // SAFETY: NVRTC's functions have the types above, which are those of its header; the library is never unloaded.
         let functions = unsafe {
             Functions::new(|name| library.get::<*const c_void>(name.as_bytes()).ok().map(|s| *s))
         };
         let functions =
             functions.ok_or_else(|| none(vec!["one with the functions of CUDA 12".to_owned()]))?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: valid pointers, and room for as many numbers as NVRTC said.
+        // SAFETY: valid pointers, and room for as many numbers as NVRTC reported.
         let architectures = unsafe {
             (functions.nvrtcVersion)(&mut major, &mut minor);
             (functions.nvrtcGetNumSupportedArchs)(&mut count);
@@ -104,12 +105,13 @@ impl Compiler {
         self.version
     }
 
-    /// What it can compile for.
+    /// The architectures it can compile for.
     pub fn architectures(&self) -> &[Architecture] {
         &self.architectures
     }
 
-    /// The options for an architecture. One that is newer than the compiler gets PTX of the newest it knows, which the driver finishes.
+    /// The options for an architecture. An architecture newer than the compiler gets PTX for the newest one it knows, which the driver
+    /// compiles further.
     ///
     /// No operation is fused or approximated: scores must have the same bits as on the CPU.
     pub fn options(&self, architecture: Architecture) -> Vec<String> {
@@ -152,7 +154,8 @@ impl Compiler {
         let pointers = |texts: &[CString]| texts.iter().map(|t| t.as_ptr()).collect::<Vec<_>>();
         let f = &self.functions;
         let mut program = ProgramGuard { functions: f, raw: null_mut() };
-        // SAFETY: all pointers lead to strings with their ends that live until this function returns; counts are those of the arrays.
+        // SAFETY: all pointers lead to zero-terminated strings that live until this function returns; the counts are the lengths of the
+        // arrays.
         unsafe {
             let status = (f.nvrtcCreateProgram)(
                 &mut program.raw,
@@ -194,17 +197,17 @@ struct ProgramGuard<'a> {
 }
 
 impl ProgramGuard<'_> {
-    /// Reads one of NVRTC's outputs; empty if it has none.
+    /// Reads one of NVRTC's outputs; empty if there is none.
     ///
     /// # Safety
-    /// The two must be the functions for the size and for the bytes of the same output.
+    /// The two functions must be those for the size and for the bytes of the same output.
     unsafe fn read(
         &self,
         size: unsafe extern "C" fn(Program, *mut usize) -> Status,
         get: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     ) -> Vec<u8> {
         let mut len = 0;
-        // SAFETY: a valid pointer, then room for as many bytes as NVRTC said.
+        // SAFETY: a valid pointer, then room for as many bytes as NVRTC reported.
         unsafe {
             if size(self.raw, &mut len) != 0 {
                 return Vec::new();
@@ -221,7 +224,7 @@ impl ProgramGuard<'_> {
 impl Drop for ProgramGuard<'_> {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: made by NVRTC, not used any more.
+            // SAFETY: created by NVRTC, and no longer used.
             unsafe { (self.functions.nvrtcDestroyProgram)(&mut self.raw) };
         }
     }

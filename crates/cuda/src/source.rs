@@ -6,25 +6,26 @@ use super::DeviceError;
 
 /// The CUDA C++ of some kernels, as NVRTC gets it.
 ///
-/// Sources include no system headers: those are not there where only a driver and NVRTC are.
+/// Sources include no system headers, because machines with only a driver and NVRTC do not have them.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
-    /// The folder's name under `kernels`.
+    /// The name of the folder under `kernels`.
     pub name: &'static str,
     /// The text of `kernel.cu`.
     pub text: &'static str,
-    /// Headers as (name in `#include`, text), with all that they include themselves.
+    /// Headers as (name in `#include`, text), including those that headers include.
     pub headers: &'static [(&'static str, &'static str)],
 }
 
 impl Source {
-    /// Itself, or what the folders that WARPSEEK_KERNELS names (separated as in PATH) have in its place, so that kernels can be tried out without a new build.
+    /// The source itself or, if WARPSEEK_KERNELS is set, its replacement from the folders listed there (separated as in PATH), so that
+    /// kernels can be tried out without a new build.
     pub(crate) fn as_wanted(&self) -> Result<Source, DeviceError> {
         let Some(folders) = std::env::var_os("WARPSEEK_KERNELS").filter(|f| !f.is_empty()) else {
             return Ok(*self);
         };
         let folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
-        // A source lives as long as the program, in the binary or not; there are few.
+        // A source lives as long as the program, whether it is in the binary or not; there are few.
         let read = |name: PathBuf| -> Result<&'static str, DeviceError> {
             let found = folders.iter().map(|folder| folder.join(&name)).find(|path| path.exists());
             let path = found.unwrap_or(name);
@@ -42,7 +43,7 @@ impl Source {
         Ok(Source { name: self.name, text, headers: headers.leak() })
     }
 
-    /// Differs when any of the texts does.
+    /// A hash that differs if any of the texts does.
     pub(crate) fn hash(&self, options: &[String]) -> u128 {
         let mut hash = Xxh3::new();
         let headers = self.headers.iter().flat_map(|&(name, text)| [name, text]);

@@ -13,52 +13,53 @@ use super::driver::{Handle, Status};
 use super::memory::Allocation;
 use super::{Args, Buffer, Device, DeviceError, Event, Graph, Grid, Kernel, Pinned};
 
-/// How many launches an error names at most.
+/// The most launches that an error names.
 const REMEMBERED: usize = 8;
 
-/// An order of work: operations of a stream run one after the other, beside those of other streams.
+/// A sequence of work: the operations of a stream run one after another, concurrently with those of other streams.
 #[derive(Clone)]
 pub struct Stream(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) device: Device,
     pub(crate) raw: Handle,
-    /// Copies to and from pinned memory so far; held while one is given to the driver, so that none is counted that is not there yet.
+    /// Copies to and from pinned memory so far. Locked while a copy is passed to the driver, so that no copy is counted before the driver
+    /// has it.
     issued: Mutex<u64>,
     /// How many of them have ended.
     ended: AtomicU64,
     /// Kernels launched since the last synchronisation.
     ran: Mutex<VecDeque<Arc<str>>>,
-    /// Whether something may run for which the driver would wait: kernels, or an event of another stream.
+    /// Whether something may be running for which the driver would wait: a kernel, or an event of another stream.
     pending: AtomicBool,
     recording: Mutex<Option<Recording>>,
 }
 
-// SAFETY: the driver takes its streams from any thread.
+// SAFETY: the driver accepts its streams from any thread.
 unsafe impl Send for Inner {}
-// SAFETY: likewise.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Inner {}
 
-/// What the graph being recorded must know.
+/// What the graph being recorded must keep.
 #[derive(Default)]
 pub(crate) struct Recording {
     pub(crate) allocations: Vec<Arc<Allocation>>,
     pub(crate) kernels: Vec<Arc<str>>,
 }
 
-/// A point in a stream's copies.
+/// A point in the sequence of a stream's copies.
 pub(crate) struct Ticket {
     stream: Arc<Inner>,
     number: u64,
 }
 
 impl Ticket {
-    /// Notes that somebody has waited for it.
+    /// Notes that a caller has waited for it.
     pub(crate) fn end(&self) {
         self.stream.ended.fetch_max(self.number, Ordering::AcqRel);
     }
 
-    /// Kernels of its stream that nobody has waited for.
+    /// Kernels of its stream for which no caller has waited.
     pub(crate) fn ran(&self) -> Vec<String> {
         self.stream.ran()
     }
@@ -102,10 +103,10 @@ impl Stream {
         &self.0.device
     }
 
-    /// Copies values to the device and waits for it.
+    /// Copies values to the device and waits for the copy.
     ///
     /// # Panics
-    /// Panics if the lengths differ, as do the other copies.
+    /// Panics if the lengths differ, as the other copies do.
     pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>) -> Result<(), DeviceError> {
         assert_eq!(from.len(), to.len(), "lengths of a copy");
         self.0.host_allowed("an upload")?;
@@ -120,7 +121,7 @@ impl Stream {
                 let (to, bytes) = (to.address(), to.bytes());
                 (self.0.driver().cuMemcpyHtoDAsync_v2)(to, pointer, bytes, self.0.raw)
             };
-            // Also after a failure: nothing may read `from` once this has returned.
+            // After a failure, too: nothing may read `from` once this has returned.
             let ended = self.0.synchronize();
             self.0.check("cuMemcpyHtoDAsync", status)?;
             ended
@@ -155,7 +156,7 @@ impl Stream {
         })
     }
 
-    /// Copies the values from `start` on to the device, without waiting: as many as `to` takes.
+    /// Copies the values from index `start` on to the device, without waiting: as many as `to` has.
     pub fn copy_in<T: Pod>(
         &self,
         from: &Pinned<T>,
@@ -172,7 +173,7 @@ impl Stream {
             let mut issued = lock(&self.0.issued);
             *issued += 1;
             from.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
-            // SAFETY: `at` checked the range; `mark` keeps the memory until the copy has ended.
+            // SAFETY: `at` checked the range; `mark` keeps the memory alive until the copy has ended.
             let status = unsafe {
                 let (to, bytes) = (to.address(), to.bytes());
                 (self.0.driver().cuMemcpyHtoDAsync_v2)(to, pointer, bytes, self.0.raw)
@@ -181,7 +182,7 @@ impl Stream {
         })
     }
 
-    /// Copies values from the device to the place from `start` on, without waiting.
+    /// Copies values from the device to index `start` and on, without waiting.
     pub fn copy_out<T: Pod>(
         &self,
         from: &Buffer<T>,
@@ -198,7 +199,7 @@ impl Stream {
             let mut issued = lock(&self.0.issued);
             *issued += 1;
             to.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
-            // SAFETY: `at` checked the range; `mark` keeps the memory, and eyes off it, until the copy has ended.
+            // SAFETY: `at` checked the range; `mark` keeps the memory alive, and readers away from it, until the copy has ended.
             let status = unsafe {
                 let (from, bytes) = (from.address(), from.bytes());
                 (self.0.driver().cuMemcpyDtoHAsync_v2)(pointer, from, bytes, self.0.raw)
@@ -207,7 +208,7 @@ impl Stream {
         })
     }
 
-    /// Copies values on the device. The two must not overlap.
+    /// Copies values within the device. The two buffers must not overlap.
     pub fn copy<T: Pod>(&self, from: &Buffer<T>, to: &Buffer<T>) -> Result<(), DeviceError> {
         assert_eq!(from.len(), to.len(), "lengths of a copy");
         if from.is_empty() {
@@ -216,13 +217,13 @@ impl Stream {
         self.0.bind()?;
         self.0.keep([from.allocation(), to.allocation()]);
         let bytes = from.bytes();
-        // Read and written.
+        // Counts bytes read and bytes written.
         self.step(
             || "copy".into(),
             2 * bytes,
             || {
                 let (to, from) = (to.address(), from.address());
-                // SAFETY: both buffers have that many bytes; freeing one waits for the copy.
+                // SAFETY: both buffers have this many bytes; freeing one waits for the copy.
                 let status =
                     unsafe { (self.0.driver().cuMemcpyDtoDAsync_v2)(to, from, bytes, self.0.raw) };
                 self.0.check("cuMemcpyDtoDAsync", status)
@@ -243,7 +244,7 @@ impl Stream {
             bytes,
             || {
                 let to = buffer.address();
-                // SAFETY: the buffer has that many bytes; freeing it waits for the work.
+                // SAFETY: the buffer has this many bytes; freeing it waits for the work.
                 let status =
                     unsafe { (self.0.driver().cuMemsetD8Async)(to, byte, bytes, self.0.raw) };
                 self.0.check("cuMemsetD8Async", status)
@@ -259,8 +260,9 @@ impl Stream {
     /// Launches a kernel, without waiting.
     ///
     /// # Safety
-    /// The arguments must be those the kernel takes, and it must stay within the buffers given; number and sizes are checked where the
-    /// driver knows them (CUDA 12.4). Buffers that only an address inside a buffer leads to must be kept by the caller.
+    /// The arguments must be those that the kernel takes, and the kernel must stay within the given buffers. The number and sizes of
+    /// arguments are checked if the driver reports them (CUDA 12.4). The caller must keep alive the buffers that the kernel reaches only
+    /// through an address stored in another buffer.
     pub unsafe fn launch(
         &self,
         kernel: &Kernel,
@@ -279,7 +281,8 @@ impl Stream {
             || Arc::clone(&kernel.name),
             0,
             || {
-                // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is the caller's promise.
+                // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is promised by the
+                // caller.
                 let status = unsafe {
                     (self.0.driver().cuLaunchKernel)(
                         kernel.raw,
@@ -300,28 +303,28 @@ impl Stream {
         )
     }
 
-    /// Waits until all of its work is done.
+    /// Waits until all of the stream's work is done.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.0.host_allowed("a synchronisation")?;
         self.0.synchronize()
     }
 
-    /// Marks this moment.
+    /// Records the event at this point of the stream.
     pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
         self.0.bind()?;
-        let mut place = event.place();
+        let mut position = event.position();
         let issued = lock(&self.0.issued);
-        *place = Some(Ticket { stream: Arc::clone(&self.0), number: *issued });
-        // SAFETY: both are alive, and the driver keeps what it needs of an event that goes.
+        *position = Some(Ticket { stream: Arc::clone(&self.0), number: *issued });
+        // SAFETY: both are alive, and the driver keeps what it needs of an event that is destroyed.
         let status = unsafe { (self.0.driver().cuEventRecord)(event.raw, self.0.raw) };
         self.0.check("cuEventRecord", status)
     }
 
-    /// Lets later work of this stream wait for an event.
+    /// Makes later work of this stream wait for an event.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         self.0.bind()?;
         self.0.pending.store(true, Ordering::Relaxed);
-        // SAFETY: likewise.
+        // SAFETY: as above.
         let status = unsafe { (self.0.driver().cuStreamWaitEvent)(self.0.raw, event.raw, 0) };
         self.0.check("cuStreamWaitEvent", status)
     }
@@ -332,7 +335,7 @@ impl Stream {
     }
 
     /// Records the work that `record` gives to this stream, instead of running it. Meanwhile memory must be neither allocated nor freed,
-    /// and kernels must have been asked for before.
+    /// and every kernel must have been requested before.
     pub fn capture(
         &self,
         record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
@@ -361,7 +364,7 @@ impl Inner {
     pub(crate) fn synchronize(&self) -> Result<(), DeviceError> {
         self.bind()?;
         let issued = *lock(&self.issued);
-        // Before it is asked: what others give to the stream meanwhile sets it again.
+        // Cleared before the query: work that other threads give to the stream meanwhile sets it again.
         self.pending.store(false, Ordering::Relaxed);
         let status = self.device.0.watch.until_ready(|| self.ask(), || self.ran())?;
         self.check("cuStreamQuery", status)?;
@@ -370,7 +373,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Binds the context, and waits for kernels before a copy for which the driver would wait: one to or from memory that is not locked.
+    /// Binds the context, and waits for kernels before a copy for which the driver would wait: one to or from memory that is not
+    /// page-locked.
     fn settle(&self) -> Result<(), DeviceError> {
         if self.pending.load(Ordering::Relaxed) {
             return self.synchronize();
@@ -378,13 +382,13 @@ impl Inner {
         self.bind()
     }
 
-    /// Whether its work is done, in the driver's words.
+    /// The driver's answer to whether the stream's work is done.
     fn ask(&self) -> Status {
         // SAFETY: the stream is alive.
         unsafe { (self.driver().cuStreamQuery)(self.raw) }
     }
 
-    /// The same, and done if a graph is recorded: such a stream has no work, and asking would end the recording.
+    /// The same, but "done" while a graph is recorded: such a stream has no work, and the query would end the recording.
     pub(crate) fn ask_unless_recording(&self) -> Status {
         let recording = lock(&self.recording);
         if recording.is_some() { 0 } else { self.ask() }
@@ -394,9 +398,9 @@ impl Inner {
         lock(&self.ran).iter().map(ToString::to_string).collect()
     }
 
-    /// Success, or an error: one of a kernel that ran, if it is such.
+    /// Success, or an error. A failure of a kernel becomes [`DeviceError::Kernel`].
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
-        // From 700 on are the failures of kernels: bad addresses, traps, time-outs.
+        // Statuses from 700 on are failures of kernels: bad addresses, traps, time-outs.
         if (700..800).contains(&status) {
             return Err(DeviceError::Kernel {
                 ran: self.ran(),
@@ -413,14 +417,14 @@ impl Inner {
         Ok(())
     }
 
-    /// While recording, keeps what the graph will use.
+    /// While recording, keeps alive what the graph will use.
     pub(crate) fn keep<'a>(&self, allocations: impl IntoIterator<Item = &'a Arc<Allocation>>) {
         if let Some(recording) = &mut *lock(&self.recording) {
             recording.allocations.extend(allocations.into_iter().map(Arc::clone));
         }
     }
 
-    /// Notes kernels for errors that come later.
+    /// Notes the names of kernels for errors that appear later.
     pub(crate) fn remember<'a>(&self, kernels: impl IntoIterator<Item = &'a Arc<str>>) {
         if let Some(recording) = &mut *lock(&self.recording) {
             recording.kernels.extend(kernels.into_iter().map(Arc::clone));
@@ -433,7 +437,7 @@ impl Inner {
         ran.drain(..surplus);
     }
 
-    /// Starts recording; false if it is under way.
+    /// Starts recording; false if a recording is under way.
     pub(crate) fn start_recording(&self) -> bool {
         let mut recording = lock(&self.recording);
         let free = recording.is_none();
@@ -449,7 +453,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.bind().is_ok() {
-            // SAFETY: nobody else has it; the driver ends its work first.
+            // SAFETY: this is the only owner; the driver ends the stream's work first.
             unsafe { (self.driver().cuStreamDestroy_v2)(self.raw) };
         }
     }

@@ -5,31 +5,31 @@ use std::time::Duration;
 use super::context::lock;
 use super::{Device, DeviceError, Event, Stream};
 
-/// Times what the streams of a device are given, from when it is made until it goes. What a graph has in it is one step.
+/// Times the work that the streams of a device are given while the trace exists. A graph is one step.
 ///
-/// Every step has an event before it and one behind. A stream that waits for work has passed the first before the step comes, so a step also has the time in which it is
-/// given to the driver, some microseconds, unless work before it takes longer than that.
+/// Every step has an event before it and one after it. A stream without work passes the first event before the step arrives, so the time of
+/// a step includes the time in which it is passed to the driver, a few microseconds, unless earlier work takes longer than that.
 pub struct Trace(Arc<Inner>);
 
 /// A copy, a fill or a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The kernel's name, or what is done.
+    /// The kernel's name, or the kind of the operation.
     pub name: Arc<str>,
-    /// Bytes copied or filled; 0 of kernels, where only they know.
+    /// Bytes copied or filled; 0 for kernels, whose traffic is not known.
     pub bytes: u64,
-    /// By the device's clock.
+    /// The time it took by the device's clock.
     pub time: Duration,
 }
 
 #[derive(Default)]
 pub(crate) struct Inner {
     steps: Mutex<Vec<Under>>,
-    /// Events of steps that are over.
+    /// Events of steps that have ended, for reuse.
     spare: Mutex<Vec<Event>>,
 }
 
-/// A step on its way.
+/// A step that has not yet been timed.
 struct Under {
     name: Arc<str>,
     bytes: u64,
@@ -40,12 +40,12 @@ struct Under {
 impl Trace {
     pub(crate) fn new(device: &Device) -> Self {
         let inner = Arc::default();
-        // Events keep the device open, so it must not keep them.
+        // Events keep the device open, so the device must not keep them.
         *lock(&device.0.trace) = Arc::downgrade(&inner);
         Trace(inner)
     }
 
-    /// Waits for the steps since this was last asked, in the order in which they were given.
+    /// Waits for the steps since the last call, and returns them in the order in which they were given.
     pub fn take(&self) -> Result<Vec<Step>, DeviceError> {
         let under = std::mem::take(&mut *lock(&self.0.steps));
         let mut steps = Vec::with_capacity(under.len());

@@ -1,35 +1,35 @@
 use super::{Buffer, Device, DeviceError, Event, Pinned, Stream};
 
-/// Bytes of a stage. Two a thread are what a few dozen threads can lock without asking.
+/// Bytes of a stage. Two per thread are little enough that a few dozen threads can lock them under the usual limits.
 const STAGE: usize = 4 << 20;
 
-/// Less than this is not worth a stage.
+/// Fewer bytes than this are not worth a stage.
 const SMALL: usize = 1 << 18;
 
-/// Copies much to the device: bytes go through page-locked memory, so that copies run while the next bytes are made ready, and beside those of other
-/// uploaders.
+/// Copies large amounts to the device. The bytes go through page-locked memory, so that a copy runs while the next bytes are prepared,
+/// concurrently with the copies of other uploaders.
 pub struct Uploader {
     device: Device,
     stream: Stream,
-    /// None are there before they are needed, nor where the system locks no memory: copies wait then, and nothing else changes.
+    /// None before they are needed, and none if the system locks no memory: then copies wait, and nothing else changes.
     stages: Option<Vec<Stage>>,
     next: usize,
 }
 
 struct Stage {
     pinned: Pinned<u8>,
-    /// When its last copy has ended.
+    /// Recorded after its last copy.
     copied: Event,
 }
 
 impl Uploader {
-    /// With a stream of its own.
+    /// An uploader with a stream of its own.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         let stream = device.stream()?;
         Ok(Uploader { device: device.clone(), stream, stages: None, next: 0 })
     }
 
-    /// Memory on the device that has these bytes once [`Uploader::finish`] has returned.
+    /// Device memory that has these bytes once [`Uploader::finish`] has returned.
     pub fn send(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, DeviceError> {
         let buffer = self.device.buffer(bytes.len())?;
         if bytes.len() < SMALL {
@@ -47,7 +47,7 @@ impl Uploader {
         for (number, piece) in bytes.chunks(STAGE).enumerate() {
             let stage = &mut stages[self.next];
             self.next = (self.next + 1) % 2;
-            // The event, not the stream: the other stage's copy goes on.
+            // Waits for the event and not for the stream, so that the copy of the other stage continues.
             stage.copied.synchronize()?;
             stage.pinned.write()?[..piece.len()].copy_from_slice(piece);
             let from = number * STAGE;
@@ -57,7 +57,7 @@ impl Uploader {
         Ok(buffer)
     }
 
-    /// Waits until everything is there.
+    /// Waits until all copies have ended.
     pub fn finish(&self) -> Result<(), DeviceError> {
         self.stream.synchronize()
     }

@@ -1,8 +1,8 @@
-//! Waiting for a device, with a limit. The driver's own waits have none: a kernel that never ends would keep whoever waits for ever.
+//! Waiting for a device, with a limit. The driver's own waits have none: with a kernel that never ends, the caller would wait for ever.
 //!
-//! So nobody waits inside of the driver. Streams and events are asked whether they are done; what would wait there (freeing memory, copies to and from memory that is not locked)
-//! comes after such a wait. When the limit has passed, the device counts as hung: every later call on it fails at once, and what it has is leaked on purpose, since the driver would wait
-//! for the kernel before it gives anything back.
+//! Therefore nobody waits inside the driver. Streams and events are polled; driver calls that would wait (freeing memory, copies to and
+//! from memory that is not page-locked) come after such a wait. When the limit has passed, the device counts as hung: every later call on
+//! it fails at once, and what belongs to it is leaked on purpose, since the driver would wait for the kernel before it freed anything.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,25 +13,25 @@ use super::context::lock;
 use super::driver::{NOT_READY, Status};
 use super::{DeviceError, stream};
 
-/// How long work may take unless told otherwise: a hundred times as long as the longest batch seen.
+/// How long work may take by default: a hundred times as long as the longest batch measured.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// So long it is asked without a pause: a single query takes some 60 us, and must not be seen late.
+/// For this long the device is polled without a pause: a single query takes about 60 us, and its end must be noticed at once.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// So long other threads are let in between: a sleep takes some 60 us more than was asked for.
+/// For this long the thread yields to other threads between polls: a sleep takes about 60 us longer than requested.
 const YIELD: Duration = Duration::from_millis(2);
 
-/// From then on it sleeps: a hundredth of the time so far, and no more than this.
+/// After that the thread sleeps between polls, for a hundredth of the time so far and at most for this long.
 const LONGEST_SLEEP: Duration = Duration::from_micros(100);
 
-/// What a context knows about waiting.
+/// The state of waiting, per context.
 pub(crate) struct Watch {
-    /// In nanoseconds; the largest number is no limit.
+    /// In nanoseconds; the largest number means no limit.
     limit: AtomicU64,
-    /// The error that all calls end with once the device hangs.
+    /// The error that all calls return once the device hangs.
     hung: OnceLock<DeviceError>,
-    /// All streams, for what waits for all of them. Those that are gone go when another one comes.
+    /// All streams, for calls that wait for all of them. Streams that no longer exist are removed when another one is added.
     streams: Mutex<Vec<Weak<stream::Inner>>>,
 }
 
@@ -55,12 +55,13 @@ impl Watch {
         (nanos < u64::MAX).then(|| Duration::from_nanos(nanos))
     }
 
-    /// Nothing, or the error of a device that hangs.
+    /// Success, or the error of a device that hangs.
     pub(crate) fn check(&self) -> Result<(), DeviceError> {
         self.hung.get().cloned().map_or(Ok(()), Err)
     }
 
-    /// Asks until the answer is another one than "not ready", and returns that; after the limit the device hangs, by one of the kernels that `ran` names.
+    /// Polls until the status is not "not ready", and returns it. After the limit the device counts as hung; the error names the kernels of
+    /// `ran`.
     pub(crate) fn until_ready(
         &self,
         ask: impl Fn() -> Status,
@@ -96,19 +97,20 @@ impl Watch {
         }
     }
 
-    /// Keeps a stream in mind as long as it lives.
+    /// Keeps a weak reference to a stream.
     pub(crate) fn add_stream(&self, stream: &Arc<stream::Inner>) {
         let mut streams = lock(&self.streams);
         streams.retain(|other| other.strong_count() > 0);
         streams.push(Arc::downgrade(stream));
     }
 
-    /// Waits for all streams, since the driver is about to do so without a limit. What is given to them meanwhile is not waited for.
+    /// Waits for all streams, because the driver is about to do so without a limit. Work that streams are given meanwhile is not waited
+    /// for.
     pub(crate) fn settle(&self) -> Result<(), DeviceError> {
         self.check()?;
         let streams: Vec<_> = lock(&self.streams).iter().filter_map(Weak::upgrade).collect();
         for stream in streams {
-            // What it failed with is for those who wait for its work.
+            // If the work failed, the error belongs to the callers that wait for it.
             self.until_ready(|| stream.ask_unless_recording(), || stream.ran())?;
         }
         Ok(())
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_comes_through_after_any_number_of_questions() {
+    fn the_status_is_returned_after_any_number_of_polls() {
         for questions in [0, 1, 100, 10_000] {
             let left = Cell::new(questions);
             let ask = || match left.get() {
@@ -137,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_ends_it_for_all() {
+    fn after_the_limit_all_calls_fail() {
         let watch = Watch::default();
         watch.set_limit(Some(Duration::from_millis(5)));
         let ran = || vec!["one".to_owned()];
         let hung = DeviceError::Hung { ran: ran(), limit: Duration::from_millis(5) };
         assert_eq!(watch.until_ready(|| NOT_READY, ran), Err(hung.clone()));
         assert_eq!(watch.check(), Err(hung.clone()));
-        // Who waits without a limit learns of it, too.
+        // A caller that waits without a limit gets the error, too.
         watch.set_limit(None);
         assert_eq!(watch.until_ready(|| NOT_READY, Vec::new), Err(hung));
     }

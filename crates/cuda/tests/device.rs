@@ -10,7 +10,7 @@ use warpseek_cuda::kernels::scan::Scan;
 use warpseek_cuda::{Args, Device, DeviceError, Grid, Source, Stream};
 
 #[test]
-fn devices_introduce_themselves() {
+fn devices_describe_themselves() {
     for device in devices() {
         let info = device.info();
         println!("{info:?}");
@@ -23,11 +23,11 @@ fn devices_introduce_themselves() {
 }
 
 #[test]
-fn a_device_that_is_not_there() {
+fn a_missing_device_is_refused() {
     // SAFETY: the emulator's own function.
     let error = unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 7, None) }.unwrap_err();
     assert_eq!(error, DeviceError::NoSuchDevice { ordinal: 7, count: 2 });
-    // SAFETY: nothing is a driver that has no functions.
+    // SAFETY: a driver without functions is refused.
     let error = unsafe { Device::emulated(|_| None, 0, None) }.unwrap_err();
     assert!(error.to_string().contains("too old: it has no cuInit"), "{error}");
 }
@@ -89,7 +89,7 @@ fn pinned_memory_is_read_when_copies_have_ended() {
             two.wait(&event).unwrap();
             two.copy_out(&buffer.slice(..500), &mut output, 500).unwrap();
             two.copy_out(&buffer.slice(500..), &mut output, 0).unwrap();
-            // Neither stream is waited for here: looking is waiting.
+            // Neither stream is waited for here: reading the values waits.
             let expected = |i: usize| ((i + 500) % 1000 + 10) as u32 * 3 + round;
             assert_eq!(output.read().unwrap(), (0..1000).map(expected).collect::<Vec<_>>());
         }
@@ -112,7 +112,7 @@ fn events_have_times() {
     }
 }
 
-/// Looking at the first copy's result must not wait for what comes after its event: with two kernels of a pipeline that would be the end of it.
+/// Reading the result of the first copy must not wait for what comes after its event, or a pipeline of two kernels would not overlap.
 #[test]
 fn an_event_ends_the_copies_before_it() {
     for device in devices() {
@@ -181,9 +181,9 @@ fn launches_are_checked() {
             assert!(matches!(error, DeviceError::Launch { .. }), "{error:?}");
             error.to_string()
         };
-        assert!(refused(Grid::new(1, 0), &good).contains("0 threads a block"));
-        assert!(refused(Grid::new(1, 1025), &good).contains("1025 threads a block"));
-        // SAFETY: likewise.
+        assert!(refused(Grid::new(1, 0), &good).contains("0 threads per block"));
+        assert!(refused(Grid::new(1, 1025), &good).contains("1025 threads per block"));
+        // SAFETY: as above.
         let error = unsafe { stream.launch(&kernel, Grid::new(1, 32).shared(1 << 20), &good) };
         let most = device.info().shared_per_block;
         let kernel_name = "copy_words".to_owned();
@@ -201,7 +201,7 @@ fn launches_are_checked() {
 }
 
 #[test]
-fn sources_that_are_not_there() {
+fn missing_sources_are_reported() {
     if on_gpu() {
         println!("skipped on a GPU: the emulator's list of sources");
         return;
@@ -212,7 +212,7 @@ fn sources_that_are_not_there() {
 }
 
 #[test]
-fn kernels_that_do_not_compile() {
+fn kernels_that_do_not_compile_are_reported() {
     if !on_gpu() {
         println!("skipped on the emulator: errors of NVRTC");
         return;
@@ -233,7 +233,7 @@ fn copy_copies() {
             let to = device.buffer(values.len()).unwrap();
             copy.launch(&stream, &from, &to).unwrap();
             assert_eq!(stream.download(&to).unwrap(), values);
-            // Not aligned for vectors.
+            // Slices that are not aligned for vectors.
             if len > 1 {
                 copy.launch(&stream, &from.slice(1..), &to.slice(..to.len() - 1)).unwrap();
                 assert_eq!(stream.download(&to.slice(..to.len() - 1)).unwrap(), values[1..]);
@@ -242,7 +242,7 @@ fn copy_copies() {
     }
 }
 
-/// Prefix sums the plain way, and the sum of all.
+/// Prefix sums computed on the CPU, and the sum of all.
 fn plain_scan(values: &[u32]) -> (Vec<u32>, u32) {
     let mut sum = 0u32;
     let before = |&value: &u32| {
@@ -283,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn scan_equals_the_plain_way(values in prop::collection::vec(any::<u32>(), 0..10_000)) {
+    fn scan_equals_prefix_sums_on_the_cpu(values in prop::collection::vec(any::<u32>(), 0..10_000)) {
         for device in devices() {
             check_scan(&device, &values);
         }
@@ -326,7 +326,7 @@ fn what_cannot_be_recorded_is_refused() {
         assert!(matches!(refused, DeviceError::Recording { .. }), "{refused:?}");
         let refused = stream.capture(|s| s.capture(|_| Ok(())).map(drop)).unwrap_err();
         assert_eq!(refused, DeviceError::Recording { what: "a recording" });
-        // The stream works on.
+        // The stream still works.
         assert_eq!(stream.download(&buffer).unwrap(), [1]);
     }
 }
@@ -347,7 +347,7 @@ fn threads_share_a_device() {
 }
 
 #[test]
-fn copies_have_a_speed() {
+fn copies_have_a_bandwidth() {
     for device in devices() {
         let rate = copy::bandwidth(&device).unwrap();
         println!("{}: {:.1} GB/s read and written", device.info().name, rate / 1e9);

@@ -1,4 +1,5 @@
-//! Kernels that never end, and devices that are lost: on the emulator, which ends the program where a call of the driver would never return.
+//! Kernels that never end, and devices that are lost. These tests run on the emulator, which aborts the program if a driver call would
+//! never return.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use warpseek_cuda_emulator::{inject, symbol};
 
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// A device with all that belongs to one.
+/// A device with one object of each kind that belongs to it.
 struct Set {
     device: Device,
     stream: Stream,
@@ -29,7 +30,7 @@ impl Set {
         Ok(Set { device, stream, copy, from, to })
     }
 
-    /// Copies by a kernel, without waiting.
+    /// Copies with a kernel, without waiting.
     fn launch(&self) -> Result<(), DeviceError> {
         self.copy.launch(&self.stream, &self.from, &self.to)
     }
@@ -43,7 +44,7 @@ fn hung(kernels: &[&str]) -> DeviceError {
     DeviceError::Hung { ran: kernels.iter().map(|&name| name.to_owned()).collect(), limit: LIMIT }
 }
 
-/// Every way to wait for a kernel that hangs ends with the error, whatever is waited for.
+/// Every way to wait for a hanging kernel ends with the error, whatever the caller waits for.
 #[test]
 fn waiting_ends() {
     let ways: [(&str, fn(&Set) -> Result<(), DeviceError>); 6] = [
@@ -80,7 +81,7 @@ fn waiting_ends() {
     }
 }
 
-/// After that nothing waits any more, neither calls nor drops, and the other device works.
+/// After that neither calls nor drops wait any more, and the other device works.
 #[test]
 fn a_device_that_hangs_is_left_alone() {
     let injected = inject("hang=2");
@@ -92,7 +93,7 @@ fn a_device_that_hangs_is_left_alone() {
     let expected = hung(&["copy_words"]);
     assert_eq!(set.stream.synchronize(), Err(expected.clone()));
     assert!(expected.to_string().contains("end this program"), "{expected}");
-    // No limit: if one of these waited, it would be for ever.
+    // Without a limit, any of these that waited would wait for ever.
     set.device.set_time_limit(None);
     assert_eq!(set.stream.synchronize(), Err(expected.clone()));
     assert_eq!(set.launch(), Err(expected.clone()));
@@ -105,7 +106,7 @@ fn a_device_that_hangs_is_left_alone() {
     assert!(other.works());
 }
 
-/// Memory that is freed while a kernel hangs is not waited for longer than the limit, and stays.
+/// Freeing memory while a kernel hangs waits at most for the limit, and leaks the memory.
 #[test]
 fn freeing_memory_ends() {
     let injected = inject("hang=1");
@@ -119,9 +120,9 @@ fn freeing_memory_ends() {
     assert_eq!(set.stream.synchronize(), Err(hung(&["copy_words"])));
 }
 
-/// A lost device fails for good. When all that belonged to it is gone it can be opened again.
+/// A lost device keeps failing. When everything that belonged to it is gone, it can be opened again.
 #[test]
-fn a_lost_device_can_be_opened_anew() {
+fn a_lost_device_can_be_opened_again() {
     for fault in ["cuLaunchKernel@1=700!", "cuStreamQuery@2=719", "cuMemAlloc_v2@2=999!"] {
         let injected = inject(fault);
         let set = Set::open(0);

@@ -12,7 +12,7 @@ use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
 
-/// Numbers that look random and are the same in each run.
+/// Numbers that look random and are the same in every run.
 fn mixed(i: u64) -> u64 {
     let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ fn mixed(i: u64) -> u64 {
 fn check_compact(device: &Device, values: &[u32], keep: impl Fn(usize) -> bool, known: bool) {
     let stream = device.stream().unwrap();
     let compact = Compact::new(device).unwrap();
-    // Of half the values the number is in the device's memory, and bits behind it are not looked at.
+    // Only half of the values count: their number is in device memory, and the bits after them are not looked at.
     let count = if known { values.len() / 2 } else { values.len() };
     let mut words = vec![0u32; values.len().div_ceil(32)];
     for i in (0..values.len()).filter(|&i| keep(i)) {
@@ -65,7 +65,7 @@ fn compact_at_every_edge() {
     }
 }
 
-/// The intersection the plain way: a merge.
+/// The intersection by a plain merge.
 fn plain_merge(a: &[u32], b: &[u32]) -> Vec<u32> {
     let (mut i, mut j, mut both) = (0, 0, Vec::new());
     while i < a.len() && j < b.len() {
@@ -116,7 +116,7 @@ fn merge_find_at_every_edge() {
     }
 }
 
-/// Sorted, the best first: what any way to the best k must give.
+/// The best k by sorting, which every other way must equal.
 fn plain_best(keys: &[u64], k: usize) -> Vec<u64> {
     let mut best: Vec<u64> = keys.iter().copied().filter(|&key| key != 0).collect();
     best.sort_unstable_by(|a, b| b.cmp(a));
@@ -143,7 +143,7 @@ fn check_tree(device: &Device, keys: &[u64], k: usize, count: Option<u32>) {
     );
 }
 
-/// A document's key: score up, then document down. Few scores, so that there are ties.
+/// A document's key: higher scores first, then lower documents. There are few scores, so that there are ties.
 fn hit(doc: usize, score: u64) -> u64 {
     if score == 0 { 0 } else { score << 32 | u64::from(!(doc as u32)) }
 }
@@ -156,7 +156,7 @@ fn the_tree_equals_sorting() {
             let rising: Vec<u64> = (0..n).map(|i| hit(i, i as u64 / 7)).collect();
             for k in [1, 10, 1000, 5000] {
                 check_tree(&device, &mixed, k, None);
-                // The best keys stand side by side: few groups have all of them.
+                // The best keys are neighbours, so few groups contain all of them.
                 check_tree(&device, &rising, k, None);
                 check_tree(&device, &rising, k, Some(n as u32 / 3));
             }
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// Benchmarks launch them as graphs: nothing in them may allocate or wait.
+/// Benchmarks launch them as graphs, so nothing in them may allocate or wait.
 #[test]
 fn primitives_can_be_recorded() {
     for device in devices() {

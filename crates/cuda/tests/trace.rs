@@ -1,4 +1,4 @@
-//! What a trace says that streams did.
+//! What a trace reports about the work of streams.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +35,7 @@ fn names(steps: &[Step]) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn every_step_is_there_once() {
+fn every_step_is_traced_once() {
     let expected = [
         ("copy in", BYTES),
         ("fill", BYTES),
@@ -55,7 +55,7 @@ fn every_step_is_there_once() {
         assert_eq!(names(&trace.take().unwrap()), []);
         work(&device, &stream, &copy).unwrap();
         assert_eq!(names(&trace.take().unwrap()), expected, "with events used before");
-        // The last who asks has it.
+        // Only the last trace receives steps.
         let second = device.trace();
         work(&device, &stream, &copy).unwrap();
         assert_eq!(names(&trace.take().unwrap()), []);

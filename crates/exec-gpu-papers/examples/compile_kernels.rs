@@ -1,4 +1,4 @@
-//! Compiles every kernel for the architectures named (75 80 90 100), without a GPU, and shows what they take.
+//! Compiles every kernel for the given architectures (75 80 90 100), without a GPU, and prints registers and spills.
 //!
 //!     WARPSEEK_NVRTC=.../libnvrtc.so.12 cargo run -p warpseek-exec-gpu-papers --example compile_kernels -- 75 80 90 100
 
@@ -11,7 +11,7 @@ use warpseek_exec::Pool;
 use warpseek_exec_gpu::kernels::ALL as SERVING;
 use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
 
-/// The kernels that try out the emulator are CUDA too, or they would prove little.
+/// The emulator's test kernels must be valid CUDA too, or they would prove little.
 const PROBES: Source = Source {
     name: "probes",
     text: include_str!("../../cuda-emulator/tests/kernels/probes/kernel.cu"),
@@ -48,7 +48,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         }
         let mut options = compiler.options(architecture);
         options.push("--ptxas-options=-v".into());
-        // Those that count bytes are for benchmarks, and take long: one architecture will do.
+        // Kernels that count bytes are for benchmarks and take long to compile: one architecture is enough.
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
@@ -64,7 +64,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
             usage(&image.log);
         }
     }
-    // A GPU newer than the compiler gets PTX, which its driver finishes.
+    // A GPU newer than the compiler gets PTX, which its driver compiles further.
     let future = Architecture(999);
     let image = compiler.compile(&PRIMITIVES[0], future, &compiler.options(future))?;
     let is_ptx = image.bytes.ends_with(b"\0") && image.bytes.windows(7).any(|w| w == b".target");
@@ -72,7 +72,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// From the assembler's report: a kernel's name in one line, what it takes in the next ones.
+/// Prints registers and spills from the assembler's report, which has a kernel's name in one line and its usage in the next ones.
 fn usage(log: &str) {
     let mut kernel = "";
     let mut spills = "";

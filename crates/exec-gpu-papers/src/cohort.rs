@@ -1,9 +1,11 @@
-//! Cohorts (Agrawal 2016, sections 3.2 and 3.3.2): the queries of a batch as a sparse matrix times the documents of a segment. The product is never written: it lives in
-//! shared memory, a microtile of documents times a group of queries at a time, and the best hits come out.
+//! Cohorts (Agrawal 2016, sections 3.2 and 3.3.2): the queries of a batch as a sparse matrix times the documents of a segment. The product
+//! is never written to memory: it exists in shared memory, for one microtile of documents and one group of queries at a time, and only the
+//! best hits are written.
 //!
-//! A shard (the segment) is cut in tiles, a tile in subtiles, both on the host; a subtile and a group of queries make an item, which a warp goes through microtile by
-//! microtile. All groups are at one tile before the next begins, so that what they read of it stays in the cache. Where a list enters a microtile is in the image already
-//! for dense lists (`starts`); for sparse ones the device searches once an item and goes on from there.
+//! The host cuts a shard (the segment) into tiles, and a tile into subtiles. A subtile and a group of queries make an item, which a warp
+//! processes microtile by microtile. All groups are at one tile before the next begins, so that what they read of it stays in the cache.
+//! For dense lists, the image already says where a list enters a microtile (`starts`); for sparse lists, the device searches once per item
+//! and continues from there.
 #![allow(unsafe_code)]
 
 mod matrix;
@@ -26,19 +28,19 @@ use warpseek_exec_gpu::limits::check_shared;
 use warpseek_exec_gpu::round::{Kind, Pass, Round, State, WARP, key_capacity};
 use warpseek_exec_gpu::workspace::Workspace;
 
-/// Queries in a cohort, at most.
+/// The most queries in a cohort.
 pub const MAX_COHORT: usize = 1024;
 
-/// Fewest documents in a microtile, as a binary logarithm, and most: a place has 15 bits, and so have numbers of candidates.
+/// The fewest and the most documents in a microtile, as binary logarithms: positions and numbers of candidates have 15 bits.
 const MICRO_BITS: (u32, u32) = (7, 15);
 
-/// Queries in a group, at most: a bit each says whether there are candidates.
+/// The most queries in a group: one bit each says whether there are candidates.
 const MAX_GROUP: usize = 32;
 
 /// Keys that all items have room for together, unless each group is one item.
 const KEYS: usize = 1 << 26;
 
-/// What it costs on an H200 (docs/gpu/results.md). A query alone was not measured: the line goes through cohorts of 64 and of 1,024.
+/// Costs on an H200 (docs/gpu/results.md). A single query was not measured: the line goes through cohorts of 64 and of 1,024.
 const RATES: Rates = Rates::device(614_000.0, 2_000.0, 0.0049, 7.0);
 
 /// How often a cohort fills the device.
@@ -49,16 +51,17 @@ const WAVES: u64 = 4;
 pub struct CohortSettings {
     /// Queries in a cohort, 1 to [`MAX_COHORT`].
     pub cohort: usize,
-    /// Documents in a tile. Small ones stay in the device's cache while all queries go over them, large ones make longer items.
+    /// Documents in a tile. Small tiles stay in the device's cache while all queries go over them; large ones make longer items.
     pub tile: u32,
-    /// Binary logarithm of documents in a microtile: as the image's tiles or more, as far as shared memory has room. Each takes two bytes of it a query.
+    /// Binary logarithm of the documents in a microtile: at least that of the image's tiles, at most what shared memory has room for, where
+    /// each document takes two bytes per query.
     pub micro_bits: u32,
     /// Queries in a group, which share what they read: 1 to 32, as far as shared memory has room.
     pub group: usize,
 }
 
 impl CohortSettings {
-    /// Shared memory that the kernel takes for a group with so many sparse lists.
+    /// Shared memory that the kernel takes for a group with this many sparse lists.
     fn shared_bytes(&self, sparse: u32) -> u32 {
         shared_bytes(self.group as u32, 1 << self.micro_bits, sparse)
     }
@@ -70,7 +73,7 @@ impl Default for CohortSettings {
     }
 }
 
-/// Answers batches on a GPU, cohort by cohort, from the image of a [`GpuEngine`].
+/// Answers batches on a GPU, one cohort after another, from the image of a [`GpuEngine`].
 pub struct CohortEngine {
     tiles: Arc<GpuEngine>,
     kernel: Kernel,
@@ -78,7 +81,7 @@ pub struct CohortEngine {
 }
 
 impl CohortEngine {
-    /// Shares the image and the memory of an engine.
+    /// An engine that shares the image and the memory of another.
     pub fn new(tiles: Arc<GpuEngine>, settings: CohortSettings) -> Result<Self, DeviceError> {
         let kernel = tiles.device().kernel(&SOURCE, "cohort")?;
         let least = MICRO_BITS.0.max(tiles.settings().tile_bits);
@@ -101,7 +104,7 @@ impl CohortEngine {
         Ok(CohortEngine { tiles, kernel, settings })
     }
 
-    /// Why it cannot answer a plan; none if it can. The engine whose image it uses has no such limits.
+    /// Why the engine cannot answer a plan; none if it can. The engine whose image it uses has no such limits.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         let fits = |pass| matrix::shift(plan, largest_value(plan.formula), pass).is_some();
         if plan.mode != Mode::Or && !fits(Pass::And) || plan.mode != Mode::And && !fits(Pass::Or) {
@@ -118,7 +121,7 @@ impl CohortEngine {
         &self.tiles
     }
 
-    /// The settings, within what there can be.
+    /// The settings, reduced to what is possible on the device.
     pub fn settings(&self) -> CohortSettings {
         self.settings
     }
@@ -133,7 +136,7 @@ impl CohortEngine {
         let order = order(plans);
         let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
         let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
-        // Kernels keep one hit at least; a plan may want matches alone.
+        // Kernels keep at least one hit; a plan may ask for matches only.
         let wanted = |plan: &&Plan| (plan.k as u64).clamp(1, docs.max(1)) as u32;
         let ks: Vec<u32> = ordered.iter().map(wanted).collect();
         let stride = ks.iter().copied().max().unwrap_or(1);
@@ -153,7 +156,7 @@ impl CohortEngine {
         Ok(answers)
     }
 
-    /// Runs over all segments, and merges; with `enough`, for those queries only that lack hits.
+    /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
     fn pass(
         &self,
         round: &mut Round<'_>,
@@ -179,7 +182,7 @@ impl CohortEngine {
             round.workspace.slot_keys.take(device, (slots * round.stride as usize).max(1))?;
         let enough = if enough { round.results.counts() } else { 0 };
         let most = self.settings.group as u32;
-        // Segments differ in lists; where a query's hits go is the same.
+        // Segments differ in lists; the positions of a query's hits are the same.
         let queries_at = parts.first().map_or(0..0, |part| part.1.clone());
         for ((segment, launch), (lists, queries, items)) in image.iter().zip(&launches).zip(parts) {
             let blocks = launch.items.len() as u32;
@@ -214,14 +217,15 @@ impl CohortEngine {
                 .value(launch.sparse);
             let shared = self.settings.shared_bytes(launch.sparse);
             let grid = Grid::new(blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Items name groups, those queries and lists, queries members, lists entries, all of this launch; lists are of this
-            // image, which keeps what their addresses lead to. There is room for the hits of all items, and as much room for keys as the kernel is told.
+            // SAFETY: the arguments are the kernel's. Items name groups, groups name queries and lists, queries name members, and lists
+            // name entries, all of this launch. Lists belong to this image, which keeps the memory that their addresses point to. There is
+            // room for the hits of all items, and as much room for keys as the kernel is told.
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
         round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)
     }
 
-    /// Groups of queries and items, a launch a segment; and the slots that the hits of all items take, one a query of an item.
+    /// Groups of queries and items, one launch per segment; and the number of slots for the hits of all items, one per query of an item.
     fn launches(
         &self,
         round: &Round<'_>,
@@ -249,7 +253,7 @@ impl CohortEngine {
         let micro_docs = 1u32 << self.settings.micro_bits;
         let tile = self.settings.tile.div_ceil(micro_docs);
         let all: u64 = image.iter().map(|s| u64::from(s.view().docs.div_ceil(micro_docs))).sum();
-        // Short enough that items fill the device a few times over, and that all have room for their keys.
+        // Short enough that items fill the device a few times over, and that there is room for the keys of all.
         let share = all * groups.len() as u64 / (resident * WAVES);
         let keys = round.plans.len() * round.stride.max(round.capacity) as usize;
         let most_items = (KEYS / keys).max(1) as u64;
@@ -307,7 +311,7 @@ impl Engine for CohortEngine {
             rates: limit.map_or(Ok(RATES), Err),
             why: "asked for",
         };
-        // What has no room in a cohort goes to the engine whose image this one uses.
+        // What a cohort has no room for goes to the engine whose image this one uses.
         let other =
             cheapest(&self.tiles.candidates(plan, alone, context), &Load::of(plan)).copied();
         let other = other.map(|other| match limit {

@@ -1,7 +1,7 @@
-//! Lists on the device in compressed form, in blocks of 128 postings that decode alone (see `kernels/common/lists.cuh`).
+//! Lists on the device in compressed form, in blocks of 128 postings that are decoded independently (see `kernels/common/lists.cuh`).
 //!
-//! Each codec keeps the idea of its twin on the disk; bits are laid out anew, in units of 16 bytes, so that a lane loads what four postings need at
-//! once. A block's first document stands uncompressed in its head, gaps follow from the second posting on.
+//! Each codec keeps the idea of its counterpart on disk, but the bits are laid out anew, in units of 16 bytes, so that a lane loads what
+//! four postings need at once. A block's first document is stored uncompressed in its head; gaps follow from the second posting on.
 
 mod bitpack;
 mod form;
@@ -37,10 +37,10 @@ pub const CODECS: [CodecId; 7] = [
     CodecId::PFor4,
 ];
 
-/// Bytes that lanes without postings may read behind the last block of a part: a unit for each bit of a width, and one more, twice over.
+/// Bytes that lanes without postings may read after the last block of a part: a unit for each bit of a width, and one more, twice over.
 const SLACK: usize = 2 * 33 * size_of::<Unit>();
 
-/// Documents, frequencies and values of a list; no values where its maxima are not wanted.
+/// Documents, frequencies and values of a list; no values if its maxima are not needed.
 #[derive(Debug, Clone, Default)]
 pub struct Postings {
     /// Ascending.
@@ -55,34 +55,34 @@ pub struct Postings {
 pub struct CompressedLists {
     codec: CodecId,
     lists: Vec<CompressedList>,
-    /// What the lists' addresses lead to.
+    /// The memory that the lists' addresses point to.
     kept: Vec<Buffer<u8>>,
     doc_bytes: u64,
 }
 
-/// Every list of a segment, and what a posting's value follows from.
+/// Every list of a segment, and the tables for the values of postings.
 pub struct CompressedSegment {
     lists: CompressedLists,
     values: ValueTables,
 }
 
-/// A block's numbers as codecs take them.
+/// The numbers of a block, as codecs take them.
 struct Block<'a> {
     first: u32,
-    /// Less one; the first is 0.
+    /// Gaps less one; the first is 0.
     gaps: &'a [u32],
-    /// Less one.
+    /// Frequencies less one.
     freqs: &'a [u32],
 }
 
-/// A list as a codec gives it.
+/// A list as a codec encodes it.
 #[derive(Default)]
 struct Coded {
     units: Vec<Unit>,
-    /// As words; how many a block is the codec's.
+    /// Heads as words; the codec determines how many words a block has.
     heads: Vec<u32>,
     nodes: Vec<Node>,
-    /// Units that are not the frequencies'.
+    /// Units that do not belong to frequencies.
     doc_units: usize,
 }
 
@@ -92,7 +92,7 @@ impl Coded {
     }
 }
 
-/// Lists made ready on the host, with places in `bytes` for addresses.
+/// Lists prepared on the host, with offsets in `bytes` instead of addresses.
 #[derive(Default)]
 struct Part {
     bytes: Vec<u8>,
@@ -100,7 +100,7 @@ struct Part {
     doc_bytes: u64,
 }
 
-/// A part on the device, its lists with addresses.
+/// A part on the device; its lists have addresses.
 struct Sent {
     buffer: Buffer<u8>,
     lists: Vec<(u32, CompressedList)>,
@@ -108,7 +108,7 @@ struct Sent {
 }
 
 impl CompressedLists {
-    /// Codes lists by all threads and sends them to the device `copies` times, one copy after the other.
+    /// Encodes lists with all threads and sends them to the device `copies` times, one copy after another.
     pub fn new(
         device: &Device,
         codec: CodecId,
@@ -147,7 +147,7 @@ impl CompressedLists {
         lists.for_each(|(ordinal, list)| self.lists[first + ordinal as usize] = list);
     }
 
-    /// Bytes that one reads who decodes all documents, without skip array and frequencies.
+    /// Bytes that are read to decode all documents, without skip arrays and frequencies.
     pub fn doc_bytes(&self) -> u64 {
         self.doc_bytes
     }
@@ -162,7 +162,7 @@ impl CompressedLists {
         &self.lists
     }
 
-    /// What their addresses lead to.
+    /// The memory that their addresses point to.
     pub(crate) fn kept(&self) -> &[Buffer<u8>] {
         &self.kept
     }
@@ -174,7 +174,7 @@ impl CompressedLists {
 }
 
 impl CompressedSegment {
-    /// Codes all lists of a segment by all threads; `loaded` counts postings as they arrive.
+    /// Encodes all lists of a segment with all threads; `loaded` counts postings as they are copied.
     pub fn load(
         device: &Device,
         segment: &Segment,
@@ -214,7 +214,7 @@ impl CompressedSegment {
         Ok(CompressedSegment { lists, values })
     }
 
-    /// A list.
+    /// The list of a term.
     pub fn list(&self, info: &TermInfo) -> CompressedList {
         self.lists.lists[info.ordinal as usize]
     }
@@ -224,7 +224,7 @@ impl CompressedSegment {
         &self.lists
     }
 
-    /// What a posting's value follows from.
+    /// The tables for the values of postings.
     pub fn values(&self) -> Values {
         self.values.view()
     }
@@ -239,7 +239,7 @@ fn check(codec: CodecId) -> Result<(), ImageError> {
     if CODECS.contains(&codec) { Ok(()) } else { Err(ImageError::Codec(codec)) }
 }
 
-/// In a part, the place of what a list does not have.
+/// In a part, the offset of an array that a list does not have.
 const NOWHERE: u64 = u64::MAX;
 
 impl Part {
@@ -249,7 +249,7 @@ impl Part {
         let lasts: Vec<u32> = docs.chunks(BLOCK).map(|docs| docs[docs.len() - 1]).collect();
         let most = |values: &[f32]| values.iter().copied().fold(0.0, f32::max);
         let maxima: Vec<f32> = values.chunks(BLOCK).map(most).collect();
-        // Units, nodes and heads come first, for they are what must stand at multiples of 16 bytes.
+        // Units, nodes and heads come first, because they must start at multiples of 16 bytes.
         let bytes = &mut self.bytes;
         bytes.resize(bytes.len().next_multiple_of(size_of::<Unit>()), 0);
         let form = CompressedList {
@@ -275,30 +275,30 @@ impl Part {
         stream.synchronize()?;
         let (mut lists, address) = (self.lists.clone(), buffer.address());
         for (_, list) in &mut lists {
-            for place in [&mut list.units, &mut list.heads, &mut list.lasts] {
-                *place += address;
+            for offset in [&mut list.units, &mut list.heads, &mut list.lasts] {
+                *offset += address;
             }
-            for place in [&mut list.maxima, &mut list.nodes] {
-                *place = if *place == NOWHERE { 0 } else { *place + address };
+            for offset in [&mut list.maxima, &mut list.nodes] {
+                *offset = if *offset == NOWHERE { 0 } else { *offset + address };
             }
         }
         Ok(Sent { buffer, lists, doc_bytes: self.doc_bytes })
     }
 }
 
-/// Appends numbers, and says where.
+/// Appends numbers, and returns their offset.
 fn append<T: bytemuck::NoUninit>(bytes: &mut Vec<u8>, numbers: &[T]) -> u64 {
-    let place = bytes.len() as u64;
+    let offset = bytes.len() as u64;
     bytes.extend_from_slice(bytemuck::cast_slice(numbers));
-    place
+    offset
 }
 
-/// The place of numbers that a list may do without.
-fn some<T>(numbers: &[T], place: u64) -> u64 {
-    if numbers.is_empty() { NOWHERE } else { place }
+/// The offset of numbers that a list may lack.
+fn some<T>(numbers: &[T], offset: u64) -> u64 {
+    if numbers.is_empty() { NOWHERE } else { offset }
 }
 
-/// A list in the form of a codec that [`check`] let through.
+/// Encodes a list with a codec that [`check`] accepted.
 fn encode(codec: CodecId, docs: &[u32], freqs: &[u32]) -> Coded {
     let gap = |i: usize| if i.is_multiple_of(BLOCK) { 0 } else { docs[i] - docs[i - 1] - 1 };
     let gaps: Vec<u32> = (0..docs.len()).map(gap).collect();
@@ -351,7 +351,7 @@ fn read(
 mod tests {
     use super::*;
 
-    /// The arrays that decoding does not touch.
+    /// Bytes of the arrays that decoding does not read.
     #[test]
     fn blocks_have_lasts_and_maxima() {
         let docs: Vec<u32> = (0..300).map(|i| 7 * i).collect();
@@ -361,8 +361,8 @@ mod tests {
             let mut part = Part::default();
             part.push(codec, 5, &Postings { docs: vec![3], freqs: vec![9], values: Vec::new() });
             part.push(codec, 6, &list);
-            let at = |place: u64| -> [u8; 12] {
-                std::array::from_fn(|i| part.bytes[place as usize + i])
+            let at = |offset: u64| -> [u8; 12] {
+                std::array::from_fn(|i| part.bytes[offset as usize + i])
             };
             let (first, second) = (&part.lists[0].1, &part.lists[1].1);
             assert_eq!((first.maxima, first.most, first.blocks), (NOWHERE, 0.0, 1));

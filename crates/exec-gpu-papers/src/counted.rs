@@ -1,4 +1,4 @@
-//! What kernels move, for those who measure.
+//! Counts the bytes that kernels move, for benchmarks.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use warpseek_exec_gpu::{GpuEngine, Kernels};
 /// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
 pub struct CountedEngine {
     engine: GpuEngine,
-    /// Each source's first kernel by name, and the kernel that gives the count of all of them.
+    /// The first kernel of each source by name, and the kernel that returns the count of that source.
     takers: Vec<(Arc<str>, Kernel)>,
 }
 
 impl CountedEngine {
-    /// The same engine with kernels that count. The image stays.
+    /// The same engine with kernels that count. The image is kept.
     pub fn new(engine: GpuEngine) -> Result<Self, DeviceError> {
         let (device, mut takers) = (engine.device().clone(), Vec::new());
         let mut kernel = |source, name: &str| {
@@ -47,13 +47,13 @@ impl CountedEngine {
         self.engine.search(plans, context)
     }
 
-    /// Each kernel's name, and the bytes that it moved since this was last asked.
+    /// Each kernel's name, and the bytes that it moved since the last call.
     pub fn take_moved(&self) -> Result<Vec<(Arc<str>, u64)>, DeviceError> {
         const THREADS: u32 = 1024;
         let stream = self.engine.device().stream()?;
         let take = |(name, kernel): &(Arc<str>, Kernel)| {
             let sum = self.engine.device().upload(&stream, &[0u64])?;
-            // SAFETY: the kernel adds to one number, which is there.
+            // SAFETY: the kernel adds to one number, which the buffer has.
             unsafe { stream.launch(kernel, Grid::new(1, THREADS), &Args::new().buffer(&sum)) }?;
             Ok((Arc::clone(name), stream.download(&sum)?[0]))
         };

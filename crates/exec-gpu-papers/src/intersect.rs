@@ -1,5 +1,5 @@
-//! AND on compressed lists (Ding 2009, section 8): block selection in the skip arrays, only the blocks hit are decoded, shortest list first, contributions added up
-//! term by term, the best k by maxima.
+//! AND on compressed lists (Ding 2009, section 8): the skip arrays select the blocks to decode, the shortest list comes first,
+//! contributions are added up term by term, and the best k are found by a tree of maxima.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,20 +26,20 @@ use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::Kept;
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 
-/// Postings of a block.
+/// Postings in a block.
 const BLOCK: usize = 128;
 
-/// Candidates in a round at most, unless one query has more; each takes some 36 bytes.
+/// The most candidates in a round, unless one query has more; each takes about 36 bytes.
 const ROUND: usize = 1 << 25;
 
-/// Queries in a round at most, and hits they may ask for together.
+/// The most queries in a round, and the most hits they may ask for together.
 const ROUND_QUERIES: usize = 1 << 14;
 const ROUND_HITS: usize = 1 << 22;
 
-/// After so many turns the host looks whether little is left, so that one launch can do the rest.
+/// After this many turns the host checks whether few candidates are left, so that one launch can do the rest.
 const LOOK: u32 = 16;
 
-/// What the time of a round is told apart by.
+/// The phases into which the time of a round is divided.
 pub const PHASES: [&str; 5] = [
     "decode the shortest list, find blocks of the second",
     "find blocks of others",
@@ -48,7 +48,7 @@ pub const PHASES: [&str; 5] = [
     "keys, best k",
 ];
 
-/// What it costs on an H200 (docs/gpu/results.md).
+/// Costs on an H200 (docs/gpu/results.md).
 const RATES: Rates = Rates::device(115_000.0, 2_000.0, 0.0050, 7.0);
 
 /// Answers AND on a GPU from compressed lists.
@@ -82,7 +82,7 @@ struct Workspace {
     results: Growing<u64>,
 }
 
-/// What one segment has for a plan.
+/// A segment's part of a plan.
 struct Part {
     keys: Vec<u64>,
     matches: u32,
@@ -91,8 +91,8 @@ struct Part {
 }
 
 impl IntersectEngine {
-    /// For an index, whose lists are copied to the device in the form of a codec when the first query comes or by [`IntersectEngine::load`]. Without one
-    /// it is the index's own, or bit packing where that has no form on the device.
+    /// An engine for an index, whose lists are copied to the device in the form of a codec, with the first query or by
+    /// [`IntersectEngine::load`]. Without a codec it uses the index's own, or bit packing if that one has no form on the device.
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
@@ -121,27 +121,27 @@ impl IntersectEngine {
         self.codec
     }
 
-    /// Why it cannot answer a plan; none if it can.
+    /// Why the engine cannot answer a plan; none if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         (plan.mode != Mode::And).then_some("it answers AND alone")
     }
 
-    /// Copies the index to the device; returns the bytes its lists take there.
+    /// Copies the index to the device; returns the bytes that its lists take there.
     pub fn load(&self, formula: Formula, threads: usize) -> Result<u64, ExecError> {
         Ok(self.image(formula, threads)?.iter().map(|segment| segment.lists.bytes()).sum())
     }
 
-    /// Postings copied so far, for those who show progress.
+    /// Postings copied so far, for progress displays.
     pub fn loaded(&self) -> &AtomicU64 {
         &self.loaded
     }
 
-    /// Whether the times of phases are taken from now on.
+    /// Whether phases are timed from now on.
     pub fn time_phases(&self, timed: bool) {
         self.timed.store(timed, Ordering::Relaxed);
     }
 
-    /// The times of [`PHASES`] since this was last asked.
+    /// The times of [`PHASES`] since the last call.
     pub fn take_phase_times(&self) -> [Duration; PHASES.len()] {
         std::array::from_fn(|i| Duration::from_nanos(self.times[i].swap(0, Ordering::Relaxed)))
     }
@@ -193,7 +193,7 @@ impl IntersectEngine {
         }
         let answers = plans.iter().zip(keys).zip(matches).zip(works);
         let answer = |(((plan, mut keys), matches), work): (((&&Plan, Vec<u64>), u64), Work)| {
-            // Segments come one after the other, the best of each first.
+            // The keys of segments follow each other, each segment's best first.
             keys.sort_unstable_by(|a, b| b.cmp(a));
             let hits = keys.iter().take(plan.k).map(|&key| Hit::from_key(key)).collect();
             let matches = Some(matches).filter(|_| plan.count || plan.k > 0);
@@ -202,7 +202,7 @@ impl IntersectEngine {
         Ok(answers.map(answer).collect())
     }
 
-    /// Answers plans of one formula on one segment, round by round; `plans` have numbers that `found` is told.
+    /// Answers plans of one formula on one segment, round by round. `plans` have numbers, which are passed to `found`.
     fn segment(
         &self,
         number: usize,
@@ -264,7 +264,7 @@ impl IntersectEngine {
             count: turns.slice(turn as usize..=turn as usize),
             bits: bits.clone(),
         };
-        // Two sets of candidates take turns; with each stands what compaction needs, which ends with their number.
+        // Two sets of candidates take turns. Each has the scratch memory of compaction, which ends with the number of candidates.
         let mut sets = Vec::new();
         for set in &mut workspace.candidates {
             let [docs, scores, owners, scratch] = set;
@@ -287,7 +287,7 @@ impl IntersectEngine {
         let (mut turn, mut few) = (1, false);
         while turn < round.most_terms.max(2) {
             let tasks = tasks(turn);
-            // SAFETY: `Round::add` gave every query its blocks and terms, and lists are the image's, which `segment` keeps.
+            // SAFETY: `Round::add` gave every query its blocks and terms, and lists belong to the image, which `segment` keeps.
             unsafe {
                 if few {
                     let last = &candidates;
@@ -328,7 +328,7 @@ impl IntersectEngine {
             }
             turn += 1;
         }
-        // Blocks have been decoded, so that there is room for keys where tasks were.
+        // Blocks have been decoded, so the room for tasks can be used for keys.
         let keys = tasks_room;
         let (view, matches) = (segment.documents.view(), results.matches());
         // SAFETY: as above.
@@ -338,7 +338,7 @@ impl IntersectEngine {
         let most = round.most;
         let out = Best { keys: results.keys(), count: results.counts() };
         if count == 1 {
-            // All of the device for one query.
+            // The whole device works on one query.
             let scratch = workspace.select.take(device, MaxTree::scratch_len(len, most))?;
             self.tree.best(stream, &keys, candidates.count.as_ref(), most, &out, &scratch)?;
         } else {
@@ -354,35 +354,35 @@ impl IntersectEngine {
     }
 }
 
-/// Keys that a plan wants of a segment: one at least, since a plan may want matches alone.
+/// Keys that a plan needs of a segment: at least one, since a plan may ask for matches only.
 fn wanted(plan: &Plan, segment: &SegmentLists) -> usize {
     plan.k.clamp(1, segment.documents.view().docs.max(1) as usize)
 }
 
-/// Queries of one round, as kernels want them.
+/// The queries of one round, in the form that kernels need.
 #[derive(Default)]
 struct Round {
     queries: Vec<Conjunction>,
     terms: Vec<TermList>,
     first_blocks: Vec<u32>,
     ks: Vec<u32>,
-    /// Of the shortest lists.
+    /// Blocks of the shortest lists.
     blocks: u32,
     most_terms: u32,
     most: usize,
-    /// Blocks of all lists, a query.
+    /// Blocks of all lists, for each query.
     all_blocks: Vec<u64>,
 }
 
 impl Round {
-    /// Takes a plan whose terms the segment has, unless there is no room.
+    /// Adds a plan whose terms the segment has, unless there is no room.
     fn add(&mut self, number: usize, segment: &SegmentLists, plan: &Plan, must: bool) -> bool {
         let first_term = self.terms.len();
         self.terms.extend(plan.terms.iter().filter_map(|term| {
             let list = segment.lists.list(term.lists[number].as_ref()?);
             Some(TermList { list, weight: term.weight, unused: 0 })
         }));
-        // As on the CPU: by length, those of the same length in the order of the query.
+        // By length, as on the CPU; lists of the same length in the order of the query.
         let terms = &mut self.terms[first_term..];
         terms.sort_by_key(|term| term.list.df);
         let blocks = terms[0].list.blocks;
@@ -405,7 +405,7 @@ impl Round {
     }
 }
 
-/// Parts of the results' buffer: blocks decoded, matches, numbers of keys (half a word a query each), keys.
+/// Parts of the results' buffer: blocks decoded, matches, numbers of keys (half a word per query each), keys.
 struct Results {
     buffer: Buffer<u64>,
     count: usize,
@@ -456,7 +456,7 @@ impl Results {
     }
 }
 
-/// Takes the times of phases, where that is wanted.
+/// Times the phases, if requested.
 struct Clock<'a> {
     engine: &'a IntersectEngine,
     events: Option<Vec<(usize, Event)>>,
@@ -470,7 +470,7 @@ impl<'a> Clock<'a> {
         Ok(clock)
     }
 
-    /// A phase ends here.
+    /// Ends a phase.
     fn end(&mut self, phase: usize) -> Result<(), DeviceError> {
         if let Some(events) = &mut self.events {
             let event = self.engine.device.event()?;
@@ -480,7 +480,7 @@ impl<'a> Clock<'a> {
         Ok(())
     }
 
-    /// When all work has ended.
+    /// Adds up the times once all work has ended.
     fn add_up(self) -> Result<(), DeviceError> {
         let events = self.events.unwrap_or_default();
         for pair in events.windows(2) {

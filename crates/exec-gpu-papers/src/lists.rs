@@ -10,14 +10,14 @@ use warpseek_cuda::Device;
 use warpseek_exec_gpu::image::{DocumentTables, ImageError};
 use warpseek_exec_gpu::limits::check_docs;
 
-/// A segment as engines on compressed lists want it: those, and what is known of its documents.
+/// A segment as engines on compressed lists need it: its lists, and tables of its documents.
 pub(crate) struct SegmentLists {
     pub(crate) lists: CompressedSegment,
     pub(crate) documents: DocumentTables,
 }
 
 impl SegmentLists {
-    /// Those of all segments of an index; `loaded` counts postings as they arrive.
+    /// The lists of all segments of an index; `loaded` counts postings as they are copied.
     pub(crate) fn load_all(
         device: &Device,
         snapshot: &Snapshot,

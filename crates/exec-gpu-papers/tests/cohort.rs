@@ -1,4 +1,4 @@
-//! Cohorts: the suite of all engines, and cohorts, groups and tiles of many sizes.
+//! Cohorts: the conformance suite of all engines, and cohorts, groups and tiles of many sizes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, plans};
 
-/// Tiles so small that small indexes have many.
+/// Tiles so small that small indexes have many of them.
 const SMALL: Settings =
     Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: false };
 
@@ -28,7 +28,7 @@ fn engine(snapshot: Arc<Snapshot>, device: usize, cohort: CohortSettings) -> Coh
     CohortEngine::new(Arc::new(tiles), cohort).unwrap()
 }
 
-/// With one thread on one device, with three on the other.
+/// On one device with one thread, on the other with three.
 fn cohort(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     let settings = CohortSettings { cohort: 50, tile: 300, micro_bits: 7, group: 6 };
     Box::new(engine(snapshot, threads / 2, settings))
@@ -36,7 +36,7 @@ fn cohort(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
 
 conformance!(cohorts, cohort, cases alone);
 
-/// Words in every second to seventh document, and a few in very few.
+/// Words in every second to seventh document, and a few in very few documents.
 fn text(i: usize) -> String {
     let words =
         [("ant ", 2), ("bee ", 3), ("cat ", 5), ("dog ", 7), ("rare ", 211), ("rarer ", 607)];
@@ -44,7 +44,7 @@ fn text(i: usize) -> String {
     words.iter().map(|&(word, every)| word.repeat(times(every))).collect::<String>() + "elk"
 }
 
-/// Queries that have lists in common, dense and sparse, in both halves of pairs and in one.
+/// Queries that share lists, dense and sparse, in both halves of a pair or in one.
 fn searches(mode: Mode) -> Vec<Search> {
     let queries: [&[&str]; 9] = [
         &["ant", "bee"],
@@ -61,7 +61,7 @@ fn searches(mode: Mode) -> Vec<Search> {
     queries.iter().map(of).collect()
 }
 
-/// The layout is no part of the answer.
+/// Answers do not depend on the layout.
 #[test]
 fn layouts() {
     let docs: Vec<_> = (0..1500).map(|i| Doc::text(i, text(i))).collect();
@@ -95,7 +95,7 @@ fn many(terms: usize, mode: Mode) -> Search {
     Search { query: Query { terms }, mode, k: 5, ranking }
 }
 
-/// Documents that have all of so many words with the largest values there are; every third lacks one of them.
+/// Documents that contain this many words with the largest possible values; every third document lacks one of them.
 fn full(words: usize) -> Fixture {
     let names: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
     // Weights are kept in 256ths.
@@ -108,7 +108,8 @@ fn full(words: usize) -> Fixture {
     Fixture::of(&(0..40).map(doc).collect::<Vec<_>>())
 }
 
-/// A plan is answered as the reference does, by a cohort or, above its limits, by the engine whose image it uses. Returns whether it was a cohort.
+/// A plan is answered as by the reference, by a cohort or, above its limits, by the engine whose image it uses. Returns whether it was a
+/// cohort.
 fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bool {
     let plans = plans(snapshot, std::slice::from_ref(search));
     let answers = answers(engine, &plans, 1).unwrap();
@@ -121,7 +122,8 @@ fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bo
     limit.is_none()
 }
 
-/// Sums have 15 bits, and a posting adds up to three units when these are as large as can be: that is enough for 10,922 terms. For AND each adds one.
+/// Sums have 15 bits, and with the largest unit a posting adds up to three units, which is enough for 10,922 terms. With AND each posting
+/// adds one.
 #[test]
 fn more_terms_than_sums_have_room_for() {
     let snapshot = full(32_768).snapshot();
@@ -134,11 +136,11 @@ fn more_terms_than_sums_have_room_for() {
     }
 }
 
-/// Short lists have two words of shared memory each, long ones none.
+/// Short lists take two words of shared memory each, long lists none.
 #[test]
 fn more_short_lists_than_shared_memory_has_room_for() {
     let words: Vec<String> = (0..10_000).map(|i| format!("w{i}")).collect();
-    // The first words are in every document, the others in one of the first.
+    // The first words are in every document, the others in one of the first documents.
     let doc = |i: usize| {
         let has = |j: &usize| *j < 2000 || j % 40 == i;
         let weights: Vec<_> = (0..words.len()).filter(has).map(|j| (&*words[j], 1.0)).collect();
@@ -153,7 +155,7 @@ fn more_short_lists_than_shared_memory_has_room_for() {
         let room = ((65_536 - fixed) / 8) as usize;
         assert!(check(&engine, &snapshot, &many(2000 + room, Mode::Or)));
         assert!(!check(&engine, &snapshot, &many(2000 + room + 1, Mode::Or)));
-        // Settings shrink to what fits, and a device without room for the least is refused.
+        // Settings shrink to what fits, and a device without room for the smallest is refused.
         let large = CohortSettings { micro_bits: 15, group: 32, ..CohortSettings::default() };
         let engine = CohortEngine::new(engine.tiles().clone(), large).unwrap();
         let CohortSettings { micro_bits, group, .. } = engine.settings();

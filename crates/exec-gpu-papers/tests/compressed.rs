@@ -30,7 +30,7 @@ fn postings(len: usize, gap_bits: u32, freq_bits: u32, outliers: u32, mut state:
     let (mut docs, mut freqs, mut doc) = (Vec::new(), Vec::new(), 0u32);
     for i in 0..len as u32 {
         let wide = outliers == 0 || next(32) % outliers == 0;
-        // As wide as asked for, as long as there is room for the rest of the list.
+        // As wide as requested, as long as there is room for the rest of the list.
         let room = u32::MAX - 1 - doc - (len as u32 - i);
         doc += next(if wide { gap_bits } else { gap_bits / 4 }).min(room);
         docs.push(doc);
@@ -41,7 +41,7 @@ fn postings(len: usize, gap_bits: u32, freq_bits: u32, outliers: u32, mut state:
     Postings { docs, freqs, values: Vec::new() }
 }
 
-/// Codes lists, decodes them in every way, and compares.
+/// Encodes lists, decodes them in every way, and compares.
 fn check(device: &Device, codec: CodecId, lists: &[Postings]) -> Result<(), TestCaseError> {
     let stream = device.stream().unwrap();
     let coded = CompressedLists::new(device, codec, lists, 1, 2).unwrap();
@@ -99,7 +99,7 @@ fn corner_cases() {
         list(&(0..129).map(|i| i * 1000).collect::<Vec<_>>(), &[7; 129]),
         list(&(0..127).map(|i| i * i * 100).collect::<Vec<_>>(), &[u32::MAX; 127]),
         postings(5000, 16, 9, 9, 1),
-        // Three in ten are exceptions, and three of those, in one run, much wider.
+        // Three in ten numbers are exceptions, and three of those, in one run, are much wider.
         list(
             &(0..9000).map(|i: u32| i * 40).collect::<Vec<_>>(),
             &(0..9000)
@@ -150,9 +150,9 @@ proptest! {
     }
 }
 
-/// Every list of an index, in its place, with its largest value.
+/// Every list of an index is at its ordinal, with its largest value.
 #[test]
-fn segments_come_whole() {
+fn segments_are_loaded_completely() {
     let text =
         |i: usize| (0..i % 9 + 1).map(|j| format!("w{} ", i * (j + 1) % 50)).collect::<String>();
     let docs: Vec<Doc> = (0..400).map(|i| Doc::text(i, text(i))).collect();
@@ -203,7 +203,7 @@ fn segments_come_whole() {
 }
 
 #[test]
-fn a_codec_without_a_form_is_named() {
+fn a_codec_without_a_form_is_refused() {
     let device = devices().remove(0);
     let Err(error) = CompressedLists::new(&device, CodecId::EliasFano, &[], 1, 1) else {
         panic!("there is none");

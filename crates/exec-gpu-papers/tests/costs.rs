@@ -1,4 +1,4 @@
-//! What the papers' engines say that queries cost, beside the engine that serves.
+//! What the papers' engines report as the cost of queries, compared with the engine that serves.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../cuda/tests/support/mod.rs"]
@@ -39,16 +39,16 @@ static ENGINES: LazyLock<Engines> = LazyLock::new(|| {
     Engines { serving, papers, plan }
 });
 
-/// A plan of terms that are in this many documents each.
+/// A plan of terms that occur in this many documents each.
 fn plan(mode: Mode, k: usize, count: bool, dfs: [u64; 3]) -> Plan {
     let mut plan = Plan { mode, k, count, ..ENGINES.plan.clone() };
     plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);
     plan
 }
 
-/// The figures that the rates were made from (docs/gpu/results.md), in microseconds a query, come out of them.
+/// The rates reproduce the measurements that they were derived from (docs/gpu/results.md), in microseconds per query.
 #[test]
-fn rates_are_what_was_measured() {
+fn rates_reproduce_the_measurements() {
     let dfs = [240_000, 1_000_000, 2_500_000];
     for (name, mode, k, queries, measured) in [
         ("cohort", Mode::Or, 10, 64, 30.0),
@@ -72,7 +72,7 @@ fn rates_are_what_was_measured() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// With these rates the engine that serves is never the worse choice, so no other one need be opened.
+    /// With these rates the engine that serves is never the worse choice, so no other engine need be opened.
     #[test]
     fn the_serving_engine_is_never_the_worse_choice(
         dfs in [1u64..50_000_000, 1u64..50_000_000, 1u64..50_000_000],

@@ -1,4 +1,4 @@
-//! What kernels say that they move, beside what a reader of their sources finds.
+//! The bytes that kernels count, compared with those that follow from reading their sources.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn plan(snapshot: &Arc<Snapshot>, text: &str, mode: Mode) -> Plan {
     planner.plan(&query, mode, 1).unwrap()
 }
 
-/// Bytes by kernel, of a query whose hits are the reference's.
+/// Bytes moved by each kernel, for a query whose hits equal the reference's.
 fn moved(
     engine: &CountedEngine,
     snapshot: &Arc<Snapshot>,
@@ -47,26 +47,27 @@ fn moved(
     moved.into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect()
 }
 
-/// What the one warp of `or_tiles` moves that scores every document of 100, for a query whose lists have all of them. Four tiles of 32 are taken at once.
+/// What the single warp of `or_tiles` moves to score every one of 100 documents, for a query whose lists contain all of them. Four tiles of
+/// 32 are taken at once.
 fn or_tiles(lists: u64) -> u64 {
     let begin = LANES * (ITEM + QUERY) + lists * TERM;
     let rough = lists * (LANES * 4 + POSTINGS * (2 + 2));
-    // Both ends, places, and one value each, since all of them are candidates.
+    // Both ends, positions, and one value each, since all documents are candidates.
     let exact = lists * (LANES * (4 + 4) + POSTINGS * (2 + 4));
-    // The threshold is told and read, one hit written and counted.
+    // The threshold is written and read, one hit is written and counted.
     begin + rough + exact + (8 + 8) + (8 + 4)
 }
 
-/// What the one warp of `and_tiles` moves, likewise.
+/// What the single warp of `and_tiles` moves for the same documents.
 fn and_tiles(lists: u64) -> u64 {
     let begin = LANES * (ITEM + QUERY) + lists * TERM;
-    // Both ends by one lane, places for the bits, then places and values of the matches.
+    // Both ends by one lane, positions for the bits, then positions and values of the matches.
     let lists = lists * ((4 + 4) + POSTINGS * (2 + 2 + 4));
     // As with OR, and matches are counted.
     begin + lists + (8 + 8) + (8 + 4) + 8
 }
 
-/// One test: the emulator's counters are the process's.
+/// A single test, because the emulator's counters belong to the process.
 #[test]
 fn every_byte_is_counted_once() {
     let docs: Vec<Doc> = (0..100).map(|i| Doc::text(i, "red green")).collect();
@@ -93,13 +94,13 @@ fn every_byte_is_counted_once() {
             };
             assert_eq!((other, moved["pruned_tiles"]), (0, 0));
             if on_gpu() {
-                // Sectors: less where lanes read one place, more at the ends of runs.
+                // On a GPU, sectors are counted: fewer bytes if lanes read the same address, more at the ends of runs.
                 assert!(here.is_multiple_of(32) && here > lists * 8 * POSTINGS, "{here}");
                 assert!(moved["merge"].is_multiple_of(32) && moved["merge"] > 0);
                 continue;
             }
             assert_eq!(here, expected, "{mode} {text}");
-            // The query, its threshold and both counts; a key in, a key out.
+            // The query, its threshold and both counts; one key read and one written.
             assert_eq!(moved["merge"], QUERY + 8 + 4 + 4 + 8 + 8, "{text}");
         }
         let pruned = moved(
@@ -109,7 +110,7 @@ fn every_byte_is_counted_once() {
             Mode::Or,
         );
         assert_eq!((pruned["and_tiles"], pruned["or_tiles"]), (0, 0));
-        // A query alone merges its own hits.
+        // A single query merges its own hits.
         assert_eq!(
             (pruned["pruned_tiles"], pruned["pruned_single_two_pass"], pruned["merge"]),
             (0, 0, 0)

@@ -1,4 +1,4 @@
-//! AND on compressed lists: the suite of all engines, and requirement D6: as many blocks are decoded as on the CPU.
+//! AND on compressed lists: the conformance suite of all engines, and as many blocks are decoded as on the CPU (Ding 2009, section 8.1).
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn engine(snapshot: Arc<Snapshot>, threads: usize, codec: Option<CodecId>) -> Bo
     Box::new(IntersectEngine::new(snapshot, device, codec).unwrap())
 }
 
-/// Each query that is not AND is refused alone, and the others of its batch are answered.
+/// Every query that is not AND is refused, and the others of its batch are answered.
 #[test]
 fn other_modes_are_refused() {
     let fixture = Fixture::of(&(0..700).map(|i| Doc::text(i, text(i))).collect::<Vec<_>>());
@@ -59,7 +59,7 @@ fn fixed_cases() {
     check_fixed_cases(|snapshot, threads| engine(snapshot, threads, None), part_of(1, 1));
 }
 
-/// The device has the index's codec, or bit packing in its place.
+/// The device uses the index's codec, or bit packing instead.
 #[test]
 fn random_cases() {
     check_random_cases(|snapshot, threads| engine(snapshot, threads, None), part_of(1, 1));
@@ -80,7 +80,7 @@ fn shared_collections() {
     check_collections(|snapshot, threads| engine(snapshot, threads, None));
 }
 
-/// The device's codecs, whatever that of the index is.
+/// Every codec of the device, whatever the codec of the index.
 #[test]
 fn codecs() {
     for codec in CODECS {

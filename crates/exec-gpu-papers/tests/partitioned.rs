@@ -18,7 +18,7 @@ use warpseek_exec_gpu_papers::partitioned::{
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Random, Search, answers, conformance, expected, plans};
 
-/// One of all combinations of what gives the same hits, with partitions so small that small indexes have many.
+/// One of all combinations of settings that give the same hits, with partitions so small that small indexes have many.
 fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
     PartitionSettings {
         pruning,
@@ -53,12 +53,12 @@ conformance!(gpu_wand, wand, part 1 of 2);
 
 conformance!(gpu_maxscore, maxscore, part 2 of 2);
 
-/// Documents of a dozen words, from one in all of them to rare ones that come in clumps, with lengths that differ.
+/// Documents of a dozen words, from one that all of them contain to rare ones that occur in clusters, with different lengths.
 fn documents(count: usize, random: &mut Random) -> Vec<Doc> {
     let text = |i: usize, random: &mut Random| {
         let mut words = vec!["w0".to_owned()];
         for word in 1..12 {
-            // Ever fewer of the documents; of odd words in every other run of 200 documents alone.
+            // Each word is in fewer documents than the one before; odd words only in every other run of 200 documents.
             let clump = word % 2 == 0 || (i / 200).is_multiple_of(2);
             if clump && random.below(1 << (word * 2 / 3)) == 0 {
                 (0..=random.below(4)).for_each(|_| words.push(format!("w{word}")));
@@ -86,7 +86,7 @@ fn searches(count: usize, random: &mut Random) -> Vec<Search> {
     (0..count).map(|_| search(random)).collect()
 }
 
-/// An index of some of the documents first and the rest added to it, of which some are deleted.
+/// An index of some of the documents, to which the rest are added, and of which some are deleted.
 fn fixture(count: usize, random: &mut Random) -> Fixture {
     let docs = documents(count, random);
     let (first, second) = docs.split_at(1 + random.below(count - 1));
@@ -97,7 +97,7 @@ fn fixture(count: usize, random: &mut Random) -> Fixture {
     fixture
 }
 
-/// Engines of all settings must answer as the reference.
+/// Engines with all settings must answer as the reference does.
 fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
@@ -123,7 +123,7 @@ fn lists_of_many_blocks() {
     check(&fixture, &searches(24, &mut random), 0..6);
 }
 
-/// Windows that are too long for sums in shared memory, of few lists and of many.
+/// Windows that are too long for sums in shared memory, with few lists and with many.
 #[test]
 fn lists_of_documents_far_apart() {
     let mut random = Random::new(13);
@@ -141,12 +141,12 @@ fn lists_of_documents_far_apart() {
     check(&Fixture::of(&docs), &searches, 0..2);
 }
 
-/// As many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 partitioned --ignored soak`.
+/// Runs as many random queries as WARPSEEK_SOAK says: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK=1000000 partitioned --ignored soak`.
 #[test]
 #[ignore = "takes as long as it is told"]
 fn soak() {
     let queries: usize = std::env::var("WARPSEEK_SOAK").map_or(1000, |n| n.parse().unwrap());
-    // Each query goes through both algorithms in three settings, on each device.
+    // Each query goes through both algorithms with three settings, on each device.
     let runs = 2 * 3 * devices().len();
     let (mut random, mut done, mut round) = (Random::new(11), 0, 0);
     while done < queries {
@@ -160,7 +160,7 @@ fn soak() {
     }
 }
 
-/// Lists that cannot give hits are neither scored nor decoded; what is counted is.
+/// Lists that cannot contribute hits are neither scored nor decoded, unless matches are counted.
 #[test]
 fn blocks_are_skipped() {
     let docs: Vec<_> =
@@ -170,7 +170,7 @@ fn blocks_are_skipped() {
     let mut plans = plans(&snapshot, &[Search { k: 5, ..Search::of(&["rare", "common"]) }]);
     for device in devices() {
         for &pruning in Pruning::ALL {
-            // One partition: what borders take does not count.
+            // One partition, so that the search for borders does not count.
             let partition_size = Some(3000);
             let settings =
                 PartitionSettings { pruning, partition_size, ..PartitionSettings::default() };
@@ -192,7 +192,7 @@ fn blocks_are_skipped() {
     }
 }
 
-/// Homogeneous partitions: every hit is a document's, once, and scores no more than the document; one partition is exact.
+/// Homogeneous partitions: every document is a hit at most once, and its score is at most the real one; a single partition is exact.
 #[test]
 fn homogeneous_partitions_are_approximate() {
     let mut random = Random::new(3);
@@ -237,7 +237,7 @@ fn homogeneous_partitions_are_approximate() {
 }
 
 #[test]
-fn sorted_lists_become_one() {
+fn sorted_lists_are_merged() {
     let mut random = Random::new(5);
     for device in devices() {
         let stream = device.stream().unwrap();

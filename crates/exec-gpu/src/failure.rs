@@ -3,7 +3,7 @@ use std::sync::Arc;
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{ExecError, Fault};
 
-/// A device's error as the contract has it.
+/// Turns a device's error into an error of the engine contract.
 pub fn failed(error: DeviceError) -> ExecError {
     let fault = match error.fault() {
         warpseek_cuda::Fault::Query => Fault::Query,

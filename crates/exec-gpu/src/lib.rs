@@ -1,8 +1,8 @@
-//! The engine on the GPU that serves queries.
+//! The engine that serves queries on a GPU.
 //!
-//! [`image`] is the device form of an index, in tiles of documents. [`kernels`] has one folder a kernel. [`round`] takes queries of one mode and formula
-//! from plans to hits, in memory of a [`workspace`]. [`GpuEngine`] puts them together: plans in, answers out. The papers' own
-//! engines, in `warpseek-exec-gpu-papers`, stand on the same parts, which are public for them.
+//! [`image`] is the form of an index on the device, in tiles of documents. [`kernels`] has one folder per kernel. [`round`] takes queries
+//! of one mode and formula from plans to hits, using the memory of a [`workspace`]. [`GpuEngine`] combines them: plans in, answers out. The
+//! engines of the papers, in `warpseek-exec-gpu-papers`, use the same parts, which are public for them.
 
 mod engine;
 mod failure;

@@ -1,21 +1,22 @@
-//! What kernels have room for, each limit stated once. Plans are checked before anything is launched, images before anything is copied.
+//! What kernels have room for. Each limit is stated once. Plans are checked before anything is launched, images before anything is copied.
 
 use warpseek_cuda::{DeviceError, Kernel};
 
 use crate::image::ImageError;
 
-/// Documents of an image at most, all segments together. Kernels count postings of a list, with those that fill tiles up, and round documents up to whole tiles in 32 bits; and the
-/// buffer in which a warp keeps the best k hits has up to 2^31 keys, of which 32 must be free.
+/// The most documents of an image, in all segments together. Kernels use 32 bits for the number of postings of a list with padding, and for
+/// the number of documents rounded up to whole tiles. The buffer in which a warp keeps the best k hits has up to 2^31 keys, of which 32
+/// must be free.
 pub const MAX_DOCS: u64 = (1 << 31) - 64;
 
-/// Terms of a query whose cursors have room in shared memory, and whose rough sums surely have room in 16 bits: a term adds three units at most, when these are as large
-/// as can be. Queries of more terms go to kernels that need neither.
+/// The most terms of a query for which shared memory has room for the cursors and 16 bits always have room for the rough sums: with the
+/// largest unit, a term adds at most three units. Queries with more terms use kernels that need neither.
 pub const FEW_TERMS: usize = 4096;
 
 /// The largest rough sum of `or_tiles`.
 pub const TILE_SUM: u16 = u16::MAX;
 
-/// Refuses an image of too many documents.
+/// Refuses an image with too many documents.
 pub fn check_docs(docs: u64) -> Result<(), ImageError> {
     if docs > MAX_DOCS {
         return Err(ImageError::Documents { docs, most: MAX_DOCS });
@@ -40,10 +41,10 @@ mod tests {
     #[test]
     fn keys_and_tiles_of_the_largest_image_have_room() {
         assert!(check_docs(MAX_DOCS).is_ok() && check_docs(MAX_DOCS + 1).is_err());
-        // A warp needs room for 32 keys beside the best k.
+        // A warp needs room for 32 keys in addition to the best k.
         let docs = MAX_DOCS as u32;
         assert!(key_capacity(docs) >= docs + 32);
-        // A list with all documents in tiles of 32, each filled up by three postings.
+        // A list of all documents in tiles of 32, each padded with three postings.
         let filled = u64::from(docs) + 3 * u64::from(docs.div_ceil(32));
         assert!(filled <= u64::from(u32::MAX));
         assert!(docs.checked_add(1 << 15).is_some());

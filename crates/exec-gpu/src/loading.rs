@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpseek_index::IndexError;
 
-/// The copy of an index to the device, for those who watch it or end it.
+/// The copy of an index to the device, to show its progress or to cancel it.
 #[derive(Debug, Default)]
 pub struct Loading {
     total: AtomicU64,
@@ -12,7 +12,7 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Postings copied so far, and all there are; 0 before it begins.
+    /// Postings copied so far, and the total; 0 before the copy begins.
     pub fn postings(&self) -> (u64, u64) {
         (self.postings.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
     }
@@ -22,24 +22,24 @@ impl Loading {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Asks it to end. The device is as it was before then.
+    /// Requests that the copy ends. The device is then as it was before.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to end.
+    /// Whether cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Begins anew.
+    /// Starts counting again.
     pub(crate) fn start(&self, total: u64) {
         self.postings.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// So much more is there; an error if it is to end.
+    /// Adds what was copied; an error if the copy was cancelled.
     pub(crate) fn advance(&self, postings: u64, bytes: u64) -> Result<(), IndexError> {
         self.postings.fetch_add(postings, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

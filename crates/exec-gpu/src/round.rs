@@ -23,37 +23,38 @@ pub(crate) use shared::fitting;
 use shared::{SHARED_KEYS, and_bytes, key_bytes, or_bytes, pruned_bytes};
 use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel, Stream};
 
-/// Postings that looking at a tile costs as much as.
+/// How many postings cost as much as looking at a tile.
 const TILE_COST: u64 = 512;
 
-/// How often a batch fills the device: long items find short ones to fill up with.
+/// How often a batch fills the device, so that short items fill the gaps that long ones leave.
 const WAVES: u64 = 4;
 
-/// Terms from which on OR of a query alone goes over postings twice: then thresholds that other windows find save more than that costs.
+/// With at least this many terms, OR of a single query goes over its postings twice: the thresholds that other windows find save more than
+/// that costs.
 const TWICE_FROM: usize = 4;
 
 /// Threads that work on an item.
 pub const WARP: u32 = 32;
 
-/// Threads that merge the hits of a query, and the keys they have room for at least.
+/// Threads that merge the hits of a query, and the fewest keys they have room for.
 const MERGE_THREADS: u32 = 512;
 const MERGE_KEYS: u32 = 1024;
 
-/// What runs over one segment.
+/// What is launched for one segment.
 #[derive(Default)]
 struct Launch {
     queries: Vec<QueryView>,
     terms: Vec<TermView>,
-    /// One a block of threads, or none: then blocks share the one query out evenly.
+    /// One per block of threads, or none: then the blocks share the windows of the one query evenly.
     items: Vec<Item>,
     blocks: u32,
-    /// Most sparse terms of a query.
+    /// The most sparse terms of a query.
     sparse: u32,
-    /// Most terms.
+    /// The most terms of a query.
     most: u32,
 }
 
-/// Addresses of what a launch was sent; 0 for what it was not.
+/// Addresses of what was sent for a launch; 0 for what was not sent.
 struct Sent {
     queries: u64,
     terms: u64,
@@ -63,15 +64,15 @@ struct Sent {
 /// Which kernels answer a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Those that pass documents over that have no chance.
+    /// Kernels that skip documents that cannot become hits.
     Pruned,
-    /// Those that look at every posting of up to [`FEW_TERMS`](crate::limits::FEW_TERMS) terms.
+    /// Kernels that look at every posting, for at most [`FEW_TERMS`](crate::limits::FEW_TERMS) terms.
     Tiles,
-    /// Those that do so for any number of terms.
+    /// Kernels that look at every posting, for any number of terms.
     ManyTerms,
 }
 
-/// Answers the plans; `mode` and the formula are theirs, and `kind` suits all of them.
+/// Answers the plans. All of them have this mode, one formula, and a `kind` that suits them.
 pub fn run(
     engine: &GpuEngine,
     image: &[SegmentImage],
@@ -81,7 +82,7 @@ pub fn run(
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
-    // Kernels keep one hit at least; a plan may want matches alone.
+    // Kernels keep at least one hit; a plan may ask for matches only.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
@@ -90,13 +91,13 @@ pub fn run(
         round.pass(image, Pass::And, false)?;
     }
     if mode != Mode::And {
-        // Queries with enough hits keep them: the counts of a first pass say so on the device.
+        // Queries with enough hits keep them: the kernel reads the counts of the first pass on the device.
         round.pass(image, Pass::Or, mode == Mode::AndOr)?;
     }
     round.answers()
 }
 
-/// Room for keys of a query of which so many hits are wanted; up to 32 stand in the lanes of a warp.
+/// Room for the keys of a query that asks for `k` hits. Up to 32 keys are held in the lanes of a warp and need none.
 pub fn key_capacity(k: u32) -> u32 {
     match k {
         ..=WARP => 0,
@@ -104,26 +105,35 @@ pub fn key_capacity(k: u32) -> u32 {
     }
 }
 
+/// A pass over all segments; AND-then-OR has two.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
+    /// Documents must contain all terms.
     And,
+    /// Documents may contain any of the terms.
     Or,
 }
 
+/// Queries of one mode and formula while they are answered.
 pub struct Round<'a> {
     engine: &'a GpuEngine,
+    /// The memory and the stream of this round.
     pub workspace: &'a mut Workspace,
+    /// The plans to answer.
     pub plans: &'a [&'a Plan],
+    /// The number of hits that each plan asks for, at least one.
     pub ks: &'a [u32],
-    /// The largest k: how far apart the hits of queries lie.
+    /// The largest k, which is the distance between the hits of queries.
     pub stride: u32,
     /// Keys that a block of threads has room for.
     pub capacity: u32,
     kind: Kind,
+    /// Where the results are written.
     pub results: Results,
 }
 
 impl<'a> Round<'a> {
+    /// A round with room for `stride` hits per query, the largest of `ks`, and for `capacity` keys per block of threads.
     pub fn new(
         engine: &'a GpuEngine,
         plans: &'a [&'a Plan],
@@ -133,13 +143,13 @@ impl<'a> Round<'a> {
         kind: Kind,
         workspace: &'a mut Workspace,
     ) -> Result<Self, DeviceError> {
-        // AND-then-OR reads counts of hits on the device.
+        // AND-then-OR reads the counts of hits on the device.
         let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
         let results = Results::new(engine, workspace, plans.len(), stride, counts)?;
         Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, results })
     }
 
-    /// Runs over all segments, and merges; with `enough`, for those queries only that lack hits.
+    /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
     fn pass(
         &mut self,
         image: &[SegmentImage],
@@ -196,17 +206,17 @@ impl<'a> Round<'a> {
                 false => args.value(span.ilog2()),
             };
             let grid = Grid::new(launch.blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Items name queries, queries terms, terms lists of this image, which keeps what their addresses lead
-            // to; what was sent is in one allocation with the state. There is room for the hits of all items, and as much room for keys and cursors as the
-            // kernel is told.
+            // SAFETY: the arguments are the kernel's. Items name queries, queries name terms, and terms name lists of this image, which
+            // keeps the memory that their addresses point to; what was sent is in one allocation with the state. There is room for the hits
+            // of all items, and as much room for keys and cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
-        // Segments differ in terms; where hits are is the same.
+        // Segments differ in terms; the positions of hits are the same.
         let queries = sent.first().map_or(0, |sent| sent.queries);
         self.merge(stream, queries, &state, enough, &slot_keys)
     }
 
-    /// One copy takes everything that kernels read; for each launch, where it is then.
+    /// Sends everything that kernels read in one copy, and returns its addresses for each launch.
     fn send(&mut self, launches: &[Launch]) -> Result<(State, Vec<Sent>), DeviceError> {
         let queries = self.plans.len();
         let input = self.workspace.input.start();
@@ -228,7 +238,8 @@ impl<'a> Round<'a> {
         Ok((State { queries, words }, parts.into_iter().map(sent).collect()))
     }
 
-    /// Puts the hits of each query's items together; `queries` is the address of those, in one allocation with the state, `enough` as kernels have it.
+    /// Merges the hits of each query's items. `queries` is the address of the queries, in one allocation with the state; `enough` is as in
+    /// the kernels.
     pub fn merge(
         &mut self,
         stream: &Stream,
@@ -257,7 +268,7 @@ impl<'a> Round<'a> {
         unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }
     }
 
-    /// Plans as kernels want them, a launch a segment. Items of a query stand in neighbouring slots.
+    /// The plans in the form that kernels need, one launch per segment. The items of a query have neighbouring slots.
     fn launches(
         &self,
         image: &[SegmentImage],
@@ -269,7 +280,7 @@ impl<'a> Round<'a> {
         let mut costs = Vec::new();
         let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
         let shift = |plan: &&Plan| match self.kind {
-            // They take bounds in whole units.
+            // These kernels use bounds in whole units.
             Kind::Pruned => Ok(0),
             Kind::ManyTerms => Ok(saturating_shift(TILE_SUM)),
             Kind::Tiles => rough_shift(plan, most_value, TILE_SUM).ok_or_else(|| too_many(kernel)),
@@ -291,7 +302,7 @@ impl<'a> Round<'a> {
                     term.whole_weight = rough_weight(term.weight, most_value, 0);
                     term.rough_per_unit = 65536.0 / term.whole_weight as f32 * (1.0 - 1e-6);
                 }
-                // Sparse ones first, and the shortest first, as AND wants them.
+                // Sparse lists first, and the shortest first, as AND requires.
                 terms.sort_by_key(|term| (term.starts != 0, term.count));
                 let lacks =
                     pass == Pass::And && (terms.len() < plan.terms.len() || plan.lacks_terms());
@@ -354,7 +365,7 @@ impl<'a> Round<'a> {
         }
         if waves > 1 {
             for (number, launch) in launches.iter_mut().enumerate() {
-                // The longest first.
+                // The longest items first.
                 let mut of = vec![0; self.plans.len()];
                 for &(query, at, tiles, cost) in &costs {
                     if at == number {
@@ -387,7 +398,7 @@ impl<'a> Round<'a> {
         bytes + key_bytes(self.capacity)
     }
 
-    /// Blocks of threads that the device runs at once, each with so much shared memory.
+    /// Blocks of threads that the device runs at once, each with this much shared memory.
     fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u64, DeviceError> {
         let each = kernel.blocks_per_multiprocessor(WARP, shared)?.max(1);
         Ok(u64::from(each) * u64::from(self.engine.device.info().multiprocessors))
@@ -405,7 +416,7 @@ impl<'a> Round<'a> {
             let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
             return Ok(1 << bits.saturating_sub(settings.tile_bits));
         };
-        // As many as have places of their own, but few queries fill the device with a window a warp.
+        // As many as 15 bits can number; but with few queries, a window per warp must fill the device.
         let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
         let most = self.plans.iter().map(|plan| plan.terms.len()).max().unwrap_or(0) as u32;
         let all = Launch { most, sparse: most, ..Launch::default() };
@@ -414,7 +425,7 @@ impl<'a> Round<'a> {
         Ok(even.clamp(1, u64::from(WARP.min(1 << (15 - settings.tile_bits)))) as u32)
     }
 
-    /// Room for the keys of so many blocks, where that is not in shared memory.
+    /// Room for the keys of this many blocks, unless they are in shared memory.
     fn key_room(&mut self, blocks: u32, capacity: u32) -> Result<Option<Buffer<u64>>, DeviceError> {
         if capacity <= SHARED_KEYS {
             return Ok(None);
@@ -423,6 +434,7 @@ impl<'a> Round<'a> {
         Ok(Some(self.workspace.block_keys.take(&self.engine.device, room)?))
     }
 
+    /// Waits for the results and returns the answers, in the order of the plans.
     pub fn answers(self) -> Result<Vec<Answer>, DeviceError> {
         let n = self.plans.len();
         let words = self.results.receive(&self.engine.device, self.workspace)?;
@@ -434,7 +446,7 @@ impl<'a> Round<'a> {
             let from = i * self.stride as usize;
             let keys = &keys[from..from + counts[i] as usize];
             let hits = keys.iter().map(|&key| Hit::from_key(key)).take(self.plans[i].k).collect();
-            // A first pass with AND that had enough was the last.
+            // If the first pass, with AND, found enough, it was the last.
             let all = self.plans[i].mode == Mode::And
                 || self.plans[i].mode == Mode::AndOr
                     && (and[i] >= u64::from(self.ks[i]) || self.plans[i].k == 0);
@@ -445,7 +457,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Nobody should see it: queries of so many terms have kernels of their own.
+/// Not reachable: queries with so many terms have kernels of their own.
 fn too_many(kernel: &Kernel) -> DeviceError {
     let problem = "its sums have no room for so many terms".to_owned();
     DeviceError::Launch { kernel: kernel.name().to_owned(), problem }

@@ -1,4 +1,4 @@
-//! Memory that rounds use again and again.
+//! Memory that rounds reuse.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use warpseek_exec::{Context, at_once};
 
 use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
 
-/// A buffer that grows when more is asked for.
+/// A buffer that grows when more is requested.
 pub struct Growing<T>(Option<Buffer<T>>);
 
 impl<T> Default for Growing<T> {
@@ -19,14 +19,14 @@ impl<T> Default for Growing<T> {
 }
 
 impl<T: Pod> Growing<T> {
-    /// So many values, of any content.
+    /// This many values, with unspecified contents.
     pub fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
         if let Some(buffer) = &self.0
             && buffer.len() >= len
         {
             return Ok(buffer.slice(..len));
         }
-        // The old one goes first.
+        // The old buffer is freed first.
         self.0 = None;
         let buffer = device.buffer(len.next_power_of_two())?;
         let part = buffer.slice(..len);
@@ -35,29 +35,37 @@ impl<T: Pod> Growing<T> {
     }
 }
 
-/// What a round needs beside the image. Nobody else uses the stream.
+/// What a round needs in addition to the image. Only one round at a time uses it and its stream.
 pub struct Workspace {
+    /// The stream of the round's work.
     pub stream: Stream,
+    /// What kernels read.
     pub input: Input,
+    /// Results on the host.
     pub output: Output,
+    /// Results on the device.
     pub results: Growing<u64>,
+    /// The best keys of each item.
     pub slot_keys: Growing<u64>,
+    /// Keys that blocks of threads keep while they work, if shared memory has no room for them.
     pub block_keys: Growing<u64>,
+    /// See [`Workspace::state`].
     state: Option<Buffer<u64>>,
 }
 
-/// Workspaces of rounds to come: as many as there ever were rounds at the same time.
+/// Idle workspaces: at most as many as there ever were concurrent rounds.
 pub struct Pool {
     device: Device,
     idle: Mutex<Vec<Workspace>>,
 }
 
 impl Pool {
+    /// An empty pool.
     pub fn new(device: Device) -> Self {
         Pool { device, idle: Mutex::default() }
     }
 
-    /// Works with one that nobody else has. After a failure it is not used again.
+    /// Works with a workspace that nobody else uses. After a failure it is not used again.
     pub fn with<T>(
         &self,
         work: impl FnOnce(&mut Workspace) -> Result<T, DeviceError>,
@@ -73,8 +81,9 @@ impl Pool {
         Ok(done)
     }
 
-    /// Runs rounds, some at the same time, and returns what each gave, item by item; nothing for those that were not begun because time was up. Rounds for which there is no
-    /// memory run again when the others are done, one by one and in halves as far as that helps; an item that does not fit alone fails alone.
+    /// Runs rounds, several at a time, and returns the results of each, item by item, or none for rounds that were not begun because time
+    /// was up. Rounds that ran out of memory are run again after the others, one at a time and in halves as far as that helps. An item that
+    /// does not fit alone fails alone.
     #[expect(clippy::type_complexity)]
     pub fn rounds<P: Sync, R: Send>(
         &self,
@@ -85,7 +94,7 @@ impl Pool {
     ) -> Vec<Option<Vec<Result<R, DeviceError>>>> {
         let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(rounds.len())));
         let workers = vec![(); in_flight.clamp(1, rounds.len().max(1))];
-        // Rounds wait for the device most of the time, and so do these threads.
+        // Rounds mostly wait for the device, and so do these threads.
         at_once(&workers, |()| {
             while let Some((i, round)) = {
                 let i = next.fetch_add(1, Ordering::Relaxed);
@@ -107,13 +116,13 @@ impl Pool {
         all.into_iter().map(again).collect()
     }
 
-    /// Runs a round while no other is under way.
+    /// Runs a round while no other is in flight.
     fn halved<P, R>(
         &self,
         round: &[P],
         run: &impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError>,
     ) -> Vec<Result<R, DeviceError>> {
-        // What others used is in the way.
+        // Frees the memory that other rounds used.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match self.with(|workspace| run(round, workspace)) {
             Err(error) if is_short(&error) && round.len() > 1 => {
@@ -127,12 +136,12 @@ impl Pool {
     }
 }
 
-/// Whether there was too little memory.
+/// Whether the error means that there was too little memory.
 fn is_short(error: &DeviceError) -> bool {
     matches!(error, DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
 }
 
-/// What a round gave to each of its items, which share its failure.
+/// The result of each item of a round; if the round failed, all items share the error.
 fn each<P, R>(round: &[P], done: Result<Vec<R>, DeviceError>) -> Vec<Result<R, DeviceError>> {
     match done {
         Ok(done) => done.into_iter().map(Ok).collect(),
@@ -153,7 +162,7 @@ impl Workspace {
         })
     }
 
-    /// So many words, always as many, that are 0 at first, and that who uses them leaves at 0.
+    /// This many words, the same number in every call. They are 0 at first, and whoever uses them must leave them 0.
     pub fn state(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>, DeviceError> {
         if let Some(state) = &self.state {
             return Ok(state.clone());
@@ -164,7 +173,7 @@ impl Workspace {
     }
 }
 
-/// Structures on their way to the device.
+/// Structures that are collected and sent to the device.
 #[derive(Default)]
 pub struct Input {
     bytes: Vec<u8>,
@@ -173,13 +182,13 @@ pub struct Input {
 }
 
 impl Input {
-    /// Empty.
+    /// Removes everything that was added before.
     pub fn start(&mut self) -> &mut Self {
         self.bytes.clear();
         self
     }
 
-    /// Adds values at a multiple of 16 bytes; returns where they are.
+    /// Adds values at a multiple of 16 bytes; returns their byte range.
     pub fn add<T: NoUninit>(&mut self, values: &[T]) -> Range<usize> {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let from = self.bytes.len();
@@ -187,7 +196,7 @@ impl Input {
         from..self.bytes.len()
     }
 
-    /// Adds so many bytes of 0, likewise.
+    /// Adds this many zero bytes in the same way.
     pub fn zeros(&mut self, bytes: usize) -> Range<usize> {
         let from = self.bytes.len().next_multiple_of(16);
         self.bytes.resize(from + bytes, 0);
@@ -209,14 +218,14 @@ impl Input {
     }
 }
 
-/// Results on their way to the host.
+/// Host memory that receives results.
 #[derive(Default)]
 pub struct Output {
     pinned: Option<Pinned<u64>>,
 }
 
 impl Output {
-    /// Memory of the host for so many words.
+    /// Host memory for this many words.
     fn grown(&mut self, device: &Device, len: usize) -> Result<&mut Pinned<u64>, DeviceError> {
         let pinned = match self.pinned.take() {
             Some(pinned) if pinned.len() >= len => pinned,
@@ -225,7 +234,7 @@ impl Output {
         Ok(self.pinned.insert(pinned))
     }
 
-    /// Where kernels may write so many words of the host's memory; they are read when the stream is known to have ended.
+    /// The address of host memory to which kernels may write this many words. They can be read once the stream has been waited for.
     pub fn room(&mut self, device: &Device, len: usize) -> Result<u64, DeviceError> {
         Ok(self.grown(device, len)?.address())
     }

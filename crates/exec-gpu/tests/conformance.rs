@@ -1,4 +1,4 @@
-//! The suite of all engines, on the emulator or on a GPU (see `support`).
+//! The conformance suite of all engines, on the emulator or on a GPU (see `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_index::Snapshot;
 use warpseek_testkit::conformance;
 
-/// Tiles and blocks so small that small indexes have many.
+/// Tiles and blocks so small that small indexes have many of them.
 const SMALL: Settings =
     Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
 

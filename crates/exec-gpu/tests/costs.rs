@@ -1,4 +1,4 @@
-//! What the engine says that queries cost, and which algorithm it takes for them.
+//! What the engine reports as the cost of queries, and which algorithm it chooses for them.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../cuda/tests/support/mod.rs"]
@@ -9,7 +9,7 @@ use warpseek_exec::{Candidate, Context, Engine, Load, Mode, Plan, cheapest};
 use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
 use warpseek_testkit::{Doc, Fixture, Search, plans};
 
-/// An engine, and a plan of terms that are in this many documents each.
+/// An engine, and a plan of terms that occur in this many documents each.
 fn engine(settings: Settings, dfs: &[u64]) -> (GpuEngine, Plan) {
     let words: Vec<String> = (0..dfs.len()).map(|i| format!("a{i}")).collect();
     let snapshot = Fixture::of(&[Doc::text(0, words.join(" "))]).snapshot();
@@ -29,9 +29,9 @@ fn chosen(engine: &GpuEngine, plan: &Plan) -> &'static str {
     cheapest(&candidates, &Load::of(plan)).unwrap().algorithm
 }
 
-/// The figures that the rates were made from (docs/gpu/results.md), in microseconds a query, come out of them.
+/// The rates reproduce the measurements that they were derived from (docs/gpu/results.md), in microseconds per query.
 #[test]
-fn rates_are_what_was_measured() {
+fn rates_reproduce_the_measurements() {
     let (engine, plan) = engine(Settings::default(), &[240_000, 1_000_000, 2_500_000]);
     for (algorithm, mode, k, queries, measured) in [
         ("pruned tiles", Mode::Or, 10, 10_000, 4.5),
@@ -52,7 +52,7 @@ fn rates_are_what_was_measured() {
 }
 
 #[test]
-fn what_can_answer_a_query_decides() {
+fn the_algorithm_follows_from_the_plan() {
     let (pruned, plan) = engine(Settings::default(), &[5, 900_000]);
     for mode in [Mode::Or, Mode::And, Mode::AndOr] {
         assert_eq!(chosen(&pruned, &Plan { mode, ..plan.clone() }), "pruned tiles", "{mode}");
@@ -69,7 +69,7 @@ fn what_can_answer_a_query_decides() {
     let (exhaustive, plan) = engine(Settings { pruned: false, ..Settings::default() }, &[5, 9]);
     assert_eq!(chosen(&exhaustive, &plan), "tiles");
     assert_eq!(candidate(&exhaustive, &plan, "tiles").why, "asked for");
-    // Whatever it cannot do by one algorithm it does by the other.
+    // What one algorithm cannot do, the other does.
     for plan in [&plan, &counted] {
         assert_eq!((exhaustive.supports(plan), pruned.supports(plan)), (Ok(()), Ok(())));
     }

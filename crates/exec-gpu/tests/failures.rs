@@ -1,4 +1,4 @@
-//! What goes wrong with a device: each query ends with an error or with the right hits, on the emulator, which fails on purpose.
+//! Failures of a device: each query ends with an error or with the right hits. The emulator fails on purpose.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use warpseek_testkit::{Doc, Fixture, answers, expected};
 const SMALL: Settings =
     Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
 
-/// The largest rounds and several at a time.
+/// The largest rounds, and several at a time.
 const LAYOUTS: [Settings; 2] = [SMALL, Settings { round: 2, ..SMALL }];
 
 /// An index, plans for it, and the answers to them.
@@ -110,7 +110,7 @@ fn device_error(error: &ExecError) -> &DeviceError {
     }
 }
 
-/// The device is lost at every call of every function that the engine calls: queries have errors, and never hits that are wrong.
+/// The device is lost at every call of every driver function that the engine uses: queries end with errors, and never with wrong hits.
 #[test]
 fn a_device_may_be_lost_at_any_call() {
     let case = Case::new(100);
@@ -156,12 +156,12 @@ fn a_device_may_be_lost_at_any_call() {
                     assert!(said.contains("CUDA_ERROR_UNKNOWN"), "{function} {n}: {said}");
                     assert_ne!(error.fault(), Some(Fault::Query), "{function} {n}: {said}");
                 }
-                // Calls when all is done come too late.
+                // Calls after all queries are answered come too late.
                 if failures.is_empty() {
                     break;
                 }
                 failed += 1;
-                // A device that is lost stays so.
+                // A lost device stays lost.
                 if let Ok(engine) = &engine {
                     assert_eq!(case.failures(case.search(engine)).len(), case.plans.len());
                 }
@@ -171,9 +171,9 @@ fn a_device_may_be_lost_at_any_call() {
     }
 }
 
-/// A call that fails once, on a device that lives: the queries of its round fail, all others are answered, and so are all later batches.
+/// A call fails once, and the device survives: the queries of its round fail, all others are answered, and so are all later batches.
 #[test]
-fn a_failure_that_passes_is_forgotten() {
+fn a_transient_failure_fails_only_its_round() {
     let case = Case::new(100);
     for settings in LAYOUTS {
         for function in ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
@@ -194,7 +194,7 @@ fn a_failure_that_passes_is_forgotten() {
             assert_eq!(failed.count(), 1, "{function}");
         }
     }
-    // The first round, of all queries with OR, launches a kernel for each segment, and merges.
+    // The first round, with all OR queries, launches a kernel for each segment, and merges.
     let injected = inject("cuLaunchKernel@3=1");
     let engine = case.engine(None).unwrap();
     drop(injected);
@@ -202,7 +202,8 @@ fn a_failure_that_passes_is_forgotten() {
     assert_eq!(failed.collect::<Vec<_>>(), [0, 3, 4]);
 }
 
-/// A kernel that never ends, at every launch of a search: an error within the limit, nothing waits after it, and another device answers.
+/// A kernel that never ends, at every launch of a search: the error comes within the limit, nothing waits after it, and another device
+/// answers.
 #[test]
 fn a_device_that_hangs_ends_a_search_and_no_more() {
     let case = Case::new(100);
@@ -227,7 +228,7 @@ fn a_device_that_hangs_ends_a_search_and_no_more() {
             let error = device_error(&error);
             assert!(matches!(error, DeviceError::Hung { .. }), "{launch}: {error}");
         }
-        // Without a limit: who still waits would do so for ever.
+        // Without a limit, anything that still waited would wait for ever.
         failing.device().set_time_limit(None);
         assert_eq!(case.failures(case.search(&failing)).len(), case.plans.len());
         hung += 1;
@@ -237,9 +238,9 @@ fn a_device_that_hangs_ends_a_search_and_no_more() {
     assert!(hung > 3);
 }
 
-/// A lost device answers again when the engine and all handles are gone and it is opened anew.
+/// A lost device answers again once the engine and all handles have been dropped and it is opened again.
 #[test]
-fn a_lost_device_answers_when_opened_anew() {
+fn a_lost_device_answers_when_opened_again() {
     let case = Case::new(100);
     let injected = inject("cuLaunchKernel@3=700!");
     let engine = case.engine(None).unwrap();
@@ -255,7 +256,7 @@ fn a_lost_device_answers_when_opened_anew() {
 #[test]
 fn kernels_that_fail_are_named() {
     let case = Case::new(100);
-    // The first waits are for the index to be copied.
+    // The first waits are for the copy of the index.
     let named = (1..20).any(|wait| {
         let _injected = inject(&format!("cuStreamQuery@{wait}=719"));
         let engine = case.engine(None).unwrap();
@@ -281,7 +282,7 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     let least: u64 = sizes.sum();
     let (copied, total) = whole.loading().postings();
     assert_eq!(copied, total);
-    // No more than it is, and not far from it, fill being the rest: small lists have much of it.
+    // The estimate is at most the real size and not far from it. Padding is the difference, and small lists have much of it.
     assert!(least <= whole.loading().bytes() && least * 4 > whole.loading().bytes());
 
     let engine = case.engine(Some(least - 1)).unwrap();
@@ -299,7 +300,7 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     assert!(!budget && error.to_string().contains("--device cpu"), "{error}");
 }
 
-/// Bytes of the image, and of what rounds need beside it, at most.
+/// Bytes of the image, and the most bytes that rounds need in addition.
 fn memory(case: &Case, plans: &[Plan], settings: Settings) -> (u64, u64) {
     let engine = case.engine_with(None, settings).unwrap();
     engine.load(plans[0].formula, 1).unwrap();
@@ -308,7 +309,7 @@ fn memory(case: &Case, plans: &[Plan], settings: Settings) -> (u64, u64) {
     (image, engine.device().memory().peak - image)
 }
 
-/// Memory that suffices for the image and some queries, and not for all at once: more rounds, the same hits.
+/// Memory that suffices for the image and some queries, but not for all at once: there are more rounds, and the hits are the same.
 #[test]
 fn batches_shrink_to_what_fits() {
     let case = Case::new(300);
@@ -332,7 +333,7 @@ fn batches_shrink_to_what_fits() {
 
 /// Memory for one round at a time: rounds wait for each other instead of failing.
 #[test]
-fn rounds_take_turns_where_memory_is_short() {
+fn rounds_take_turns_if_memory_is_short() {
     let case = Case::new(300);
     let plans: Vec<Plan> = case.plans.iter().cycle().take(60).cloned().collect();
     let alone = Settings { round: 1, in_flight: 1, ..SMALL };
@@ -351,7 +352,7 @@ fn rounds_take_turns_where_memory_is_short() {
 
 /// A query that does not fit alone fails alone.
 #[test]
-fn what_cannot_fit_fails_alone() {
+fn a_query_that_cannot_fit_fails_alone() {
     let case = Case::new(300);
     let mut plans: Vec<Plan> = case.plans.iter().cycle().take(60).cloned().collect();
     let small = Settings { round: 1, in_flight: 1, ..SMALL };
@@ -394,7 +395,7 @@ fn engines_can_share_an_image() {
 #[test]
 fn pinned_memory_runs_out() {
     let case = Case::new(100);
-    // Of the device's memory there is enough.
+    // There is enough device memory.
     let _injected = inject("cuMemHostAlloc@1+=2");
     let error = case.failure(&case.engine(None).unwrap());
     assert!(matches!(device_error(&error), DeviceError::HostMemory { .. }), "{error}");
@@ -403,7 +404,7 @@ fn pinned_memory_runs_out() {
 }
 
 #[test]
-fn a_copy_of_an_index_ends_when_asked_to() {
+fn copying_an_index_can_be_cancelled() {
     let case = Case::new(100);
     let engine = case.engine(None).unwrap();
     engine.loading().cancel();
@@ -414,7 +415,7 @@ fn a_copy_of_an_index_ends_when_asked_to() {
 }
 
 #[test]
-fn drivers_and_devices_that_are_too_old() {
+fn old_drivers_and_devices_are_refused() {
     let case = Case::new(10);
     for (fault, says) in [
         ("cuda=11080", "too old: it speaks CUDA 11.8"),

@@ -1,4 +1,5 @@
-//! Queries with very many terms: the hits of the reference up to the most terms a query can have, on every device, whatever shared memory it has.
+//! Queries with very many terms: the engine finds the hits of the reference, up to the most terms that a query can have, on every device,
+//! whatever its shared memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -21,7 +22,7 @@ fn word(i: usize) -> String {
     format!("w{i}")
 }
 
-/// The first `terms` words, any or all of them.
+/// A query for any or all of the first `terms` words.
 fn search(terms: usize, mode: Mode) -> Search {
     let terms = (0..terms).map(|i| (word(i), 1.0)).collect();
     let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
@@ -42,8 +43,8 @@ fn check(snapshot: &Arc<Snapshot>, searches: &[Search]) {
     }
 }
 
-/// Lists with postings in every tile. A posting adds three rough units when these are as large as can be, two if its value is small: 16 bits are full
-/// from 21,845 terms on, and with two small values among 21,846 a sum of 16 bits would be 0, which is no match.
+/// Lists with postings in every tile. With the largest rough unit, a posting adds three units, or two if its value is small. 16 bits are
+/// full from 21,845 terms on, and with two small values among 21,846 terms a 16-bit sum would be 0, which means no match.
 #[test]
 fn sums_of_many_terms() {
     const WORDS: usize = 21_846;
@@ -70,7 +71,7 @@ fn sums_of_many_terms() {
     check(&fixture.snapshot(), &searches);
 }
 
-/// Lists of one document: their cursors do not fit the shared memory of any GPU.
+/// Lists of one document: their cursors do not fit into the shared memory of any GPU.
 #[test]
 fn short_lists_of_many_terms() {
     const DOCS: usize = 70;
@@ -90,9 +91,9 @@ fn short_lists_of_many_terms() {
     check(&fixture.snapshot(), &searches);
 }
 
-/// A GPU with little shared memory takes fewer documents at once, and one with too little is refused when the engine is made.
+/// On a GPU with little shared memory the engine takes fewer documents at once; a GPU with too little is refused when the engine is made.
 #[test]
-fn settings_shrink_to_the_shared_memory_there_is() {
+fn settings_shrink_to_the_available_shared_memory() {
     let docs: Vec<Doc> =
         (0..300).map(|i| Doc::vector(i, &[("w0", 1.0 + (i % 7) as f64)])).collect();
     let fixture = Fixture::of(&docs);

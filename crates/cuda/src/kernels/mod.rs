@@ -1,4 +1,4 @@
-//! Primitives: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch it (`mod.rs`).
+//! Primitives. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch it (`mod.rs`).
 
 pub mod compact;
 pub mod copy;
@@ -14,7 +14,7 @@ pub const ALL: &[Source] =
 
 /// Headers that sources of all crates share, as (name, text).
 pub mod common {
-    /// Integer types, and the few words that differ between NVRTC and the emulator.
+    /// Integer types, and the few definitions that differ between NVRTC and the emulator.
     pub const TYPES: (&str, &str) = ("types.cuh", include_str!("common/types.cuh"));
     /// Sums, minima and maxima over a warp.
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
@@ -22,6 +22,6 @@ pub mod common {
     pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
     /// Searches in ascending numbers.
     pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
-    /// The best keys of a block of threads.
+    /// The best keys of a warp or a block of threads.
     pub const TOPK: (&str, &str) = ("topk.cuh", include_str!("common/topk.cuh"));
 }

@@ -1,4 +1,5 @@
-//! A cohort as the kernel wants it: queries in an order in which neighbours have lists in common, in groups, and what each list of a group adds to each of its queries.
+//! A cohort in the form that the kernel needs: queries in an order in which neighbours share lists, in groups, and what each list of a
+//! group adds to each of its queries.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -11,16 +12,17 @@ use crate::kernels::cohort::{EntryView, GroupView, ListView, MemberView};
 use warpseek_exec_gpu::image::{Item, QueryView, SegmentImage, largest_value};
 use warpseek_exec_gpu::round::{Pass, Round, histogram_shift, least, rough_shift, rough_weight};
 
-/// Terms that the queries of a group have together, unless it is one query.
+/// The most terms that the queries of a group have together, unless the group is one query.
 pub(super) const GROUP_TERMS: usize = 512;
 
-/// Sums have 15 bits, below the one that says that a document is a candidate: OR has room for some 10,922 terms, AND, for which a term adds one, for 32,767.
+/// Sums have 15 bits, below the bit that marks a candidate. OR has room for about 10,922 terms; AND, for which each term adds one, for
+/// 32,767.
 const SUM: u16 = (1 << 15) - 1;
 
-/// In rough units of so many bits every contribution is one unit.
+/// With rough units of this many bits, every contribution is one unit.
 const ONE_EACH: u32 = 31;
 
-/// What runs over one segment.
+/// What is launched for one segment.
 #[derive(Default)]
 pub(super) struct Launch {
     pub(super) groups: Vec<GroupView>,
@@ -29,11 +31,11 @@ pub(super) struct Launch {
     pub(super) queries: Vec<QueryView>,
     pub(super) members: Vec<MemberView>,
     pub(super) items: Vec<Item>,
-    /// Most sparse lists of a group.
+    /// The most sparse lists of a group.
     pub(super) sparse: u32,
 }
 
-/// Queries that have long lists in common stand side by side.
+/// An order in which queries that share long lists are neighbours.
 pub(super) fn order(plans: &[&Plan]) -> Vec<usize> {
     let longest_first = |plan: &Plan| {
         let mut lists: Vec<_> =
@@ -46,7 +48,7 @@ pub(super) fn order(plans: &[&Plan]) -> Vec<usize> {
     order
 }
 
-/// Runs of `most` queries, fewer where they have very many terms.
+/// Groups of `most` queries, or fewer if they have very many terms.
 pub(super) fn groups(plans: &[&Plan], most: usize) -> Vec<Range<usize>> {
     let (mut groups, mut from, mut terms) = (Vec::new(), 0, 0);
     for (i, plan) in plans.iter().enumerate() {
@@ -63,7 +65,7 @@ pub(super) fn groups(plans: &[&Plan], most: usize) -> Vec<Range<usize>> {
     groups
 }
 
-/// Binary logarithm of units to a rough unit, in which no sum of a plan's terms exceeds [`SUM`]; none if there is no such unit.
+/// Binary logarithm of the units in a rough unit, such that no sum of a plan's terms exceeds [`SUM`]; none if there is no such unit.
 pub(super) fn shift(plan: &Plan, most_value: f32, pass: Pass) -> Option<u32> {
     match pass {
         Pass::And => (plan.terms.len() <= usize::from(SUM)).then_some(ONE_EACH),
@@ -92,7 +94,7 @@ impl<'a> Matrix<'a> {
         let (plans, ks) = (round.plans, round.ks);
         let most_value = plans.first().map_or(1.0, |plan| largest_value(plan.formula));
         let leasts = plans.iter().zip(ks).map(|(p, &k)| least(image, p, k, pass)).collect();
-        // Nobody should see it: plans were checked.
+        // Not reachable: plans were checked before.
         let too_many = || DeviceError::Launch {
             kernel: "cohort".to_owned(),
             problem: "its sums have no room for so many terms".to_owned(),
@@ -110,7 +112,7 @@ impl<'a> Matrix<'a> {
         queries: Range<usize>,
         launch: &mut Launch,
     ) {
-        // Every list of every query: sparse ones first, then by list, so that queries that share one are neighbours.
+        // Every list of every query: sparse lists first, then by list, so that queries that share a list are neighbours.
         let mut uses = Vec::new();
         for query in queries.clone() {
             let plan = self.plans[query];
@@ -146,9 +148,9 @@ impl<'a> Matrix<'a> {
                     entry.weights[half] = list.weight;
                     entry.shifts[half] = self.shifts[query];
                 }
-                let place = (launch.lists.len() - first_list) as u32;
+                let number = (launch.lists.len() - first_list) as u32;
                 members[query - queries.start]
-                    .push(MemberView { list: place, weight: list.weight });
+                    .push(MemberView { list: number, weight: list.weight });
             }
             sparse += u32::from(!dense);
             launch.lists.push(ListView {

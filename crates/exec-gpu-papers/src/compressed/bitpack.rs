@@ -1,8 +1,8 @@
-//! Bit packing: gaps at the width of the block's largest, frequencies at the width with the fewest units. What does not fit is patched: a bit a
-//! posting says where, a byte a patch has the bits above. On the disk a patch names its place instead; with bits, a lane finds its patches by
-//! counting, and one frequency alone as well.
+//! Bit packing: gaps have the width of the block's largest, frequencies the width with the fewest units. Frequencies that do not fit are
+//! patched: one bit per posting says which, and one byte per patch has the bits above the width. On disk a patch has a position instead.
+//! With bits, a lane finds its patches by counting, and can also find a single frequency.
 //!
-//! `shape`: width of gaps, of frequencies << 8, 1 << 16 if there are patches.
+//! `shape`: width of gaps, width of frequencies << 8, 1 << 16 if there are patches.
 
 use super::form::{BlockHead, Unit};
 use super::units::{low, pack, packed, width};
@@ -10,7 +10,7 @@ use super::{Block, Coded};
 
 const PATCHED: u32 = 1 << 16;
 
-/// Patches a unit holds.
+/// Patches in a unit.
 const BYTES: usize = size_of::<Unit>();
 
 pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
@@ -23,12 +23,12 @@ pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
     let lows: Vec<u32> = block.freqs.iter().map(|&freq| low(freq, v)).collect();
     pack(&lows, v, units);
     if patches > 0 {
-        let (mut places, mut highs) = ([0u32; 4], Vec::with_capacity(patches));
+        let (mut patched, mut highs) = ([0u32; 4], Vec::with_capacity(patches));
         for (i, &freq) in block.freqs.iter().enumerate().filter(|&(_, &freq)| freq >> v > 0) {
-            places[i % 4] |= 1 << (i / 4);
+            patched[i % 4] |= 1 << (i / 4);
             highs.push((freq >> v) as u8);
         }
-        units.push(places);
+        units.push(patched);
         highs.resize(patches.next_multiple_of(BYTES), 0);
         let unit = |bytes: &[u8; BYTES]| -> Unit {
             let word = |j| u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[4 * j + k]));
@@ -41,7 +41,7 @@ pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
     coded.push_head(BlockHead { first: block.first, at, shape, more: 0 });
 }
 
-/// The width of frequencies with the fewest units, the widest of them, and how many patches it takes.
+/// The width of frequencies with the fewest units (the largest such width), and the number of patches it needs.
 fn freq_width(freqs: &[u32]) -> (u32, usize) {
     let widest = width(freqs);
     let (mut best, mut fewest) = ((widest, 0), packed(freqs.len(), widest));

@@ -1,35 +1,35 @@
-//! Structures as `kernels/common/lists.cuh` and `values.cuh` have them.
+//! Structures with the layout of `kernels/common/lists.cuh` and `values.cuh`.
 
 use bytemuck::{Pod, Zeroable};
 
-/// Sixteen bytes, what a lane loads at once.
+/// Sixteen bytes, which a lane loads at once.
 pub(crate) type Unit = [u32; 4];
 
 /// A list on the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct CompressedList {
-    /// Address of the coded postings; heads and nodes count units of 16 bytes from here.
+    /// Address of the encoded postings. Heads and nodes count units of 16 bytes from here.
     pub units: u64,
-    /// Address of a [`BlockHead`] for each block; of PForDelta two words each.
+    /// Address of a [`BlockHead`] for each block; with PForDelta, of two words for each.
     pub heads: u64,
     /// Address of the skip array: the last document of each block.
     pub lasts: u64,
-    /// Address of the largest value of each block, as the formula gives it (`f32`); 0 where the values are not known.
+    /// Address of the largest value of the formula in each block (`f32`); 0 if the values are not known.
     pub maxima: u64,
     /// Address of the [`Node`]s; 0 for codecs that have none.
     pub nodes: u64,
-    /// Postings.
+    /// Number of postings.
     pub df: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
     /// The largest of the maxima.
     pub most: f32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }
 
-/// Where a block is, and what its codec must know to decode it.
+/// Where a block is, and what its codec needs to decode it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockHead {
@@ -37,9 +37,9 @@ pub struct BlockHead {
     pub first: u32,
     /// Its first unit.
     pub at: u32,
-    /// The codec's.
+    /// Defined by the codec.
     pub shape: u32,
-    /// The codec's.
+    /// Defined by the codec.
     pub more: u32,
 }
 
@@ -51,7 +51,7 @@ pub struct Node {
     pub fields: [u32; 4],
 }
 
-/// What the formula needs beside a frequency.
+/// What the formula needs in addition to a frequency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Values {
@@ -59,12 +59,12 @@ pub struct Values {
     pub factors: u64,
     /// Address of 1 + ln f for small frequencies (`f32`); 0 for formulas without logarithms.
     pub logs: u64,
-    /// Address of the larger frequencies there are, ascending.
+    /// Address of the larger frequencies that occur, ascending.
     pub large: u64,
     /// Address of their logarithms.
     pub large_logs: u64,
-    /// Number of those.
+    /// Number of larger frequencies.
     pub large_count: u32,
-    /// Which formula.
+    /// The number of the formula.
     pub formula: u32,
 }

@@ -1,10 +1,12 @@
-//! PForDelta with one width b for a list: the low b bits of every number in slots, and what does not fit, the exceptions, in two arrays: places, and
-//! bits above b, less one, the *overflows*. Places are a bit a number, beside the slots of a block, and counts, so that a lane finds its overflows without
-//! its neighbours. Overflows are one array for the list and coded the same way in turn, as many levels deep as asked for; the last are numbers of one
-//! width. Their exceptions are few, since they cost the device time: bits are there only for runs of 128 overflows that have any.
+//! PForDelta with one width b for a list (Ding 2009, section 6.2): the low b bits of every number are in slots. Numbers that do not fit,
+//! the exceptions, are in two arrays: their positions, and their bits above b, less one, the *overflows*. Positions are one bit per number,
+//! beside the slots of a block, and counts, so that a lane finds its overflows without its neighbours. Overflows are one array for the list
+//! and are encoded in the same way in turn, as many levels deep as requested; those of the last level are numbers of one width. Exceptions
+//! among overflows are kept few, because they cost time on the device: only runs of 128 overflows that have any exceptions have bits for
+//! them.
 //!
-//! All blocks but the last take the same units: bits and slots of gaps, then those of frequencies. A head is two words, the first document and the tally
-//! of gaps. Nodes 0 and 1 are gaps and frequencies, then come the overflows of either, a level each.
+//! All blocks but the last take the same number of units: bits and slots of gaps, then those of frequencies. A head is two words, the first
+//! document and the tally of gaps. Nodes 0 and 1 are gaps and frequencies; the overflows of each follow, one node per level.
 
 use warpseek_core::limits::BLOCK;
 
@@ -12,17 +14,17 @@ use super::form::{Node, Unit};
 use super::units::{low, pack, pack_string, width};
 use super::{Block, Coded};
 
-/// As in `codec_pfor.cuh`.
+/// Must equal the constants of `codec_pfor.cuh`.
 const GROUP: usize = 8;
 const TALLY_BEFORE: u32 = 22;
 const TALLY_SLOW: u32 = 1 << 21;
 const TALLY_BITS: u32 = 7;
 
-/// Four overflows of so many bits come in one window of 32.
+/// Four overflows of this many bits fit into one window of 32.
 const WINDOW_WIDTH: u32 = 8;
 
-/// Bits that places take: a bit a number, a tally a block, a word a group.
-const PLACE_BITS: f64 = 1.0 + (32.0 + 32.0 / GROUP as f64) / BLOCK as f64;
+/// Bits per number that positions take: one bit per number, a tally per block, a word per group.
+const POSITION_BITS: f64 = 1.0 + (32.0 + 32.0 / GROUP as f64) / BLOCK as f64;
 
 pub(super) fn encode(blocks: &[Block<'_>], levels: u32) -> Coded {
     let mut coded = Coded { nodes: vec![Node::default(); 2], ..Coded::default() };
@@ -49,7 +51,7 @@ pub(super) fn encode(blocks: &[Block<'_>], levels: u32) -> Coded {
 struct Numbers {
     width: u32,
     overflows: Vec<u32>,
-    /// A bit a number, for each block; left out where there are no exceptions.
+    /// One bit per number, for each block; absent if there are no exceptions.
     flags: Vec<Unit>,
 }
 
@@ -58,8 +60,8 @@ impl Numbers {
         let width = best(blocks.clone().flatten(), levels);
         let (mut overflows, mut flags) = (Vec::new(), Vec::new());
         for block in blocks {
-            let (places, above) = exceptions(block, width);
-            flags.push(bits(&places));
+            let (positions, above) = exceptions(block, width);
+            flags.push(bits(&positions));
             overflows.extend(above);
         }
         Numbers { width, overflows, flags }
@@ -75,7 +77,7 @@ impl Numbers {
 }
 
 impl Coded {
-    /// Appends what is not in blocks as a node and those of its overflows, and returns the tallies.
+    /// Appends what is outside of blocks as a node, and the nodes of its overflows; returns the tallies.
     fn arrays(&mut self, node: usize, numbers: &Numbers, levels: u32) -> Vec<u32> {
         let flagged = u32::from(!numbers.overflows.is_empty());
         self.nodes[node].fields = [numbers.width, flagged, self.units.len() as u32, 0];
@@ -96,59 +98,61 @@ impl Coded {
         self.nodes.resize(first + levels as usize + 1, Node::default());
         let deep = self.overflows(first, &numbers.overflows, levels);
         let width = self.nodes[first].fields[1];
-        // The device counts the bits of windows in 32.
+        // The device counts the bits of windows in 32 bits.
         let bits = numbers.overflows.len() as u64 * u64::from(width);
         let wide = width > WINDOW_WIDTH || bits > u64::from(u32::MAX);
         for (tally, range) in tallies.iter_mut().zip(counts.windows(2)) {
-            let next = deep.partition_point(|&place| place < range[0]);
-            if wide || deep.get(next).is_some_and(|&place| place < range[1]) {
+            let next = deep.partition_point(|&position| position < range[0]);
+            if wide || deep.get(next).is_some_and(|&position| position < range[1]) {
                 *tally |= TALLY_SLOW;
             }
         }
         tallies
     }
 
-    /// Appends overflows, and returns the places of their exceptions.
+    /// Appends overflows, and returns the positions of their exceptions.
     fn overflows(&mut self, node: usize, values: &[u32], levels: u32) -> Vec<u32> {
         let b = best_of_overflows(values, levels);
         let lows: Vec<u32> = values.iter().map(|&value| low(value, b)).collect();
         self.nodes[node].fields = [self.units.len() as u32, b, 0, 0];
         pack_string(&lows, b, &mut self.units);
-        let (places, above) = exceptions(values, b);
-        if places.is_empty() {
-            return places;
+        let (positions, above) = exceptions(values, b);
+        if positions.is_empty() {
+            return positions;
         }
-        // A word a run says where, in words, its count and bits are.
+        // One word per run says where, in words, its count and bits are.
         self.nodes[node].fields[2] = self.units.len() as u32;
         let mut runs = vec![0; values.len().div_ceil(BLOCK)];
         let mut before = 0;
-        for of_run in places.chunk_by(|&a, &b| a / BLOCK as u32 == b / BLOCK as u32) {
+        for of_run in positions.chunk_by(|&a, &b| a / BLOCK as u32 == b / BLOCK as u32) {
             let run = of_run[0] as usize / BLOCK;
             runs[run] = runs.len() as u32;
             runs.push(before);
-            runs.extend(bits(&of_run.iter().map(|place| place % BLOCK as u32).collect::<Vec<_>>()));
+            runs.extend(bits(
+                &of_run.iter().map(|position| position % BLOCK as u32).collect::<Vec<_>>(),
+            ));
             before += of_run.len() as u32;
         }
         pack_string(&runs, 32, &mut self.units);
         self.overflows(node + 1, &above, levels - 1);
-        places
+        positions
     }
 }
 
-/// Places of numbers wider than `width`, and their bits above it, less one.
+/// Positions of the numbers wider than `width`, and their bits above it, less one.
 fn exceptions(values: &[u32], width: u32) -> (Vec<u32>, Vec<u32>) {
     let above = values.iter().map(|&value| (u64::from(value) >> width) as u32);
     (0..).zip(above).filter(|&(_, above)| above > 0).map(|(i, above)| (i, above - 1)).unzip()
 }
 
-/// A bit for each of 128 places.
-fn bits(places: &[u32]) -> Unit {
+/// One bit for each of 128 positions.
+fn bits(positions: &[u32]) -> Unit {
     let mut bits = Unit::default();
-    places.iter().for_each(|place| bits[*place as usize / 32] |= 1 << (place % 32));
+    positions.iter().for_each(|position| bits[*position as usize / 32] |= 1 << (position % 32));
     bits
 }
 
-/// How many numbers have how many bits.
+/// How many numbers have each number of bits.
 type Widths = [f64; 33];
 
 fn widths<'a>(values: impl Iterator<Item = &'a u32>) -> Widths {
@@ -161,7 +165,8 @@ fn widest(widths: &Widths) -> usize {
     widths.iter().rposition(|&count| count > 0.0).unwrap_or(0)
 }
 
-/// Widths of the overflows at a width, nearly: of numbers of k bits one in 2^(k-1) is a power of two, which has a bit less when one less.
+/// Approximate widths of the overflows for a width: one in 2^(k-1) of the numbers of k bits is a power of two, which has one bit less after
+/// one is subtracted.
 fn above(widths: &Widths, width: usize) -> Widths {
     let mut above = [0.0; 33];
     for (k, &count) in (1..).zip(&widths[width + 1..]) {
@@ -172,13 +177,13 @@ fn above(widths: &Widths, width: usize) -> Widths {
     above
 }
 
-/// The width with the fewest bits, nearly.
+/// The width that takes the fewest bits, approximately.
 fn best<'a>(values: impl Iterator<Item = &'a u32>, levels: u32) -> u32 {
     let widths = widths(values);
     let (n, widest) = (widths.iter().sum::<f64>(), widest(&widths));
     let bits = |b: usize| match b {
         b if b == widest => n * b as f64,
-        b => n * (b as f64 + PLACE_BITS) + overflow_width(&above(&widths, b), levels).1,
+        b => n * (b as f64 + POSITION_BITS) + overflow_width(&above(&widths, b), levels).1,
     };
     (0..=widest).rev().min_by(|&a, &b| bits(a).total_cmp(&bits(b))).unwrap_or(0) as u32
 }
@@ -192,7 +197,7 @@ fn best_of_overflows(values: &[u32], levels: u32) -> u32 {
 
 /// The best width for overflows, and the bits they take.
 fn overflow_width(widths: &Widths, levels: u32) -> (usize, f64) {
-    /// What an exception counts for beside its bits, for the time it takes.
+    /// Bits that an exception counts for in addition to its own, because of the time it takes.
     const TIME: f64 = 256.0;
     let (n, widest) = (widths.iter().sum::<f64>(), widest(widths));
     let slots = |w: usize| n * w as f64;
@@ -217,18 +222,18 @@ mod tests {
         assert_eq!([0, 1, 4].map(|levels| best(mixed.iter(), levels)), [5; 3]);
         let (same, none) = (vec![31; 1000], vec![0; 1000]);
         assert_eq!((best(same.iter(), 1), best(none.iter(), 1), best([].iter(), 1)), (5, 0, 0));
-        // Gaps of a random list: one in four is an exception, and of those hardly one.
+        // Gaps of a random list: one in four is an exception, and hardly any of those has an exception itself.
         let gap = |i: u32| (-50.0 * (1.0 - f64::from(i) / 10_000.0).ln()) as u32;
         let gaps: Vec<u32> = (0..10_000).map(gap).collect();
         assert_eq!((best(gaps.iter(), 0), best(gaps.iter(), 1)), (6, 6));
         let (_, above) = exceptions(&gaps, 6);
         assert_eq!((above.len(), best_of_overflows(&above, 1)), (2780, 3));
-        // One number much wider than the others is not worth a width.
+        // One number much wider than the others does not change the width.
         let mut spread = above;
         spread[7] = u32::MAX;
         assert_eq!([0, 1].map(|levels| best_of_overflows(&spread, levels)), [32, 3]);
     }
-    /// Of random lists among 25.2 million documents; bits that one reads for all documents, as an earlier form took them.
+    /// Random lists among 25.2 million documents: they take fewer bits to decode all documents than an earlier layout did.
     #[test]
     fn random_lists_stay_small_and_easy() {
         for (df, most) in [(8_000, 14.58), (512_000, 8.49)] {

@@ -1,7 +1,7 @@
-//! Rice codes: the low b bits of a number in slots, the rest in unary, so many zeros and a one; the best b for each block. The unary part is
-//! filled with zeros up to 32 windows of as many bits, one window a lane.
+//! Rice codes (Ding 2009, section 6.1): the low b bits of a number are in slots, the rest is in unary, as that many zeros and a one. Each
+//! block has the best b. The unary part is padded with zeros to 32 windows of the same number of bits, one window per lane.
 //!
-//! `shape`: b of gaps, of frequencies << 8, bits in a window of the gaps' unary part << 16, of the frequencies' << 24.
+//! `shape`: b of gaps, b of frequencies << 8, bits in a window of the gaps' unary part << 16, of the frequencies' << 24.
 
 use super::form::{BlockHead, Unit};
 use super::units::{low, pack};
@@ -38,13 +38,13 @@ fn write(values: &[u32], units: &mut Vec<Unit>) -> (u32, u32) {
 
 /// The b with the fewest bits, 0 to 31.
 ///
-/// A step from b to b + 1 costs n bits and saves at least half of the sum of quotients. So at the best b the unary part has at most 3 n bits, and a
-/// window at most 12.
+/// A step from b to b + 1 costs n bits and saves at least half of the sum of quotients. At the best b the unary part therefore has at most
+/// 3 n bits, and a window at most 12.
 fn best(values: &[u32]) -> u32 {
     let bits = |b: u32| {
         let quotients: u64 = values.iter().map(|value| u64::from(value >> b)).sum();
         quotients + values.len() as u64 * u64::from(b)
     };
-    // Bits first fall, then rise.
+    // The number of bits first falls, then rises.
     (0..31).find(|&b| bits(b + 1) >= bits(b)).unwrap_or(31)
 }

@@ -1,8 +1,8 @@
-//! Numbers of one width in units of 16 bytes, in the two layouts that devices read well.
+//! Numbers of one width in units of 16 bytes, in the two layouts that a GPU reads efficiently.
 
 use super::form::Unit;
 
-/// Bits of the largest.
+/// Bits of the largest value.
 pub(super) fn width(values: &[u32]) -> u32 {
     32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
 }
@@ -16,8 +16,8 @@ pub(super) fn packed(n: usize, width: u32) -> usize {
     (n.div_ceil(4) * width as usize).div_ceil(32)
 }
 
-/// Appends values as four interleaved streams: value i is in stream i % 4, and a unit has a word of each. So lane l finds values 4 l to
-/// 4 l + 3 at one shift of the same two units.
+/// Appends values as four interleaved streams: value i is in stream i % 4, and a unit has one word of each. Lane l therefore finds values 4
+/// l to 4 l + 3 at one shift of the same two units.
 pub(super) fn pack(values: &[u32], width: u32, units: &mut Vec<Unit>) {
     let start = units.len();
     units.resize(start + packed(values.len(), width), [0; 4]);
@@ -32,7 +32,7 @@ pub(super) fn pack(values: &[u32], width: u32, units: &mut Vec<Unit>) {
     }
 }
 
-/// Appends values one after the other, for readers of one value a lane.
+/// Appends values one after another, for readers that need one value per lane.
 pub(super) fn pack_string(values: &[u32], width: u32, units: &mut Vec<Unit>) {
     let start = units.len();
     units.resize(start + (values.len() * width as usize).div_ceil(128), [0; 4]);

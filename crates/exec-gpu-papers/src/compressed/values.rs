@@ -1,6 +1,6 @@
-//! What the device computes a posting's value from, with the bits of `Formula::value`.
+//! The tables from which the device computes the value of a posting with the bits of `Formula::value`.
 //!
-//! Divisions and products are IEEE's, the same on both sides. Logarithms are not: those of all frequencies that there are come from the host.
+//! Divisions and products follow IEEE 754 on both sides. Logarithms do not, so the host computes those of all frequencies that occur.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::form::Values;
 use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 use warpseek_exec_gpu::image::send;
 
-/// Frequencies below have a table; as in `values.cuh`.
+/// Smaller frequencies have a table. Must equal the constant of `values.cuh`.
 const SMALL: u32 = 4096;
 
 /// The large frequencies of a segment.
@@ -19,7 +19,7 @@ const SMALL: u32 = 4096;
 pub(super) struct Frequencies(BTreeSet<u32>);
 
 impl Frequencies {
-    /// Notes those of a list.
+    /// Adds those of a list.
     pub(super) fn see(&mut self, freqs: &[u32]) {
         self.0.extend(freqs.iter().filter(|&&freq| freq >= SMALL));
     }
@@ -39,7 +39,7 @@ pub struct ValueTables {
 }
 
 impl ValueTables {
-    /// For documents with these factors; `frequencies` of [`SMALL`] and above that are not among those named must not be asked for.
+    /// Tables for documents with these factors. Frequencies of at least [`SMALL`] that are not in `frequencies` must not be looked up.
     pub(super) fn new(
         device: &Device,
         formula: Formula,
@@ -68,7 +68,7 @@ impl ValueTables {
         Ok(ValueTables { view, docs: factors.len(), large, kept })
     }
 
-    /// For frequencies that may be asked for.
+    /// Tables in which these frequencies can be looked up.
     pub fn for_frequencies(
         device: &Device,
         formula: Formula,
@@ -87,18 +87,18 @@ impl ValueTables {
         assert!(self.view.logs == 0 || freqs.iter().all(known), "a frequency without logarithm");
     }
 
-    /// As kernels see them.
+    /// The view for kernels.
     pub fn view(&self) -> Values {
         self.view
     }
 
-    /// Bytes they take.
+    /// Bytes that they take on the device.
     pub fn bytes(&self) -> u64 {
         self.kept.iter().map(|buffer| buffer.bytes() as u64).sum()
     }
 }
 
-/// As in `values.cuh`.
+/// The formula's number, as in `values.cuh`.
 fn number(formula: Formula) -> u32 {
     match formula {
         Formula::Saturation { .. } => 0,

@@ -1,4 +1,5 @@
-//! Kernels of queries, with the bytes that they move: each is a folder with a source that includes `counted.cuh` and then the kernel's own.
+//! Kernels that answer queries and count the bytes that they move: each is a folder with a source that includes `counted.cuh` and then the
+//! kernel's own source.
 
 use super::common::{
     COUNTED, PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,

@@ -1,4 +1,4 @@
-//! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch (`mod.rs`).
+//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch it (`mod.rs`).
 
 pub mod cohort;
 pub mod counted;
@@ -41,22 +41,22 @@ pub mod common {
         PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,
     };
 
-    /// For sources that count the bytes they move.
+    /// For sources that count the bytes that they move.
     pub const COUNTED: (&str, &str) = ("counted.cuh", include_str!("common/counted.cuh"));
     /// Lists in compressed form.
     pub const LISTS: (&str, &str) = ("lists.cuh", include_str!("common/lists.cuh"));
-    /// Their codecs: bit packing,
+    /// The codec for bit packing.
     pub const CODEC_BITPACK: (&str, &str) =
         ("codec_bitpack.cuh", include_str!("common/codec_bitpack.cuh"));
-    /// Rice,
+    /// The codec for Rice codes.
     pub const CODEC_RICE: (&str, &str) = ("codec_rice.cuh", include_str!("common/codec_rice.cuh"));
-    /// and PForDelta.
+    /// The codec for PForDelta.
     pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
     /// Intersection on lists of any codec.
     pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
-    /// What a posting is worth.
+    /// The value of a posting.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
-    /// WAND and MaxScore but for what they differ in, with all that it includes, and the codecs for which there are kernels.
+    /// What WAND and MaxScore have in common, with all headers that it includes, and the codecs for which there are kernels.
     pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 14] {
         [
             TYPES,
@@ -76,11 +76,11 @@ pub mod common {
         ]
     }
 
-    /// With all codecs.
+    /// The headers with all codecs.
     pub const PARTITIONED: &[(&str, &str)] =
         &partitioned_headers(include_str!("common/partitioned_codecs.cuh"));
 
-    /// With one, if the device has it.
+    /// The headers with one codec, if the device has it.
     pub fn partitioned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
         macro_rules! only {
             ($name:literal, $type:literal) => {{

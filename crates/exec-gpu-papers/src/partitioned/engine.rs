@@ -18,14 +18,14 @@ use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::Kept;
 use warpseek_exec_gpu::limits::check_shared;
 
-/// Hits that the queries of a round may ask for together, unless it is one query.
+/// The most hits that the queries of a round may ask for together, unless the round is one query.
 const ROUND_HITS: usize = 1 << 22;
 
-/// What they cost on an H200 with 128 hits, in batches of 100 queries (docs/gpu/results.md).
+/// Costs on an H200 with 128 hits, in batches of 100 queries (docs/gpu/results.md).
 const WAND: Rates = Rates::device(160_000.0, 2_000.0, 0.117, 7.0);
 const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 
-/// Answers on a GPU, by WAND or MaxScore.
+/// Answers queries on a GPU by WAND or MaxScore.
 pub struct PartitionedEngine {
     pub(super) device: Device,
     pub(super) settings: PartitionSettings,
@@ -33,7 +33,7 @@ pub struct PartitionedEngine {
     pub(super) merge: MergeLists,
     pub(super) max_static: f32,
     pub(super) stream: Stream,
-    /// Of asynchronous batches.
+    /// Streams of asynchronous batches.
     pub(super) streams: Vec<Stream>,
     snapshot: Arc<Snapshot>,
     workspace: Mutex<Workspace>,
@@ -46,7 +46,7 @@ pub struct PartitionedEngine {
 }
 
 impl PartitionedEngine {
-    /// For an index, which is copied to the device when the first query comes or by [`PartitionedEngine::load`].
+    /// An engine for an index, which is copied to the device with the first query or by [`PartitionedEngine::load`].
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
@@ -77,7 +77,7 @@ impl PartitionedEngine {
         Ok(engine)
     }
 
-    /// Other settings from now on. Lists stay on the device if their codec stays.
+    /// Sets other settings. Lists stay on the device if their codec stays the same.
     pub fn set(&mut self, settings: PartitionSettings) -> Result<(), DeviceError> {
         if settings.codec != self.settings.codec {
             self.image = Kept::default();
@@ -98,12 +98,12 @@ impl PartitionedEngine {
         Ok(())
     }
 
-    /// What is chosen.
+    /// The settings.
     pub fn settings(&self) -> &PartitionSettings {
         &self.settings
     }
 
-    /// Why it cannot answer a plan; none if it can.
+    /// Why the engine cannot answer a plan; none if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         let most = u64::from(self.snapshot.doc_limit()).max(1);
         let k = (plan.k as u64).clamp(1, most) as u32;
@@ -116,17 +116,17 @@ impl PartitionedEngine {
         self.image(formula, threads).map(|_| ())
     }
 
-    /// Postings copied so far, for those who show progress.
+    /// Postings copied so far, for progress displays.
     pub fn loaded(&self) -> &AtomicU64 {
         &self.loaded
     }
 
-    /// Whether the time of kernels is taken from now on. Waiting for it takes time itself.
+    /// Whether kernels are timed from now on. Timing waits for kernels, which takes time itself.
     pub fn time_kernels(&self, timed: bool) {
         self.timed.store(timed, Ordering::Relaxed);
     }
 
-    /// How long kernels ran since this was last asked.
+    /// How long kernels ran since the last call.
     pub fn take_device_time(&self) -> Duration {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
     }
@@ -139,7 +139,7 @@ impl PartitionedEngine {
         })
     }
 
-    /// Answers some of the plans in one mode, in rounds; those that time is up for are not begun.
+    /// Answers some of the plans in one mode, in rounds; no round begins once time is up.
     fn pass(
         &self,
         plans: &[&Plan],
@@ -150,7 +150,7 @@ impl PartitionedEngine {
     ) {
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        // Many hits a query leave room for few queries.
+        // If queries ask for many hits, a round has room for few queries.
         let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
             let formula = plans[first].formula;
@@ -171,7 +171,7 @@ impl PartitionedEngine {
                 },
             };
             for (i, mut answer) in chosen.into_iter().zip(round) {
-                // What a first pass did counts, too.
+                // The work of a first pass counts, too.
                 if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
                     answer.add_work(before.work);
                 }

@@ -1,4 +1,4 @@
-//! Structures as `kernels/common/partitioned_form.cuh` has them.
+//! Structures with the layout of `kernels/common/partitioned_form.cuh`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -14,7 +14,7 @@ pub(super) struct TermForm {
     pub(super) unused: [u32; 2],
 }
 
-/// Documents must have all terms.
+/// Documents must contain all terms.
 pub(super) const ALL_TERMS: u32 = 1;
 /// Matches are counted.
 pub(super) const EXHAUSTIVE: u32 = 2;
@@ -37,7 +37,7 @@ pub(super) struct QueryForm {
 }
 
 impl QueryForm {
-    /// Blocks of threads.
+    /// Number of blocks of threads.
     pub(super) fn blocks(&self) -> u32 {
         self.partitions.div_ceil(self.per_block.max(1))
     }
@@ -49,8 +49,8 @@ pub(super) const POLICY_WORDS: usize = 3;
 /// Counters of a query: postings scored, blocks decoded, matches.
 pub(super) const WORK_WORDS: usize = 3;
 
-/// Words of shared or global memory that a list's cursor, decoded block and its contributions take.
+/// Words of shared or global memory that a list's cursor, decoded block and contributions take.
 pub(super) const CURSOR_WORDS: usize = 2 * 128 + 12;
 
-/// Words of shared memory for what waits for being looked up, and for the sums of a window.
+/// Words of shared memory for the waiting documents and for the sums of a window.
 pub(super) const WARP_WORDS: u32 = 2 * 64 + 1024;

@@ -1,7 +1,8 @@
-//! WAND and MaxScore on the GPU, as the thesis of Gaioso (2019) describes them, on compressed lists.
+//! WAND and MaxScore on the GPU (Gaioso 2019), on compressed lists.
 //!
-//! A query's lists are cut in partitions, a block of threads takes some of them and keeps its best hits, and the blocks' hits are merged in log
-//! steps. [`PartitionSettings`] has what can be chosen. All is exact but homogeneous partitions.
+//! The lists of a query are divided into partitions. A block of threads takes some of them and keeps its best hits, and the hits of all
+//! blocks are merged in a logarithmic number of steps. [`PartitionSettings`] lists the choices. Everything is exact except homogeneous
+//! partitions.
 
 mod engine;
 mod form;

@@ -21,13 +21,13 @@ use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 /// Threads of a warp, and of a block of an asynchronous batch.
 const WARP: u32 = 32;
 
-/// Warps of a block that has a query for itself, at most; as in the kernels.
+/// The most warps of a block that has a query for itself. Must equal the kernels'.
 const WARPS: u32 = 10;
 
-/// Keys that fit shared memory; with more they go to global memory.
+/// The most keys that fit into shared memory; more keys are in global memory.
 const SHARED_KEYS: u32 = 2048;
 
-/// Terms whose cursors and blocks fit shared memory; with more they go to global memory.
+/// The most terms whose cursors and blocks fit into shared memory; those of more terms are in global memory.
 const SHARED_TERMS: usize = 32;
 
 /// Words of global memory that the cursors of a launch may take, unless it is one block.
@@ -36,7 +36,7 @@ const GLOBAL_WORDS: usize = 1 << 26;
 /// Keys that the blocks of a launch may keep, unless it is one block.
 const SLOT_KEYS: usize = 1 << 26;
 
-/// What rounds use again and again.
+/// Memory that rounds reuse.
 #[derive(Default)]
 pub(super) struct Workspace {
     input: Input,
@@ -73,7 +73,7 @@ struct Part {
     terms: Vec<TermForm>,
 }
 
-/// Parts of the results' buffer, in words of eight bytes: thresholds, counters, numbers of hits (half a word a query), keys.
+/// Parts of the results' buffer, in words of eight bytes: thresholds, counters, numbers of hits (half a word per query), keys.
 struct Results {
     queries: usize,
     stride: u32,
@@ -111,7 +111,7 @@ impl Results {
     }
 }
 
-/// Where things are for kernels to read.
+/// Where kernels read their input.
 struct Sent {
     input: Buffer<u8>,
     /// Queries and terms of each segment.
@@ -125,13 +125,13 @@ struct Round<'a> {
     image: &'a [SegmentLists],
     plans: &'a [&'a Plan],
     parts: Vec<Part>,
-    /// Of a block.
+    /// Warps of a block.
     warps: u32,
     sent: Sent,
     results: Results,
 }
 
-/// Answers the plans, as if they were of this mode.
+/// Answers the plans, as if they had this mode.
 pub(super) fn run(
     engine: &PartitionedEngine,
     image: &[SegmentLists],
@@ -140,9 +140,9 @@ pub(super) fn run(
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.documents.view().docs)).sum();
-    // Kernels keep one hit at least; a plan may want matches alone.
+    // Kernels keep at least one hit; a plan may ask for matches only.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
-    // Of a document that was found twice the better half counts: there must be enough without the other.
+    // If a document is found twice, its better score counts; there must be enough keys without the other.
     let copies = if engine.settings.is_approximate() { 2 } else { 1 };
     let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
     let stride = kept.iter().copied().max().unwrap_or(1);
@@ -153,13 +153,13 @@ pub(super) fn run(
     };
     let (device, stream) = (&engine.device, &engine.stream);
     let input = workspace.input.start();
-    let places: Vec<_> =
+    let ranges: Vec<_> =
         parts.iter().map(|part| (input.add(&part.queries), input.add(&part.terms))).collect();
     let kept_at = input.add(&kept);
     let input = input.send(device, stream)?;
-    let places =
-        places.into_iter().map(|(queries, terms)| (input.slice(queries), input.slice(terms)));
-    let sent = Sent { parts: places.collect(), kept: input.slice(kept_at).cast(), input };
+    let ranges =
+        ranges.into_iter().map(|(queries, terms)| (input.slice(queries), input.slice(terms)));
+    let sent = Sent { parts: ranges.collect(), kept: input.slice(kept_at).cast(), input };
     let words = Results::keys_at(plans.len()) + plans.len() * stride as usize;
     let buffer = workspace.results.take(device, words)?;
     stream.zero(&buffer.slice(..Results::keys_at(plans.len())))?;
@@ -184,7 +184,7 @@ pub(super) fn run(
     round.answers(&mut workspace.output)
 }
 
-/// Plans as kernels want them.
+/// The plans in the form that kernels need.
 fn parts(
     engine: &PartitionedEngine,
     image: &[SegmentLists],
@@ -207,7 +207,7 @@ fn parts(
                 }));
             }
             let terms = &mut part.terms[first_term..];
-            // Of lists with the same maximum the longer one is left out first.
+            // Of lists with the same maximum, the longer one is left out first.
             terms.sort_by_key(|term| (term.most, std::cmp::Reverse(term.list.df)));
             let longest = terms.iter().map(|term| term.list.df).max().unwrap_or(0);
             let shared = shared_bytes(k, terms.len());
@@ -250,7 +250,7 @@ fn largest(parts: &[Part]) -> (u32, u32) {
     (all().map(|query| query.k).max().unwrap_or(1), terms)
 }
 
-/// Cuts every query for the warps of a block, as many as shared memory has room for.
+/// Divides every query among the warps of a block, as many as shared memory has room for.
 fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
     let (k, terms) = largest(parts);
     let room = engine.kernel.max_shared() / shared_bytes(k, terms as usize);
@@ -273,7 +273,7 @@ pub(super) fn shared_bytes(k: u32, terms: usize) -> u32 {
 }
 
 impl Round<'_> {
-    /// Every query in a stream, over as many blocks as it is cut for.
+    /// Runs every query in a stream, with as many blocks as it is divided into.
     fn asynchronous(&self, lanes: &mut [Scratch]) -> Result<(), DeviceError> {
         let (device, main) = (&self.engine.device, &self.engine.stream);
         let ready = device.event()?;
@@ -330,7 +330,8 @@ impl Round<'_> {
         }
     }
 
-    /// All queries in one launch a segment, a block of threads each; several launches where there is no room for all of their cursors.
+    /// Runs all queries in one launch per segment, with one block of threads per query; in several launches if there is no room for all of
+    /// their cursors.
     fn synchronous(&self, scratch: &mut Scratch) -> Result<(), DeviceError> {
         let (device, stream) = (&self.engine.device, &self.engine.stream);
         let (segments, queries) = (self.parts.len(), self.plans.len());
@@ -377,7 +378,7 @@ impl Round<'_> {
         }
     }
 
-    /// Blocks of one query, a warp each, or blocks of a query each with so many warps.
+    /// Launches blocks of one query, of one warp each, or blocks of one query each, of this many warps.
     #[allow(clippy::too_many_arguments)]
     fn launch(
         &self,
@@ -425,9 +426,9 @@ impl Round<'_> {
             .value(engine.settings.threshold as u32);
         let shared = warps * shared_bytes(k, terms as usize);
         let grid = Grid::new(blocks, warps * WARP).shared(shared);
-        // SAFETY: the arguments are the kernel's. Queries name terms, thresholds, counters and slots that there are: `parts` counted them. Terms are lists of this image, which
-        // keeps what their addresses lead to, as the workspace does for keys and cursors, for which there is as much room as the kernel is told. Blocks keep at most k
-        // keys, and the stride is no less.
+        // SAFETY: the arguments are the kernel's. Queries name existing terms, thresholds, counters and slots: `parts` counted them. Terms
+        // are lists of this image, which keeps the memory that their addresses point to, as the workspace does for keys and cursors, for
+        // which there is as much room as the kernel is told. Blocks keep at most k keys, and the stride is at least k.
         unsafe { stream.launch(&engine.kernel, grid, &args) }
     }
 

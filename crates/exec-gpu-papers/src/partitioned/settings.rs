@@ -1,11 +1,11 @@
-//! What can be chosen of the partitioned engine.
+//! The settings of the partitioned engine.
 
 use std::fmt;
 use std::str::FromStr;
 
 use warpseek_codec::CodecId;
 
-/// Stamps out an enumeration with names.
+/// Defines an enumeration whose variants have names.
 macro_rules! named {
     ($(#[$doc:meta])* $type:ident, $what:literal: $($(#[$variant_doc:meta])* $variant:ident $name:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -15,7 +15,7 @@ macro_rules! named {
         }
 
         impl $type {
-            /// Names that `FromStr` takes.
+            /// The names that `FromStr` accepts.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
             /// All of them, in the order of the names.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
@@ -45,59 +45,61 @@ macro_rules! named {
 }
 
 named!(
-    /// How lists are left out.
+    /// Which lists are left out.
     Pruning, "algorithm":
-    /// Those that come first in the order of their next documents.
+    /// The first lists in the order of their next documents.
     #[default]
     Wand "wand",
-    /// Those with the smallest maxima.
+    /// The lists with the smallest maxima.
     MaxScore "maxscore",
 );
 
 named!(
-    /// How a query is cut.
+    /// How a query is divided.
     Partitioning, "partitioning":
-    /// By ranges of documents: exact.
+    /// By ranges of documents: exact (Gaioso 2019, section 4.2.2).
     #[default]
     Heterogeneous "heterogeneous",
-    /// In equal shares of every list's postings, from a common document on: approximate, since a document's postings may be in different shares, or in none.
+    /// In equal shares of every list's postings, from a common document on: approximate, since a document's postings may be in different
+    /// shares, or in none (Gaioso 2019, section 4.2.1).
     Homogeneous "homogeneous",
 );
 
 named!(
-    /// How blocks of threads learn what score a hit must exceed.
+    /// How blocks of threads learn which score a hit must exceed (Gaioso 2019, section 4.4.1).
     Threshold, "threshold policy":
-    /// From their own hits.
+    /// From their own hits only.
     Local "local",
-    /// A block with k hits tells its worst; all read that at any time.
+    /// A block with k hits publishes its worst; all blocks read it at any time.
     #[default]
     SafeRead "safe-read",
-    /// A block with half of k hits tells its worst, and reads from then on. Two such blocks make k hits, so what they both exceed is safe.
+    /// A block with half of k hits publishes its worst, and reads from then on. Two such blocks have k hits, so what they both exceed is
+    /// safe.
     SafeWriteRead "safe-write-read",
 );
 
 named!(
     /// How the queries of a batch share the device.
     Batch, "kind of batch":
-    /// Each over many blocks of threads, many in flight over streams.
+    /// Each query runs on many blocks of threads, and many queries are in flight in streams.
     #[default]
     Asynchronous "async",
-    /// One block of threads each, of several warps, in one launch.
+    /// Each query runs on one block of threads, of several warps, all in one launch.
     Synchronous "sync",
 );
 
-/// What can be chosen. Hits do not depend on it, unless partitions are homogeneous.
+/// The settings. Hits do not depend on them, unless partitions are homogeneous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionSettings {
-    /// How lists are left out.
+    /// Which lists are left out.
     pub pruning: Pruning,
-    /// How a query is cut.
+    /// How a query is divided.
     pub partitioning: Partitioning,
-    /// Postings of the longest list in a partition; of other lists proportionally. Without it [`PARTITION`].
+    /// Postings of the longest list in a partition, of other lists proportionally; [`PARTITION`] if none.
     pub partition_size: Option<u32>,
-    /// Partitions that a block of threads takes, one after the other, with one list of hits; without it as many as leave the device filled.
+    /// Partitions that a block of threads takes, one after another, with one list of hits; if none, as many as still fill the device.
     pub per_block: Option<u32>,
-    /// How thresholds travel.
+    /// How blocks share thresholds.
     pub threshold: Threshold,
     /// How batches are run.
     pub batch: Batch,
@@ -105,7 +107,7 @@ pub struct PartitionSettings {
     pub codec: CodecId,
     /// Streams of asynchronous batches.
     pub streams: usize,
-    /// Queries in one round at most.
+    /// The most queries in one round.
     pub round: usize,
 }
 
@@ -125,13 +127,13 @@ impl Default for PartitionSettings {
     }
 }
 
-/// Postings of the longest list in a partition, unless told: a block of a list.
+/// The default number of postings of the longest list in a partition: a block of a list.
 pub const PARTITION: u32 = 128;
 
-/// Fewer partitions are not worth a block of threads of their own, as far as we choose.
+/// By default, a block of threads takes at least this many partitions.
 const LEAST: u32 = 2;
 
-/// How often the queries in flight fill the device, as far as we choose: later blocks begin with what earlier ones have found.
+/// By default, the queries in flight fill the device this often: later blocks begin with what earlier ones have found.
 const WAVES: u32 = 2;
 
 impl PartitionSettings {
@@ -140,8 +142,8 @@ impl PartitionSettings {
         self.partitioning == Partitioning::Homogeneous && self.batch == Batch::Asynchronous
     }
 
-    /// Partitions of a query whose longest list has so many postings, and how many of them a block of threads takes. `resident` blocks run at a time, for so many
-    /// queries; more than `most` are not possible.
+    /// The number of partitions of a query whose longest list has this many postings, and how many of them a block of threads takes.
+    /// `resident` blocks run at a time, for this many queries; more than `most` blocks are not possible.
     pub(super) fn cut(
         &self,
         longest: u32,
@@ -177,13 +179,13 @@ mod tests {
     #[test]
     fn partitions_fill_the_device_and_no_more() {
         let auto = PartitionSettings::default();
-        // 1,000 blocks at a time, twice over: 1,500 partitions among 2,000 blocks would be one each, which is too little work.
+        // 1,000 blocks at a time, twice over: 1,500 partitions for 2,000 blocks would be one each, which is too little work.
         assert_eq!(auto.cut(1500 * 128, 1000, 1, usize::MAX), (1500, 2));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1, usize::MAX), (100_000, 50));
-        // Of several queries at a time each gets its share.
+        // If several queries run at a time, each gets its share.
         assert_eq!(auto.cut(100_000 * 128, 1000, 4, usize::MAX), (100_000, 200));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1 << 20, usize::MAX), (100_000, 800));
-        // As asked for, within what there is room for.
+        // As requested, within what there is room for.
         let asked = PartitionSettings { partition_size: Some(32), per_block: Some(10), ..auto };
         assert_eq!(asked.cut(1000, 1000, 1, usize::MAX), (32, 10));
         assert_eq!(asked.cut(1000, 1000, 1, 2), (32, 16));

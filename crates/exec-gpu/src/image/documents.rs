@@ -1,4 +1,4 @@
-//! What the device knows of a segment's documents beside their postings.
+//! What the device holds about a segment's documents in addition to their postings.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use warpseek_cuda::{Buffer, Device, Uploader};
 /// Static scores, deletions and ordinals on the device.
 pub struct DocumentTables {
     view: SegmentView,
-    /// What the view's addresses lead to.
+    /// The memory that the view's addresses point to.
     _kept: Vec<Buffer<u8>>,
 }
 
 impl DocumentTables {
-    /// Copies those of the documents `within` the segment, by place; what a segment does not have takes no memory.
+    /// Copies the tables of the documents `within` the segment, by position. A table that the segment does not have takes no memory.
     pub fn load(
         device: &Device,
         segment: &Segment,
@@ -44,7 +44,7 @@ impl DocumentTables {
             view.deleted = address(bytemuck::cast_slice(&words))?;
         }
         if let Some(ordinals) = documents.ordinals()? {
-            // These count from the segment's first document, wherever the places begin.
+            // Ordinals count from the segment's first document, whatever the first position of the image.
             view.base = segment.base();
             let values: Vec<u32> = within.map(|doc| ordinals.get(doc)).collect();
             view.ordinals = address(bytemuck::cast_slice(&values))?;
@@ -53,7 +53,7 @@ impl DocumentTables {
         Ok(DocumentTables { view, _kept: kept })
     }
 
-    /// As kernels see them; tiles are none of its business.
+    /// The view for kernels. The caller sets the fields about tiles.
     pub fn view(&self) -> SegmentView {
         self.view
     }

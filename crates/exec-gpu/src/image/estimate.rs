@@ -5,11 +5,12 @@ use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::segment::filter_shift;
 
-/// A posting's bytes, in a dense list (place, value, rough value) and in a sparse one (document, value) alike.
+/// Bytes of a posting, the same in a dense list (position, value, rough value) and in a sparse one (document, value).
 const POSTING: u64 = 8;
 
-/// Bytes that the image of a segment's documents `within` takes at least, from its dictionary alone, or from skip arrays if those are not all: what fills tiles up, and gaps
-/// between arrays, come on top. So an index that does not fit is refused in a moment and not after minutes.
+/// The fewest bytes that the image of a segment's documents `within` takes. It follows from the dictionary alone, or from skip arrays if
+/// `within` is not the whole segment. Padding of tiles and of arrays comes on top. An index that does not fit is therefore refused at once
+/// and not after minutes.
 pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<u64, IndexError> {
     let documents = segment.documents();
     let whole = *within == (0..documents.count());
@@ -31,7 +32,7 @@ pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<
     Ok(bytes + statics + ordinals)
 }
 
-/// Postings of a list in blocks that lie in the range from end to end.
+/// Postings of a list in blocks that lie entirely within the range.
 fn whole_blocks(
     segment: &Segment,
     info: &TermInfo,
@@ -43,8 +44,9 @@ fn whole_blocks(
     let list = segment.list(info)?;
     // The last block may have fewer postings than the others.
     let lasts: Vec<u32> = (0..list.blocks() - 1).map(|b| list.block_max_doc(b)).collect();
-    let place = |limit: u32| lasts.partition_point(|&last| last < limit);
+    let blocks_before = |limit: u32| lasts.partition_point(|&last| last < limit);
     // The first block that ends in the range may begin before it.
     let begins_in = usize::from(within.start > 0);
-    Ok((place(within.end).saturating_sub(place(within.start) + begins_in) * BLOCK) as u64)
+    Ok((blocks_before(within.end).saturating_sub(blocks_before(within.start) + begins_in) * BLOCK)
+        as u64)
 }

@@ -4,7 +4,7 @@ use warpseek_exec::{ExecError, Formula};
 
 use super::segment::ImageError;
 
-/// The segments of an index as an engine has them on the device, for the formula that was last asked for.
+/// The segments of an index as an engine holds them on the device, for the formula requested last.
 pub struct Kept<T>(Mutex<Option<(Formula, Arc<[T]>)>>);
 
 impl<T> Default for Kept<T> {
@@ -14,7 +14,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// Those for a formula, made anew if it is another one.
+    /// The segments for a formula, built again if the formula differs from the last one.
     pub fn get(
         &self,
         formula: Formula,
@@ -26,7 +26,7 @@ impl<T> Kept<T> {
         {
             return Ok(image.clone());
         }
-        // The old one goes first: there may be no room for two.
+        // The old ones are dropped first, because there may not be room for both.
         *kept = None;
         let made: Arc<[T]> = make()?.into();
         *kept = Some((formula, made.clone()));

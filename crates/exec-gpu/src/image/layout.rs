@@ -1,4 +1,4 @@
-//! Structures as `kernels/common/tiles.cuh` has them.
+//! Structures with the layout of `kernels/common/tiles.cuh`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -9,33 +9,34 @@ pub(super) const FOUR: usize = 4;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TermView {
-    /// Address of documents.
+    /// Address of the documents.
     pub docs: u64,
-    /// Address of values.
+    /// Address of the values.
     pub values: u64,
-    /// Address of values rounded up to 16 bits; 0 for a sparse list.
+    /// Address of the values rounded up to 16 bits; 0 for a sparse list.
     pub roughs: u64,
-    /// Address of the tiles' starts; 0 for a sparse list.
+    /// Address of the starts of tiles; 0 for a sparse list.
     pub starts: u64,
-    /// Address of the tiles' largest rough values; 0 for a sparse list.
+    /// Address of the largest rough value of each tile; 0 for a sparse list.
     pub peaks: u64,
-    /// Address of a bit for every 2^`filter_shift` documents, not set if the list has none of them; 0 for a sparse list.
+    /// Address of a filter with one bit for every 2^`filter_shift` documents, which is not set if the list contains none of them; 0 for a
+    /// sparse list.
     pub filter: u64,
-    /// Postings.
+    /// Number of postings.
     pub count: u32,
     /// Weight in units.
     pub weight: f32,
     /// Weight in rough units.
     pub rough_weight: u32,
-    /// The same in whole units.
+    /// Weight for rough values, in whole units.
     pub whole_weight: u32,
-    /// What of a rough value makes one unit, or a bit less.
+    /// Quantised steps of a rough value per score unit, rounded down.
     pub rough_per_unit: f32,
-    /// No posting contributes more units.
+    /// The most units that a posting contributes.
     pub most: u32,
     /// See `filter`.
     pub filter_shift: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }
 
@@ -43,72 +44,72 @@ pub struct TermView {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct QueryView {
-    /// Its first term.
+    /// Index of its first term.
     pub first_term: u32,
-    /// Sparse terms, which come first.
+    /// Number of sparse terms, which come first.
     pub sparse: u32,
-    /// All terms.
+    /// Number of terms.
     pub terms: u32,
-    /// Hits wanted.
+    /// Number of hits requested.
     pub k: u32,
-    /// Hits have larger keys.
+    /// All hits have larger keys than this.
     pub least: u64,
     /// Weight of static scores, in units.
     pub static_weight: f32,
-    /// No static score adds more.
+    /// The most that a static score adds.
     pub static_most: u32,
-    /// Where its items' hits begin, in units of the largest k.
+    /// Where the hits of its items begin, in units of the largest k.
     pub first_slot: u32,
-    /// Not 0 if matches are to be counted.
+    /// Not 0 if matches are counted.
     pub count: u32,
-    /// Binary logarithm of units to a rough unit.
+    /// Binary logarithm of the units in a rough unit.
     pub rough_shift: u32,
-    /// Not 0 if documents must have all terms.
+    /// Not 0 if documents must contain all terms.
     pub all: u32,
-    /// Score at which the histogram of hits begins.
+    /// The score at which the histogram of hits begins.
     pub low: u32,
-    /// Binary logarithm of the width of its bins.
+    /// Binary logarithm of the width of the histogram's bins.
     pub low_shift: u32,
 }
 
-/// Terms of a query that is pruned, at most: a word has a bit for each.
+/// The most terms of a query that can be pruned: a word has one bit for each.
 pub const PRUNED_TERMS: usize = 32;
 
-/// A query alone, as `kernels/pruned_single` has it.
+/// A single query, with the layout of `kernels/pruned_single`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct SingleView {
     /// The query.
     pub query: QueryView,
-    /// Where the best keys go.
+    /// Address that the best keys are written to.
     pub hits: u64,
-    /// Where their number goes.
+    /// Address that their number is written to.
     pub count: u64,
-    /// Address of how many blocks of threads have ended.
+    /// Address of the number of blocks of threads that have ended.
     pub ended: u64,
-    /// Blocks in all launches.
+    /// Blocks of threads in all launches together.
     pub blocks: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
-    /// Its terms.
+    /// The query's terms.
     pub terms: [TermView; PRUNED_TERMS],
 }
 
-/// Tiles of a query for one block of threads.
+/// A run of tiles of one query, for one block of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Item {
-    /// Its query.
+    /// Index of the query.
     pub query: u32,
     /// First tile.
     pub begin: u32,
-    /// Tile behind the last.
+    /// Tile after the last.
     pub end: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }
 
-/// What kernels know of a segment.
+/// The view of a segment that kernels get.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct SegmentView {
@@ -118,12 +119,12 @@ pub struct SegmentView {
     pub deleted: u64,
     /// Address of ordinals, or 0.
     pub ordinals: u64,
-    /// Documents.
+    /// Number of documents.
     pub docs: u32,
-    /// Number of its first document in the index.
+    /// Number of the segment's first document in the index.
     pub base: u32,
-    /// Binary logarithm of documents in a tile.
+    /// Binary logarithm of the documents in a tile.
     pub bits: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }

@@ -1,4 +1,4 @@
-//! The device form of an index, made from it at load; never the truth on disk.
+//! The form of an index on the device. It is derived from the index when it is loaded, and is never the source of truth.
 
 mod documents;
 mod estimate;

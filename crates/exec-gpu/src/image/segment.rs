@@ -1,4 +1,4 @@
-//! A segment on the device: every list with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
+//! A segment on the device: every list, with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,13 @@ use crate::failure::failed;
 use crate::loading::Loading;
 use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 
-/// Postings that are made ready and sent at once.
+/// Postings that are prepared and sent at once.
 const PART: u64 = 1 << 22;
 
-/// Bits of a filter for each posting of a list, at most.
+/// The most bits of a filter per posting of its list.
 const FILTER_BITS: u64 = 32;
 
-/// Why an image could not be made.
+/// Why an image could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The index is damaged.
@@ -33,14 +33,14 @@ pub enum ImageError {
     /// The codec has no form on the device.
     #[error("codec {0} has no form on the device; take bitpack, rice or pfor")]
     Codec(CodecId),
-    /// More documents than kernels can number.
+    /// There are more documents than kernels can number.
     #[error(
-        "the device would have {docs} documents of the index, and takes {most}; let several GPUs answer for a part each, or use `--device cpu`"
+        "the device would hold {docs} documents of the index, and can hold {most}; divide the documents among several GPUs, or search on the CPU, which gives the same hits"
     )]
     Documents {
-        /// Documents.
+        /// Number of documents.
         docs: u64,
-        /// The most there can be.
+        /// The most that the device can have.
         most: u64,
     },
 }
@@ -57,18 +57,18 @@ impl From<ImageError> for ExecError {
     }
 }
 
-/// A segment's lists, and what is known of its documents.
+/// The lists of a segment, and tables of its documents.
 pub struct SegmentImage {
     view: SegmentView,
     tiles: u32,
-    /// By ordinal of the term.
+    /// Indexed by the ordinal of the term.
     lists: Vec<ListView>,
     _documents: DocumentTables,
-    /// What the views' addresses lead to.
+    /// The memory that the views' addresses point to.
     _kept: Vec<Buffer<u8>>,
 }
 
-/// Ranks whose value is kept of every list that is as long: the k-th best hit of a query scores no less.
+/// For every list with at least this many postings, the value at this rank is kept: it bounds the k-th best hit of a query from below.
 const RANKS: [usize; 3] = [10, 100, 1000];
 
 #[derive(Clone, Copy, Default)]
@@ -80,25 +80,26 @@ struct ListView {
     peaks: u64,
     filter: u64,
     filter_shift: u32,
-    /// With fill.
+    /// Number of postings with padding.
     count: u32,
-    /// Without.
+    /// Number of postings without padding.
     postings: u32,
-    /// Values of live documents by [`RANKS`]; 0 where there are fewer.
+    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents.
     best: [f32; RANKS.len()],
 }
 
-/// Lists made ready on the host.
+/// Lists prepared on the host.
 #[derive(Default)]
 struct Part {
     bytes: Vec<u8>,
     postings: u64,
-    /// Ordinal, and places in `bytes`.
+    /// The ordinal of each list's term, and its view with offsets in `bytes` instead of addresses.
     lists: Vec<(u32, ListView)>,
 }
 
 impl SegmentImage {
-    /// Makes the image of the documents `within` the segment, by place; `loading` is told of postings as they go, and may end it.
+    /// Builds the image of the documents `within` the segment, by position. `loading` counts the postings as they are copied and can cancel
+    /// the copy.
     pub fn load(
         device: &Device,
         segment: &Segment,
@@ -128,10 +129,10 @@ impl SegmentImage {
                 let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 shared.0.extend(buffer);
                 for (ordinal, list) in part.lists {
-                    let at = |place: u64| address + place;
+                    let at = |offset: u64| address + offset;
                     let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
                     let (docs, values) = (at(list.docs), at(list.values));
-                    let dense = |place| if starts == 0 { 0 } else { at(place) };
+                    let dense = |offset| if starts == 0 { 0 } else { at(offset) };
                     let (roughs, peaks, filter) =
                         (dense(list.roughs), dense(list.peaks), dense(list.filter));
                     shared.1[ordinal as usize] =
@@ -140,7 +141,7 @@ impl SegmentImage {
             }
             Ok(uploader.finish()?)
         };
-        // One failure ends all.
+        // One failure ends the work of all threads.
         let work = || work().inspect_err(|_| next.store(ranges.len() as u64, Ordering::Relaxed));
         on_threads(threads.min(ranges.len()), work)?;
         let (kept, lists) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -149,12 +150,12 @@ impl SegmentImage {
         Ok(SegmentImage { view, tiles, lists, _documents: documents, _kept: kept })
     }
 
-    /// What kernels know of it.
+    /// The view of the segment for kernels.
     pub fn view(&self) -> SegmentView {
         self.view
     }
 
-    /// How many tiles it has.
+    /// Number of tiles.
     pub fn tiles(&self) -> u32 {
         self.tiles
     }
@@ -165,12 +166,12 @@ impl SegmentImage {
         Some(self.lists[info.ordinal as usize].best[rank]).filter(|&value| value > 0.0)
     }
 
-    /// Postings of a list that are of its documents.
+    /// Number of postings of a list within the image's documents.
     pub fn postings(&self, info: &TermInfo) -> u32 {
         self.lists[info.ordinal as usize].postings
     }
 
-    /// A list of it in a query; none if that has none of its documents.
+    /// A list as a term of a query; none if the list has none of the image's documents.
     pub fn term(&self, info: &TermInfo, weight: f32) -> Option<TermView> {
         let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
             self.lists[info.ordinal as usize];
@@ -179,7 +180,7 @@ impl SegmentImage {
     }
 }
 
-/// Copies bytes to the device; nothing has no address.
+/// Copies bytes to the device. No bytes have no buffer, and address 0.
 pub fn send(
     uploader: &mut Uploader,
     bytes: &[u8],
@@ -192,7 +193,7 @@ pub fn send(
     Ok((Some(buffer), address))
 }
 
-/// What the formula needs of the documents `within` a segment.
+/// The formula's factors of the documents `within` a segment.
 pub fn factors(
     segment: &Segment,
     formula: Formula,
@@ -203,7 +204,7 @@ pub fn factors(
     Ok(within.map(|doc| formula.factor(lengths.get(doc), norms.get(doc))).collect())
 }
 
-/// Does the work in so many threads, one at least.
+/// Does the work in this many threads, at least one.
 pub fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), ImageError> + Sync,
@@ -240,10 +241,10 @@ pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
 
 struct Maker<'a> {
     segment: &'a Segment,
-    /// Documents of the image, by place in the segment.
+    /// Documents of the image, by position in the segment.
     within: Range<u32>,
     formula: Formula,
-    /// Of these documents alone.
+    /// Factors of these documents only.
     factors: &'a [f32],
     bits: u32,
     tiles: u32,
@@ -272,7 +273,7 @@ impl Maker<'_> {
         Ok(part)
     }
 
-    /// Documents of a list, counted from the image's first, and their values.
+    /// Reads the documents of a list, counted from the image's first, and computes their values.
     fn read(
         &self,
         info: &TermInfo,
@@ -295,8 +296,8 @@ impl Maker<'_> {
                 .decode_docs(block, &mut block_docs)
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| self.segment.bad_list(info, what))?;
-            let place = |limit: u32| block_docs[..n].partition_point(|&doc| doc < limit);
-            let here = place(start)..place(end);
+            let index = |limit: u32| block_docs[..n].partition_point(|&doc| doc < limit);
+            let here = index(start)..index(end);
             let first = docs.len();
             docs.extend(block_docs[here.clone()].iter().map(|&doc| doc - start));
             let of =
@@ -306,7 +307,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Values by rank; reorders the values.
+    /// The values at the ranks of [`RANKS`]; reorders the values.
     fn best(&self, docs: &[u32], values: &mut Vec<f32>) -> [f32; RANKS.len()] {
         if self.segment.deletes().is_some() {
             let mut docs = docs.iter();
@@ -325,30 +326,30 @@ impl Maker<'_> {
         best
     }
 
-    /// A tile's fill is never its first posting: a tile without postings has no fours.
+    /// Appends a dense list. Padding is never the first of a group of four, because a tile without postings has no groups.
     fn dense(&self, docs: &[u32], values: &[f32], bytes: &mut Vec<u8>) -> ListView {
         const FILL: u16 = 1 << 15;
         let mut starts = Vec::with_capacity(self.tiles as usize + 1);
-        let (mut places, mut filled) = (Vec::<u16>::new(), Vec::<f32>::new());
+        let (mut positions, mut filled) = (Vec::<u16>::new(), Vec::<f32>::new());
         let mut at = 0;
         for tile in 0..self.tiles {
-            starts.push((places.len() / FOUR) as u32);
+            starts.push((positions.len() / FOUR) as u32);
             let end = at + docs[at..].partition_point(|&doc| doc >> self.bits <= tile);
-            places.extend(docs[at..end].iter().map(|&doc| doc as u16 & (FILL - 1)));
+            positions.extend(docs[at..end].iter().map(|&doc| doc as u16 & (FILL - 1)));
             filled.extend_from_slice(&values[at..end]);
-            let whole = places.len().next_multiple_of(FOUR);
-            places.resize(whole, FILL);
+            let whole = positions.len().next_multiple_of(FOUR);
+            positions.resize(whole, FILL);
             filled.resize(whole, 0.0);
             at = end;
         }
-        starts.push((places.len() / FOUR) as u32);
-        let count = places.len() as u32;
+        starts.push((positions.len() / FOUR) as u32);
+        let count = positions.len() as u32;
         let most = largest_value(self.formula);
-        let is_fill = |place: u16| place >= FILL;
-        let roughs: Vec<u16> = places
+        let is_fill = |position: u16| position >= FILL;
+        let roughs: Vec<u16> = positions
             .iter()
             .zip(&filled)
-            .map(|(&place, &value)| if is_fill(place) { 0 } else { rough(value, most) })
+            .map(|(&position, &value)| if is_fill(position) { 0 } else { rough(value, most) })
             .collect();
         let of = |ends: &[u32]| {
             let postings = &roughs[ends[0] as usize * FOUR..ends[1] as usize * FOUR];
@@ -356,14 +357,14 @@ impl Maker<'_> {
         };
         let peaks: Vec<u16> = starts.windows(2).map(of).collect();
         let (filter, filter_shift) = self.filter(docs);
-        let (docs, values) = (push(bytes, &places), push(bytes, &filled));
+        let (docs, values) = (push(bytes, &positions), push(bytes, &filled));
         let (roughs, starts) = (push(bytes, &roughs), push(bytes, &starts));
         let (peaks, filter) = (push(bytes, &peaks), push(bytes, &filter));
         let list = ListView { docs, values, roughs, starts, peaks, ..ListView::default() };
         ListView { filter, filter_shift, count, ..list }
     }
 
-    /// A bit for every 2^shift documents, and the shift: as fine as FILTER_BITS bits a posting allow.
+    /// A filter with one bit for every 2^shift documents, and the shift: as small as FILTER_BITS bits per posting allow.
     fn filter(&self, docs: &[u32]) -> (Vec<u32>, u32) {
         let all = self.factors.len() as u64;
         let shift = filter_shift(all, docs.len() as u64);
@@ -376,26 +377,26 @@ impl Maker<'_> {
     }
 }
 
-/// How many documents, as a binary logarithm, a bit of the filter of a list with so many of all stands for.
-pub fn filter_shift(docs: u64, df: u64) -> u32 {
+/// Binary logarithm of the documents per bit in the filter of a list with `df` of `docs` documents.
+pub(super) fn filter_shift(docs: u64, df: u64) -> u32 {
     (0..).find(|&shift| docs >> shift <= df * FILTER_BITS).unwrap_or(0)
 }
 
-/// No value of the formula is larger.
+/// The largest value that the formula can give.
 pub fn largest_value(formula: Formula) -> f32 {
-    // A weight of 1 contributes the value, rounded down, and one.
+    // A posting with weight 1 contributes the value, rounded down, plus one.
     (formula.most(1.0) - 1) as f32
 }
 
-/// A value in parts of the largest, rounded up: `rough` / 65535 * `most` is no less. Only fill is 0.
+/// A value as a fraction of the largest, rounded up: `rough` / 65535 * `most` is at least the value. Only padding has 0.
 fn rough(value: f32, most: f32) -> u16 {
     (f64::from(value) / f64::from(most) * 65535.0).ceil().clamp(1.0, 65535.0) as u16
 }
 
-/// Appends the numbers at a multiple of 16 bytes, and says where.
+/// Appends the numbers at a multiple of 16 bytes, and returns their offset.
 fn push<T: bytemuck::NoUninit>(bytes: &mut Vec<u8>, numbers: &[T]) -> u64 {
     bytes.resize(bytes.len().next_multiple_of(16), 0);
-    let place = bytes.len() as u64;
+    let offset = bytes.len() as u64;
     bytes.extend_from_slice(bytemuck::cast_slice(numbers));
-    place
+    offset
 }

@@ -1,4 +1,4 @@
-//! Kernels: one folder each with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
+//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
 
 pub mod and_tiles;
 pub mod merge;
@@ -30,13 +30,13 @@ pub mod common {
     /// Pruning over tiles.
     pub const PRUNED_TILES_ITSELF: (&str, &str) =
         ("pruned_tiles.cuh", include_str!("common/pruned_tiles.cuh"));
-    /// Pruning over tiles, with all that it includes.
+    /// Pruning over tiles, with all headers that it includes.
     pub const PRUNED_TILES: &[(&str, &str)] =
         &[TYPES, SCAN, TILES, TOPK, WARP, PRUNED_TILES_ITSELF];
     /// Pruning for a single query.
     pub const PRUNED_SINGLE_ITSELF: (&str, &str) =
         ("pruned_single.cuh", include_str!("common/pruned_single.cuh"));
-    /// Pruning for a single query, with all that it includes.
+    /// Pruning for a single query, with all headers that it includes.
     pub const PRUNED_SINGLE: &[(&str, &str)] =
         &[TYPES, SCAN, TILES, TOPK, WARP, PRUNED_TILES_ITSELF, PRUNED_SINGLE_ITSELF];
 }

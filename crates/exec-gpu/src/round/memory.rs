@@ -1,47 +1,56 @@
-//! What a round has in the device's memory, and what goes to the host.
+//! What a round has in device memory, and what goes to the host.
 
 use super::{Pass, WARP};
 use crate::engine::GpuEngine;
 use crate::workspace::Workspace;
 use warpseek_cuda::{Buffer, Device, DeviceError};
 
-/// Words of results that the device writes to the host's memory itself: a copy has its own start, which few hits are not worth.
+/// Up to this many words of results are written to host memory by the device itself: a copy has a start-up time that is not worth it for
+/// few hits.
 const DIRECT_WORDS: usize = 1 << 12;
 
-/// What a pass begins with at 0: parts of the input, in words of eight bytes. Thresholds (a word a query), histograms (half a word a lane), keys found (half a
-/// word).
+/// What is 0 at the start of a pass: a part of the input, in words of eight bytes. Thresholds (one word per query), histograms (half a word
+/// per lane), numbers of keys found (half a word per query).
 pub struct State {
+    /// Number of queries.
     pub queries: usize,
+    /// All parts, one after another.
     pub words: Buffer<u64>,
 }
 
 impl State {
+    /// Words that the state of this many queries takes.
     pub fn words(queries: usize) -> usize {
         Self::found_at(queries) + queries.div_ceil(2)
     }
 
-    pub fn found_at(queries: usize) -> usize {
+    /// Index of the first word with numbers of keys found.
+    fn found_at(queries: usize) -> usize {
         queries + queries * WARP as usize / 2
     }
 
+    /// The thresholds: one key per query.
     pub fn thresholds(&self) -> Buffer<u64> {
         self.words.slice(..self.queries)
     }
 
+    /// The histograms: one bin per lane and query.
     pub fn histograms(&self) -> Buffer<u32> {
         self.words.slice(self.queries..Self::found_at(self.queries)).cast()
     }
 
+    /// The number of keys found for each query.
     pub fn found(&self) -> Buffer<u32> {
         self.words.slice(Self::found_at(self.queries)..).cast()
     }
 }
 
-/// What goes to the host, in words of eight bytes: matches of OR, matches of AND (a word a query each), counts of hits (half a word), keys.
+/// What goes to the host, in words of eight bytes: matches of OR and matches of AND (one word per query each), counts of hits (half a word
+/// per query), keys.
 pub struct Results {
     queries: usize,
     stride: u32,
-    /// None if hits are few: the device then writes them to the host's memory itself.
+    /// None if there are few hits: the device then writes them to host memory itself.
     buffer: Option<Buffer<u64>>,
     address: u64,
 }
@@ -55,7 +64,7 @@ impl Results {
         2 * queries + queries.div_ceil(2)
     }
 
-    /// For matches to be counted in; on the device, if they are.
+    /// Results with room for `stride` hits per query. If matches are counted, they are on the device.
     pub fn new(
         engine: &GpuEngine,
         workspace: &mut Workspace,
@@ -74,20 +83,23 @@ impl Results {
         Ok(Results { queries, stride, buffer: Some(buffer), address })
     }
 
+    /// Address of the number of matches of each query in a pass.
     pub fn matches(&self, pass: Pass) -> u64 {
         let part = if pass == Pass::Or { 0 } else { 1 };
         self.address + 8 * (part * self.queries) as u64
     }
 
+    /// Address of the number of hits of each query.
     pub fn counts(&self) -> u64 {
         self.address + 8 * (2 * self.queries) as u64
     }
 
+    /// Address of the keys of hits.
     pub fn keys(&self) -> u64 {
         self.address + 8 * Self::keys_at(self.queries) as u64
     }
 
-    /// Waits for them.
+    /// Waits for the results.
     pub fn receive<'a>(
         &self,
         device: &Device,

@@ -1,4 +1,5 @@
-//! Rough units: sums in few bits that are never below the real ones, so that what stays below a threshold has no chance.
+//! Rough units: sums in few bits that are never below the real ones, so that a document whose sum stays below the threshold cannot become a
+//! hit.
 
 use warpseek_exec::{Formula, Plan};
 
@@ -6,9 +7,10 @@ use super::{Pass, WARP};
 use crate::image::SegmentImage;
 
 /// The largest unit, as a binary logarithm: no score has more bits.
-pub const COARSEST: u32 = 31;
+const COARSEST: u32 = 31;
 
-/// A key that k hits exceed at least. For OR: as many documents as a list has best values of that rank score no less, whatever other terms add.
+/// A key that at least k hits exceed. For OR: if a list has a value at rank k or beyond, at least k documents score that value times the
+/// weight, whatever the other terms add.
 pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     if pass == Pass::And {
         return 0;
@@ -21,10 +23,12 @@ pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     (u64::from(score) << 32).saturating_sub(1)
 }
 
-/// A term's weight in rough units of 2^shift: for every posting, `rough_contribution` of it and of the value rounded up is at least the contribution.
+/// A term's weight in rough units of 2^shift: for every posting, `rough_contribution` of this weight and the value rounded up is at least
+/// the contribution.
 ///
-/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift,
-/// rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The factor covers that the product was rounded.
+/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A
+/// = weight * most / 2^shift, rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two.
+/// The factor allows for the rounding of the product.
 pub fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
     let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
     (real * 1.0001).ceil() as u32 + 1
@@ -32,8 +36,8 @@ pub fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
 
 /// The smallest unit in which no sum of a query's terms exceeds `limit`; none if the coarsest is too small.
 ///
-/// A posting adds (w * rough >> 16) + 2 units, and no rough value exceeds 65535, so that is w + 1 at most: three for the smallest weight. What a sparse list's posting
-/// adds is its contribution rounded up, which is no more than w.
+/// A posting adds (w * rough >> 16) + 2 units, and no rough value exceeds 65535, so it adds at most w + 1: three for the smallest weight. A
+/// posting of a sparse list adds its contribution rounded up, which is at most w.
 pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> Option<u32> {
     let sum = |shift: u32| -> u64 {
         let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 1;
@@ -42,14 +46,14 @@ pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> Option<u32> {
     (0..=COARSEST).find(|&shift| sum(shift) <= u64::from(limit))
 }
 
-/// The unit for sums that stay at their largest number instead of exceeding it. Any is right; in this one a document that has all terms gets there by what they
-/// contribute, and not by the number of terms alone.
-pub fn saturating_shift(limit: u16) -> u32 {
+/// The unit for sums that stay at their largest number instead of exceeding it. Any unit is correct; with this one, a document that
+/// contains all terms reaches the largest number by what they contribute, and not by the number of terms alone.
+pub(super) fn saturating_shift(limit: u16) -> u32 {
     // Scores are below 2^31.
     COARSEST - limit.ilog2()
 }
 
-/// The smallest width of bins, as a binary logarithm, with which all scores of a query above `low` have one.
+/// The smallest width of bins, as a binary logarithm, such that every score of a query above `low` has a bin.
 pub fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
     let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
     let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
@@ -89,7 +93,7 @@ mod tests {
         }
     }
 
-    /// As many terms of equal weight as there are, whose scores have 31 bits together.
+    /// This many terms of equal weight, whose scores take 31 bits together.
     fn equal(terms: usize) -> Plan {
         plan(&vec![(f64::from(1u32 << 30) / f64::from(MOST) / terms as f64) as f32; terms])
     }

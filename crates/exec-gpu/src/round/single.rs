@@ -1,4 +1,4 @@
-//! A query alone: one launch a segment, nothing copied.
+//! A single query: one launch per segment, and nothing is copied.
 #![allow(unsafe_code)]
 
 use super::memory::State;
@@ -7,12 +7,13 @@ use crate::image::{PRUNED_TERMS, SegmentImage, SingleView, TermView};
 use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
 
 impl Round<'_> {
-    /// Whether it is one query that comes with the arguments, and has so few hits that a warp can put them together.
+    /// Whether the round is one query that can be passed with the arguments and asks for so few hits that a warp can merge them.
     pub(super) fn is_single(&self) -> bool {
         self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP
     }
 
-    /// Runs over all segments with one query: nothing is copied, its state is that which the last such query left at 0, and the last block of threads merges.
+    /// Runs over all segments with one query. Nothing is copied, the state is the one that the last such query reset to 0, and the last
+    /// block of threads merges.
     pub(super) fn single(
         &mut self,
         image: &[SegmentImage],
@@ -47,8 +48,8 @@ impl Round<'_> {
                 .value(launch.most);
             let shared = self.shared_bytes(segment, Pass::Or, launch, span);
             let grid = Grid::new(launch.blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Terms name lists of this image, which keeps what their addresses lead to; there is room for the hits of
-            // all blocks, and for cursors as the kernel is told.
+            // SAFETY: the arguments are the kernel's. Terms name lists of this image, which keeps the memory that their addresses point to;
+            // there is room for the hits of all blocks, and as much room for cursors as the kernel is told.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
         Ok(())

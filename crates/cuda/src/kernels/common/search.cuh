@@ -3,8 +3,8 @@
 
 #include "types.cuh"
 
-// For N targets at a time, so that N loads are under way: `from[j]` becomes the first place in `from[j]..to[j]` whose number is not smaller than the target, or `to[j]`.
-// Returns `from[0]`.
+// Searches for N targets at a time, so that N loads are in flight: `from[j]` becomes the first index in `from[j]..to[j]` whose number is at least the
+// target, or `to[j]` if there is none. Returns `from[0]`.
 template <uint32_t N>
 __device__ __forceinline__ uint32_t search(const uint32_t* numbers, const uint32_t* targets, uint32_t* from, const uint32_t* to) {
     uint32_t left[N], most = 0;
@@ -13,7 +13,7 @@ __device__ __forceinline__ uint32_t search(const uint32_t* numbers, const uint32
         left[j] = to[j] - from[j];
         most = left[j] > most ? left[j] : most;
     }
-    // No range is longer than half of what it was, so that all are empty when the longest could be.
+    // Every step at least halves every range, so all of them are empty once the longest would be.
     for (; most > 0; most /= 2) {
 #pragma unroll
         for (uint32_t j = 0; j < N; j++) {
@@ -29,11 +29,12 @@ __device__ __forceinline__ uint32_t search(const uint32_t* numbers, const uint32
     return from[0];
 }
 
-// By all lanes of a warp, with the same arguments: the first place in `from..to` whose number is not smaller than `target`, or `to`. A step divides the range by 32.
+// All lanes of a warp call this with the same arguments. Returns the first index in `from..to` whose number is at least `target`, or `to`. Each step
+// divides the range by 32.
 __device__ __forceinline__ uint32_t warp_search(const uint32_t* numbers, uint32_t from, uint32_t to, uint32_t target) {
     while (to > from) {
         uint32_t part = (to - from + WARP - 1) / WARP;
-        // The last number of each part; parts beyond the end count as not smaller.
+        // The last number of each part; parts beyond the end count as not smaller than the target.
         uint32_t last = from + (lane_id() + 1) * part - 1;
         uint32_t smaller = __popc(__ballot_sync(FULL_WARP, last < to && numbers[last] < target));
         from += smaller * part;

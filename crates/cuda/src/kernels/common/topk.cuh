@@ -1,10 +1,10 @@
-// The best k keys of those that a warp, or a block of threads, finds: a buffer with a threshold. When it is full it is sorted, the best k stay,
+// The best k of the keys that a warp, or a block of threads, finds: a buffer with a threshold. When the buffer is full it is sorted, the best k stay,
 // and the threshold rises to the worst of them.
 #pragma once
 
 #include "types.cuh"
 
-// Bitonic, largest first; `size` is a power of two. `member` of `members` threads, which `meet` at a barrier.
+// Bitonic sort, largest first; `size` is a power of two. The caller is thread `member` of `members`, which `meet` at a barrier.
 template <class F>
 __device__ __forceinline__ void sort_keys(uint64_t* keys, uint32_t size, uint32_t member, uint32_t members, F meet) {
     for (uint32_t run = 2; run <= size; run *= 2) {
@@ -32,7 +32,8 @@ struct MeetBlock {
     __device__ void operator()() const { __syncthreads(); }
 };
 
-// Of a warp. Up to 32 keys stand in its lanes, best first; of more, a buffer is sorted when it is full. With FEW there are never more, and half of the code is not there.
+// The best keys of a warp. Up to 32 keys are held in its lanes, best first; more are held in a buffer that is sorted when it is full. With FEW there
+// are never more than 32, and the code for the buffer is compiled away.
 template <bool FEW>
 struct KeysOfWarp {
     uint64_t* keys;
@@ -47,7 +48,7 @@ struct KeysOfWarp {
 
     __device__ bool is_few() const { return FEW || k <= WARP; }
 
-    // By all lanes: takes the keys of those lanes that have one above the threshold; 0 is none.
+    // Called by all lanes: takes the keys of those lanes whose key is above the threshold. A key of 0 means no key.
     __device__ void offer(uint64_t key) {
         uint32_t takers = __ballot_sync(FULL_WARP, key > threshold);
         if (is_few()) {
@@ -76,7 +77,7 @@ struct KeysOfWarp {
         __syncwarp();
     }
 
-    // Sorts the buffer, keeps k, raises the threshold.
+    // Sorts the buffer, keeps the best k and raises the threshold.
     __device__ void compact() {
         uint32_t size = 1;
         while (size < count) size *= 2;
@@ -91,7 +92,8 @@ struct KeysOfWarp {
         __syncwarp();
     }
 
-    // Sorts the keys and returns how many have a chance: the worst of the k best is the threshold itself.
+    // Sorts the keys and returns how many of them can still be among the best k of the query: those that reach the threshold, which the worst of the
+    // best k equals.
     __device__ uint32_t close() {
         if (is_few()) return __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold));
         compact();
@@ -104,14 +106,14 @@ struct KeysOfWarp {
         return kept;
     }
 
-    // Writes the best so many, after `close`.
+    // Writes the best `kept` keys, after `close`.
     __device__ void write(uint64_t* out, uint32_t kept) const {
         for (uint32_t i = lane_id(); i < kept; i += WARP) out[i] = is_few() ? mine : keys[i];
         COUNTED(for (uint32_t i = lane_id(); i < kept; i += WARP) moved(&out[i]);)
         COUNTED(for (uint32_t i = lane_id(); i < kept && !is_few(); i += WARP) moved(&keys[i]);)
     }
 
-    // Writes the keys, best first, and how many there are.
+    // Writes the keys, best first, and their number.
     __device__ void finish(uint64_t* out, uint32_t* out_count) {
         const uint32_t kept = close();
         write(out, kept);
@@ -128,7 +130,8 @@ struct KeysOfWarp {
         write(out + __shfl_sync(FULL_WARP, at, 0), kept);
     }
 
-    // What other items of the query have found, `known` of `shared`, helps here, and the other way round. `published` is what this one has said.
+    // Exchanges thresholds with the other items of the query: `known` is the value read from `shared`, and `published` is the last threshold that
+    // this item wrote there.
     __device__ void share(uint64_t* shared, uint64_t known, uint64_t& published) {
         if (threshold > published && lane_id() == 0) atomicMax(shared, threshold);
         COUNTED(if (lane_id() == 0) moved(shared, threshold > published ? 2 : 1);)
@@ -142,14 +145,14 @@ struct KeysOfWarp {
 
 using WarpTopK = KeysOfWarp<false>;
 
-// How many documents of a query score at least so much, over all of its items: the k-th best score is known to be in a bin or above long before one item
-// has k hits of its own. A bin is 2^shift scores wide, from `low` on; what is above the last bin counts there.
+// Counts the documents of a query by score, over all of its items. The k-th best score is thus known to lie in a bin or above it long before one item
+// has k hits of its own. A bin is 2^shift scores wide, the first begins at `low`, and scores above the last bin count in the last bin.
 struct Histogram {
-    uint32_t* bins;  // one a lane, in global memory
+    uint32_t* bins;  // one per lane, in global memory
     uint32_t low;
     uint32_t shift;
 
-    // By lanes that have a hit's key. Each document comes once.
+    // Called by lanes that have the key of a hit. Each document is added once.
     __device__ void add(uint64_t key) const {
         const uint32_t score = uint32_t(key >> 32);
         const uint32_t bin = score > low ? (score - low) >> shift : 0;
@@ -157,13 +160,14 @@ struct Histogram {
         COUNTED(moved(&bins[bin < WARP ? bin : WARP - 1]);)
     }
 
-    // The lane's bin.
+    // Reads the lane's bin.
     __device__ uint32_t read() const {
         COUNTED(moved(&bins[lane_id()]);)
         return reinterpret_cast<volatile uint32_t*>(bins)[lane_id()];
     }
 
-    // By all lanes, with what each has read: the k best hits have larger keys. A count that another warp is about to raise is too small, which is safe.
+    // Called by all lanes, each with the count it has read: returns a key that the k best hits exceed. If another warp is about to raise a count, the
+    // count is too small, which is safe.
     __device__ uint64_t threshold(uint32_t count, uint32_t k) const {
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {
             const uint32_t above = __shfl_down_sync(FULL_WARP, count, distance);
@@ -181,24 +185,24 @@ struct TopKState {
     uint32_t count;
 };
 
-// Of a block.
+// The best keys of a block of threads.
 struct TopK {
     uint64_t* keys;
     uint32_t capacity;  // a power of two, larger than k
     uint32_t k;
-    TopKState* state;  // shared
+    TopKState* state;  // in shared memory
 
-    // Takes a key if it is above the threshold; false if it is and there was no room.
+    // Takes a key if it is above the threshold; returns false if there was no room for it.
     __device__ bool offer(uint64_t key) {
         if (key <= state->threshold) return true;
-        uint32_t place = atomicAdd(&state->count, 1u);
-        if (place >= capacity) return false;
-        keys[place] = key;
-        COUNTED(moved(&keys[place]);)
+        uint32_t slot = atomicAdd(&state->count, 1u);
+        if (slot >= capacity) return false;
+        keys[slot] = key;
+        COUNTED(moved(&keys[slot]);)
         return true;
     }
 
-    // By the whole block: offers an array of keys, AT_ONCE a thread at a time, so that loads overlap. No hit has key 0.
+    // Called by the whole block: offers an array of keys, AT_ONCE per thread at a time, so that loads overlap. No hit has key 0.
     template <uint32_t AT_ONCE>
     __device__ void take(const uint64_t* from, uint32_t len) {
         for (uint32_t first = threadIdx.x; first - threadIdx.x < len; first += AT_ONCE * blockDim.x) {
@@ -221,7 +225,7 @@ struct TopK {
         compact();
     }
 
-    // By the whole block, behind a barrier: sorts, keeps k, raises the threshold. Ends with a barrier.
+    // Called by the whole block after a barrier: sorts, keeps the best k and raises the threshold. Ends with a barrier.
     __device__ void compact() {
         uint32_t found = state->count < capacity ? state->count : capacity;
         uint32_t size = 1;

@@ -1,11 +1,11 @@
-// Keeps, in order, the values whose bits are set. A warp takes a tile of 32 words of bits, a word a lane; between the two steps the counts of tiles
-// become prefix sums. How many values there are may stand in device memory, so that the host need not wait to know.
+// Keeps, in order, the values whose bits are set. A warp takes a tile of 32 words of bits, one word per lane; between the two steps the counts of the
+// tiles are replaced by their prefix sums. The number of values may be in device memory, so that the host need not wait for it.
 #include "scan.cuh"
 #include "warp.cuh"
 
 constexpr uint32_t TILE = 1024;
 
-// A lane's word of a tile; bits of values that are not there count as 0.
+// A lane's word of a tile; bits beyond the last value count as 0.
 __device__ __forceinline__ uint32_t word_of(const uint32_t* bits, uint32_t tile, uint32_t count) {
     uint32_t first = tile * TILE + lane_id() * 32;
     if (first >= count) return 0;
@@ -13,7 +13,7 @@ __device__ __forceinline__ uint32_t word_of(const uint32_t* bits, uint32_t tile,
     return count - first < 32 ? word & ((1u << (count - first)) - 1) : word;
 }
 
-// Without a number in memory all of `len` values are meant.
+// Without a count in memory, all `len` values are taken.
 __device__ __forceinline__ uint32_t values_of(const uint32_t* count, uint32_t len) { return count != nullptr && *count < len ? *count : len; }
 
 extern "C" __global__ void compact_counts(const uint32_t* __restrict__ bits, const uint32_t* __restrict__ count, uint32_t len,
@@ -24,7 +24,7 @@ extern "C" __global__ void compact_counts(const uint32_t* __restrict__ bits, con
     if (lane_id() == 0) counts[tile] = sum;
 }
 
-// Three arrays at once; those that are not wanted have the address 0.
+// Up to three arrays at once; an unused array has address 0.
 extern "C" __global__ void compact_write(const uint32_t* __restrict__ bits, const uint32_t* __restrict__ count, uint32_t len,
                                          const uint32_t* __restrict__ starts, uint32_t tiles, const uint32_t* __restrict__ a, uint32_t* __restrict__ out_a, const uint32_t* __restrict__ b,
                                          uint32_t* __restrict__ out_b, const uint32_t* __restrict__ c, uint32_t* __restrict__ out_c) {
@@ -32,7 +32,7 @@ extern "C" __global__ void compact_write(const uint32_t* __restrict__ bits, cons
     if (tile >= tiles) return;
     uint32_t mine = word_of(bits, tile, values_of(count, len));
     uint32_t before = starts[tile] + warp_inclusive_sum(__popc(mine)) - __popc(mine);
-    // Words without bits cost nothing: an intersection keeps little.
+    // Words without bits cost nothing, and an intersection keeps few values.
     for (uint32_t some = __ballot_sync(FULL_WARP, mine != 0); some != 0; some &= some - 1) {
         uint32_t from = __ffs(some) - 1;
         uint32_t word = __shfl_sync(FULL_WARP, mine, from);

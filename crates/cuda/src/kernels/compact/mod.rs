@@ -1,4 +1,4 @@
-//! Compaction: the values whose bits are set, in order.
+//! Compaction: keeps the values whose bits are set, in order.
 #![allow(unsafe_code)]
 
 use super::common::{SCAN, TYPES, WARP};
@@ -10,9 +10,9 @@ pub const SOURCE: Source =
     Source { name: "compact", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, WARP] };
 
 const THREADS: u32 = 256;
-/// Values that a warp takes, as in the kernel.
+/// Values that a warp takes. Must equal the kernel's.
 const TILE: usize = 1024;
-/// Counts that one block of threads sums up at once faster than three launches do.
+/// Up to this many counts, one block of threads sums them up faster than three launches do.
 const FEW: usize = 8192;
 
 /// The kernels, ready to launch.
@@ -24,7 +24,7 @@ pub struct Compact {
 }
 
 impl Compact {
-    /// Compiles them.
+    /// Compiles the kernels.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(Compact {
             counts: device.kernel(&SOURCE, "compact_counts")?,
@@ -33,14 +33,15 @@ impl Compact {
         })
     }
 
-    /// How long `scratch` must be for so many values.
+    /// How long `scratch` must be for this many values.
     pub fn scratch_len(values: usize) -> usize {
         let tiles = values.div_ceil(TILE);
         if tiles <= FEW { tiles + 1 } else { tiles + Scan::scratch_len(tiles) }
     }
 
-    /// From each pair of arrays, one to three of the same lengths, copies the values whose bits are set, value i having bit i % 32 of word i / 32; with `count`, of the first so
-    /// many alone, which must not be more than there are. The last of the first `scratch_len` values of `scratch` becomes their number.
+    /// Copies the values whose bits are set from each pair of arrays: one to three pairs of the same length. Value i has bit i % 32 of word
+    /// i / 32. With `count`, only the first `count` values are looked at, which must not exceed the length. The last of the first
+    /// `scratch_len` values of `scratch` becomes the number of values kept.
     ///
     /// # Panics
     /// Panics if there are no arrays or more than three, if lengths differ, or if `bits` or `scratch` is too short.
@@ -83,7 +84,7 @@ impl Compact {
                 None => args.value(0u64).value(0u64),
             };
         }
-        // SAFETY: as above; no more values are kept than there are, and arrays are as long.
+        // SAFETY: as above; at most as many values are kept as there are, and the arrays are that long.
         unsafe { stream.launch(&self.write, grid, &args) }
     }
 }

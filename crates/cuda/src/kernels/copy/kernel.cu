@@ -1,10 +1,10 @@
-// Copies `count` words: the most that memory can do, against which other kernels are measured.
+// Copies `count` words. This is as fast as memory allows, and the speed against which other kernels are measured.
 #include "types.cuh"
 
 extern "C" __global__ void copy_words(const uint32_t* __restrict__ from, uint32_t* __restrict__ to, uint64_t count) {
     uint64_t thread = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
-    // 16 bytes at a time where both ends are aligned for it.
+    // 16 bytes at a time if both addresses are aligned for it.
     uint64_t quads = ((uint64_t(from) | uint64_t(to)) % 16 == 0) ? count / 4 : 0;
     const uint4* from_quads = reinterpret_cast<const uint4*>(from);
     uint4* to_quads = reinterpret_cast<uint4*>(to);

@@ -1,4 +1,4 @@
-//! A plain copy, to measure the memory's bandwidth.
+//! A plain copy, to measure the bandwidth of device memory.
 #![allow(unsafe_code)]
 
 use super::common::TYPES;
@@ -18,7 +18,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Compiles it.
+    /// Compiles the kernel.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         let kernel = device.kernel(&SOURCE, "copy_words")?;
         let blocks =
@@ -44,12 +44,12 @@ impl Copy {
     }
 }
 
-/// Bytes read and written a second by the best of a few copies, larger than caches where memory allows.
+/// Bytes read and written per second by the fastest of a few copies, which are larger than caches if memory allows.
 pub fn bandwidth(device: &Device) -> Result<f64, DeviceError> {
     const MOST: u64 = 1 << 30;
     const RUNS: usize = 5;
     let copy = Copy::new(device)?;
-    // On the emulator, the least that has a time.
+    // On the emulator, the smallest size that takes measurable time.
     let most = if device.info().emulated { 1 << 16 } else { MOST };
     let words = (device.available()? / 4).clamp(4, most) as usize / 4;
     let (from, to) = (device.buffer::<u32>(words)?, device.buffer::<u32>(words)?);

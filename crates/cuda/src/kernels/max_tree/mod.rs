@@ -1,4 +1,5 @@
-//! The best k of an array of keys by a tree of group maxima (Ding et al. §8.2), for k up to many thousands; and the best of many runs of keys at once.
+//! The best k of an array of keys by a tree of group maxima (Ding 2009, section 8.2), for k up to many thousands; and the best keys of many
+//! runs at once.
 #![allow(unsafe_code)]
 
 use super::common::{TOPK, TYPES};
@@ -10,17 +11,17 @@ pub const SOURCE: Source =
 
 const THREADS: u32 = 256;
 const SELECT_THREADS: u32 = 1024;
-/// Keys that a selection keeps in shared memory at most; it has room for some more than k, so that it sorts rarely.
+/// The most keys that a selection keeps in shared memory. It has room for some more than k, so that it rarely sorts.
 const SHARED_KEYS: usize = 4096;
-/// Levels with no more keys are not divided further.
+/// Levels with at most this many keys are not divided further.
 const FEW: usize = 4096;
 
-/// Keys, best first, of one array.
+/// The best keys of an array, best first.
 #[derive(Debug, Clone)]
 pub struct Best {
     /// Room for k keys.
     pub keys: Buffer<u64>,
-    /// How many there are: one number.
+    /// How many keys there are: one number.
     pub count: Buffer<u32>,
 }
 
@@ -35,7 +36,7 @@ pub struct MaxTree {
 }
 
 impl MaxTree {
-    /// Compiles them.
+    /// Compiles the kernels.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         let maxima = device.kernel(&SOURCE, "max_tree_maxima")?;
         let blocks =
@@ -48,13 +49,14 @@ impl MaxTree {
         })
     }
 
-    /// How long `scratch` must be for the best k of so many keys.
+    /// How long `scratch` must be for the best k of this many keys.
     pub fn scratch_len(keys: usize, k: usize) -> usize {
         let tree = Tree::new(keys, k);
         1 + tree.levels.iter().sum::<usize>() + tree.room() + room_of(k)
     }
 
-    /// The best k of an array of distinct keys, where 0 is no key; of its first `count` alone where that is given, which may be known to the device only.
+    /// Finds the best k of an array of distinct keys, in which 0 means no key. With `count`, only the first `count` keys are looked at; the
+    /// host need not know that number.
     ///
     /// # Panics
     /// Panics if k is 0, if `scratch` or the room for keys is too short, or if there are 2^31 keys or more.
@@ -80,7 +82,7 @@ impl MaxTree {
         let levels: Vec<Buffer<u64>> = tree.levels.iter().map(|&len| part(len)).collect();
         let (candidates, room) = (part(tree.room()), part(room_of(k)));
         let level = |i: usize| if i == 0 { keys } else { &levels[i - 1] };
-        // Of the array the device may know that it is shorter; groups beyond the end have no keys, so that levels are full.
+        // The device may know that the array is shorter. Groups beyond its end have no keys, so the levels above are full.
         let args = |i: usize| match count.filter(|_| i == 0) {
             Some(count) => Args::new().buffer(level(i)).buffer(&count.slice(..1)),
             None => Args::new().buffer(level(i)).value(0u64),
@@ -93,7 +95,7 @@ impl MaxTree {
                 .value(to.len() as u32)
                 .value(tree.group as u32);
             let blocks = Grid::over(to.len() * 32, THREADS).blocks.min(self.blocks);
-            // SAFETY: there is a maximum for every group of keys, and no key beyond the end is looked at.
+            // SAFETY: there is a maximum for every group of keys, and no key beyond the end is read.
             unsafe { stream.launch(&self.maxima, Grid::new(blocks, THREADS), &args) }?;
         }
         let one = Runs { starts: None, ks: None, most: k, runs: 1, stride: k };
@@ -130,13 +132,13 @@ impl MaxTree {
         Ok(())
     }
 
-    /// How long `scratch` must be for the best of runs of which none wants more than `most` keys.
+    /// How long `scratch` must be for the best keys of runs of which none asks for more than `most`.
     pub fn runs_scratch_len(runs: usize, most: usize) -> usize {
         runs * room_of(most)
     }
 
-    /// The best keys of each of several runs of an array, a block a run: run i goes from `starts[i]` to `starts[i + 1]` and wants `ks[i]` keys, `most` at most, which come to
-    /// `out.keys` from i * `most` on.
+    /// The best keys of each of several runs of an array, one block of threads per run. Run i goes from `starts[i]` to `starts[i + 1]` and
+    /// asks for `ks[i]` keys, at most `most`. They are written to `out.keys` from i * `most` on.
     ///
     /// # Panics
     /// Panics if a buffer is too short.
@@ -160,7 +162,7 @@ impl MaxTree {
         self.select(stream, args, &runs, out, None, &room)
     }
 
-    /// `args` has keys, their number in memory, and how many there are at most.
+    /// `args` contains the keys, their number in memory, and the most there can be.
     fn select(
         &self,
         stream: &Stream,
@@ -189,12 +191,12 @@ impl MaxTree {
             false => (args.buffer(room), 0),
         };
         let grid = Grid::new(runs.runs as u32, SELECT_THREADS).shared(shared);
-        // SAFETY: callers made sure of room for each run's keys; runs are within the keys, as the kernel makes sure.
+        // SAFETY: the callers checked the room for each run's keys; the kernel keeps runs within the keys.
         unsafe { stream.launch(&self.select, grid, &args.value(capacity as u32)) }
     }
 }
 
-/// What selections select.
+/// What a launch selects from.
 struct Runs<'a> {
     starts: Option<&'a Buffer<u32>>,
     ks: Option<&'a Buffer<u32>>,
@@ -203,12 +205,12 @@ struct Runs<'a> {
     stride: usize,
 }
 
-/// Keys that a selection of k has room for: a power of two, and enough of them new after it was sorted.
+/// Keys that a selection of k has room for: a power of two, with enough room for new keys after each sort.
 fn capacity(k: usize) -> usize {
     (2 * k).next_power_of_two().max(1024)
 }
 
-/// The same, where it is in global memory.
+/// Keys in global memory that a selection of k needs; 0 if they fit into shared memory.
 fn room_of(k: usize) -> usize {
     if capacity(k) <= SHARED_KEYS { 0 } else { capacity(k) }
 }
@@ -224,7 +226,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Large groups cost less to make, small ones name fewer keys; and groups must be several times as many as are named.
+    /// Large groups are cheaper to build, small ones select fewer keys. There must be several times as many groups as are selected.
     fn new(keys: usize, k: usize) -> Self {
         let group = if keys / 256 >= 16 * k { 256 } else { 32 };
         let (mut levels, mut len) = (Vec::new(), keys);
@@ -235,7 +237,7 @@ impl Tree {
         Tree { group, levels, keys, k }
     }
 
-    /// Candidates of a level at most.
+    /// The most candidates of a level.
     fn room(&self) -> usize {
         if self.levels.is_empty() { 0 } else { self.keys.min(self.k * self.group) }
     }

@@ -1,31 +1,32 @@
-// Parallel Merge Find (Ding et al. §7): for every number of A, how many of B are smaller. A thread searches for one number, alone in all of B, or, in the
-// recursive form, between the places of the two splitters around it, which were found in the same way among coarser splitters. Both ascend strictly.
+// Parallel Merge Find (Ding 2009, section 7): for every number of A, how many numbers of B are smaller. A thread searches for one number, either in
+// all of B or, in the recursive form, between the positions of the two splitters around it, which were found in the same way among coarser splitters.
+// Both lists ascend strictly.
 #include "search.cuh"
 
 constexpr uint32_t AT_ONCE = 4;
 
-// Where in B the number `i` of A lies at most, given the places of every `step`th number of A; without splitters, anywhere.
-__device__ __forceinline__ void range_of(const uint32_t* places, uint32_t known, uint32_t step, uint32_t i, uint32_t n, uint32_t& from, uint32_t& to) {
+// The range of B in which number `i` of A can be, given the positions of every `step`th number of A; all of B if there are no splitters.
+__device__ __forceinline__ void range_of(const uint32_t* positions, uint32_t known, uint32_t step, uint32_t i, uint32_t n, uint32_t& from, uint32_t& to) {
     from = 0, to = n;
     if (known == 0) return;
     uint32_t segment = i / step;
-    from = places[segment];
-    if (segment + 1 < known) to = places[segment + 1];
+    from = positions[segment];
+    if (segment + 1 < known) to = positions[segment + 1];
 }
 
-// The places of every `step`th number of A, from those of every `coarse_step`th.
+// The positions of every `step`th number of A, from those of every `coarse_step`th.
 extern "C" __global__ void merge_find_splitters(const uint32_t* __restrict__ a, uint32_t m, uint32_t step, const uint32_t* __restrict__ b, uint32_t n,
-                                                const uint32_t* __restrict__ coarse, uint32_t known, uint32_t coarse_step, uint32_t* __restrict__ places) {
+                                                const uint32_t* __restrict__ coarse, uint32_t known, uint32_t coarse_step, uint32_t* __restrict__ positions) {
     uint64_t i = uint64_t(blockIdx.x * blockDim.x + threadIdx.x) * step;
     if (i >= m) return;
     uint32_t from, to;
     range_of(coarse, known, coarse_step, uint32_t(i), n, from, to);
-    places[i / step] = search<1>(b, a + i, &from, &to);
+    positions[i / step] = search<1>(b, a + i, &from, &to);
 }
 
-// A bit for every number of A: whether B has it. A thread searches for four numbers at a time, so that four loads are under way.
+// One bit for every number of A: whether B contains it. A thread searches for four numbers at a time, so that four loads are in flight.
 extern "C" __global__ void merge_find_matches(const uint32_t* __restrict__ a, uint32_t m, const uint32_t* __restrict__ b, uint32_t n,
-                                              const uint32_t* __restrict__ places, uint32_t known, uint32_t step, uint32_t* __restrict__ bits) {
+                                              const uint32_t* __restrict__ positions, uint32_t known, uint32_t step, uint32_t* __restrict__ bits) {
     uint32_t first = blockIdx.x * blockDim.x * AT_ONCE + threadIdx.x;
     uint32_t target[AT_ONCE], from[AT_ONCE], to[AT_ONCE];
 #pragma unroll
@@ -34,7 +35,7 @@ extern "C" __global__ void merge_find_matches(const uint32_t* __restrict__ a, ui
         from[j] = to[j] = n, target[j] = 0;
         if (i < m) {
             target[j] = a[i];
-            range_of(places, known, step, i, n, from[j], to[j]);
+            range_of(positions, known, step, i, n, from[j], to[j]);
         }
     }
     search<AT_ONCE>(b, target, from, to);

@@ -1,4 +1,4 @@
-//! Parallel Merge Find and its recursive form (Ding et al. §7), on plain lists.
+//! Parallel Merge Find and its recursive form (Ding 2009, section 7), on uncompressed lists.
 #![allow(unsafe_code)]
 
 use super::common::{SEARCH, TYPES};
@@ -9,11 +9,11 @@ use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 pub const SOURCE: Source =
     Source { name: "merge_find", text: include_str!("kernel.cu"), headers: &[TYPES, SEARCH] };
 
-/// Most levels of splitters: as many as the paper tries.
+/// The most levels of splitters: as many as the paper tries.
 pub const MAX_LEVELS: u32 = 4;
 
 const THREADS: u32 = 256;
-/// Numbers that a thread searches for at a time, as in the kernel.
+/// Numbers that a thread searches for at a time. Must equal the kernel's.
 const AT_ONCE: usize = 4;
 
 /// The kernels, ready to launch.
@@ -25,7 +25,7 @@ pub struct MergeFind {
 }
 
 impl MergeFind {
-    /// Compiles them.
+    /// Compiles the kernels.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(MergeFind {
             splitters: device.kernel(&SOURCE, "merge_find_splitters")?,
@@ -34,15 +34,15 @@ impl MergeFind {
         })
     }
 
-    /// How long `scratch` must be, for so many numbers in the shorter list.
+    /// How long `scratch` must be for this many numbers in the shorter list.
     pub fn scratch_len(shorter: usize) -> usize {
-        // Places, of which each level has at most half as many as the next finer one; bits; then compaction.
+        // Positions, of which each level has at most half as many as the next finer one; bits; then compaction.
         shorter + shorter.div_ceil(32) + MAX_LEVELS as usize + Compact::scratch_len(shorter)
     }
 
-    /// Writes the numbers that both lists have to the front of `out`, which is as long as the shorter list; the last of the first `scratch_len` values of
-    /// `scratch` becomes their number. Both lists ascend strictly. `levels` of splitters come before the search for every number: as many numbers of the
-    /// shorter list as divide it evenly from level to level.
+    /// Writes the numbers that both lists contain to the front of `out`, which is as long as the shorter list; the last of the first
+    /// `scratch_len` values of `scratch` becomes their count. Both lists ascend strictly. The search for every number is preceded by
+    /// `levels` of splitters, which are numbers of the shorter list chosen such that every level divides it by the same factor.
     ///
     /// # Panics
     /// Panics if there are more than [`MAX_LEVELS`] levels, or if `out` or `scratch` is too short.
@@ -55,20 +55,21 @@ impl MergeFind {
         out: &Buffer<u32>,
         scratch: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
-        assert!(levels <= MAX_LEVELS, "{levels} levels; {MAX_LEVELS} can be");
+        assert!(levels <= MAX_LEVELS, "{levels} levels; at most {MAX_LEVELS} are possible");
         let (m, n) = (shorter.len(), longer.len());
         assert!(m.max(n) <= i32::MAX as usize, "lists are too long");
         assert_eq!(out.len(), m, "length of an intersection");
         let split = m + MAX_LEVELS as usize;
-        let (places, rest) = (scratch.slice(..split), scratch.slice(split..Self::scratch_len(m)));
+        let (positions, rest) =
+            (scratch.slice(..split), scratch.slice(split..Self::scratch_len(m)));
         let (bits, rest) = (rest.slice(..m.div_ceil(32)), rest.slice(m.div_ceil(32)..));
         let fan_out = fan_out(m, levels);
-        let mut known = Splitters { places: places.slice(..0), step: 1 };
+        let mut known = Splitters { positions: positions.slice(..0), step: 1 };
         let mut at = 0;
         for level in (1..=levels).rev() {
             let step = fan_out.pow(level);
             let len = m.div_ceil(step);
-            let found = places.slice(at..at + len);
+            let found = positions.slice(at..at + len);
             at += len;
             let args = Args::new()
                 .buffer(shorter)
@@ -76,35 +77,36 @@ impl MergeFind {
                 .value(step as u32)
                 .buffer(longer)
                 .value(n as u32)
-                .buffer(&known.places)
-                .value(known.places.len() as u32)
+                .buffer(&known.positions)
+                .value(known.positions.len() as u32)
                 .value(known.step as u32)
                 .buffer(&found);
-            // SAFETY: there is a place for every `step`th number of `m`, and coarser ones cover all of them.
+            // SAFETY: there is room for the position of every `step`th number of `m`, and the coarser splitters cover all of them.
             unsafe { stream.launch(&self.splitters, Grid::over(len, THREADS), &args) }?;
-            known = Splitters { places: found, step };
+            known = Splitters { positions: found, step };
         }
         let args = Args::new()
             .buffer(shorter)
             .value(m as u32)
             .buffer(longer)
             .value(n as u32)
-            .buffer(&known.places)
-            .value(known.places.len() as u32)
+            .buffer(&known.positions)
+            .value(known.positions.len() as u32)
             .value(known.step as u32)
             .buffer(&bits);
-        // SAFETY: there is a bit for each number, and splitters cover all of them.
+        // SAFETY: there is a bit for each number, and the splitters cover all of them.
         unsafe { stream.launch(&self.matches, Grid::over(m.div_ceil(AT_ONCE), THREADS), &args) }?;
         self.compact.launch(stream, &bits, None, &[(shorter, out)], &rest)
     }
 }
 
 struct Splitters {
-    places: Buffer<u32>,
+    positions: Buffer<u32>,
     step: usize,
 }
 
-/// Numbers between two splitters of one level for each of the next: levels and the last search divide `m` evenly. At least two.
+/// How many splitters of one level lie between two of the next coarser level, such that the levels and the last search divide `m` evenly.
+/// At least two.
 fn fan_out(m: usize, levels: u32) -> usize {
     let mut fan_out = 2usize;
     while fan_out.pow(levels + 1) < m {
@@ -124,7 +126,7 @@ mod tests {
             [1 << 24, 1 << 12, 1 << 8, 64, 32]
         );
         assert_eq!([0, 1, 4].map(|l| fan_out(0, l)), [2; 3]);
-        // The coarsest level has no more splitters than one segment has numbers.
+        // The coarsest level has at most as many splitters as one part has numbers.
         for m in [1usize, 5000, 12345, 1 << 30] {
             for l in 1..=MAX_LEVELS {
                 assert!(m.div_ceil(fan_out(m, l).pow(l)) <= fan_out(m, l));

@@ -1,4 +1,4 @@
-// Exclusive prefix sums in three steps: sums of tiles, their prefix sums, prefix sums within tiles. Sums wrap at 2^32.
+// Exclusive prefix sums in three steps: sums of tiles, prefix sums of these, prefix sums within tiles. Sums wrap at 2^32.
 #include "scan.cuh"
 
 constexpr uint32_t PER_THREAD = 8;
@@ -16,7 +16,7 @@ extern "C" __global__ void scan_tile_sums(const uint32_t* __restrict__ values, u
     if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
-// One block: `sums` in place, and the sum of all at `sums[tiles]`.
+// One block: replaces `sums` by their prefix sums, and writes the total to `sums[tiles]`.
 extern "C" __global__ void scan_sums(uint32_t* __restrict__ sums, uint32_t tiles) {
     __shared__ uint32_t scratch[32];
     uint32_t before = 0;

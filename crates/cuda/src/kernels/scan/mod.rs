@@ -9,9 +9,9 @@ pub const SOURCE: Source =
     Source { name: "scan", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN] };
 
 const THREADS: u32 = 256;
-/// Threads of a block that works alone.
+/// Threads of a block that does all the work itself.
 const ALONE: u32 = 1024;
-/// As in the kernel.
+/// Must equal the kernel's.
 const PER_THREAD: u32 = 8;
 const TILE: usize = (THREADS * PER_THREAD) as usize;
 
@@ -24,7 +24,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Compiles them.
+    /// Compiles the kernels.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(Scan {
             tile_sums: device.kernel(&SOURCE, "scan_tile_sums")?,
@@ -33,27 +33,28 @@ impl Scan {
         })
     }
 
-    /// The same in place and in one launch, by one block of threads: for some thousand values, behind which stands one more that becomes the sum of all.
+    /// Replaces values by their prefix sums in one launch of one block of threads: meant for a few thousand values. The last value of the
+    /// buffer is not an input; it becomes the sum of all.
     ///
     /// # Panics
-    /// Panics if there is no value at all.
+    /// Panics if the buffer is empty.
     pub fn in_place(&self, stream: &Stream, values: &Buffer<u32>) -> Result<(), DeviceError> {
         assert!(!values.is_empty(), "a scan in place needs room for the sum");
         let args = Args::new().buffer(values).value((values.len() - 1) as u32);
-        // SAFETY: the kernel touches one value more than it is told.
+        // SAFETY: the kernel writes one value beyond the number it is given, and the buffer has one more.
         unsafe { stream.launch(&self.sums, Grid::new(1, ALONE), &args) }
     }
 
-    /// How long `scratch` must be for so many values.
+    /// How long `scratch` must be for this many values.
     pub fn scratch_len(values: usize) -> usize {
         values.div_ceil(TILE) + 1
     }
 
-    /// Writes to each place of `out` the sum of all values before it, modulo 2^32; the last of the first `scratch_len` values of `scratch`
-    /// becomes the sum of all. `values` and `out` may be the same buffer.
+    /// Writes to each position of `out` the sum of all values before it, modulo 2^32; the last of the first `scratch_len` values of
+    /// `scratch` becomes the sum of all. `values` and `out` may be the same buffer.
     ///
     /// # Panics
-    /// Panics if `out` is not as long as `values`, `scratch` is too short, or there are 2^31 values or more.
+    /// Panics if `out` is not as long as `values`, if `scratch` is too short, or if there are 2^31 values or more.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -66,7 +67,7 @@ impl Scan {
         assert!(count <= i32::MAX as usize, "{count} values are too many for a scan");
         assert!(scratch.len() >= Self::scratch_len(count), "the scratch of a scan is too short");
         let (count, tiles) = (count as u32, count.div_ceil(TILE) as u32);
-        // SAFETY: kernels touch `values` and `out` below `count` and `scratch` up to `tiles`, all within the lengths checked.
+        // SAFETY: kernels access `values` and `out` below `count` and `scratch` up to `tiles`, all within the lengths checked.
         unsafe {
             let args = Args::new().buffer(values).buffer(scratch).value(count);
             stream.launch(&self.tile_sums, Grid::new(tiles, THREADS), &args)?;

@@ -1,9 +1,10 @@
-// A cohort of queries times the documents of a segment (document A, §3.3.2): a warp takes a group of queries over a run of microtiles. Each list that queries of the
-// group have is read once a microtile, and added to the sums of all of them. Sums never leave shared memory: the best k of each query come out.
+// A cohort of queries times the documents of a segment (Agrawal 2016, section 3.3.2): a warp takes a group of queries over a run of microtiles. Each
+// list of the group's queries is read once per microtile, and added to the sums of all of them. Sums never leave shared memory; only the best k hits
+// of each query are written.
 //
-// Sums are rough, in 15 bits, never below the real ones, two queries in a word: one load, one addition and one store serve both. A sum begins at 2^15 less what its query
-// asks for, so that bit 15 says that the document is a candidate; who adds sees it, and sums are looked through only then. Candidates are scored exactly. For AND
-// every list adds one, and as many are asked for as the query has terms.
+// Sums are rough, in 15 bits, and never below the real ones. Two queries share a word: one load, one addition and one store serve both. A sum begins
+// at 2^15 less what its query requires, so that bit 15 marks a candidate. The lane that adds sees the bit, and sums are scanned only if one is set.
+// Candidates are scored exactly. For AND every list adds one, and the query requires as many as it has terms.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -11,16 +12,16 @@
 // Candidates that are scored at a time.
 constexpr uint32_t CANDIDATES = 128;
 
-// Words behind the sums of a pair: fill is added to the first, four keep rows aligned.
+// Words after the sums of a pair: padding is added to the first, and four keep rows aligned.
 constexpr uint32_t SPARE = 4;
 
-// Units of postings that are on their way at once.
+// Units of postings that are loaded at once.
 constexpr uint32_t AHEAD = 4;
 
-// The bits of candidates.
+// The bits that mark candidates.
 constexpr uint32_t REACHED = 0x8000, BOTH_REACHED = 0x80008000;
 
-// Two postings that are fill.
+// Two postings that are padding.
 constexpr uint32_t NOTHING = 0x80008000;
 
 struct SharedList {
@@ -52,30 +53,30 @@ struct Group {
 };
 
 struct Member {
-    uint32_t list;  // in the group
+    uint32_t list;  // its number in the group
     float weight;
 };
 
-// A dense list at hand, in shared memory.
+// A dense list that is loaded to shared memory.
 struct alignas(16) Near {
     uint64_t docs;
     uint64_t roughs;
-    uint32_t first_entry;  // of those at hand
+    uint32_t first_entry;  // among the loaded entries
     uint32_t end_entry;
     uint32_t unused[2];
 };
 
-// Two postings a lane.
+// Two postings per lane.
 struct Unit {
-    uint32_t places;
+    uint32_t positions;
     uint32_t roughs;
-    uint32_t list;  // of those at hand; WARP if there is none
+    uint32_t list;  // among the loaded lists; WARP if there is none
 };
 
-// The postings of up to 32 lists in a microtile, one list after the other.
+// Reads the postings of up to 32 lists in a microtile, one list after another.
 struct Reader {
     const Near* lists;
-    uint32_t begin, end;  // of the list of this lane, in twos
+    uint32_t begin, end;  // of the lane's list, in pairs of postings
     uint32_t left;        // lists not yet begun
     uint32_t list, at, stop;
     const uint32_t* docs;
@@ -88,7 +89,7 @@ struct Reader {
         at = stop = 0;
     }
 
-    // By all lanes.
+    // Called by all lanes.
     __device__ __forceinline__ Unit next() {
         if (at >= stop) {
             if (left == 0) return Unit{NOTHING, 0, WARP};
@@ -102,7 +103,7 @@ struct Reader {
         Unit unit{NOTHING, 0, list};
         const uint32_t mine = at + lane_id();
         if (mine < stop) {
-            unit.places = docs[mine];
+            unit.positions = docs[mine];
             unit.roughs = roughs[mine];
         }
         at += WARP;
@@ -110,7 +111,7 @@ struct Reader {
     }
 };
 
-// The postings of a sparse list from `cursor` on that are before document `end`; returns how many there are.
+// Calls `add` for the postings of a sparse list from `cursor` on that are before document `end`; returns how many there are.
 template <class F>
 __device__ uint32_t each_before(const SharedList& list, uint32_t cursor, uint32_t end, F add) {
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(list.docs);
@@ -127,14 +128,14 @@ __device__ uint32_t each_before(const SharedList& list, uint32_t cursor, uint32_
     return at - cursor;
 }
 
-// A contribution in rough units of a query that has the list.
+// A contribution in the rough units of a query that has the list.
 __device__ __forceinline__ uint32_t whole_rough(float weight, float value, uint32_t shift) {
     return (contribution(weight, value) + ((1u << shift) - 1)) >> shift;
 }
 
-// Items are runs of microtiles, 2^`shift` tiles each, of a group; `most` is the most queries that a group has, `sparse` the most sparse lists. `enough` has how many hits a
-// query has already, or is null. One warp a block. Dynamic shared memory: sums, lists at hand and what they add, keys, sums and places of candidates, counts of keys, cursors of sparse lists and the
-// documents there.
+// Items are runs of microtiles of a group, each of 2^`shift` tiles; `most` is the largest number of queries of a group, `sparse` the largest number
+// of sparse lists. `enough` has the number of hits that each query already has, or is null. A block is one warp. Dynamic shared memory: sums, loaded
+// lists and what they add, keys, sums and positions of candidates, counts of keys, cursors of sparse lists and the documents there.
 extern "C" __global__ void __launch_bounds__(WARP, 16)
     cohort(Segment segment, const Group* groups, const SharedList* all_lists, const Entry* all_entries, const Query* all_queries, const Member* all_members,
            const Item* items, uint64_t* all_matches, uint64_t* thresholds, uint32_t* histograms, const uint32_t* enough, uint64_t* out_keys,
@@ -152,12 +153,12 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
     uint4* entries = reinterpret_cast<uint4*>(near + WARP);
     uint64_t* kept = reinterpret_cast<uint64_t*>(entries + WARP * most_pairs);
     uint32_t* exact = reinterpret_cast<uint32_t*>(kept + WARP * most);
-    uint16_t* exact_places = reinterpret_cast<uint16_t*>(exact + CANDIDATES);
-    uint32_t* counts = reinterpret_cast<uint32_t*>(exact_places + CANDIDATES);
+    uint16_t* exact_positions = reinterpret_cast<uint16_t*>(exact + CANDIDATES);
+    uint32_t* counts = reinterpret_cast<uint32_t*>(exact_positions + CANDIDATES);
     uint32_t* cursors = counts + most;
     uint32_t* nexts = cursors + sparse;
 
-    // What lane q knows of query q.
+    // The state of query q is in lane q.
     uint64_t threshold = ~0ull;
     uint32_t static_most = 0, rough_shift = 0, asked = 0, matches = 0;
     bool counts_matches = false, answers = false;
@@ -181,13 +182,13 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
         nexts[i] = cursors[i] < lists[i].count ? of[cursors[i]] : 0xffffffffu;
     }
 
-    // The partition points of the lane's list.
+    // Where the lane's list enters tiles.
     const uint32_t* starts = nullptr;
     auto start_of = [&](uint32_t micro) {
         const uint32_t tile = micro << shift;
         return starts != nullptr ? starts[tile < tiles ? tile : tiles] : 0;
     };
-    // Takes dense lists from number `first` on at hand.
+    // Loads dense lists from number `first` on.
     const uint32_t dense_count = group.lists - group.sparse;
     auto take = [&](uint32_t first) {
         __syncwarp();
@@ -205,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
     };
     take(0);
 
-    uint32_t init = 0;  // what the sums of query `lane` begin with
+    uint32_t init = 0;  // the initial value of the sums of query `lane`
     auto clear = [&]() {
         const uint32_t score = uint32_t(threshold >> 32);
         const uint32_t needed = score > static_most ? score - static_most : 1;
@@ -223,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
 
     uint32_t reached = 0;  // bit 15 - p: the first query of pair p has a candidate; bit 31 - p: the second
     auto add = [&](const Unit& unit) {
-        const uint32_t x = unit.places & 0xffff, y = unit.places >> 16;
+        const uint32_t x = unit.positions & 0xffff, y = unit.positions >> 16;
         const uint32_t at_x = is_fill(x) ? docs : x & mask, at_y = is_fill(y) ? docs : y & mask;
         const uint32_t value_x = unit.roughs & 0xffff, value_y = unit.roughs >> 16;
         const uint32_t end = near[unit.list].end_entry;
@@ -237,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
             of[at_y] = sum_y;
             reached |= ((sum_x | sum_y) & BOTH_REACHED) >> entry.w;
         }
-        // The next unit may be of another list.
+        // The next unit may belong to another list.
         __syncwarp();
     };
 
@@ -338,12 +339,12 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
                 const uint32_t rest = candidates - from_number, count = rest < CANDIDATES ? rest : CANDIDATES;
                 for (uint32_t i = lane; i < count; i += WARP) exact[i] = 0;
                 __syncwarp();
-                auto add_exact = [&](uint32_t place, float weight, const float* value) {
-                    const uint32_t sum = pair[place] >> half & 0xffff;
+                auto add_exact = [&](uint32_t position, float weight, const float* value) {
+                    const uint32_t sum = pair[position] >> half & 0xffff;
                     const uint32_t number = (sum & (REACHED - 1)) - from_number;
                     if ((sum & REACHED) != 0 && number < CANDIDATES) {
                         exact[number] += contribution(weight, *value);
-                        exact_places[number] = uint16_t(place);
+                        exact_positions[number] = uint16_t(position);
                     }
                 };
                 for (uint32_t i = 0; i < query.terms; i++) {
@@ -371,10 +372,10 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
                 for (uint32_t i = lane; i - lane < count; i += WARP) {
                     uint64_t key = 0;
                     if (i < count) {
-                        const uint32_t doc = begin + exact_places[i];
+                        const uint32_t doc = begin + exact_positions[i];
                         if (!is_deleted(segment, doc)) key = hit_key(segment, doc, exact[i] + static_score(segment, query.static_weight, doc));
                     }
-                    // Candidates of AND are its matches.
+                    // The candidates of AND are its matches.
                     const uint32_t live = __popc(__ballot_sync(FULL_WARP, key != 0));
                     if (lane == q && query.all != 0) matches += live;
                     if (key > top.threshold) histogram.add(key);
@@ -384,7 +385,7 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
             }
             kept[q * WARP + lane] = top.mine;
             if (lane == 0) counts[q] = top.count;
-            // All items of the query learn of it.
+            // Shares the threshold with all items of the query.
             const uint64_t shown = histogram.threshold(histogram.read(), query.k);
             if (shown > top.threshold) top.threshold = shown;
             if (lane == q && top.threshold > threshold) {

@@ -1,4 +1,4 @@
-//! A cohort of queries times the documents of a segment, the best k of each query kept.
+//! A cohort of queries times the documents of a segment; the best k hits of each query are kept.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -12,50 +12,50 @@ pub const SOURCE: Source = Source {
     headers: &[TYPES, SCAN, TILES, TOPK, WARP],
 };
 
-/// Candidates that are scored at a time, as in the kernel.
+/// Candidates that are scored at a time. Must equal the kernel's.
 const CANDIDATES: u32 = 128;
 
-/// Words behind the sums of a pair of queries, as in the kernel.
+/// Words after the sums of a pair of queries. Must equal the kernel's.
 const SPARE: u32 = 4;
 
-/// Lanes of a warp, and lists that a warp has at hand.
+/// Lanes of a warp, and lists that a warp loads at a time.
 const LANES: u32 = 32;
 
-/// A list that queries of a group have, as the kernel has it.
+/// A list that queries of a group have, with the layout of the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ListView {
-    /// Address of documents.
+    /// Address of the documents.
     pub docs: u64,
-    /// Address of values.
+    /// Address of the values.
     pub values: u64,
-    /// Address of values rounded up to 16 bits; 0 for a sparse list.
+    /// Address of the values rounded up to 16 bits; 0 for a sparse list.
     pub roughs: u64,
-    /// Address of the tiles' starts; 0 for a sparse list.
+    /// Address of the starts of tiles; 0 for a sparse list.
     pub starts: u64,
     /// Postings of a sparse list.
     pub count: u32,
-    /// Its first pair of queries.
+    /// Index of its first entry, that is, pair of queries.
     pub first_entry: u32,
-    /// Pairs that have it.
+    /// Number of pairs that have the list.
     pub entries: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }
 
-/// What a list adds to a pair of queries. One that does not have it has zeros.
+/// What a list adds to a pair of queries; zeros for a query that does not have the list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct EntryView {
     /// Weights in rough units.
     pub rough_weights: [u32; 2],
-    /// What each posting adds beside, 16 bits a query.
+    /// What each posting adds in addition, 16 bits per query.
     pub addend: u32,
     /// Number of the pair in its group.
     pub pair: u32,
     /// Weights in units.
     pub weights: [f32; 2],
-    /// Binary logarithms of units to a rough unit.
+    /// Binary logarithms of the units in a rough unit.
     pub shifts: [u32; 2],
 }
 
@@ -63,17 +63,17 @@ pub struct EntryView {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct GroupView {
-    /// Its first list.
+    /// Index of its first list.
     pub first_list: u32,
-    /// Sparse lists, which come first.
+    /// Number of sparse lists, which come first.
     pub sparse: u32,
-    /// All lists.
+    /// Number of lists.
     pub lists: u32,
-    /// Its first query.
+    /// Index of its first query.
     pub first_query: u32,
-    /// Queries.
+    /// Number of queries.
     pub queries: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: [u32; 3],
 }
 
@@ -87,7 +87,7 @@ pub struct MemberView {
     pub weight: f32,
 }
 
-/// Shared memory of a warp for so many queries, documents of a microtile, and sparse lists.
+/// Shared memory of a warp for this many queries, documents of a microtile, and sparse lists.
 pub fn shared_bytes(queries: u32, docs: u32, sparse: u32) -> u32 {
     let pairs = queries.div_ceil(2);
     let sums = pairs * (docs + SPARE) * 4;

@@ -1,4 +1,4 @@
-// Bit packing (`image/compressed/bitpack.rs`): no shared memory, nothing to wait for but the block's units.
+// Bit packing (`compressed/bitpack.rs`): needs no shared memory, and waits only for the block's units.
 #pragma once
 
 #include "lists.cuh"
@@ -10,7 +10,7 @@ struct BitPack {
 
     struct Freqs {
         Slots slots;
-        const uint4* patches;  // the bits that say where, then the bytes
+        const uint4* patches;  // the bits that mark patched postings, then the bytes
     };
 
     static constexpr uint32_t PATCHED = 1 << 16;
@@ -53,13 +53,13 @@ struct BitPack {
         loaded.slots.get(freq_width(head), out);
         if (head.shape & PATCHED) {
             uint4 bits = __ldg(loaded.patches);
-            uint32_t places[4] = {bits.x, bits.y, bits.z, bits.w};
-            // Patches stand in the order of postings: those of lanes before come first.
+            uint32_t patched[4] = {bits.x, bits.y, bits.z, bits.w};
+            // Patches are in the order of postings: those of earlier lanes come first.
             uint32_t below = low_bits(lane_id()), rank = 0;
-            for (uint32_t i = 0; i < 4; i++) rank += __popc(places[i] & below);
+            for (uint32_t i = 0; i < 4; i++) rank += __popc(patched[i] & below);
             const uint8_t* highs = reinterpret_cast<const uint8_t*>(loaded.patches + 1);
             for (uint32_t i = 0; i < 4; i++)
-                if (places[i] >> lane_id() & 1) out[i] += uint32_t(__ldg(highs + rank++)) << freq_width(head);
+                if (patched[i] >> lane_id() & 1) out[i] += uint32_t(__ldg(highs + rank++)) << freq_width(head);
         }
         for (uint32_t i = 0; i < 4; i++) out[i]++;
     }
@@ -69,11 +69,11 @@ struct BitPack {
         uint32_t width = freq_width(head), freq = slot_at(at, width, i) + 1;
         if (head.shape & PATCHED) {
             const uint4* patches = at + slot_units(len, width);
-            const uint32_t* places = reinterpret_cast<const uint32_t*>(patches);
+            const uint32_t* patched = reinterpret_cast<const uint32_t*>(patches);
             uint32_t lane = i / 4;
-            if (__ldg(places + i % 4) >> lane & 1) {
+            if (__ldg(patched + i % 4) >> lane & 1) {
                 uint32_t rank = 0;
-                for (uint32_t j = 0; j < 4; j++) rank += __popc(__ldg(places + j) & low_bits(j < i % 4 ? lane + 1 : lane));
+                for (uint32_t j = 0; j < 4; j++) rank += __popc(__ldg(patched + j) & low_bits(j < i % 4 ? lane + 1 : lane));
                 freq += uint32_t(__ldg(reinterpret_cast<const uint8_t*>(patches + 1) + rank)) << width;
             }
         }

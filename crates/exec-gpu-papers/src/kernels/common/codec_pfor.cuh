@@ -1,22 +1,23 @@
-// PForDelta with one width for the list (`image/compressed/pfor.rs`; document D, section 6.2). A bit a number says which are exceptions; the bits above the
-// width of those are an array for the list, which has a width and exceptions itself, LEVELS deep. A lane finds its exceptions by counting bits, and fetches
-// them alone: no shared memory, and nothing goes from lane to lane or from block to block.
+// PForDelta with one width for the list (`compressed/pfor.rs`; Ding 2009, section 6.2). One bit per number marks exceptions. Their bits above the
+// width are an array for the list, which has a width and exceptions itself, LEVELS deep. A lane finds its exceptions by counting bits, and fetches
+// them alone: it needs no shared memory, and exchanges nothing with other lanes or blocks.
 #pragma once
 
 #include "lists.cuh"
 
-// Bits above a width, less one.
+// The bits above a width, less one.
 struct Overflows {
-    uint32_t slots;  // unit of a bit string
+    uint32_t slots;  // first unit of a bit string
     uint32_t width;
-    uint32_t runs;  // unit of a word a run of 128: where, in words from here, its exceptions are told; 0 for none. Or 0 for none at all
+    uint32_t runs;  // first unit of an array with one word per run of 128: where, in words from here, its exceptions are, or 0; 0 if no run has any
 };
 
-// A tally: exceptions before the block since the last group; whether a window is not enough; exceptions before the second, third and last quarter of the block.
+// A tally: exceptions before the block since the last group; whether a window does not suffice; exceptions before the second, third and last quarter
+// of the block.
 constexpr uint32_t GROUP = 8, TALLY_BEFORE = 22, TALLY_BITS = 7;
 constexpr uint32_t TALLY_SLOW = 1u << 21;
 
-// The arrays of a list. Nodes 0 and 1 are gaps and frequencies, then come the overflows of either.
+// The arrays of a list. Nodes 0 and 1 are gaps and frequencies; the overflows of each follow.
 struct Arrays {
     const uint4* units;
     const uint4* nodes;
@@ -36,7 +37,7 @@ __device__ __forceinline__ uint32_t exceptions_before(uint32_t group, uint32_t t
     return group + (tally >> TALLY_BEFORE) + before_quarter + __popc(flags & low_bits(i % 32));
 }
 
-// Overflow `i` with its own exception, by one lane.
+// Overflow `i` with its own exception, computed by one lane.
 template <uint32_t LEVELS>
 __device__ __forceinline__ uint32_t overflow_at(const Arrays& arrays, uint32_t node, uint32_t i) {
     Overflows array = arrays.overflows(node);
@@ -48,7 +49,7 @@ __device__ __forceinline__ uint32_t overflow_at(const Arrays& arrays, uint32_t n
         const uint32_t* runs = arrays.words(array.runs);
         uint32_t at = __ldg(runs + i / BLOCK_LEN), word = i % BLOCK_LEN / 32;
         if (at == 0) return value;
-        // How many come before the run, and a bit a number.
+        // The number of exceptions before the run, then one bit per number.
         const uint32_t* told = runs + at;
         uint32_t flags = __ldg(told + 1 + word);
         if ((flags >> i % 32 & 1) == 0) return value;
@@ -59,12 +60,12 @@ __device__ __forceinline__ uint32_t overflow_at(const Arrays& arrays, uint32_t n
     return value;
 }
 
-// The gaps or the frequencies of a list, and the first of the arrays that their overflows are.
+// The gaps or the frequencies of a list, and the first array of their overflows.
 struct Numbers {
     uint32_t width;
-    uint32_t flagged;         // units of bits a block: 1, or 0 where there are no exceptions
-    const uint32_t* groups;   // exceptions before each eight blocks
-    const uint32_t* tallies;  // a word a block, of frequencies; gaps have theirs in heads
+    uint32_t flagged;         // units of bits per block: 1, or 0 if there are no exceptions
+    const uint32_t* groups;   // exceptions before each group of eight blocks
+    const uint32_t* tallies;  // one word per block for frequencies; those of gaps are in the heads
     const uint32_t* overflows;
     uint32_t overflow_width;
 
@@ -77,33 +78,33 @@ struct Numbers {
 
 template <uint32_t LEVELS>
 struct PFor {
-    static constexpr uint32_t GAP_OVERFLOWS = 2, FREQ_OVERFLOWS = 3 + LEVELS;  // nodes
+    static constexpr uint32_t GAP_OVERFLOWS = 2, FREQ_OVERFLOWS = 3 + LEVELS;  // node numbers
 
     struct List {
         Arrays arrays;
         const uint2* heads;
-        const char* flags;  // the word that has this lane's bits, were they in the first unit
+        const char* flags;  // the word with this lane's bits, if they were in the first unit
         Numbers gaps, freqs;
-        uint32_t stride;  // units of a block
+        uint32_t stride;  // units per block
     };
 
     // Where the exceptions of a lane are.
-    struct Places {
-        uint32_t flags;  // a word of bits
+    struct Exceptions {
+        uint32_t flags;  // one word of bits
         uint32_t tally;
         uint32_t group;
     };
 
     struct Head {
-        uint32_t first;  // document
-        Places places;
+        uint32_t first;  // first document
+        Exceptions exceptions;
     };
 
     struct Part {
         Slots slots;
-        Places places;
+        Exceptions exceptions;
         uint32_t rank;  // of the first exception of this lane
-        uint32_t low;   // 32 bits of overflows from that one on, and the next
+        uint32_t low;   // 32 bits of overflows from that one on, and the next 32
         uint32_t high;
     };
     typedef Part Docs;
@@ -117,28 +118,28 @@ struct PFor {
         return {arrays, reinterpret_cast<const uint2*>(list.heads), flags, gaps, freqs, stride};
     }
 
-    // Where no number has an exception, flags are what else stands there; `get` leaves them out.
-    __device__ __forceinline__ static Places places(const List& list, const Numbers& numbers, uint32_t at, uint32_t block, uint32_t tally) {
+    // If no number has an exception, `flags` holds unrelated bits, which `get` ignores.
+    __device__ __forceinline__ static Exceptions exceptions(const List& list, const Numbers& numbers, uint32_t at, uint32_t block, uint32_t tally) {
         uint32_t flags = __ldg(reinterpret_cast<const uint32_t*>(list.flags + sizeof(uint4) * uint64_t(at)));
         return {flags, tally, __ldg(numbers.groups + block / GROUP)};
     }
 
     __device__ __forceinline__ static Head head(const List& list, uint32_t block) {
         uint2 head = __ldg(list.heads + block);
-        return {head.x, places(list, list.gaps, block * list.stride, block, head.y)};
+        return {head.x, exceptions(list, list.gaps, block * list.stride, block, head.y)};
     }
 
-    __device__ __forceinline__ static Part load(const List& list, const Numbers& numbers, uint32_t at, const Places& places) {
+    __device__ __forceinline__ static Part load(const List& list, const Numbers& numbers, uint32_t at, const Exceptions& exceptions) {
         Part part;
         part.slots = Slots::load(list.arrays.units, at + numbers.flagged, numbers.width);
-        part.places = places;
+        part.exceptions = exceptions;
         return part;
     }
 
-    // Asks for a lane's overflows, which follow each other.
+    // Requests a lane's overflows, which are consecutive.
     __device__ __forceinline__ static void follow_up(const Numbers& numbers, Part& part) {
-        part.rank = exceptions_before(part.places.group, part.places.tally, part.places.flags, 4 * lane_id());
-        // In 32 bits, which the host sees to; the windows of other blocks are somewhere, and not used.
+        part.rank = exceptions_before(part.exceptions.group, part.exceptions.tally, part.exceptions.flags, 4 * lane_id());
+        // The product fits into 32 bits, as the host ensures. Windows of other blocks point anywhere, and are not used.
         const uint32_t* word = numbers.overflows + part.rank * numbers.overflow_width / 32;
         part.low = __ldg(word);
         part.high = __ldg(word + 1);
@@ -148,7 +149,7 @@ struct PFor {
     template <bool EASY>
     __device__ __forceinline__ static void get(const List& list, const Numbers& numbers, uint32_t node, const Part& part, uint32_t out[4]) {
         part.slots.get(numbers.width, out);
-        uint32_t flags = part.places.flags >> 4 * lane_id() % 32 & (numbers.flagged ? 15 : 0);
+        uint32_t flags = part.exceptions.flags >> 4 * lane_id() % 32 & (numbers.flagged ? 15 : 0);
         if (EASY || easy(part)) {
             uint32_t window = __funnelshift_r(part.low, part.high, part.rank * numbers.overflow_width);
             uint32_t mask = low_bits(numbers.overflow_width), one = 1u << numbers.width % 32;
@@ -169,10 +170,10 @@ struct PFor {
         }
     }
 
-    __device__ __forceinline__ static bool easy(const Part& part) { return (part.places.tally & TALLY_SLOW) == 0; }
+    __device__ __forceinline__ static bool easy(const Part& part) { return (part.exceptions.tally & TALLY_SLOW) == 0; }
 
     __device__ __forceinline__ static Docs load_docs(const List& list, uint32_t block, const Head& head, uint32_t) {
-        return load(list, list.gaps, block * list.stride, head.places);
+        return load(list, list.gaps, block * list.stride, head.exceptions);
     }
 
     __device__ __forceinline__ static void follow(const List& list, Docs& docs) { follow_up(list.gaps, docs); }
@@ -189,7 +190,7 @@ struct PFor {
 
     __device__ __forceinline__ static Freqs load_freqs(const List& list, uint32_t block, const Head&, uint32_t len) {
         uint32_t at = freqs_at(list, block, len);
-        return {load(list, list.freqs, at, places(list, list.freqs, at, block, __ldg(list.freqs.tallies + block)))};
+        return {load(list, list.freqs, at, exceptions(list, list.freqs, at, block, __ldg(list.freqs.tallies + block)))};
     }
 
     __device__ __forceinline__ static void follow(const List& list, Freqs& freqs) { follow_up(list.freqs, freqs); }

@@ -1,5 +1,6 @@
-// Rice codes (`image/compressed/rice.rs`) by two localized prefix sums (document D, section 6.1): one over the slots; one over the unary bits, a window
-// of them a lane, counted by `__popc`, and compacted at the ones through shared memory: the one of number j stands at j plus the quotients up to it.
+// Rice codes (`compressed/rice.rs`) by two localized prefix sums (Ding 2009, section 6.1). One is over the slots. The other is over the unary bits:
+// each lane counts those of its window with `__popc`, and the ones are compacted through shared memory. The one of number j is at bit j plus the sum
+// of quotients up to it.
 #pragma once
 
 #include "lists.cuh"
@@ -87,7 +88,7 @@ struct Rice {
         }
     }
 
-    // The place of one number `n`, by one lane.
+    // The position of the one of number `n`, found by one lane.
     __device__ __forceinline__ static uint32_t one_at(const uint32_t* unary, uint32_t n) {
         uint32_t word = 0, bits = __ldg(unary);
         for (uint32_t ones; n >= (ones = __popc(bits)); bits = __ldg(unary + ++word)) n -= ones;

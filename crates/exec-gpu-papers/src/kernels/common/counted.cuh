@@ -1,18 +1,19 @@
-// Counts the bytes that kernels move, in a source that includes this first: whatever a lane reads or writes in global memory, the kernel says so by `moved`.
+// Counts the bytes that kernels move, in a source that includes this header first: for everything that a lane reads or writes in global memory, the
+// kernel calls `moved`.
 //
-// Memory moves sectors of 32 bytes: lanes that come together and touch the same sector move it once. Caches are not seen: what is found there counts as well.
-// The emulator has lanes come one at a time, and counts the bytes that each asks for.
+// Memory moves sectors of 32 bytes: lanes that arrive together and touch the same sector move it once. Caches are not modelled: what is found there
+// counts as well. In the emulator lanes arrive one at a time, and the bytes that each requests are counted.
 #pragma once
 
 #define COUNTED(...) __VA_ARGS__
 #include "types.cuh"
 
-// Threads share so many counters, so that few meet at one.
+// Threads share this many counters, so that few of them use the same one.
 constexpr uint32_t MOVED_COUNTERS = 1 << 14;
 
 __device__ uint64_t moved_bytes[MOVED_COUNTERS];
 
-// A lane touches `*at`, or that many places around there.
+// A lane accesses `*at`, or that many values around it.
 template <class T>
 __device__ __forceinline__ void moved(const T* at, uint32_t times = 1) {
     if (!__isGlobal(at)) return;
@@ -26,7 +27,7 @@ __device__ __forceinline__ void moved(const T* at, uint32_t times = 1) {
     atomicAdd(&moved_bytes[(blockIdx.x * blockDim.x + threadIdx.x) % MOVED_COUNTERS], bytes * times);
 }
 
-// Adds what was counted since this was last asked. One block.
+// Adds what was counted since the last launch. One block.
 extern "C" __global__ void take_moved(uint64_t* sum) {
     uint64_t mine = 0;
     for (uint32_t i = threadIdx.x; i < MOVED_COUNTERS; i += blockDim.x) {

@@ -1,6 +1,7 @@
-// AND on compressed lists, term at a time (Ding et al. §8.1). The shortest list is decoded to candidates; then, list by list, every candidate finds the block it would be in
-// by merge find in the skip array (`find`), blocks that were found are decoded, once each, and candidates they have are scored and kept (`blocks`); what is kept
-// is compacted (kernels/compact). Candidates of all queries of a round stand in one array, by query, then by document.
+// AND on compressed lists, term at a time (Ding 2009, section 8.1). The shortest list is decoded to candidates. Then, list by list, every candidate
+// finds the block that it would be in by merge find in the skip array (`find`); the blocks found are decoded, once each, and the candidates that they
+// contain are scored and kept (`blocks`); what is kept is compacted (`crates/cuda/src/kernels/compact`). The candidates of all queries of a round are
+// in one array, ordered by query, then by document.
 #pragma once
 
 #include "lists.cuh"
@@ -8,7 +9,7 @@
 #include "tiles.cuh"
 #include "values.cuh"
 
-constexpr uint32_t WARPS = 4;  // of a block that decodes
+constexpr uint32_t WARPS = 4;  // of a block of threads that decodes
 
 struct TermList {
     CompressedList list;
@@ -19,21 +20,21 @@ struct TermList {
 struct Conjunction {
     uint32_t first_term;  // shortest first
     uint32_t terms;
-    uint32_t first_block;  // of all blocks of the round's shortest lists
+    uint32_t first_block;  // among the blocks of all shortest lists of the round
     float static_weight;
 };
 
-// What the beginning finds out about a query.
+// What the first kernel finds out about a query.
 struct Reach {
-    uint32_t bound;   // no list that tells its end without being decoded goes further
+    uint32_t bound;   // no list whose end is known without decoding has a document after this one
     uint32_t blocks;  // of the shortest list, that may have such documents
 };
 
 struct Candidates {
-    uint64_t docs;    // uint32_t each; NO_DOC is none
+    uint64_t docs;    // uint32_t each; NO_DOC for none
     uint64_t scores;  // uint32_t each
-    uint64_t owners;  // uint32_t each: the query
-    uint64_t count;   // uint32_t, or 0 where all of `len` are meant
+    uint64_t owners;  // uint32_t each: the number of the query
+    uint64_t count;   // uint32_t, or 0 if all `len` candidates count
     uint32_t len;
     uint32_t unused;
 
@@ -46,28 +47,29 @@ struct Candidates {
     }
 };
 
-// Blocks to decode: the first candidate that asks for it, and the block. Counted for each query too.
+// Blocks to decode: the first candidate that needs the block, and the block. They are also counted for each query.
 struct Tasks {
     uint64_t tasks;    // uint2 each
     uint64_t count;    // uint32_t
-    uint64_t decoded;  // uint32_t a query
+    uint64_t decoded;  // one uint32_t per query
 };
 
 __device__ __forceinline__ uint32_t score_of(const TermList& term, const Values& values, uint32_t freq, uint32_t doc) {
     return contribution(term.weight, value_of(values, freq, factor_of(values, doc)));
 }
 
-// Not inline: PForDelta's is long, and few postings come here.
+// Not inline: the code of PForDelta is long, and few postings need it.
 template <class Codec>
 __device__ __noinline__ uint32_t score_at(const TermList& term, const Values& values, uint32_t posting, uint32_t doc) {
     return score_of(term, values, freq_at<Codec>(term.list, posting), doc);
 }
 
-// A list of one block is decoded to find its end, as on the CPU, where the end does not stand anywhere; one posting needs no decoding.
+// A list of one block stores its end nowhere and is decoded to find it, as on the CPU; one posting needs no decoding.
 __device__ __forceinline__ bool hides_its_end(const CompressedList& list) { return list.df > 1 && list.df <= BLOCK_LEN; }
 
-// By all lanes, each with four candidates: the block of each in the list of this turn. A candidate whose block is not that of the one before asks for it. `before` is the
-// document before the warp's first candidate, if that has the same query (`joined`). Bits of candidates whose query has no such list are set: they are kept.
+// Called by all lanes, each with four candidates: finds the block of each in the list of this turn. A candidate whose block differs from that of the
+// one before requests it. `before` is the document before the warp's first candidate, if that has the same query (`joined`). The bits of candidates
+// whose query has no such list are set, so they are kept.
 __device__ __forceinline__ void find(const Conjunction* queries, const TermList* all_terms, uint32_t turn, const uint32_t docs[4], const uint32_t owners[4],
                                      uint32_t chunk, bool joined, uint32_t before, const Tasks& tasks, uint32_t* bits) {
     const uint32_t lane = lane_id();
@@ -80,7 +82,7 @@ __device__ __forceinline__ void find(const Conjunction* queries, const TermList*
         if (turn < query.terms) {
             const CompressedList list = all_terms[query.first_term + turn].list;
             const uint32_t* lasts = lasts_of(list);
-            // The first and the last candidate are splitters for those between.
+            // The first and the last candidate are splitters for those between them.
             uint32_t least = __shfl_sync(FULL_WARP, docs[0], 0), from[4], to[4];
             uint32_t most = warp_max(docs[3] != NO_DOC ? docs[3] : docs[2] != NO_DOC ? docs[2] : docs[1] != NO_DOC ? docs[1] : docs[0] != NO_DOC ? docs[0] : 0);
             if (list.blocks > 1 && least != NO_DOC) {
@@ -115,7 +117,7 @@ __device__ __forceinline__ void find(const Conjunction* queries, const TermList*
             block[j] = search<1>(of[j], &docs[j], &from, &to);
         }
     }
-    // Of the candidate before this lane's first.
+    // Document and owner of the candidate before this lane's first.
     uint32_t doc_before = __shfl_up_sync(FULL_WARP, docs[3], 1), owner_before = __shfl_up_sync(FULL_WARP, owners[3], 1);
     bool same = owner_before == owners[0];
     if (lane == 0) doc_before = before, same = joined;
@@ -126,20 +128,20 @@ __device__ __forceinline__ void find(const Conjunction* queries, const TermList*
     }
     uint32_t mine = __popc(heads), sum = warp_inclusive_sum(mine), all = __shfl_sync(FULL_WARP, sum, WARP - 1);
     if (all > 0) {
-        uint32_t place = 0;
+        uint32_t slot = 0;
         if (lane == 0) {
-            place = atomicAdd(reinterpret_cast<uint32_t*>(tasks.count), all);
+            slot = atomicAdd(reinterpret_cast<uint32_t*>(tasks.count), all);
             if (one_query) atomicAdd(reinterpret_cast<uint32_t*>(tasks.decoded) + first_owner, all);
         }
-        place = __shfl_sync(FULL_WARP, place, 0) + sum - mine;
+        slot = __shfl_sync(FULL_WARP, slot, 0) + sum - mine;
 #pragma unroll
         for (uint32_t j = 0; j < 4; j++) {
             if ((heads >> j & 1) == 0) continue;
-            reinterpret_cast<uint2*>(tasks.tasks)[place++] = make_uint2(chunk * BLOCK_LEN + 4 * lane + j, block[j]);
+            reinterpret_cast<uint2*>(tasks.tasks)[slot++] = make_uint2(chunk * BLOCK_LEN + 4 * lane + j, block[j]);
             if (!one_query) atomicAdd(reinterpret_cast<uint32_t*>(tasks.decoded) + owners[j], 1u);
         }
     }
-    // Eight lanes have a word of bits.
+    // Eight lanes share a word of bits.
     uint32_t word = kept << (4 * (lane % 8));
     for (uint32_t distance = 1; distance < 8; distance *= 2) word |= __shfl_xor_sync(FULL_WARP, word, distance);
     if (lane % 8 == 0) bits[chunk * (BLOCK_LEN / 32) + lane / 8] = word;
@@ -178,15 +180,15 @@ __device__ __forceinline__ void first(const Conjunction* queries, const uint32_t
     find(queries, all_terms, 1, docs, owners, chunk, joined, before, tasks, bits);
 }
 
-// The first of a decoded block's documents that is not before `doc`, or the last one.
-__device__ __forceinline__ uint32_t place_in_block(const uint32_t* docs, uint32_t doc) {
-    uint32_t place = 0;
+// The index of the first of a decoded block's documents that is not before `doc`, or of the last one.
+__device__ __forceinline__ uint32_t index_in_block(const uint32_t* docs, uint32_t doc) {
+    uint32_t index = 0;
 #pragma unroll
-    for (uint32_t step = BLOCK_LEN / 2; step > 0; step /= 2) place += docs[place + step - 1] < doc ? step : 0;
-    return place;
+    for (uint32_t step = BLOCK_LEN / 2; step > 0; step /= 2) index += docs[index + step - 1] < doc ? step : 0;
+    return index;
 }
 
-// Decodes the blocks asked for, and looks up in each the candidates that fall in it: a warp takes task after task.
+// Decodes the requested blocks, and looks up in each the candidates that fall into it: a warp takes one task after another.
 template <class Codec>
 __device__ __forceinline__ void blocks(const Conjunction* queries, const TermList* all_terms, uint32_t turn, const Values& values,
                                        const Candidates& candidates, const Tasks& tasks, uint32_t* bits) {
@@ -210,11 +212,11 @@ __device__ __forceinline__ void blocks(const Conjunction* queries, const TermLis
             if (at < count && *candidates.owners_at(at) == q) doc = *candidates.docs_at(at);
             inside = doc <= limit;
             if (!inside) continue;
-            uint32_t place = place_in_block(own, doc);
-            if (own[place] != doc) continue;
-            uint32_t score = score_at<Codec>(term, values, block * BLOCK_LEN + place, doc);
+            uint32_t index = index_in_block(own, doc);
+            if (own[index] != doc) continue;
+            uint32_t score = score_at<Codec>(term, values, block * BLOCK_LEN + index, doc);
             if (turn == 1) {
-                // Candidates still stand as the shortest list has them.
+                // Candidates are still in the order of the shortest list.
                 score += score_at<Codec>(all_terms[query.first_term], values, at - query.first_block * BLOCK_LEN, doc);
             } else {
                 score += *candidates.scores_at(at);
@@ -226,7 +228,7 @@ __device__ __forceinline__ void blocks(const Conjunction* queries, const TermLis
     }
 }
 
-// All turns from `turn` on for queries that have 32 candidates at most: a warp a query, a candidate a lane. Bits must be 0 before.
+// All turns from `turn` on, for queries with at most 32 candidates: one warp per query, one candidate per lane. Bits must be 0 before.
 template <class Codec>
 __device__ __forceinline__ void rest(const Conjunction* queries, uint32_t count, const TermList* all_terms, uint32_t turn, const Values& values,
                                      const Candidates& candidates, const uint32_t* starts, uint32_t* all_decoded, uint32_t* bits) {
@@ -252,9 +254,9 @@ __device__ __forceinline__ void rest(const Conjunction* queries, uint32_t count,
             __syncwarp();
             const bool here = (waiting >> lane_id() & 1) != 0 && from == block;
             if (here) {
-                uint32_t place = place_in_block(own, doc);
-                alive = own[place] == doc;
-                if (alive) score += score_at<Codec>(term, values, block * BLOCK_LEN + place, doc);
+                uint32_t index = index_in_block(own, doc);
+                alive = own[index] == doc;
+                if (alive) score += score_at<Codec>(term, values, block * BLOCK_LEN + index, doc);
             }
             waiting &= ~__ballot_sync(FULL_WARP, here);
             __syncwarp();

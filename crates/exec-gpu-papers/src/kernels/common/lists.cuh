@@ -1,23 +1,23 @@
-// Lists in compressed form (`image/compressed.rs`): blocks of 128 postings, each decoded by a warp alone, lane l having postings 4 l to 4 l + 3.
+// Lists in compressed form (`compressed.rs`): blocks of 128 postings, each decoded by one warp; lane l gets postings 4 l to 4 l + 3.
 //
 // A codec is a structure with
-//     List, open(list)                                  what it must have of a list,
-//     Head, head(list, block)                           what it must have of a block to load the rest,
+//     List, open(list)                                  what it needs to know about a list,
+//     Head, head(list, block)                           what it needs to know about a block to load the rest,
 //     Docs, Freqs                                       what it loads of a block,
-//     load_docs(list, block, head, len), load_freqs likewise,
-//     follow(list, loaded)                              asks for what can be asked for only when that has come,
-//     easy(loaded)                                      whether the block takes no more loads,
-//     docs<EASY>(list, head, loaded, docs[4]), freqs    what becomes of it; behind the block's end anything,
+//     load_docs(list, block, head, len), load_freqs the same,
+//     follow(list, loaded)                              requests what can be requested only once that has arrived,
+//     easy(loaded)                                      whether the block needs no more loads,
+//     docs<EASY>(list, head, loaded, docs[4]), freqs    decodes; unspecified after the block's end,
 //     freq(list, block, head, len, i)                   one frequency, by one lane alone.
-// Loading is apart, in three steps, so that a warp may have several blocks on their way. All lanes must take part in all but the last.
+// Loading is separate, in three steps, so that a warp can have the loads of several blocks in flight. All lanes must take part in all but the last.
 //
-// Lanes behind the end of the last block read what follows it; a part of the image ends with enough for them to read.
+// Lanes after the end of the last block read what follows it; each part of the image ends with enough bytes for that.
 #pragma once
 
 #include "scan.cuh"
 #include "warp.cuh"
 
-// Warps of a block of threads at most. Codecs have shared memory for as many; who has fewer may say so before including this.
+// The most warps of a block of threads. Codecs have shared memory for this many; a source with fewer may define it before including this header.
 #ifndef CODEC_WARPS
 #define CODEC_WARPS 32
 #endif
@@ -26,11 +26,11 @@ constexpr uint32_t BLOCK_LEN = 128;
 constexpr uint32_t NO_DOC = 0xffffffffu;
 
 struct CompressedList {
-    uint64_t units;   // what heads and nodes count from, 16 bytes each
-    uint64_t heads;   // BlockHead a block; of PForDelta two words: its first document and a tally
-    uint64_t lasts;   // uint32_t a block: its last document
-    uint64_t maxima;  // float a block: the largest value of the formula
-    uint64_t nodes;   // of PForDelta: Numbers and Overflows, 16 bytes each
+    uint64_t units;   // the origin of heads and nodes, which count 16 bytes each
+    uint64_t heads;   // one BlockHead per block; with PForDelta two words: its first document and a tally
+    uint64_t lasts;   // uint32_t per block: its last document
+    uint64_t maxima;  // float per block: the largest value of the formula
+    uint64_t nodes;   // with PForDelta: Numbers and Overflows, 16 bytes each
     uint32_t df;
     uint32_t blocks;
     float most;  // the largest of the maxima
@@ -38,9 +38,9 @@ struct CompressedList {
 };
 
 struct BlockHead {
-    uint32_t first;  // document
-    uint32_t at;     // unit
-    uint32_t shape;  // these two as the codec wants
+    uint32_t first;  // first document
+    uint32_t at;     // first unit
+    uint32_t shape;  // this and the next are defined by the codec
     uint32_t more;
 };
 
@@ -84,14 +84,14 @@ struct Slots {
     }
 };
 
-// Slot `i`, by one lane.
+// Slot `i`, computed by one lane.
 __device__ __forceinline__ uint32_t slot_at(const uint4* at, uint32_t width, uint32_t i) {
     uint32_t bit = i / 4 * width;
     const uint32_t* word = reinterpret_cast<const uint32_t*>(at + bit / 32) + i % 4;
     return __funnelshift_r(__ldg(word), __ldg(word + 4), bit) & low_bits(width);
 }
 
-// From gaps less one to documents; the localized prefix sum.
+// Turns gaps less one into documents, by a localized prefix sum.
 __device__ __forceinline__ void add_up(uint32_t first, uint32_t slots[4]) {
     slots[1] += slots[0];
     slots[2] += slots[1];
@@ -103,7 +103,7 @@ __device__ __forceinline__ void add_up(uint32_t first, uint32_t slots[4]) {
     slots[3] += base + 3;
 }
 
-// Puts `fill` behind the end of a block.
+// Writes `fill` after the end of a block.
 __device__ __forceinline__ void fill_behind(uint32_t len, uint32_t fill, uint32_t values[4]) {
     if (len == BLOCK_LEN) return;
     for (uint32_t i = 0; i < 4; i++)
@@ -116,7 +116,7 @@ __device__ __forceinline__ uint32_t first_of(const CompressedList& list, uint32_
     return Codec::head(Codec::open(list), block).first;
 }
 
-// The documents of a block; NO_DOC behind its end.
+// The documents of a block; NO_DOC after its end.
 template <class Codec>
 __device__ __forceinline__ void decode_docs(const CompressedList& list, uint32_t block, uint32_t docs[4]) {
     typename Codec::List opened = Codec::open(list);
@@ -128,7 +128,7 @@ __device__ __forceinline__ void decode_docs(const CompressedList& list, uint32_t
     fill_behind(len, NO_DOC, docs);
 }
 
-// The frequencies of a block; 0 behind its end.
+// The frequencies of a block; 0 after its end.
 template <class Codec>
 __device__ __forceinline__ void decode_freqs(const CompressedList& list, uint32_t block, uint32_t freqs[4]) {
     typename Codec::List opened = Codec::open(list);
@@ -140,7 +140,7 @@ __device__ __forceinline__ void decode_freqs(const CompressedList& list, uint32_
     fill_behind(len, 0, freqs);
 }
 
-// One frequency, without decoding its block; each lane may ask for another one.
+// One frequency, without decoding its block; each lane may request a different one.
 template <class Codec>
 __device__ __forceinline__ uint32_t freq_at(const CompressedList& list, uint32_t posting) {
     uint32_t block = posting / BLOCK_LEN;

@@ -1,16 +1,17 @@
-// WAND and MaxScore on compressed lists (thesis of Gaioso, algorithms 3 to 5), a warp a partition: what both share.
+// WAND and MaxScore on compressed lists (Gaioso 2019, algorithms 3 to 5), one warp per partition: what both share.
 //
-// At any time the lists of a query are cut in two. The maxima of those that are not essential do not exceed the threshold together, so every hit is in an
-// essential list. The algorithms differ in how they cut: `Choice` (see the kernels). Then both take a window of documents at once, as far as the decoded
-// blocks of the essential lists reach:
+// At any time the lists of a query are divided in two. The maxima of the lists that are not essential do not exceed the threshold together, so every
+// hit is in an essential list. The algorithms differ in how they divide: `Choice` (see the kernels). Then both take a window of documents at once, as
+// far as the decoded blocks of the essential lists reach:
 //
-// 1. Blocks of essential lists are scored as a whole, four postings a lane, so that loads overlap. Lanes take 32 postings of such a list at a time and
-//    look them up in the other essential lists, whose blocks are in shared memory with what they add. A window of few documents is added up in
-//    shared memory instead, list by list; many essential lists are taken document by document, a lane a list.
-// 2. What can still become a hit waits until there are 32, which are looked up in the other lists, largest maximum first; a block is decoded only if
-//    one of them needs it.
+// 1. Blocks of essential lists are scored as a whole, four postings per lane, so that loads overlap. Lanes take 32 postings of such a list at a time
+// and
+//    look them up in the other essential lists, whose blocks are in shared memory with what they contribute. A window of few documents is added up in
+//    shared memory instead, list by list; many essential lists are taken document by document, one list per lane.
+// 2. Documents that can still become hits wait until there are 32. These are looked up in the other lists, largest maximum first; a block is decoded
+//    only if one of them needs it.
 //
-// AND is the same with all but one list inessential, and a document that one of them lacks being dropped.
+// AND is the same with only one essential list, and drops a document that another list lacks.
 #pragma once
 
 #include "partitioned_form.cuh"
@@ -22,16 +23,16 @@
 
 constexpr uint32_t NONE = 0xffffffffu;
 
-// Windows between looks at what other blocks of threads know. What is seen was asked for at the look before, so that nobody waits for it.
+// Windows between two exchanges with other blocks of threads. The value used was requested at the previous exchange, so nobody waits for it.
 constexpr uint32_t TURNS = 2;
 
-// With more essential lists in a window, lanes are lists.
+// If a window has more essential lists than this, lanes are lists.
 constexpr uint32_t FEW_ESSENTIAL = 8;
 
-// Documents of a window that is added up in shared memory, at most.
+// The most documents of a window that is added up in shared memory.
 constexpr uint32_t SPAN = 1024;
 
-// Documents that wait for being looked up: 32, and what one step adds.
+// Documents that wait to be looked up: 32, and what one step adds.
 constexpr uint32_t WAITING = 2 * WARP;
 
 template <class Codec>
@@ -44,22 +45,22 @@ struct Search {
     WarpTopK& top;
     uint32_t* waiting_docs;
     uint32_t* waiting_sums;
-    uint32_t* sums;  // of SPAN documents: 0 between windows
+    uint32_t* sums;  // of SPAN documents; 0 between windows
     uint32_t waiting = 0;
     uint32_t until = 0;   // the partition's documents are before this one
-    uint32_t begin = 0;   // those of the window are not before this one
-    uint32_t all = 0;     // most that all lists add
-    uint32_t rest = 0;    // most that those which are not essential and the static score add
-    uint32_t floor = 0;   // what scores no more cannot become a hit
-    uint32_t scored = 0;  // by this lane
+    uint32_t begin = 0;   // documents of the window are not before this one
+    uint32_t all = 0;     // the most that all lists contribute
+    uint32_t rest = 0;    // the most that the lists that are not essential and the static score contribute
+    uint32_t floor = 0;   // a document that scores no more cannot become a hit
+    uint32_t scored = 0;  // postings, by this lane
     uint32_t matches = 0;  // by this lane
     uint32_t decoded = 0;
-    uint64_t ahead = 0;  // what other blocks knew when it was last asked for
-    bool sorted = false, full = false;  // whether the keys of a k over 32 have been sorted, and were k then
+    uint64_t ahead = 0;  // what other blocks knew when it was last requested
+    bool sorted = false, full = false;  // for k over 32: whether the keys have been sorted, and whether there were k then
 
     __device__ bool all_terms() const { return (query.flags & ALL_TERMS) != 0; }
 
-    // Most that lists may add up to and be left out together.
+    // The most that lists may contribute together to be not essential.
     __device__ uint32_t allowance() const {
         if (all_terms()) return all - 1;
         return floor > query.static_most ? floor - query.static_most : 0;
@@ -73,13 +74,13 @@ struct Search {
 
     __device__ void raise_floor() {
         uint32_t score = uint32_t(top.threshold >> 32);
-        // A document of the same score may still rank before: what is below is dropped.
+        // A document with the same score may still rank higher, so only lower scores are dropped.
         if ((query.flags & EXHAUSTIVE) == 0) floor = score > 0 ? score - 1 : 0;
     }
 
     __device__ void decode(uint32_t list, uint32_t block) { hold(list, block, Called<Codec>::docs(terms[list].list, block)); }
 
-    // Puts the documents of a block in the list's place for one.
+    // Stores the documents of a block in the list's buffer.
     __device__ void hold(uint32_t list, uint32_t block, uint4 docs) {
         __syncwarp();
         reinterpret_cast<uint4*>(at[list].docs)[lane_id()] = docs;
@@ -92,13 +93,13 @@ struct Search {
         __syncwarp();
     }
 
-    // What each posting of the decoded block adds.
+    // Computes what each posting of the decoded block contributes.
     __device__ void value(uint32_t list) {
         const PartitionedTerm& term = terms[list];
         const uint32_t block = at[list].held;
         const uint4 docs = reinterpret_cast<const uint4*>(at[list].docs)[lane_id()];
         const uint32_t last = segment.docs - 1;
-        // Behind the list's end there are no documents, and what is there is not asked for.
+        // After the list's end there are no documents; the factor of the segment's last document is read instead.
         const float factors[FOUR] = {factor_of(values, min(docs.x, last)), factor_of(values, min(docs.y, last)), factor_of(values, min(docs.z, last)),
                                      factor_of(values, min(docs.w, last))};
         const uint4 freqs = Called<Codec>::freqs(term.list, block);
@@ -108,17 +109,17 @@ struct Search {
         added.z = contribution(term.weight, value_of(values, max(freqs.z, 1u), factors[2]));
         added.w = contribution(term.weight, value_of(values, max(freqs.w, 1u), factors[3]));
         reinterpret_cast<uint4*>(at[list].added)[lane_id()] = added;
-        // All have seen that it was not known.
+        // All lanes have seen that it was not known.
         __syncwarp();
         if (lane_id() == 0) at[list].valued = block;
         __syncwarp();
     }
 
-    // The document at a place of a block, from the lanes that have it.
-    __device__ static uint32_t doc_in(uint4 docs, uint32_t place) {
-        uint32_t j = place % FOUR;
+    // The document at a position of a block, from the lane that has it.
+    __device__ static uint32_t doc_in(uint4 docs, uint32_t index) {
+        uint32_t j = index % FOUR;
         uint32_t doc = j < 2 ? (j == 0 ? docs.x : docs.y) : (j == 2 ? docs.z : docs.w);
-        return __shfl_sync(FULL_WARP, doc, place / FOUR);
+        return __shfl_sync(FULL_WARP, doc, index / FOUR);
     }
 
     // The document of a posting.
@@ -150,7 +151,7 @@ struct Search {
         __syncwarp();
     }
 
-    // The posting of a list that has this lane's document, or NONE. `last`: no document before these will be asked for again.
+    // The posting of a list that has this lane's document, or NONE. `last`: no document before these will be looked up again.
     __device__ uint32_t look_up(uint32_t list, uint32_t doc, bool active, bool last) {
         const CompressedList& of = terms[list].list;
         uint32_t block = find_blocks(of, at[list].block, doc, active);
@@ -160,14 +161,14 @@ struct Search {
             if (lane_id() == 0 && furthest > at[list].block) at[list].block = furthest;
         }
         uint32_t posting = NONE;
-        // In the block that is decoded.
+        // In the decoded block.
         auto see = [&](uint32_t held) {
             if (!active || block != held) return;
             active = false;
             const uint32_t* slot = at[list].docs;
-            uint32_t place = place_of(slot, doc);
-            // A document of the block is not behind its last.
-            if (slot[place] == doc && place < at[list].len && held * BLOCK_LEN + place >= at[list].first) posting = held * BLOCK_LEN + place;
+            uint32_t index = index_of(slot, doc);
+            // A document of the block is not after its last.
+            if (slot[index] == doc && index < at[list].len && held * BLOCK_LEN + index >= at[list].first) posting = held * BLOCK_LEN + index;
         };
         see(at[list].held);
         for (uint32_t left = __ballot_sync(FULL_WARP, active); left != 0; left = __ballot_sync(FULL_WARP, active)) {
@@ -190,31 +191,31 @@ struct Search {
         return posting;
     }
 
-    // Lets this lane's document wait, if it has one.
+    // Adds this lane's document to the waiting ones, if it has one.
     __device__ void wait(uint32_t doc, uint32_t sum, bool alive) {
         uint32_t those = __ballot_sync(FULL_WARP, alive);
         if (alive) {
-            uint32_t place = waiting + __popc(those & ((1u << lane_id()) - 1));
-            waiting_docs[place] = doc;
-            waiting_sums[place] = sum;
+            uint32_t index = waiting + __popc(those & ((1u << lane_id()) - 1));
+            waiting_docs[index] = doc;
+            waiting_sums[index] = sum;
         }
         waiting += __popc(those);
         __syncwarp();
         if (waiting >= WARP) finish(WARP, false);
     }
 
-    // Scores all that wait. The lists that are essential must still be those of when they came.
+    // Scores all waiting documents. The essential lists must still be those of the time when the documents were added.
     __device__ void flush() {
         if (waiting > 0) finish(waiting, true);
     }
 
-    // Scores the last `count` of those that wait, and offers them.
+    // Scores the last `count` waiting documents, and offers them.
     __device__ void finish(uint32_t count, bool last) {
         waiting -= count;
         bool alive = lane_id() < count;
         uint32_t doc = alive ? waiting_docs[waiting + lane_id()] : 0;
         uint32_t sum = alive ? waiting_sums[waiting + lane_id()] : 0;
-        // On its way while blocks are found and decoded.
+        // Loads while blocks are found and decoded.
         const float factor = factor_of(values, doc);
         uint32_t left = rest;
         for (uint32_t list = query.terms; list-- > 0;) {
@@ -251,11 +252,11 @@ struct Search {
         __syncwarp();
         for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
             if (at[list].essential == 0 || at[list].held != at[list].block || at[list].doc == NO_DOC) continue;
-            uint32_t place = place_of(at[list].docs, end);
-            bool here = place < at[list].len;
+            uint32_t index = index_of(at[list].docs, end);
+            bool here = index < at[list].len;
             bool ended = at[list].block * BLOCK_LEN + at[list].len >= at[list].end;
             uint32_t next = NO_DOC;
-            if (here) next = at[list].docs[place];
+            if (here) next = at[list].docs[index];
             else if (!ended) next = first_of<Codec>(terms[list].list, ++at[list].block);
             at[list].doc = next;
         }
@@ -263,21 +264,21 @@ struct Search {
         __syncwarp();
     }
 
-    // Lanes add postings of one list, and then look through the documents, four each.
+    // Lanes add the postings of one list, and then scan the documents, four each.
     __device__ void by_sums(uint32_t end) {
         for (uint32_t list = 0; list < query.terms; list++) {
             if (at[list].essential == 0 || at[list].doc >= end) continue;
             const uint32_t* slot = at[list].docs;
-            for (uint32_t place = place_of(slot, at[list].doc) + lane_id(); place < at[list].len && slot[place] < end; place += WARP) {
-                sums[slot[place] - begin] += at[list].added[place];
+            for (uint32_t index = index_of(slot, at[list].doc) + lane_id(); index < at[list].len && slot[index] < end; index += WARP) {
+                sums[slot[index] - begin] += at[list].added[index];
                 scored++;
             }
             __syncwarp();
         }
         for (uint32_t first = 0; first < end - begin; first += WARP * FOUR) {
-            uint4* place = reinterpret_cast<uint4*>(sums + first) + lane_id();
-            const uint4 four = *place;
-            *place = make_uint4(0, 0, 0, 0);
+            uint4* fours = reinterpret_cast<uint4*>(sums + first) + lane_id();
+            const uint4 four = *fours;
+            *fours = make_uint4(0, 0, 0, 0);
             const uint32_t sum[FOUR] = {four.x, four.y, four.z, four.w};
             uint32_t most = max(max(four.x, four.y), max(four.z, four.w));
             if (!__any_sync(FULL_WARP, most > 0 && most + rest > floor)) continue;
@@ -287,7 +288,7 @@ struct Search {
 
     // Lanes are postings of one list.
     __device__ void by_postings(uint32_t end) {
-        uint32_t others = 0;  // what essential lists to come add at most
+        uint32_t others = 0;  // the most that the remaining essential lists contribute
         for (uint32_t list = 0; list < query.terms; list++) {
             if (at[list].essential != 0 && at[list].doc < end) others += terms[list].most;
         }
@@ -295,23 +296,23 @@ struct Search {
             if (at[list].essential == 0 || at[list].doc >= end) continue;
             others -= terms[list].most;
             uint32_t left = rest + others;
-            // What has documents of this list and of none before scores too little.
+            // A document of this list that no earlier list contains scores too little.
             if (terms[list].most + left <= floor) continue;
             const uint32_t* slot = at[list].docs;
             const uint32_t len = at[list].len;
-            uint32_t place = place_of(slot, at[list].doc);
+            uint32_t index = index_of(slot, at[list].doc);
             for (;; left = rest + others) {
-                uint32_t doc = place + lane_id() < len ? slot[place + lane_id()] : NO_DOC;
+                uint32_t doc = index + lane_id() < len ? slot[index + lane_id()] : NO_DOC;
                 uint32_t taken = __popc(__ballot_sync(FULL_WARP, doc < end));
                 if (taken == 0) break;
                 bool alive = doc < end;
                 uint32_t furthest = __shfl_sync(FULL_WARP, doc, taken - 1);
-                // What a list before has was taken there.
+                // If an earlier list contains the document, it was taken there.
                 for (uint32_t other = 0; other < list; other++) {
                     if (at[other].essential == 0 || at[other].doc > furthest) continue;
                     if (alive && find(other, doc) != NONE) alive = false;
                 }
-                uint32_t sum = alive ? at[list].added[place + lane_id()] : 0;
+                uint32_t sum = alive ? at[list].added[index + lane_id()] : 0;
                 scored += alive;
                 for (uint32_t other = list + 1; other < query.terms; other++) {
                     if (at[other].essential == 0 || at[other].doc >= end) continue;
@@ -324,21 +325,21 @@ struct Search {
                     scored++;
                 }
                 wait(doc, sum, alive && sum + left > floor);
-                place += taken;
+                index += taken;
                 if (taken < WARP) break;
             }
         }
     }
 
-    // The place in a list's block that has a document, or NONE.
+    // The position of a document in a list's block, or NONE.
     __device__ uint32_t find(uint32_t list, uint32_t doc) const {
         const uint32_t* slot = at[list].docs;
         if (doc < at[list].doc || doc > slot[BLOCK_LEN - 1]) return NONE;
-        uint32_t place = place_of(slot, doc);
-        return slot[place] == doc && place < at[list].len ? place : NONE;
+        uint32_t index = index_of(slot, doc);
+        return slot[index] == doc && index < at[list].len ? index : NONE;
     }
 
-    // Lanes are lists, documents come one by one (as algorithms 4 and 5 do it).
+    // Lanes are lists, and documents are taken one by one (as in Gaioso 2019, algorithms 4 and 5).
     __device__ void by_documents(uint32_t end) {
         while (true) {
             uint32_t doc = NO_DOC;
@@ -351,21 +352,21 @@ struct Search {
             for (uint32_t list = lane_id(); list < query.terms; list += WARP) {
                 if (at[list].essential == 0 || at[list].doc != doc) continue;
                 const uint32_t* slot = at[list].docs;
-                uint32_t place = place_of(slot, doc);
-                sum += at[list].added[place];
+                uint32_t index = index_of(slot, doc);
+                sum += at[list].added[index];
                 scored++;
-                // At the end of a block it stands behind the window, and `window` goes on from there.
-                at[list].doc = place + 1 < at[list].len ? slot[place + 1] : end;
+                // At the end of a block the cursor is after the window, and `window` continues from there.
+                at[list].doc = index + 1 < at[list].len ? slot[index + 1] : end;
             }
             sum = warp_sum(sum);
             wait(doc, sum, lane_id() == 0 && sum + rest > floor);
         }
     }
 
-    // Asks what other blocks of threads know, for the next look.
+    // Requests what other blocks of threads know, for the next exchange.
     __device__ void ask(const uint64_t* words) { ahead = *reinterpret_cast<const volatile uint64_t*>(words); }
 
-    // The k-th best key of this block for that of others.
+    // Exchanges the k-th best key of this block for that of others.
     __device__ void exchange(uint64_t* words, uint64_t& published) {
         if (top.threshold > published && lane_id() == 0) atomicMax(words, top.threshold);
         const uint64_t known = __shfl_sync(FULL_WARP, ahead, 0);
@@ -374,10 +375,10 @@ struct Search {
         ask(words);
     }
 
-    // Tells other blocks of threads what this one knows, and the other way round.
+    // Shares what this block knows with other blocks of threads, and the other way round.
     __device__ void share(uint32_t policy, uint64_t* words, uint32_t parity, uint64_t& published, uint64_t& middle_published) {
         const uint32_t half = (top.k + 1) / 2;
-        // The keys of a larger k say nothing before they are sorted.
+        // With a larger k, the keys say nothing before they are sorted.
         uint32_t enough = policy == SAFE_WRITE_READ && !sorted ? half : top.k;
         if (top.k > WARP && !full && top.count >= enough) {
             full = top.count >= top.k;
@@ -387,7 +388,7 @@ struct Search {
         if (policy == SAFE_READ) {
             exchange(words, published);
         } else if (policy == SAFE_WRITE_READ) {
-            // Neither written nor read before half of the keys are there.
+            // Neither written nor read before half of the keys exist.
             uint64_t middle = 0;
             if (top.k <= WARP) middle = __shfl_sync(FULL_WARP, top.mine, half - 1);
             else if (sorted) middle = top.keys[half - 1];
@@ -403,10 +404,10 @@ struct Search {
         raise_floor();
     }
 
-    // Where a partition begins in a list of so many postings.
+    // Where a partition begins in a list with this many postings.
     __device__ uint32_t cut(uint32_t postings, uint32_t partition) const { return uint64_t(postings) * partition / query.partitions; }
 
-    // Borders of heterogeneous partitions `from` to `to`: behind the last document that any list has before the cut (thesis, 4.2.2).
+    // Borders of heterogeneous partitions `from` to `to`: after the last document that any list has before the cut (Gaioso 2019, section 4.2.2).
     __device__ void find_borders(uint32_t from, uint32_t to) {
         begin = 0;
         until = segment.docs;
@@ -414,7 +415,7 @@ struct Search {
         until = 0;
         for (uint32_t list = 0; list < query.terms; list++) {
             const CompressedList& of = terms[list].list;
-            // Postings before the cuts; where there are none, the first stands for them and does not count.
+            // The postings before the cuts; if there are none, the first posting is used and does not count.
             const uint32_t low = cut(of.df, from), high = cut(of.df, to);
             const uint32_t first = low > 0 ? low - 1 : 0, last = high > 0 ? high - 1 : 0;
             uint4 docs, others;
@@ -427,7 +428,7 @@ struct Search {
         if (to >= query.partitions) until = segment.docs;
     }
 
-    // Puts a list before a posting, with an end.
+    // Sets a list's cursor before a posting, with an end.
     __device__ void put(uint32_t list, uint32_t first, uint32_t end, uint32_t doc) {
         at[list].doc = doc;
         at[list].block = first / BLOCK_LEN;
@@ -450,7 +451,8 @@ struct Search {
         __syncwarp();
     }
 
-    // A homogeneous partition: an equal share of every list's postings, from the largest of the shares' first documents on (thesis, 4.5.4).
+    // A homogeneous partition: an equal share of every list's postings, starting at the largest of the shares' first documents (Gaioso 2019, section
+    // 4.5.4).
     __device__ void take_share(uint32_t partition) {
         begin = 0;
         until = segment.docs;
@@ -469,7 +471,7 @@ struct Search {
             if (count == 0) continue;
             open(list, begin);
             if (lane_id() == 0 && at[list].doc != NO_DOC) {
-                uint32_t block = at[list].block * BLOCK_LEN, start = block + place_of(at[list].docs, at[list].doc);
+                uint32_t block = at[list].block * BLOCK_LEN, start = block + index_of(at[list].docs, at[list].doc);
                 at[list].first = start;
                 at[list].end = start + count < df ? start + count : df;
                 if (at[list].end - block < at[list].len) at[list].len = at[list].end - block;
@@ -479,8 +481,9 @@ struct Search {
     }
 };
 
-// A block of threads takes some partitions of the query `first_query`: one warp. With `whole` it takes a query, and its warps have a partition each, of ranges of documents.
-// Warps do not meet; what they know of each other is what blocks do. Dynamic shared memory, of each warp: keys and cursors, unless these are in global memory, and what waits.
+// A block of threads, of one warp, takes some partitions of the query `first_query`. With `whole` it takes a query, and each of its warps takes one
+// partition, a range of documents. Warps do not synchronise; they share what blocks share. Dynamic shared memory of each warp: keys and cursors,
+// unless these are in global memory, and the waiting documents.
 template <class Codec, class Choice>
 __device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PartitionedQuery* queries, uint32_t first_query, uint32_t whole,
                                       const PartitionedTerm* all_terms, uint64_t* all_words, PartitionedWork* all_work, uint64_t* out_keys,
@@ -513,7 +516,7 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
     if (policy != LOCAL) search.ask(known);
     const uint32_t from = number * query.per_block;
     const uint32_t to = from + query.per_block < query.partitions ? from + query.per_block : query.partitions;
-    // Documents of neighbouring partitions are one range; shares are taken one by one.
+    // Neighbouring partitions of documents are one range; shares are taken one by one.
     for (uint32_t partition = from; partition < to; partition++) {
         if (homogeneous != 0) search.take_share(partition);
         else search.take_range(from, to);

@@ -1,4 +1,4 @@
-// Blocks of compressed lists as WAND and MaxScore use them: finding them, and codecs' functions as they are called there.
+// Blocks of compressed lists as WAND and MaxScore use them: how to find them, and wrappers of the codecs' functions.
 #pragma once
 
 #include "partitioned_form.cuh"
@@ -8,8 +8,8 @@
 #include "tiles.cuh"
 #include "warp.cuh"
 
-// The first of 128 ascending documents that is not before `doc`; 128 if all are.
-__device__ __forceinline__ uint32_t place_of(const uint32_t* docs, uint32_t doc) {
+// The index of the first of 128 ascending documents that is not before `doc`; 128 if all are.
+__device__ __forceinline__ uint32_t index_of(const uint32_t* docs, uint32_t doc) {
     uint32_t n = 0;
 #pragma unroll
     for (uint32_t step = BLOCK_LEN / 2; step > 0; step /= 2) {
@@ -18,8 +18,8 @@ __device__ __forceinline__ uint32_t place_of(const uint32_t* docs, uint32_t doc)
     return n + (docs[n] < doc ? 1 : 0);
 }
 
-// The first block from `from` on whose last document is not before `doc`; the number of blocks if there is none. For the whole warp, one document: the
-// near blocks first, then a 32nd of what is left at each step.
+// The first block from `from` on whose last document is not before `doc`; the number of blocks if there is none. The whole warp searches for one
+// document: first in the nearest blocks, then each step leaves one 32nd of the rest.
 __device__ __forceinline__ uint32_t find_block(const CompressedList& list, uint32_t from, uint32_t doc) {
     const uint32_t* lasts = lasts_of(list);
     uint32_t end = list.blocks, stride = 1;
@@ -34,7 +34,7 @@ __device__ __forceinline__ uint32_t find_block(const CompressedList& list, uint3
     }
 }
 
-// The same, each lane for a document of its own; those that are not `active` get anything.
+// The same, each lane for a document of its own; lanes that are not `active` get an unspecified result.
 __device__ __forceinline__ uint32_t find_blocks(const CompressedList& list, uint32_t from, uint32_t doc, bool active) {
     const uint32_t* lasts = lasts_of(list);
     uint32_t near = from + lane_id() < list.blocks ? lasts[from + lane_id()] : NO_DOC;
@@ -52,7 +52,7 @@ __device__ __forceinline__ uint32_t find_blocks(const CompressedList& list, uint
     return n;
 }
 
-// A codec's functions as they are called here.
+// Wrappers of a codec's functions.
 template <class Codec>
 struct Called {
     __device__ __forceinline__ static uint4 docs(const CompressedList& list, uint32_t block) {
@@ -60,7 +60,7 @@ struct Called {
         decode_docs<Codec>(list, block, docs);
         return make_uint4(docs[0], docs[1], docs[2], docs[3]);
     }
-    // Of two blocks, whose loads are under way together.
+    // Decodes two blocks, whose loads are in flight together.
     __device__ __forceinline__ static void two(const CompressedList& list, uint32_t block, uint32_t other, uint4& docs, uint4& others) {
         typename Codec::List opened = Codec::open(list);
         typename Codec::Head head = Codec::head(opened, block), next_head = Codec::head(opened, other);
@@ -84,7 +84,7 @@ struct Called {
     __device__ __forceinline__ static uint32_t freq(const CompressedList& list, uint32_t posting) { return freq_at<Codec>(list, posting); }
 };
 
-// PForDelta's are large: one copy of each.
+// The functions of PForDelta are large, so there is one copy of each.
 template <uint32_t LEVELS>
 struct Called<PFor<LEVELS>> {
     __device__ __noinline__ static uint4 docs(const CompressedList& list, uint32_t block) {

@@ -1,4 +1,4 @@
-// What a posting is worth before the term's weight, with the bits of `Formula::value`: the same IEEE operations in the same order.
+// The value of a posting before the term's weight, with the bits of `Formula::value`: the same IEEE operations in the same order.
 #pragma once
 
 #include "types.cuh"
@@ -6,10 +6,10 @@
 enum : uint32_t { SATURATION, COSINE, LINEAR, QUANTIZED };
 
 struct Values {
-    uint64_t factors;     // float a document
-    uint64_t logs;        // float a frequency below SMALL_FREQ: 1 + ln f
-    uint64_t large;       // uint32_t, the larger frequencies that there are, ascending
-    uint64_t large_logs;  // float each
+    uint64_t factors;     // one float per document
+    uint64_t logs;        // one float per frequency below SMALL_FREQ: 1 + ln f
+    uint64_t large;       // uint32_t, the larger frequencies that occur, ascending
+    uint64_t large_logs;  // one float each
     uint32_t large_count;
     uint32_t formula;
 };
@@ -20,7 +20,7 @@ __device__ __forceinline__ float factor_of(const Values& values, uint32_t doc) {
     return __ldg(reinterpret_cast<const float*>(values.factors) + doc);
 }
 
-// 1 + ln f, from the host: no two libraries agree on a logarithm's last bit. `freq` must be one of the segment's.
+// 1 + ln f, computed by the host because no two libraries agree on a logarithm's last bit. `freq` must occur in the segment.
 __device__ __forceinline__ float log_tf(const Values& values, uint32_t freq) {
     if (freq < SMALL_FREQ) return __ldg(reinterpret_cast<const float*>(values.logs) + freq);
     const uint32_t* large = reinterpret_cast<const uint32_t*>(values.large);

@@ -1,4 +1,4 @@
-// `and_tiles`, with the bytes that it moves.
+// `and_tiles`, counting the bytes that it moves.
 #include "counted.cuh"
 
 #include "../and_tiles/kernel.cu"

@@ -1,4 +1,4 @@
-// `merge`, with the bytes that it moves.
+// `merge`, counting the bytes that it moves.
 #include "counted.cuh"
 
 #include "../merge/kernel.cu"

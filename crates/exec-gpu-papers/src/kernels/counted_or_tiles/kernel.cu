@@ -1,4 +1,4 @@
-// `or_tiles`, with the bytes that it moves.
+// `or_tiles`, counting the bytes that it moves.
 #include "counted.cuh"
 
 #include "../or_tiles/kernel.cu"

@@ -1,4 +1,4 @@
-// `pruned_single`, with the bytes that it moves.
+// `pruned_single`, counting the bytes that it moves.
 #include "counted.cuh"
 
 #include "../pruned_single/kernel.cu"

@@ -1,4 +1,4 @@
-// `pruned_tiles`, with the bytes that it moves.
+// `pruned_tiles`, counting the bytes that it moves.
 #include "counted.cuh"
 
 #include "../pruned_tiles/kernel.cu"

@@ -1,4 +1,4 @@
-// Whole lists, decoded for tests and benchmarks: queries decode what they need where they need it. A warp takes a run of blocks of one list.
+// Decodes whole lists, for tests and benchmarks; queries decode only what they need. A warp takes a run of blocks of one list.
 #define CODEC_WARPS 8
 #include "codec_bitpack.cuh"
 #include "codec_pfor.cuh"
@@ -9,17 +9,17 @@ struct Run {
     uint32_t list;
     uint32_t begin;  // blocks
     uint32_t end;
-    uint32_t out;  // where the block `begin` goes, in blocks
+    uint32_t out;  // where the block `begin` is written, in blocks
 };
 
-// What becomes of the numbers: a sum, so that nothing is left out as of no use,
+// What is done with the numbers: a sum, so that the compiler removes nothing,
 struct AddUp {
     uint32_t sum;
     __device__ __forceinline__ void docs(uint32_t, const uint32_t values[4]) { sum += values[0] + values[1] + values[2] + values[3]; }
     __device__ __forceinline__ void freqs(uint32_t, const uint32_t values[4]) { docs(0, values); }
 };
 
-// or a copy in memory.
+// or a copy to memory.
 struct Write {
     uint4* to_docs;
     uint4* to_freqs;
@@ -35,13 +35,13 @@ __device__ __forceinline__ void load_heads(const typename Codec::List& list, uin
 
 template <class Codec, bool FREQS, class Sink>
 __device__ __forceinline__ void decode(const CompressedList& compressed, const Run& run, Sink& sink) {
-    constexpr uint32_t AHEAD = FREQS ? 2 : 4;  // blocks whose loads are on their way together
+    constexpr uint32_t AHEAD = FREQS ? 2 : 4;  // blocks whose loads are in flight together
     typename Codec::List list = Codec::open(compressed);
     uint32_t block = run.begin, to = run.out, full = min(run.end, compressed.df / BLOCK_LEN);
     typename Codec::Head heads[AHEAD], next[AHEAD];
     if (block + AHEAD <= full) load_heads<Codec, AHEAD>(list, block, next);
     while (block < run.end) {
-        // Full blocks, several at once, the heads of the next ones loaded before these are decoded,
+        // Full blocks, several at once; the heads of the next ones are loaded before these are decoded.
         for (; block + AHEAD <= full; block += AHEAD, to += AHEAD) {
             typename Codec::Docs docs[AHEAD];
             typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
@@ -74,7 +74,7 @@ __device__ __forceinline__ void decode(const CompressedList& compressed, const R
                 }
             }
         }
-        // and the others one by one.
+        // The other blocks, one by one.
         uint32_t others = block + AHEAD <= full ? block + AHEAD : run.end;
 #pragma unroll 1
         for (; block < others; block++, to++) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void decode_write(const CompressedList* lists, const 
     decode<Codec, true>(list, run, sink);
 }
 
-// Every frequency, fetched alone.
+// Every frequency, fetched separately.
 template <class Codec>
 __device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const Run* runs, uint32_t count, uint32_t* freqs) {
     uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const R
 }
 
 #define BOUNDS __launch_bounds__(CODEC_WARPS * 32)
-// Two blocks of threads a multiprocessor are what the assembler needs to be told to have the loads of all blocks of numbers before the first is used.
+// With two blocks of threads per multiprocessor as the bound, the assembler issues the loads of all blocks of numbers before the first is used.
 #define TWO_BLOCKS __launch_bounds__(CODEC_WARPS * 32, 2)
 
 #define OF_CODEC(name, DOCS_BOUNDS, Codec)                                                                                                                     \
@@ -149,7 +149,7 @@ OF_CODEC(pfor2, TWO_BLOCKS, PFor<2>)
 OF_CODEC(pfor3, TWO_BLOCKS, PFor<3>)
 OF_CODEC(pfor4, TWO_BLOCKS, PFor<4>)
 
-// Without the prefix sum, for Figure 4 of document D.
+// Without the prefix sum, for figure 4 of (Ding 2009).
 struct PForGaps : PFor<1> {
     template <bool EASY>
     __device__ __forceinline__ static void docs(const List& list, const Head&, const Docs& loaded, uint32_t out[4]) {
@@ -161,7 +161,7 @@ extern "C" __global__ void TWO_BLOCKS gaps_pfor(const CompressedList* lists, con
     decode_sums<PForGaps, false>(lists, runs, count, sums);
 }
 
-// The bits of postings' values.
+// Computes the bits of postings' values.
 extern "C" __global__ void posting_values(Values values, const uint32_t* docs, const uint32_t* freqs, uint32_t* bits, uint32_t count) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) bits[i] = __float_as_uint(value_of(values, freqs[i], factor_of(values, docs[i])));

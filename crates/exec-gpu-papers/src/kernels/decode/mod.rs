@@ -1,4 +1,4 @@
-//! Whole lists decoded, for tests and benchmarks.
+//! Decodes whole lists, for tests and benchmarks.
 #![allow(unsafe_code)]
 
 use bytemuck::{Pod, Zeroable};
@@ -18,13 +18,13 @@ pub const SOURCE: Source = Source {
 const THREADS: u32 = 256;
 const WARPS: u32 = THREADS / 32;
 
-/// Postings of a block.
+/// Postings in a block.
 const BLOCK: usize = warpseek_core::limits::BLOCK;
 
-/// What a run decodes of its postings.
+/// What to decode of the postings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Gaps less one, without the prefix sum; there for `pfor` alone.
+    /// Gaps less one, without the prefix sum; only `pfor` has it.
     Gaps,
     /// Documents.
     Docs,
@@ -32,10 +32,10 @@ pub enum What {
     Both,
 }
 
-/// Blocks that a warp decodes, one after the other.
+/// Blocks that a warp decodes, one after another.
 const RUN: u32 = 32;
 
-/// As in the kernel.
+/// The layout of the kernel.
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 struct Run {
@@ -45,19 +45,19 @@ struct Run {
     out: u32,
 }
 
-/// Lists to decode, cut in runs.
+/// Lists to decode, divided into runs.
 pub struct Work {
     codec: CodecId,
     lists: Buffer<CompressedList>,
     runs: Buffer<Run>,
-    /// The lists' own memory.
+    /// Keeps the memory of the lists.
     _kept: Vec<Buffer<u8>>,
-    /// Blocks in all.
+    /// Blocks in total.
     blocks: usize,
 }
 
 impl Work {
-    /// Of some lists, in this order.
+    /// Work for some lists, in this order.
     ///
     /// # Panics
     /// Panics if there is no such list.
@@ -86,12 +86,12 @@ impl Work {
         })
     }
 
-    /// How many runs there are, each with a sum.
+    /// The number of runs, each of which has a sum.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// How many numbers it decodes to: the blocks of a list follow each other, the last one filled up.
+    /// The number of decoded numbers: the blocks of a list are consecutive, and the last one is padded.
     pub fn numbers(&self) -> usize {
         self.blocks * BLOCK
     }
@@ -109,7 +109,7 @@ pub struct Decode {
 }
 
 impl Decode {
-    /// Compiles them.
+    /// Compiles the kernels.
     pub fn new(device: &Device, codec: CodecId) -> Result<Self, DeviceError> {
         let kernel = |what: &str| device.kernel(&SOURCE, &format!("{what}_{codec}"));
         Ok(Decode {
@@ -122,10 +122,11 @@ impl Decode {
         })
     }
 
-    /// Only the sum of each run is kept, modulo 2^32. Behind the end of a list documents and gaps are `u32::MAX` and frequencies 0.
+    /// Keeps only the sum of each run, modulo 2^32. After the end of a list, documents and gaps are `u32::MAX` and frequencies 0.
     ///
     /// # Panics
-    /// Panics if the lists are another codec's, or there is no place for a sum of each run, as do the other launches; or if there is no such kernel.
+    /// Panics if the lists have another codec or if there is no room for a sum of each run, as the other launches do; or if there is no
+    /// such kernel.
     pub fn sums(
         &self,
         stream: &Stream,
@@ -141,11 +142,11 @@ impl Decode {
             (What::Both, _) => &self.both,
         };
         let args = self.args(work).buffer(sums);
-        // SAFETY: addresses in lists lead to memory that `work` keeps; a run writes its own sum, for which there is room.
+        // SAFETY: addresses in lists point to memory that `work` keeps; a run writes its own sum, for which there is room.
         unsafe { stream.launch(kernel, grid(work), &args) }
     }
 
-    /// Documents and frequencies, block by block.
+    /// Writes documents and frequencies, block by block.
     pub fn write(
         &self,
         stream: &Stream,
@@ -154,20 +155,20 @@ impl Decode {
         freqs: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
         let least = docs.len().min(freqs.len());
-        assert!(least >= work.numbers(), "{least} places for {} numbers", work.numbers());
+        assert!(least >= work.numbers(), "room for {least} of {} numbers", work.numbers());
         let args = self.args(work).buffer(docs).buffer(freqs);
         // SAFETY: as above; runs write their own blocks.
         unsafe { stream.launch(&self.write, grid(work), &args) }
     }
 
-    /// Frequencies, each fetched alone.
+    /// Writes frequencies, each fetched separately.
     pub fn fetch(
         &self,
         stream: &Stream,
         work: &Work,
         freqs: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
-        assert!(freqs.len() >= work.numbers(), "places for {} numbers", work.numbers());
+        assert!(freqs.len() >= work.numbers(), "room for {} numbers", work.numbers());
         let args = self.args(work).buffer(freqs);
         // SAFETY: as above.
         unsafe { stream.launch(&self.fetch, grid(work), &args) }
@@ -183,7 +184,7 @@ fn grid(work: &Work) -> Grid {
     Grid::new((work.runs() as u32).div_ceil(WARPS), THREADS)
 }
 
-/// The bits of postings' values, as a formula gives them on the device.
+/// The bits of postings' values, computed on the device by a formula.
 ///
 /// # Panics
 /// Panics if there are not as many frequencies as documents.
@@ -201,7 +202,7 @@ pub fn posting_values(
     let (docs, freqs) = (device.upload(stream, docs)?, device.upload(stream, freqs)?);
     let bits = device.buffer::<u32>(count)?;
     let args = Args::new().value(tables.view()).buffer(&docs).buffer(&freqs).buffer(&bits);
-    // SAFETY: all three have `count` values; the tables have each document and frequency, which was checked, and outlive the download.
+    // SAFETY: all three have `count` values; the tables were checked to have each document and frequency, and outlive the download.
     unsafe { stream.launch(&kernel, Grid::over(count, THREADS), &args.value(count as u32))? };
     stream.download(&bits)
 }

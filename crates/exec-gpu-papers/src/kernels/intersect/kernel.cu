@@ -1,7 +1,7 @@
-// The parts of an intersection on compressed lists that know nothing of codecs (see intersect.cuh).
+// The parts of an intersection on compressed lists that do not depend on the codec (see intersect.cuh).
 #include "intersect.cuh"
 
-// A warp a query.
+// One warp per query.
 extern "C" __global__ void intersect_begin(const Conjunction* __restrict__ queries, uint32_t count, const TermList* __restrict__ all_terms,
                                            Reach* __restrict__ reaches, uint32_t* __restrict__ decoded) {
     uint32_t q = blockIdx.x * (blockDim.x / WARP) + warp_id();
@@ -22,14 +22,14 @@ extern "C" __global__ void intersect_begin(const Conjunction* __restrict__ queri
     }
 }
 
-// The blocks of a later list; a warp takes 128 candidates after the other.
+// Finds the blocks of a later list; a warp takes 128 candidates at a time.
 extern "C" __global__ void intersect_find(const Conjunction* __restrict__ queries, const TermList* __restrict__ all_terms, uint32_t turn,
                                           Candidates candidates, Tasks tasks, uint32_t* __restrict__ bits) {
     const uint32_t count = candidates.size(), chunks = (count + BLOCK_LEN - 1) / BLOCK_LEN;
     const uint32_t warps = gridDim.x * (blockDim.x / WARP);
     for (uint32_t chunk = blockIdx.x * (blockDim.x / WARP) + warp_id(); chunk < chunks; chunk += warps) {
         uint32_t docs[4], owners[4], at = chunk * BLOCK_LEN + 4 * lane_id();
-        // What lies behind the end belongs to the last query.
+        // What lies after the end belongs to the last query.
         uint32_t last = *candidates.owners_at(count - 1);
 #pragma unroll
         for (uint32_t j = 0; j < 4; j++) {
@@ -46,7 +46,7 @@ extern "C" __global__ void intersect_find(const Conjunction* __restrict__ querie
     }
 }
 
-// What is left becomes keys, in place order, 0 for deleted documents; matches are counted a query.
+// Turns the remaining candidates into keys, in the order of positions, 0 for deleted documents; counts the matches of each query.
 extern "C" __global__ void intersect_keys(Segment segment, const Conjunction* __restrict__ queries, Candidates candidates, uint64_t* __restrict__ keys,
                                           uint32_t* __restrict__ matches) {
     const uint32_t count = candidates.size();
@@ -60,7 +60,7 @@ extern "C" __global__ void intersect_keys(Segment segment, const Conjunction* __
             uint32_t score = *candidates.scores_at(i) + static_score(segment, queries[owner].static_weight, doc);
             keys[i] = live ? hit_key(segment, doc, score) : 0;
         }
-        // Candidates of a query stand side by side: a warp mostly has those of one.
+        // The candidates of a query are neighbours, so a warp mostly has those of one query.
         uint32_t one = __shfl_sync(FULL_WARP, owner, 0), found = __ballot_sync(FULL_WARP, live);
         if (__all_sync(FULL_WARP, owner == one || owner == NO_DOC)) {
             if (lane_id() == 0 && found != 0) atomicAdd(&matches[one], uint32_t(__popc(found)));

@@ -1,4 +1,4 @@
-//! AND on compressed lists, term at a time (Ding et al. §8.1).
+//! AND on compressed lists, term at a time (Ding 2009, section 8.1).
 #![allow(unsafe_code)]
 
 use bytemuck::{Pod, Zeroable};
@@ -17,12 +17,12 @@ pub const SOURCE: Source = Source {
     headers: &[TYPES, SCAN, WARP, LISTS, SEARCH, TILES, VALUES, INTERSECT],
 };
 
-/// Postings of a block, and candidates that a warp takes at a time.
+/// Postings in a block, and candidates that a warp takes at a time.
 const BLOCK: usize = 128;
-/// Candidates of a query that one warp can see to the end.
+/// The most candidates of a query that one warp can process in all remaining turns.
 pub const FEW: u32 = 32;
 
-/// Threads of blocks that decode, as in the kernel, and of the others.
+/// Threads of blocks that decode (must equal the kernel's), and of the others.
 const DECODING: u32 = 128;
 const THREADS: u32 = 256;
 
@@ -34,7 +34,7 @@ pub struct TermList {
     pub list: CompressedList,
     /// Weight in units.
     pub weight: f32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }
 
@@ -42,9 +42,9 @@ pub struct TermList {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Conjunction {
-    /// Its first term, which has the shortest list; the others follow by length.
+    /// Index of its first term, which has the shortest list; the others follow by length.
     pub first_term: u32,
-    /// Terms, at least one.
+    /// Number of terms, at least one.
     pub terms: u32,
     /// Number of its shortest list's first block among those of the round.
     pub first_block: u32,
@@ -52,40 +52,40 @@ pub struct Conjunction {
     pub static_weight: f32,
 }
 
-/// A round's queries on the device.
+/// The queries of a round on the device.
 pub struct Queries {
-    /// Each of them.
+    /// The queries.
     pub queries: Buffer<Conjunction>,
-    /// Their first blocks.
+    /// The `first_block` of each.
     pub first_blocks: Buffer<u32>,
     /// Their terms.
     pub terms: Buffer<TermList>,
-    /// Two words each, which the beginning fills.
+    /// Two words each, which the first kernel fills.
     pub reaches: Buffer<u64>,
     /// Blocks decoded for each.
     pub decoded: Buffer<u32>,
 }
 
-/// Documents that all lists so far have; arrays are of the same length.
+/// Documents that all lists so far contain. All arrays have the same length.
 #[derive(Clone)]
 pub struct Candidates {
     /// Documents.
     pub docs: Buffer<u32>,
     /// Scores so far.
     pub scores: Buffer<u32>,
-    /// Their queries.
+    /// The query of each.
     pub owners: Buffer<u32>,
-    /// How many there are, where they are not as many as there is room.
+    /// How many there are, if they are fewer than there is room for.
     pub count: Option<Buffer<u32>>,
 }
 
 /// Blocks to decode in one turn.
 pub struct Tasks {
-    /// As many as candidates at most.
+    /// At most as many as candidates.
     pub tasks: Buffer<u64>,
-    /// How many: 0 at the beginning.
+    /// The number of tasks: 0 at the beginning.
     pub count: Buffer<u32>,
-    /// A bit a candidate: whether it is kept.
+    /// One bit per candidate: whether it is kept.
     pub bits: Buffer<u32>,
 }
 
@@ -140,8 +140,8 @@ impl Tasks {
 
 /// The kernels of one codec, ready to launch.
 ///
-/// Kernels trust the addresses of lists and the numbers in [`Queries`]: whoever fills them keeps the image, and gives each query as many
-/// blocks of candidates as its shortest list has.
+/// Kernels trust the addresses of lists and the numbers in [`Queries`]: the caller that fills them must keep the image, and give each query
+/// as many blocks of candidates as its shortest list has.
 #[derive(Debug, Clone)]
 pub struct Intersect {
     begin: Kernel,
@@ -151,13 +151,13 @@ pub struct Intersect {
     rest: Kernel,
     keys: Kernel,
     runs: Kernel,
-    /// Blocks that fill the device: of those that decode, and of others.
+    /// Blocks of threads that fill the device: for kernels that decode, and for the others.
     decoding: u32,
     others: u32,
 }
 
 impl Intersect {
-    /// Compiles them; the codec must have a form on the device.
+    /// Compiles the kernels; the codec must have a form on the device.
     pub fn new(device: &Device, codec: CodecId) -> Result<Self, DeviceError> {
         let (source, name) = match codec {
             CodecId::Rice => (intersect_rice::SOURCE, "rice"),
@@ -188,10 +188,10 @@ impl Intersect {
         })
     }
 
-    /// Decodes the shortest lists to candidates, and finds the blocks of the second ones.
+    /// Decodes the shortest lists to candidates, and finds the blocks of the second lists.
     ///
     /// # Safety
-    /// As said of [`Intersect`].
+    /// See [`Intersect`].
     pub unsafe fn first(
         &self,
         stream: &Stream,
@@ -209,7 +209,7 @@ impl Intersect {
             .buffer(&queries.terms)
             .buffer(&queries.reaches)
             .buffer(&queries.decoded);
-        // SAFETY: a warp a query.
+        // SAFETY: one warp per query.
         unsafe { stream.launch(&self.begin, Grid::over(count * 32, THREADS), &args) }?;
         let args = Args::new()
             .buffer(&queries.queries)
@@ -222,14 +222,14 @@ impl Intersect {
             .value(tasks.view(queries, candidates))
             .buffer(&tasks.bits);
         let grid = Grid::over(candidates.docs.len() / BLOCK * 32, DECODING);
-        // SAFETY: a warp a block of candidates; the rest is the caller's promise.
+        // SAFETY: one warp per block of candidates; the rest is promised by the caller.
         unsafe { stream.launch(&self.first, grid, &args) }
     }
 
     /// Finds the blocks of the lists of a later turn.
     ///
     /// # Safety
-    /// As said of [`Intersect`].
+    /// See [`Intersect`].
     pub unsafe fn find(
         &self,
         stream: &Stream,
@@ -247,14 +247,14 @@ impl Intersect {
             .buffer(&tasks.bits);
         let blocks = Grid::over(candidates.docs.len().div_ceil(4), THREADS).blocks;
         let grid = Grid::new(blocks.min(self.others), THREADS);
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { stream.launch(&self.find, grid, &args) }
     }
 
-    /// Decodes the blocks that were found, scores and keeps the candidates they have.
+    /// Decodes the blocks that were found, and scores and keeps the candidates that they contain.
     ///
     /// # Safety
-    /// As said of [`Intersect`].
+    /// See [`Intersect`].
     pub unsafe fn blocks(
         &self,
         stream: &Stream,
@@ -272,17 +272,17 @@ impl Intersect {
             .value(candidates.view())
             .value(tasks.view(queries, candidates))
             .buffer(&tasks.bits);
-        // A task has four candidates, or so; fewer make warps take several.
+        // A task has about four candidates; if it has fewer, warps take several tasks.
         let blocks = Grid::over(candidates.docs.len() * 8, DECODING).blocks;
         let grid = Grid::new(blocks.min(self.decoding), DECODING);
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { stream.launch(&self.blocks, grid, &args) }
     }
 
-    /// Where the candidates of each query begin, and the end of all.
+    /// Writes where the candidates of each query begin, and the end of all.
     ///
     /// # Panics
-    /// Panics if there is not room for one more than queries.
+    /// Panics if `starts` does not have room for one more than the number of queries.
     pub fn runs(
         &self,
         stream: &Stream,
@@ -293,14 +293,14 @@ impl Intersect {
         let count = queries.queries.len();
         assert!(starts.len() > count, "starts of queries");
         let args = Args::new().value(candidates.view()).value(count as u32).buffer(starts);
-        // SAFETY: a thread a query, and one more; candidates are looked at up to their number.
+        // SAFETY: one thread per query, and one more; candidates are read up to their number.
         unsafe { stream.launch(&self.runs, Grid::over(count + 1, THREADS), &args) }
     }
 
-    /// All turns from one on at once, for queries of which none has more than [`FEW`] candidates.
+    /// All turns from `turn` on in one launch, for queries of which none has more than [`FEW`] candidates.
     ///
     /// # Safety
-    /// As said of [`Intersect`]; `starts` are those of the candidates.
+    /// See [`Intersect`]; `starts` are those of the candidates.
     #[allow(clippy::too_many_arguments)]
     pub unsafe fn rest(
         &self,
@@ -328,14 +328,14 @@ impl Intersect {
             .buffer(starts)
             .buffer(&queries.decoded)
             .buffer(bits);
-        // SAFETY: a warp a query; the rest is the caller's promise.
+        // SAFETY: one warp per query; the rest is promised by the caller.
         unsafe { stream.launch(&self.rest, Grid::over(count * 32, DECODING), &args) }
     }
 
-    /// The keys of what is left, and how many each query has.
+    /// Writes the keys of the remaining candidates, and how many each query has.
     ///
     /// # Safety
-    /// As said of [`Intersect`].
+    /// See [`Intersect`].
     pub unsafe fn keys(
         &self,
         stream: &Stream,
@@ -356,7 +356,7 @@ impl Intersect {
             .buffer(matches);
         let blocks = Grid::over(candidates.docs.len(), THREADS).blocks;
         let grid = Grid::new(blocks.min(self.others), THREADS);
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { stream.launch(&self.keys, grid, &args) }
     }
 }

@@ -1,4 +1,4 @@
-// Intersection on lists of one codec (see intersect.cuh), apart from others because they take long to compile.
+// Intersection on lists of one codec (see intersect.cuh), separate from the others because they take long to compile.
 #include "codec_bitpack.cuh"
 #include "intersect.cuh"
 

@@ -1,4 +1,4 @@
-//! Intersection on lists of bit packing; `kernels::intersect` launches it.
+//! Intersection on bit-packed lists; `kernels::intersect` launches it.
 
 use super::common::{CODEC_BITPACK, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
 use warpseek_cuda::Source;

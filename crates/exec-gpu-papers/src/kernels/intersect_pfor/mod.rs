@@ -1,4 +1,4 @@
-//! Intersection on lists of PForDelta; `kernels::intersect` launches it.
+//! Intersection on lists in PForDelta; `kernels::intersect` launches it.
 
 use super::common::{CODEC_PFOR, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
 use warpseek_cuda::Source;

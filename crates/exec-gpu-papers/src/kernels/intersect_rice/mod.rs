@@ -1,4 +1,4 @@
-//! Intersection on lists of Rice; `kernels::intersect` launches it.
+//! Intersection on lists in Rice codes; `kernels::intersect` launches it.
 
 use super::common::{CODEC_RICE, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
 use warpseek_cuda::Source;

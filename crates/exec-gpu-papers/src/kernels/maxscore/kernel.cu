@@ -1,4 +1,4 @@
-// MaxScore (Turtle and Flood 1995; thesis of Gaioso, algorithm 5): lists in the order of their maxima; as many of the first as the threshold allows are not
+// MaxScore (Turtle 1995; Gaioso 2019, algorithm 5): lists are ordered by their maxima; as many of the first as the threshold allows are not
 // essential. See `partitioned.cuh`.
 #include "partitioned.cuh"
 

@@ -1,16 +1,17 @@
-// Merges the sorted keys of up to 32 lists, a lane a list: as often as wanted, the best of the lanes' first keys goes out. Launched again and again, so that
-// the lists of a query become one in log32 steps. Equal keys become one.
+// Merges the sorted keys of up to 32 lists, one list per lane: in each step the best of the lanes' first keys is written, until enough are. Repeated
+// launches merge the lists of a query to one in log32 steps. Equal keys become one.
 #include "topk.cuh"
 #include "warp.cuh"
 
-// A query has `lists` lists, neighbours of each other, and `parts` = lists / 32, rounded up, blocks; `kept` has the number of keys to keep of each.
+// A query has `lists` neighbouring lists and `parts` blocks of threads, which is lists / 32, rounded up; `kept` has the number of keys to keep for
+// each query.
 extern "C" __global__ void __launch_bounds__(WARP) merge_lists(const uint32_t* kept, uint32_t lists, uint32_t parts, const uint64_t* keys,
                                                                const uint32_t* counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts) {
     const uint32_t query = blockIdx.x / parts, list = blockIdx.x % parts * WARP + lane_id();
-    const uint64_t place = uint64_t(query) * lists + list;
-    const uint64_t* mine = keys + place * stride;
-    const uint32_t count = list < lists ? counts[place] : 0, wanted = min(kept[query], stride);
-    // Two keys ahead: the next one is there when the first goes.
+    const uint64_t slot = uint64_t(query) * lists + list;
+    const uint64_t* mine = keys + slot * stride;
+    const uint32_t count = list < lists ? counts[slot] : 0, wanted = min(kept[query], stride);
+    // Two keys are loaded ahead, so that the next one is available when the first is taken.
     uint64_t head = count > 0 ? mine[0] : 0, next = count > 1 ? mine[1] : 0;
     uint32_t at = 2, found = 0;
     uint64_t* out = out_keys + uint64_t(blockIdx.x) * stride;

@@ -1,4 +1,4 @@
-//! Sorted lists of keys, 32 at a time.
+//! Merges sorted lists of keys, 32 at a time.
 #![allow(unsafe_code)]
 
 use super::common::{TOPK, TYPES, WARP};
@@ -11,19 +11,19 @@ pub const SOURCE: Source =
 /// Lists that one warp merges.
 pub const FAN: u32 = 32;
 
-/// Sorted keys of lists, best first, `stride` apart, and how many each has.
+/// Sorted keys of lists, best first, `stride` apart, and the number of keys of each.
 #[derive(Debug, Clone)]
 pub struct Lists {
     /// Keys; none is 0.
     pub keys: Buffer<u64>,
-    /// How many, of each list.
+    /// The number of keys of each list.
     pub counts: Buffer<u32>,
-    /// From a list to the next.
+    /// The distance from a list to the next.
     pub stride: u32,
 }
 
 impl Lists {
-    /// How many there is room for.
+    /// The number of lists there is room for.
     fn room(&self) -> usize {
         (self.keys.len() / self.stride.max(1) as usize).min(self.counts.len())
     }
@@ -34,17 +34,18 @@ impl Lists {
 pub struct MergeLists(Kernel);
 
 impl MergeLists {
-    /// Compiles it.
+    /// Compiles the kernel.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(MergeLists(device.kernel(&SOURCE, "merge_lists")?))
     }
 
-    /// Lists that are left of a query's.
+    /// The number of lists of a query after a merge.
     pub fn left(lists: u32) -> u32 {
         lists.div_ceil(FAN).max(1)
     }
 
-    /// Merges up to [`FAN`] neighbouring lists of a query to one; each query has as many lists. `kept` has the number of keys to keep of each query.
+    /// Merges up to [`FAN`] neighbouring lists of a query to one; all queries have the same number of lists. `kept` has the number of keys
+    /// to keep for each query.
     ///
     /// # Panics
     /// Panics if there are fewer lists, or less room, than that takes.
@@ -69,8 +70,8 @@ impl MergeLists {
             .value(from.stride)
             .buffer(&to.keys)
             .buffer(&to.counts);
-        // SAFETY: there is room for all lists, which was checked; counts are at most the stride, of which those who made the lists take care, and the kernel keeps
-        // no more.
+        // SAFETY: the room for all lists was checked; counts are at most the stride, which is ensured by whoever made the lists, and the
+        // kernel keeps no more.
         unsafe { stream.launch(&self.0, Grid::new(queries as u32 * parts, FAN), &args) }
     }
 }

@@ -1,35 +1,37 @@
-// AND: a warp takes a query's lists one by one over some tiles, shortest first. A bit a document says whether all lists so far have it; what the last
-// leaves is scored. Tiles where the shortest list has nothing, lists behind one that leaves nothing, and values of documents that do not match are not read.
+// AND: a warp takes the lists of a query one by one over some tiles, shortest first. One bit per document says whether all lists so far contain it;
+// what remains after the last list is scored. The kernel does not read tiles in which the shortest list has nothing, lists after one that leaves
+// nothing, or values of documents that do not match.
 //
-// `and_tiles` is for queries of so few terms that shared memory has room for a cursor each. `and_tiles_many` has one for the shortest list, and searches others from their start.
+// `and_tiles` is for queries with so few terms that shared memory has room for a cursor for each. `and_tiles_many` has a cursor for the shortest list
+// only, and searches the others from their start.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
 
-// Fours of a lane that are loaded at once.
+// Groups of four postings that a lane loads at once.
 constexpr uint32_t BATCH = 4;
 
 // Matches that are scored at a time.
 constexpr uint32_t SCORED = 512;
 
-// The bits of three lists in turn: of the one before, of this one, and those being cleared for the next.
+// The bits of three lists in turn: of the list before, of the current one, and those being cleared for the next.
 struct Bits {
     uint32_t* words;
-    uint32_t size;  // words of one
-    uint32_t mask;  // of a place's bits within them
+    uint32_t size;  // words of the bits of one list
+    uint32_t mask;  // for the bits of a position within them
 
     __device__ uint32_t* of(uint32_t list) const { return words + list % 3 * size; }
 
-    __device__ bool has(uint32_t list, uint32_t place) const { return (of(list)[place / 32] >> (place % 32) & 1) != 0; }
+    __device__ bool has(uint32_t list, uint32_t position) const { return (of(list)[position / 32] >> (position % 32) & 1) != 0; }
 
-    // Notes a document of a list if the list before has it.
-    __device__ bool note(uint32_t list, uint32_t place) const {
-        if (list > 0 && !has(list - 1, place)) return false;
-        atomicOr(&of(list)[place / 32], 1u << (place % 32));
+    // Marks a document of a list if the list before contains it.
+    __device__ bool note(uint32_t list, uint32_t position) const {
+        if (list > 0 && !has(list - 1, position)) return false;
+        atomicOr(&of(list)[position / 32], 1u << (position % 32));
         return true;
     }
 
-    // Notes those of four that are no fill.
+    // Marks those of four postings that are not padding.
     __device__ bool note_four(uint32_t list, ushort4 four) const {
         bool noted = note(list, four.x & mask);
         if (!is_fill(four.y)) noted |= note(list, four.y & mask);
@@ -38,7 +40,7 @@ struct Bits {
         return noted;
     }
 
-    // Ends a list: true if it left anything.
+    // Ends a list; true if any document remains.
     __device__ bool end(uint32_t list, bool noted) const {
         uint32_t* next = of(list + 1);
         if (list > 0) {
@@ -50,12 +52,12 @@ struct Bits {
     }
 };
 
-// Where the postings of dense lists lie for some tiles, in fours: a list a lane, so that one wait does for all of them.
+// Where the postings of dense lists lie for some tiles, in groups of four: one list per lane, so that the warp waits only once for all of them.
 struct Ranges {
     uint32_t begin;
     uint32_t end;
 
-    // Of tiles `first` to `last`; the first 32 lists.
+    // Loads the ranges of tiles `first` to `last`, for the first 32 lists.
     __device__ void load(const Term* dense, uint32_t count, uint32_t first, uint32_t last) {
         begin = end = 0;
         if (lane_id() < count) {
@@ -66,7 +68,7 @@ struct Ranges {
         }
     }
 
-    // By all lanes: those of list number `list`.
+    // Called by all lanes: the range of list number `list`.
     __device__ void get(const Term& term, uint32_t list, uint32_t first, uint32_t last, uint32_t& from, uint32_t& to) const {
         if (list < WARP) {
             from = __shfl_sync(FULL_WARP, begin, list);
@@ -83,23 +85,23 @@ struct Ranges {
 // The matches of some tiles, numbered in order.
 struct Matches {
     Bits bits;
-    uint32_t list;     // whose bits they are
-    uint16_t* before;  // so many stand before each word
-    uint32_t from;     // those from this number on are scored, SCORED at most
+    uint32_t list;     // whose bits mark the matches
+    uint16_t* before;  // number of matches before each word
+    uint32_t from;     // matches from this number on are scored, at most SCORED
     uint32_t* sums;
-    uint16_t* places;
+    uint16_t* positions;
 
-    __device__ void add(uint32_t place, float weight, const float* value) const {
-        uint32_t word = bits.of(list)[place / 32], bit = 1u << (place % 32);
+    __device__ void add(uint32_t position, float weight, const float* value) const {
+        uint32_t word = bits.of(list)[position / 32], bit = 1u << (position % 32);
         if ((word & bit) == 0) return;
-        uint32_t number = before[place / 32] + __popc(word & (bit - 1)) - from;
-        // A list has a document once, so that its postings do not meet in a sum; lists do.
+        uint32_t number = before[position / 32] + __popc(word & (bit - 1)) - from;
+        // A list contains a document once, so the postings of one list never add to the same sum; those of different lists do.
         if (number < SCORED) sums[number] += contribution(weight, *value);
         COUNTED(if (number < SCORED) moved(value);)
     }
 };
 
-// Where postings of sparse lists are searched for from.
+// Where the search for postings of sparse lists continues.
 template <bool MANY>
 struct Cursors {
     uint32_t* all;  // in shared memory, unless there are MANY
@@ -107,15 +109,15 @@ struct Cursors {
 
     __device__ uint32_t of(uint32_t list) const { return !MANY ? all[list] : list == 0 ? shortest : 0; }
 
-    // By all lanes, which have all read it.
+    // Called by all lanes, after all of them have read it.
     __device__ void put(uint32_t list, uint32_t cursor) {
         if (MANY && list == 0) shortest = cursor;
         if (!MANY && lane_id() == 0) all[list] = cursor;
     }
 };
 
-// What the kernels are launched with, as `or_tiles` has it. Dynamic shared memory: cursors of sparse terms, three times bits, numbers of matches before words, sums and positions
-// of matches, keys unless these are in global memory.
+// The arguments of the kernels, as in `or_tiles`. Dynamic shared memory: cursors of sparse terms, the bits three times, the number of matches before
+// each word, sums and positions of matches, and keys unless these are in global memory.
 struct Arguments {
     const Query* queries;
     const Term* terms;
@@ -144,8 +146,8 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     const Bits bits{shared + (arguments.sparse + FOUR - 1) / FOUR * FOUR, docs / 32, docs - 1};
     Matches found{bits, query.terms - 1, reinterpret_cast<uint16_t*>(bits.words + 3 * bits.size), 0, nullptr, nullptr};
     found.sums = reinterpret_cast<uint32_t*>(found.before + bits.size);
-    found.places = reinterpret_cast<uint16_t*>(found.sums + SCORED);
-    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(found.places + SCORED);
+    found.positions = reinterpret_cast<uint16_t*>(found.sums + SCORED);
+    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(found.positions + SCORED);
     uint64_t* keys = arguments.global_keys != nullptr ? arguments.global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     WarpTopK top(keys, capacity, query.k, query.least);
     const Term* terms = arguments.terms + query.first_term;
@@ -164,7 +166,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     if (query.sparse == 0) next.load(dense, dense_count, item.begin << group, end_of(item.begin));
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
         if (query.sparse > 0) {
-            // On to the next tile that the shortest list is in.
+            // Continues with the next tile in which the shortest list has postings.
             const uint32_t* of = reinterpret_cast<const uint32_t*>(terms[0].docs);
             uint32_t at = lower_bound(of, cursors.of(0), terms[0].count, tile << shift);
             __syncwarp();
@@ -199,15 +201,15 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                 uint32_t from, to;
                 ranges.get(term, list - query.sparse, first, last, from, to);
                 for (uint32_t at = from + lane; at < to; at += BATCH * WARP) {
-                    ushort4 places[BATCH];
+                    ushort4 positions[BATCH];
 #pragma unroll
                     for (uint32_t j = 0; j < BATCH; j++) {
-                        if (at + j * WARP < to) places[j] = of[at + j * WARP];
+                        if (at + j * WARP < to) positions[j] = of[at + j * WARP];
                         COUNTED(if (at + j * WARP < to) moved(&of[at + j * WARP]);)
                     }
 #pragma unroll
                     for (uint32_t j = 0; j < BATCH; j++) {
-                        if (at + j * WARP < to) noted |= bits.note_four(list, places[j]);
+                        if (at + j * WARP < to) noted |= bits.note_four(list, positions[j]);
                     }
                 }
             }
@@ -228,7 +230,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                 for (uint32_t i = lane; i < bits.size; i += WARP) {
                     uint32_t left = bits.of(found.list)[i];
                     for (uint32_t number = found.before[i] - found.from; left != 0; left &= left - 1, number++) {
-                        if (number < SCORED) found.places[number] = uint16_t(32 * i + __ffs(left) - 1);
+                        if (number < SCORED) found.positions[number] = uint16_t(32 * i + __ffs(left) - 1);
                     }
                 }
                 __syncwarp();
@@ -245,13 +247,13 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                         uint32_t from, to;
                         ranges.get(term, list - query.sparse, first, last, from, to);
                         for (uint32_t at = from + lane; at < to; at += WARP) {
-                            const ushort4 places = of[at];
+                            const ushort4 positions = of[at];
                             COUNTED(moved(&of[at]);)
                             const float* four = values + uint64_t(at) * FOUR;
-                            found.add(places.x & bits.mask, term.weight, four);
-                            if (!is_fill(places.y)) found.add(places.y & bits.mask, term.weight, four + 1);
-                            if (!is_fill(places.z)) found.add(places.z & bits.mask, term.weight, four + 2);
-                            if (!is_fill(places.w)) found.add(places.w & bits.mask, term.weight, four + 3);
+                            found.add(positions.x & bits.mask, term.weight, four);
+                            if (!is_fill(positions.y)) found.add(positions.y & bits.mask, term.weight, four + 1);
+                            if (!is_fill(positions.z)) found.add(positions.z & bits.mask, term.weight, four + 2);
+                            if (!is_fill(positions.w)) found.add(positions.w & bits.mask, term.weight, four + 3);
                         }
                     }
                     __syncwarp();
@@ -259,7 +261,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                 for (uint32_t i = lane; i - lane < count; i += WARP) {
                     uint64_t key = 0;
                     if (i < count) {
-                        const uint32_t doc = begin + found.places[i];
+                        const uint32_t doc = begin + found.positions[i];
                         if (!is_deleted(segment, doc)) {
                             all++;
                             key = hit_key(segment, doc, found.sums[i] + static_score(segment, query.static_weight, doc));
@@ -280,7 +282,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     COUNTED(if (lane == 0 && all > 0) moved(&arguments.matches[item.query]);)
 }
 
-// `enough` is of OR alone.
+// Only OR uses `enough`.
 #define AND_TILES(name, MANY)                                                                                                                          \
     extern "C" __global__ void __launch_bounds__(WARP, 24)                                                                                             \
         name(Segment segment, const Query* queries, const Term* terms, const Item* items, uint64_t* matches, uint64_t* thresholds,                     \

@@ -1,20 +1,21 @@
-// OR and AND with pruning, of a query alone, all in one launch a segment: the query comes with the arguments, and the last block of threads puts the hits of all together.
+// OR and AND with pruning for a single query, in one launch per segment: the query is passed with the arguments, and the last block of threads merges
+// the hits of all blocks.
 #pragma once
 
 #include "pruned_tiles.cuh"
 
-// A query alone, which comes with the arguments; its state is at 0 before and after it.
+// A single query, which is passed with the arguments. Its state is 0 before and after the query.
 struct Alone {
     Query query;
-    uint64_t hits;      // uint64_t, where the best keys go
-    uint64_t count;     // uint32_t, how many they are
+    uint64_t hits;      // uint64_t, where the best keys are written
+    uint64_t count;     // uint32_t, their number
     uint64_t ended;     // uint32_t, blocks of threads that have ended,
-    uint32_t blocks;    // of so many in all launches
+    uint32_t blocks;    // of this many in all launches
     uint32_t unused;
     Term terms[WARP];
 };
 
-// By the last block of a query alone: the best of all hits, and the state as it was.
+// Called by the last block of a single query: writes the best of all hits, and resets the state.
 __device__ void finish(const Alone& alone, const Work& work) {
     constexpr uint32_t EACH = 4;
     const Query& query = alone.query;
@@ -50,7 +51,7 @@ template <uint32_t PASSES>
 __device__ __forceinline__ void answer(const Segment& segment, const Alone& alone, const Work& work, const uint32_t* enough) {
     if (enough != nullptr && *enough >= alone.query.k) return;
     search_windows<PASSES, true>(segment, work, work.item(segment), alone.query, alone.terms);
-    // Hits are there for all before the block counts as ended.
+    // All threads see the hits before the block counts as ended.
     __threadfence();
     __syncwarp();
     uint32_t before = 0;
@@ -60,7 +61,7 @@ __device__ __forceinline__ void answer(const Segment& segment, const Alone& alon
     finish(alone, work);
 }
 
-// The state is thresholds, histograms, and numbers of keys, of one query; the rest as `or_tiles` has it.
+// The state is the thresholds, histograms and numbers of keys of one query; the rest is as in `or_tiles`.
 #define ALONE(name, PASSES)                                                                                                                            \
     extern "C" __global__ void __launch_bounds__(WARP, 24)                                                                                             \
         name(Segment segment, const __grid_constant__ Alone alone, const uint32_t* enough, uint64_t* thresholds, uint32_t* histograms, uint64_t* out_keys, \

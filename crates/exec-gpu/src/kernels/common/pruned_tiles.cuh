@@ -1,69 +1,71 @@
-// OR and AND with pruning: a warp reads only those postings that can still make a hit, and looks their documents up in the other lists.
+// OR and AND with pruning: a warp reads only those postings that can still become a hit, and looks their documents up in the other lists.
 //
-// Lists stand shortest first. A document is found in the first of its lists, so its score is at most what that list and those behind it give. For each tile
-// and list, `peaks` has the largest value: a posting is a candidate if its own contribution and the peaks of all lists behind reach the threshold. What a
-// candidate really has is looked up in two steps: filters tell most of the lists that do not have it, and if the peaks of those that may have it still
-// reach the threshold, it is searched for in them. Of AND only the shortest list makes candidates, in tiles that all lists have.
+// Lists are ordered by length, shortest first. A document is found in the first list that contains it, so its score is at most what that list and
+// those after it contribute. For each tile and list, `peaks` has the largest value: a posting is a candidate if its own contribution and the peaks of
+// all lists after its own reach the threshold. The score of a candidate is found in two steps. Filters exclude most of the lists that do not contain
+// it. If the peaks of the remaining lists still reach the threshold, it is searched for in them. With AND, only the shortest list yields candidates,
+// in tiles in which all lists have postings.
 //
-// The threshold only rises, and a document is passed over only if a bound of its score is below it: whatever other warps do at the same time, no hit is lost.
+// The threshold only rises, and a document is skipped only if an upper bound of its score is below it. Whatever other warps do at the same time, no
+// hit is lost.
 #pragma once
 
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
 
-// Filters that are looked at at once.
+// Filters that are read at once.
 constexpr uint32_t AHEAD = 4;
 
-// Candidates that wait: up to a warp's of before, and a four a lane.
+// Candidates that wait: up to a warp's worth from before, and four per lane.
 constexpr uint32_t QUEUE = WARP + FOUR * WARP;
 
-// Documents that wait to be scored: up to a warp's of before, and one a lane.
+// Documents that wait to be scored: up to a warp's worth from before, and one per lane.
 constexpr uint32_t HOPEFULS = WARP + WARP;
 
 constexpr uint32_t NONE = 0xffffffffu;
 
-// No value is as large.
+// Larger than any rough value.
 constexpr uint32_t NO_VALUE = 0x10000;
 
-// At least the contribution of any posting whose rough value is `peak`; 0 is none.
+// At least the contribution of any posting whose rough value is `peak`; a peak of 0 means that there is none.
 __device__ __forceinline__ uint32_t bound(const Term& term, uint32_t peak) { return peak == 0 ? 0 : __umulhi(term.whole_weight, peak << 16) + 2; }
 
-// The least rough value, or a smaller one, whose bound is `units`.
+// A rough value that is at most the smallest one whose bound is `units`.
 __device__ __forceinline__ uint32_t rough_limit(const Term& term, uint32_t units) {
     uint32_t limit = units <= 2 ? 0 : __float2uint_rz(__fmul_rn(float(units - 2), term.rough_per_unit));
     return limit > 1 ? limit : 1;
 }
 
-// The posting of a dense list with this place in a tile of 2^bits documents.
-__device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, uint32_t place, uint32_t bits) {
+// The posting of a dense list at this position, in a tile of 2^bits documents.
+__device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, uint32_t position, uint32_t bits) {
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-    const uint16_t* places = reinterpret_cast<const uint16_t*>(term.docs);
+    const uint16_t* positions = reinterpret_cast<const uint16_t*>(term.docs);
     uint32_t low = starts[tile], high = starts[tile + 1];
     COUNTED(moved(&starts[tile]);)
     if (low == high) return NONE;
-    // The last four that does not begin behind it: about where it would be if places were even.
-    const uint32_t guess = low + ((place & ((1u << bits) - 1)) * (high - low) >> bits);
+    // The last group of four that does not begin after it. The guess is where it would be if positions were evenly distributed.
+    const uint32_t guess = low + ((position & ((1u << bits) - 1)) * (high - low) >> bits);
     uint32_t step = 1;
-    if (places[guess * FOUR] <= place) {
+    if (positions[guess * FOUR] <= position) {
         low = guess;
-        for (; low + step < high && places[(low + step) * FOUR] <= place; step *= 2) low += step;
+        for (; low + step < high && positions[(low + step) * FOUR] <= position; step *= 2) low += step;
         if (low + step < high) high = low + step;
     } else {
         high = guess;
-        for (; low + step < high && places[(high - step) * FOUR] > place; step *= 2) high -= step;
+        for (; low + step < high && positions[(high - step) * FOUR] > position; step *= 2) high -= step;
         if (low + step < high) low = high - step;
     }
-    COUNTED(moved(&places[guess * FOUR], 1 + __ffs(step));)
+    COUNTED(moved(&positions[guess * FOUR], 1 + __ffs(step));)
     while (high - low > 1) {
         const uint32_t middle = (low + high) / 2;
-        COUNTED(moved(&places[middle * FOUR]);)
-        if (places[middle * FOUR] <= place) low = middle;
+        COUNTED(moved(&positions[middle * FOUR]);)
+        if (positions[middle * FOUR] <= position) low = middle;
         else high = middle;
     }
-    const ushort4 four = reinterpret_cast<const ushort4*>(places)[low];
-    COUNTED(moved(reinterpret_cast<const ushort4*>(places) + low);)
-    const uint32_t at = four.x == place ? 0 : four.y == place ? 1 : four.z == place ? 2 : four.w == place ? 3 : NONE;
+    const ushort4 four = reinterpret_cast<const ushort4*>(positions)[low];
+    COUNTED(moved(reinterpret_cast<const ushort4*>(positions) + low);)
+    const uint32_t at = four.x == position ? 0 : four.y == position ? 1 : four.z == position ? 2 : four.w == position ? 3 : NONE;
     return at == NONE ? NONE : low * FOUR + at;
 }
 
@@ -74,14 +76,14 @@ __device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) 
     return at < term.count && docs[at] == doc ? at : NONE;
 }
 
-// The bit that is not set if a dense list has nothing around a document.
+// The filter bit that is not set if a dense list has no posting around a document.
 __device__ __forceinline__ uint32_t filter_bit(const Term& term, uint32_t doc) {
     const uint32_t bit = doc >> term.filter_shift;
     COUNTED(moved(reinterpret_cast<const uint32_t*>(term.filter) + bit / 32);)
     return reinterpret_cast<const uint32_t*>(term.filter)[bit / 32] >> (bit % 32) & 1;
 }
 
-// A query at work in a warp; with FEW it asks for no more than 32 hits.
+// A query being processed by a warp; with FEW it asks for at most 32 hits.
 template <bool FEW>
 struct Search {
     const Segment& segment;
@@ -89,18 +91,18 @@ struct Search {
     const Term* terms;
     KeysOfWarp<FEW> top;
     Histogram histogram;
-    const uint32_t* bounds;  // what each dense list gives at most in each tile of the window
-    uint4* hopefuls;         // a document, its first list, the posting there, and a bit for every other list that may have it
-    uint32_t* sums;          // one a lane, and as many look-ups to do behind them
-    uint32_t waiting;        // hopefuls; the same in every lane
+    const uint32_t* bounds;  // the most that each dense list contributes in each tile of the window
+    uint4* hopefuls;         // a document, its first list, the posting there, and one bit for every other list that may contain it
+    uint32_t* sums;          // one per lane, followed by as many pending look-ups
+    uint32_t waiting;        // number of hopefuls; the same in every lane
 
-    // What all items of the query know: `counts` are the histogram's.
+    // Takes over what all items of the query know; `counts` are the histogram's.
     __device__ void learn(uint32_t counts) {
         const uint64_t known = histogram.threshold(counts, query.k);
         if (known > top.threshold) top.threshold = known;
     }
 
-    // Scores below have no chance, before static scores.
+    // Scores below this, without static scores, cannot become hits.
     __device__ uint32_t needed() const {
         const uint32_t threshold = uint32_t(top.threshold >> 32);
         return threshold > query.static_most ? threshold - query.static_most : 1;
@@ -111,8 +113,8 @@ struct Search {
         return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff, segment.bits);
     }
 
-    // By all lanes: those that are `alive` have a posting of a list, its document, the tile of the window, and the `most` that this list and sparse ones
-    // behind it give.
+    // Called by all lanes. Lanes that are `alive` have a posting of a list, its document, the tile in the window, and the `most` that this list and
+    // the sparse lists after it contribute.
     __device__ void consider(uint32_t list, bool alive, uint32_t posting, uint32_t doc, uint32_t tile, uint32_t most) {
         const uint32_t needed = this->needed();
         uint32_t in = 0;
@@ -132,7 +134,7 @@ struct Search {
         const uint32_t takers = __ballot_sync(FULL_WARP, alive);
         if (takers == 0) return;
         if (alive) {
-            // Lists before, too: what they have is considered there.
+            // Lists before this one, too: if they contain the document, it is considered there.
             for (uint32_t j = 0; j < list; j++) {
                 if (j < query.sparse || filter_bit(terms[j], doc) != 0) in |= 1u << j;
             }
@@ -145,7 +147,7 @@ struct Search {
 
     __device__ uint32_t all_but_first() const { return (FULL_WARP >> (WARP - query.terms)) & ~1u; }
 
-    // Scores up to a warp's worth of those that wait. Their look-ups in other lists are shared out among all lanes.
+    // Scores up to a warp's worth of the waiting documents. Their look-ups in other lists are distributed over all lanes.
     __device__ void score_hopefuls() {
         const uint32_t lane = lane_id(), rest = waiting > WARP ? waiting - WARP : 0;
         const bool has = lane < waiting - rest;
@@ -167,7 +169,7 @@ struct Search {
             const uint32_t lookup = takes ? lookups[lane] : lane, of = lookup & (WARP - 1), list = lookup >> 8;
             const uint32_t doc = __shfl_sync(FULL_WARP, one.x, of), first_list = __shfl_sync(FULL_WARP, one.y, of);
             const uint32_t at = takes && (dead >> of & 1) == 0 ? find(list, doc) : NONE;
-            // What a list before has was considered there; a document of AND is in all.
+            // If an earlier list contains the document, it was considered there; with AND, a document must be in all lists.
             const bool ends = takes && (at == NONE ? query.all != 0 : list < first_list);
             COUNTED(if (at != NONE && !ends) moved(reinterpret_cast<const float*>(terms[list].values) + at);)
             if (at != NONE && !ends) atomicAdd(&sums[of], contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[at]));
@@ -186,31 +188,31 @@ struct Search {
     }
 };
 
-// Postings that wait to be considered, of one list.
+// Postings of one list that wait to be considered.
 struct Queue {
-    uint2* postings;  // the number of one, its place, and its rough value above that
+    uint2* postings;  // the number of a posting, its position, and its rough value in the bits above
     uint32_t count;   // the same in every lane
 
-    // Takes postings whose rough values are from `least` on, and below `seen`.
-    __device__ void push(uint32_t least, uint32_t seen, uint32_t posting, uint32_t place, uint32_t rough) {
+    // Takes the postings whose rough values are at least `least` and below `seen`.
+    __device__ void push(uint32_t least, uint32_t seen, uint32_t posting, uint32_t position, uint32_t rough) {
         const bool takes = rough >= least && rough < seen;
         const uint32_t takers = __ballot_sync(FULL_WARP, takes);
-        if (takes) postings[count + __popc(takers & ((1u << lane_id()) - 1))] = make_uint2(posting, place | rough << 16);
+        if (takes) postings[count + __popc(takers & ((1u << lane_id()) - 1))] = make_uint2(posting, position | rough << 16);
         count += __popc(takers);
     }
 };
 
-// A window: up to 32 tiles, one a lane.
+// A window: up to 32 tiles, one per lane.
 struct Window {
-    uint32_t first;   // tile
-    uint32_t suffix;  // what the lists looked at so far give at most in the lane's tile
-    uint32_t whole;   // not 0 if all of them have it
+    uint32_t first;   // first tile
+    uint32_t suffix;  // the most that the lists looked at so far contribute in the lane's tile
+    uint32_t whole;   // not 0 if all of them have postings there
 
-    // The lane of the tile that a posting's place is in.
-    __device__ uint32_t lane_of(uint32_t place, uint32_t bits) const { return ((place >> bits) - first) & ((1u << (15 - bits)) - 1) & (WARP - 1); }
+    // The lane of the tile that contains a posting's position.
+    __device__ uint32_t lane_of(uint32_t position, uint32_t bits) const { return ((position >> bits) - first) & ((1u << (15 - bits)) - 1) & (WARP - 1); }
 };
 
-// Considers what a dense list has in a window, of rough values from the tile's `limit` on and, if some were SEEN, below `seen`.
+// Considers the postings of a dense list in a window with rough values of at least the tile's `limit` and, if some were SEEN, below `seen`.
 template <bool SEEN, bool FEW>
 __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit, uint32_t seen) {
     const Term& term = search.terms[list];
@@ -218,27 +220,27 @@ __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& win
     const uint32_t active = __ballot_sync(FULL_WARP, limit < seen);
     if (active == 0) return;
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
-    const ushort4* places = reinterpret_cast<const ushort4*>(term.docs);
+    const ushort4* positions = reinterpret_cast<const ushort4*>(term.docs);
     const ushort4* roughs = reinterpret_cast<const ushort4*>(term.roughs);
     const uint32_t begin = starts[window.first + __ffs(active) - 1], end = starts[window.first + WARP - __clz(active)];
     const ushort4 none = make_ushort4(0, 0, 0, 0);
     uint32_t at = begin + lane;
     COUNTED(moved(&starts[window.first + __ffs(active) - 1]), moved(&starts[window.first + WARP - __clz(active)]);)
-    COUNTED(if (at < end) moved(&places[at]), moved(&roughs[at]);)
-    ushort4 place = at < end ? places[at] : none, rough = at < end ? roughs[at] : none;
+    COUNTED(if (at < end) moved(&positions[at]), moved(&roughs[at]);)
+    ushort4 position = at < end ? positions[at] : none, rough = at < end ? roughs[at] : none;
     for (uint32_t from = begin; from < end; from += WARP) {
         const uint32_t now = at;
-        const ushort4 place_now = place, rough_now = rough;
+        const ushort4 position_now = position, rough_now = rough;
         at += WARP;
-        COUNTED(if (at < end) moved(&places[at]), moved(&roughs[at]);)
-        place = at < end ? places[at] : none;
+        COUNTED(if (at < end) moved(&positions[at]), moved(&roughs[at]);)
+        position = at < end ? positions[at] : none;
         rough = at < end ? roughs[at] : none;
-        const uint32_t of = window.lane_of(place_now.x, bits);
+        const uint32_t of = window.lane_of(position_now.x, bits);
         const uint32_t least = __shfl_sync(FULL_WARP, limit, of), most = SEEN ? __shfl_sync(FULL_WARP, seen, of) : NO_VALUE;
-        queue.push(least, most, now * FOUR, place_now.x, rough_now.x);
-        queue.push(least, most, now * FOUR + 1, place_now.y, rough_now.y);
-        queue.push(least, most, now * FOUR + 2, place_now.z, rough_now.z);
-        queue.push(least, most, now * FOUR + 3, place_now.w, rough_now.w);
+        queue.push(least, most, now * FOUR, position_now.x, rough_now.x);
+        queue.push(least, most, now * FOUR + 1, position_now.y, rough_now.y);
+        queue.push(least, most, now * FOUR + 2, position_now.z, rough_now.z);
+        queue.push(least, most, now * FOUR + 3, position_now.w, rough_now.w);
         __syncwarp();
         const bool last = from + WARP >= end;
         while (queue.count >= WARP || (last && queue.count > 0)) {
@@ -253,7 +255,8 @@ __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& win
     }
 }
 
-// Considers what a sparse list has in a window; `cursor` and `next` are the posting to come and its document, `rest` what sparse lists behind give at most.
+// Considers the postings of a sparse list in a window. `cursor` and `next` are the next posting and its document; `rest` is the most that the sparse
+// lists after it contribute.
 template <bool FEW>
 __device__ void drive_sparse(Search<FEW>& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end, uint32_t rest) {
     const Term& term = search.terms[list];
@@ -282,13 +285,13 @@ __device__ void drive_sparse(Search<FEW>& search, const Window& window, uint32_t
 
 __device__ __forceinline__ uint32_t tiles_of(const Segment& segment) { return (segment.docs + (1u << segment.bits) - 1) >> segment.bits; }
 
-// The block's share of all windows, for a query alone.
+// The block's share of all windows, for a single query.
 __device__ Item even_share(uint32_t windows) {
     return Item{0, uint32_t(uint64_t(windows) * blockIdx.x / gridDim.x), uint32_t(uint64_t(windows) * (blockIdx.x + 1) / gridDim.x), 0};
 }
 
-// Where the work of a launch is, as `or_tiles` has it. Items are runs of windows of `span` tiles, which have 2^15 documents at most; without them the one query's windows are shared out
-// evenly.
+// The work of a launch, as in `or_tiles`. Items are runs of windows of `span` tiles, which have at most 2^15 documents. Without items, the windows of
+// the one query are distributed evenly.
 struct Work {
     const Item* items;
     uint64_t* thresholds;
@@ -308,8 +311,9 @@ struct Work {
     }
 };
 
-// Searches an item's windows, in one pass or two, and appends its hits to those of the query. Dynamic shared memory: documents that wait, sums and look-ups, `terms_most` terms and
-// their bounds, postings that wait, for each sparse term the next posting and its document, keys unless these are in global memory.
+// Searches an item's windows, in one pass or two, and appends its hits to those of the query. Dynamic shared memory: documents that wait, sums and
+// look-ups, `terms_most` terms and their bounds, postings that wait, the next posting and its document for each sparse term, and keys unless these
+// are in global memory.
 template <uint32_t PASSES, bool FEW>
 __device__ __forceinline__ void search_windows(const Segment& segment, const Work& work, const Item& item, const Query& query, const Term* all_terms) {
     DYNAMIC_SHARED(uint32_t, shared);
@@ -343,7 +347,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
         COUNTED(if (cursors[i] < terms[i].count) moved(&docs[cursors[i]]);)
     }
     __syncwarp();
-    // What the first of two passes asks for.
+    // The score that the first of two passes requires.
     uint32_t goal = 0;
     if (PASSES == 2) {
         for (uint32_t i = 0; i < query.terms; i++) goal += terms[i].most;
@@ -355,7 +359,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
         COUNTED(if (lane < span && tile < tiles) moved(&peaks[tile]);)
         return lane < span && tile < tiles ? peaks[tile] : 0;
     };
-    // The next list's are loaded while one is looked at.
+    // The peaks of the next list are loaded while this one is processed.
     uint32_t ahead = dense_count > 0 ? peak_of(dense_count - 1, item.begin * span + lane) : 0;
 
     uint64_t published = query.least;
@@ -363,7 +367,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
 #pragma unroll 1
         for (uint32_t pass = 1; pass <= PASSES; pass++) {
             Window window{number * span, 0, 1};
-            // Both are on their way before one is waited for.
+            // Both loads are in flight before the first is waited for.
             const uint32_t counts = search.histogram.read();
             const uint64_t known = *reinterpret_cast<volatile uint64_t*>(threshold);
             search.learn(counts);
@@ -379,13 +383,13 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
                     const auto limit_for = [&](uint32_t units) { return window.suffix >= units ? 1 : rough_limit(term, units - window.suffix); };
                     uint32_t needed = search.needed(), seen = NO_VALUE;
                     if (PASSES == 2 && pass == 1 && needed < goal) needed = goal;
-                    // What the first pass left out for the threshold has no chance now, either.
+                    // What the first pass left out because of the threshold cannot become a hit now, either.
                     if (PASSES == 2 && pass == 2 && limit_for(goal) < seen) seen = limit_for(goal);
                     uint32_t limit = limit_for(needed);
                     if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
                     drive_dense<PASSES == 2>(search, queue, window, query.sparse + j - 1, limit, seen);
                 }
-                // Lists before this one count on what it gives at most in the lane's tile.
+                // Lists before this one add the most that it contributes in the lane's tile.
                 const uint32_t most = bound(term, peak);
                 window.suffix += most;
                 bounds[(j - 1) * WARP + lane] = most;
@@ -397,7 +401,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
             for (uint32_t i = query.sparse; i > 0; i--) {
                 uint32_t cursor = cursors[i - 1], next = nexts[i - 1];
                 if (next >= end) {
-                    // AND finds nothing here without it.
+                    // Without this list, AND finds nothing in the tile.
                     window.whole = 0;
                     continue;
                 }
@@ -417,7 +421,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
     search.top.append(work.out_keys + uint64_t(query.first_slot) * work.stride, &work.key_counts[item.query]);
 }
 
-// Of many queries; arguments as `or_tiles` has them.
+// For batches of queries; arguments as in `or_tiles`.
 #define PRUNED(name, FEW, WARPS)                                                                                                                       \
     extern "C" __global__ void __launch_bounds__(WARP, WARPS)                                                                                          \
         name(Segment segment, const Query* queries, const Term* terms, const Item* items, uint64_t* all_matches, uint64_t* thresholds,                 \

@@ -1,9 +1,10 @@
-// What kernels over tiles share: the form of lists, queries and work items.
+// What the kernels over tiles share: the layout of lists, queries and work items.
 //
-// A tile is a run of 2^bits documents. A warp works on one tile of one query at a time, alone, its sums in shared memory: there is nothing to wait for but
-// memory, and other warps fill that time. A list with a posting or more a tile on average is dense: its postings
-// stand tile by tile, each tile's filled up to a multiple of four, so that a lane loads four at once; a document is its 15 low bits, so that a
-// kernel may take several tiles at once, and fill has the bit above. `starts` says where tiles begin, in fours. Other lists are sparse: documents as they are.
+// A tile is a run of 2^bits documents. A warp works on one tile of one query at a time, independently of other warps, with its sums in shared memory.
+// It waits only for memory, and other warps use that time. A list is dense if it has at least one posting per tile on average. Its postings are
+// stored tile by tile, and those of each tile are padded to a multiple of four, so that a lane loads four at once. A document is stored as its 15 low
+// bits, so that a kernel can take several tiles at once; padding has the bit above them set. `starts` says where tiles begin, in groups of four.
+// Other lists are sparse and store whole document numbers.
 #pragma once
 
 #include "scan.cuh"
@@ -13,37 +14,37 @@ constexpr uint32_t FOUR = 4;
 struct Term {
     uint64_t docs;    // uint16_t low bits of a dense list, uint32_t documents of a sparse one
     uint64_t values;  // float
-    uint64_t roughs;  // uint16_t, values of dense lists rounded up, in parts of the largest there can be
-    uint64_t starts;  // uint32_t, one a tile and one more; unused by sparse lists
-    uint64_t peaks;   // uint16_t, the largest rough value of each tile, 0 where there is none; unused by sparse lists
-    uint64_t filter;  // uint32_t, a bit for every 2^filter_shift documents: not set if the list has none of them; unused by sparse lists
+    uint64_t roughs;  // uint16_t, values of dense lists rounded up, as fractions of the largest possible value
+    uint64_t starts;  // uint32_t, one per tile and one more; unused by sparse lists
+    uint64_t peaks;   // uint16_t, the largest rough value of each tile, 0 if it has no postings; unused by sparse lists
+    uint64_t filter;  // uint32_t, one bit for every 2^filter_shift documents: not set if the list contains none of them; unused by sparse lists
     uint32_t count;   // postings of a sparse list
     float weight;
     uint32_t rough_weight;  // see `rough_contribution`
     uint32_t whole_weight;  // the same in whole units
-    float rough_per_unit;   // what of a rough value makes one unit, or a bit less
-    uint32_t most;          // no posting contributes more units
+    float rough_per_unit;   // quantised steps of a rough value per score unit, rounded down
+    uint32_t most;          // the most units that a posting contributes
     uint32_t filter_shift;
     uint32_t unused;
 };
 
 struct Query {
     uint32_t first_term;
-    uint32_t sparse;  // so many sparse terms come first,
-    uint32_t terms;   // of so many
+    uint32_t sparse;  // number of sparse terms, which come first,
+    uint32_t terms;   // of this many
     uint32_t k;
-    uint64_t least;  // hits have larger keys
+    uint64_t least;  // all hits have larger keys
     float static_weight;
-    uint32_t static_most;  // no static score adds more
+    uint32_t static_most;  // the most that a static score adds
     uint32_t first_slot;  // where the hits of its items go, in units of the largest k
-    uint32_t count;  // not 0 if matches are to be counted
+    uint32_t count;  // not 0 if matches are counted
     uint32_t rough_shift;  // a rough unit is 2^rough_shift units
-    uint32_t all;  // not 0 if documents must have all terms
+    uint32_t all;  // not 0 if documents must contain all terms
     uint32_t low;        // see `Histogram`
     uint32_t low_shift;
 };
 
-// Tiles `begin` to `end` of a query.
+// Tiles `begin` to `end` of a query; `end` is not included.
 struct Item {
     uint32_t query;
     uint32_t begin;
@@ -52,21 +53,21 @@ struct Item {
 };
 
 struct Segment {
-    uint64_t statics;   // float a document, or 0
-    uint64_t deleted;   // a bit a document, or 0
-    uint64_t ordinals;  // uint32_t a document, or 0 where documents stand in their own order
+    uint64_t statics;   // one float per document, or 0
+    uint64_t deleted;   // one bit per document, or 0
+    uint64_t ordinals;  // one uint32_t per document, or 0 if documents are in their original order
     uint32_t docs;
     uint32_t base;
     uint32_t bits;
     uint32_t unused;
 };
 
-// A posting's contribution: weight times value in whole units, one more than rounded down; IEEE operations only.
+// A posting's contribution: weight times value in whole units, rounded down, plus one. It uses IEEE operations only.
 __device__ __forceinline__ uint32_t contribution(float weight, float value) {
     return __float2uint_rz(__fmul_rn(weight, value)) + 1;
 }
 
-// At least the contribution in rough units; see `rough_weight` and `rough_shift` in `round.rs`, which choose weights such that sums stay below 2^16.
+// At least the contribution in rough units. `rough_weight` and `rough_shift` in `round/rough.rs` choose weights such that sums stay below 2^16.
 __device__ __forceinline__ uint32_t rough_contribution(uint32_t weight, uint32_t value) {
     return (weight * value >> 16) + 2;
 }
@@ -77,7 +78,7 @@ __device__ __forceinline__ bool is_deleted(const Segment& segment, uint32_t doc)
     return deleted != nullptr && (deleted[doc / 32] >> (doc % 32) & 1) != 0;
 }
 
-// The order of hits as one number, as `Hit::key` has it: score up, then document down.
+// The order of hits as one number, as in `Hit::key`: higher scores first, then lower documents.
 __device__ __forceinline__ uint64_t hit_key(const Segment& segment, uint32_t doc, uint32_t score) {
     const uint32_t* ordinals = reinterpret_cast<const uint32_t*>(segment.ordinals);
     COUNTED(if (ordinals != nullptr) moved(&ordinals[doc]);)
@@ -91,7 +92,7 @@ __device__ __forceinline__ uint32_t static_score(const Segment& segment, float w
     return statics != nullptr ? __float2uint_rz(__fmul_rn(weight, statics[doc])) : 0;
 }
 
-// The first of `docs[from..count]` that is not before `doc`.
+// The first index in `docs[from..count]` whose document is not before `doc`.
 __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t from, uint32_t count, uint32_t doc) {
     uint32_t step = 1;
     while (from + step < count && docs[from + step - 1] < doc) {
@@ -109,11 +110,11 @@ __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t f
     return from;
 }
 
-// Where groups of 2^group tiles of a dense list begin, a window of them in the lanes of a warp.
+// Where groups of 2^group tiles of a dense list begin: a window of them, in the lanes of a warp.
 struct Starts {
     uint32_t window;
 
-    // Those of groups `first` to `first` + 30, and the end of the last.
+    // Loads the starts of groups `first` to `first` + 30, and the end of the last.
     __device__ void load(const Term& term, uint32_t first, uint32_t group, uint32_t tiles) {
         const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
         uint32_t tile = (first + lane_id()) << group;
@@ -121,7 +122,7 @@ struct Starts {
         COUNTED(moved(&starts[tile < tiles ? tile : tiles]);)
     }
 
-    // Of group number `i` of the window, below 31.
+    // The start of group number `i` of the window; `i` is below 31.
     __device__ uint32_t begin(uint32_t i) const { return __shfl_sync(FULL_WARP, window, i); }
     __device__ uint32_t end(uint32_t i) const { return __shfl_sync(FULL_WARP, window, i + 1); }
 };
@@ -129,5 +130,5 @@ struct Starts {
 // Groups in a window.
 constexpr uint32_t WINDOW = WARP - 1;
 
-// Whether a place is fill; never the first of a four.
-__device__ __forceinline__ bool is_fill(uint32_t place) { return (place & 0x8000u) != 0; }
+// Whether a position is padding, which is never the first of a group of four.
+__device__ __forceinline__ bool is_fill(uint32_t position) { return (position & 0x8000u) != 0; }

@@ -1,4 +1,4 @@
-// The best k keys of a query from those of its items, one block a query.
+// The best k keys of a query from those of its items, one block of threads per query.
 #include "tiles.cuh"
 #include "topk.cuh"
 
@@ -8,7 +8,7 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
     DYNAMIC_SHARED(uint64_t, shared_keys);
     __shared__ TopKState state;
     const Query query = queries[blockIdx.x];
-    // What was answered before stands.
+    // Answers of the first pass are kept.
     if (enough != nullptr && enough[blockIdx.x] >= query.k) return;
     uint64_t* buffer = global_keys != nullptr ? global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     TopK top{buffer, capacity, query.k, &state};

@@ -1,4 +1,4 @@
-//! The best of all items of a query.
+//! Merges the best hits of all items of a query.
 
 use super::common::{SCAN, TILES, TOPK, TYPES};
 use warpseek_cuda::Source;

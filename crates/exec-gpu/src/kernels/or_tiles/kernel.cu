@@ -1,22 +1,23 @@
-// OR: a warp adds up what a query's terms contribute at most, tile by tile, in 16-bit sums in shared memory; documents whose sum reaches the threshold are
-// candidates and are scored exactly, and the best k are kept.
+// OR: a warp adds up upper bounds of what a query's terms contribute, tile by tile, in 16-bit sums in shared memory. Documents whose sum reaches the
+// threshold are candidates; they are scored exactly, and the best k are kept.
 //
-// A list has a document once, so that a list's postings are added without atomics; between lists the warp synchronises. The postings of the first lists are
-// loaded a tile ahead.
+// A list contains a document once, so the postings of one list are added without atomics; the warp synchronises between lists. The postings of the
+// first lists are loaded one tile ahead.
 //
-// `or_tiles` is for queries of so few terms that their sums fit 16 bits and their cursors shared memory. `or_tiles_many` has neither limit: a sum that would not fit stays at the
-// largest number, which every threshold is clamped to, so that the document is a candidate; and postings of sparse lists are searched for anew in each tile.
+// `or_tiles` is for queries with so few terms that their sums fit into 16 bits and their cursors into shared memory. `or_tiles_many` has neither
+// limit. A sum that would not fit stays at the largest number, to which every threshold is clamped, so that the document is a candidate; and postings
+// of sparse lists are searched for again in each tile.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
 
-// Dense lists whose postings are loaded ahead, up to a four a lane.
+// Dense lists whose postings are loaded ahead, up to one group of four per lane.
 constexpr uint32_t AHEAD = 4;
 
 // Candidates that are scored at a time.
 constexpr uint32_t CANDIDATES = 128;
 
-// What adding needs of a dense list.
+// What the additions need to know about a dense list.
 struct List {
     const ushort4* docs;
     const ushort4* roughs;
@@ -29,54 +30,54 @@ struct List {
     }
 };
 
-// The largest rough sum there is.
+// The largest possible rough sum.
 constexpr uint32_t LARGEST = 0xffff;
 
 // The rough sums of a tile.
 template <bool MANY>
 struct Sums {
     uint16_t* sums;
-    uint32_t mask;  // of a position's bits within the tile
+    uint32_t mask;  // for the bits of a position within the tile
 
     __device__ __forceinline__ static uint32_t kept(uint32_t sum) { return MANY && sum > LARGEST ? LARGEST : sum; }
 
     // Adds a lane's four postings; returns the largest sum.
-    __device__ __forceinline__ uint32_t add(ushort4 places, ushort4 values, uint32_t weight) const {
-        uint16_t* at_x = &sums[places.x & mask];
-        uint16_t* at_y = &sums[places.y & mask];
-        uint16_t* at_z = &sums[places.z & mask];
-        uint16_t* at_w = &sums[places.w & mask];
+    __device__ __forceinline__ uint32_t add(ushort4 positions, ushort4 values, uint32_t weight) const {
+        uint16_t* at_x = &sums[positions.x & mask];
+        uint16_t* at_y = &sums[positions.y & mask];
+        uint16_t* at_z = &sums[positions.z & mask];
+        uint16_t* at_w = &sums[positions.w & mask];
         uint32_t x = kept(*at_x + rough_contribution(weight, values.x)), y = 0, z = 0, w = 0;
-        if (!is_fill(places.y)) y = kept(*at_y + rough_contribution(weight, values.y));
-        if (!is_fill(places.z)) z = kept(*at_z + rough_contribution(weight, values.z));
-        if (!is_fill(places.w)) w = kept(*at_w + rough_contribution(weight, values.w));
+        if (!is_fill(positions.y)) y = kept(*at_y + rough_contribution(weight, values.y));
+        if (!is_fill(positions.z)) z = kept(*at_z + rough_contribution(weight, values.z));
+        if (!is_fill(positions.w)) w = kept(*at_w + rough_contribution(weight, values.w));
         *at_x = uint16_t(x);
-        if (!is_fill(places.y)) *at_y = uint16_t(y);
-        if (!is_fill(places.z)) *at_z = uint16_t(z);
-        if (!is_fill(places.w)) *at_w = uint16_t(w);
+        if (!is_fill(positions.y)) *at_y = uint16_t(y);
+        if (!is_fill(positions.z)) *at_z = uint16_t(z);
+        if (!is_fill(positions.w)) *at_w = uint16_t(w);
         uint32_t xy = x > y ? x : y, zw = z > w ? z : w;
         return xy > zw ? xy : zw;
     }
 };
 
-// Exact sums of candidates, which have their number, from 1 on, in place of a rough sum.
+// Exact sums of candidates. Instead of its rough sum, a candidate has its number, counted from 1.
 struct Exact {
     const uint16_t* numbers;
-    uint32_t from;  // those from this number on are scored, CANDIDATES at most
+    uint32_t from;  // candidates from this number on are scored, at most CANDIDATES
     uint32_t* sums;
-    uint16_t* places;
+    uint16_t* positions;
 
-    __device__ void add(uint32_t place, float weight, const float* value) const {
-        uint32_t number = numbers[place] - from;
+    __device__ void add(uint32_t position, float weight, const float* value) const {
+        uint32_t number = numbers[position] - from;
         if (number < CANDIDATES) {
             COUNTED(moved(value);)
             sums[number] += contribution(weight, *value);
-            places[number] = uint16_t(place);
+            positions[number] = uint16_t(position);
         }
     }
 };
 
-// Adds the postings of a sparse term up to document `end`, from its cursor on; returns how many there are.
+// Adds the postings of a sparse term from its cursor to document `end`; returns how many there are.
 template <class F>
 __device__ uint32_t each_sparse(const Term& term, uint32_t cursor, uint32_t end, F add) {
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
@@ -101,13 +102,13 @@ struct SparseLists {
     uint32_t count;
     uint32_t* cursors;  // in shared memory, unless there are MANY
 
-    // By all lanes: for each posting of documents from `begin` on and before `end`, its list, document and number.
+    // Called by all lanes: calls the function with list, document and number of each posting whose document is at least `begin` and below `end`.
     template <class F>
     __device__ __forceinline__ void each(uint32_t begin, uint32_t end, F add) const {
         if constexpr (!MANY) {
             for (uint32_t i = 0; i < count; i++) each_sparse(terms[i], cursors[i], end, [&](uint32_t doc, uint32_t at) { add(terms[i], doc, at); });
         } else {
-            // A list a lane; most have nothing in the tile.
+            // One list per lane; most have no postings in the tile.
             for (uint32_t first = 0; first < count; first += WARP) {
                 uint32_t cursor = 0;
                 bool here = false;
@@ -126,7 +127,7 @@ struct SparseLists {
         }
     }
 
-    // By all lanes: cursors move on to document `end`.
+    // Called by all lanes: advances the cursors to document `end`.
     __device__ __forceinline__ void advance(uint32_t end) const {
         for (uint32_t i = 0; i < count && !MANY; i++) {
             uint32_t passed = each_sparse(terms[i], cursors[i], end, [](uint32_t, uint32_t) {});
@@ -135,9 +136,10 @@ struct SparseLists {
     }
 };
 
-// What the kernels are launched with. `thresholds` has what a query's items know of its k-th best key, `enough` how many hits it has already, or is null. `sparse` is the most
-// sparse terms a query has, 0 with MANY; 2^`group` tiles are taken at once. One warp a block. Dynamic shared memory: rough sums, cursors of sparse terms, sums and positions of
-// candidates, keys unless these are in global memory.
+// The arguments of the kernels. `thresholds` has what the items of each query know about its k-th best key; `enough` has the number of hits that each
+// query already has, or is null. `sparse` is the largest number of sparse terms of a query, 0 with MANY; 2^`group` tiles are taken at once. A block
+// is one warp. Dynamic shared memory: rough sums, cursors of sparse terms, sums and positions of candidates, and keys unless these are in global
+// memory.
 struct Arguments {
     const Query* queries;
     const Term* terms;
@@ -168,8 +170,8 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     const Sums<MANY> sums{reinterpret_cast<uint16_t*>(shared), docs - 1};
     uint32_t* cursors = shared + docs / 2;
     Exact exact{sums.sums, 0, cursors + (sparse + FOUR - 1) / FOUR * FOUR, nullptr};
-    exact.places = reinterpret_cast<uint16_t*>(exact.sums + CANDIDATES);
-    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(exact.places + CANDIDATES);
+    exact.positions = reinterpret_cast<uint16_t*>(exact.sums + CANDIDATES);
+    uint64_t* shared_keys = reinterpret_cast<uint64_t*>(exact.positions + CANDIDATES);
     uint64_t* keys = arguments.global_keys != nullptr ? arguments.global_keys + uint64_t(blockIdx.x) * capacity : shared_keys;
     WarpTopK top(keys, capacity, query.k, query.least);
     const Term* terms = arguments.terms + query.first_term;
@@ -187,8 +189,8 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
 
     List lists[AHEAD];
     Starts starts[AHEAD];
-    ushort4 places[AHEAD], values[AHEAD];
-    uint32_t there = 0;  // a bit for each list that has a four for this lane
+    ushort4 positions[AHEAD], values[AHEAD];
+    uint32_t there = 0;  // one bit for each list that has a group of four for this lane
 #pragma unroll
     for (uint32_t j = 0; j < AHEAD; j++) {
         if (j < dense_count) {
@@ -196,7 +198,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
             starts[j].load(dense[j], item.begin, group, tiles);
             uint32_t at = starts[j].begin(0) + lane;
             if (at < starts[j].end(0)) {
-                places[j] = lists[j].docs[at];
+                positions[j] = lists[j].docs[at];
                 values[j] = lists[j].roughs[at];
                 COUNTED(moved(&lists[j].docs[at]), moved(&lists[j].roughs[at]);)
                 there |= 1u << j;
@@ -208,7 +210,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     uint64_t published = query.least;
     uint32_t in_window = 0;
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
-        // A rough sum below has no chance; none that is there is 0.
+        // A document with a rough sum below this cannot become a hit. The sum of a document with postings is never 0.
         const uint32_t threshold = uint32_t(top.threshold >> 32);
         const uint32_t needed = threshold > query.static_most ? threshold - query.static_most : 1;
         const uint32_t unit = 1u << query.rough_shift;
@@ -220,19 +222,19 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
 #pragma unroll
         for (uint32_t j = 0; j < AHEAD; j++) {
             if (j < dense_count) {
-                const ushort4 places_now = places[j], values_now = values[j];
+                const ushort4 positions_now = positions[j], values_now = values[j];
                 const uint32_t end = starts[j].end(in_window);
                 uint32_t rest = starts[j].begin(in_window) + WARP + lane;
                 if (slides) starts[j].load(dense[j], tile + 1, group, tiles);
                 const uint32_t at = starts[j].begin(next) + lane, next_end = starts[j].end(next);
                 if (at < next_end && tile + 1 < item.end) {
-                    places[j] = lists[j].docs[at];
+                    positions[j] = lists[j].docs[at];
                     values[j] = lists[j].roughs[at];
                     COUNTED(moved(&lists[j].docs[at]), moved(&lists[j].roughs[at]);)
                     there_next |= 1u << j;
                 }
                 uint32_t largest = 0;
-                if ((there >> j & 1) != 0) largest = sums.add(places_now, values_now, lists[j].weight);
+                if ((there >> j & 1) != 0) largest = sums.add(positions_now, values_now, lists[j].weight);
                 most = largest > most ? largest : most;
                 for (; rest < end; rest += WARP) {
                     largest = sums.add(lists[j].docs[rest], lists[j].roughs[rest], lists[j].weight);
@@ -272,7 +274,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
         if (!__any_sync(FULL_WARP, most >= least || query.count != 0)) {
             for (uint32_t i = lane; i < docs / 8; i += WARP) eights[i] = make_uint4(0, 0, 0, 0);
         } else {
-            // Candidates get numbers, all others 0.
+            // Candidates get numbers, all other documents 0.
             uint32_t candidates = 0;
             for (uint32_t i = lane; i < docs / 2; i += WARP) {
                 uint32_t two = shared[i];
@@ -317,7 +319,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                 for (uint32_t i = lane; i - lane < count; i += WARP) {
                     uint64_t key = 0;
                     if (i < count) {
-                        const uint32_t doc = begin + exact.places[i];
+                        const uint32_t doc = begin + exact.positions[i];
                         if (!is_deleted(segment, doc)) key = hit_key(segment, doc, exact.sums[i] + static_score(segment, query.static_weight, doc));
                     }
                     top.offer(key);

@@ -1,4 +1,4 @@
-//! OR and AND over tiles, with pruning, for any number of hits.
+//! OR and AND over tiles with pruning, for batches of queries with any number of hits.
 
 use super::common::PRUNED_TILES;
 use warpseek_cuda::Source;

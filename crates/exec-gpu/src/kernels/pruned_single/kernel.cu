@@ -1,4 +1,4 @@
-// A query alone, with pruning, in one pass.
+// Pruning for a single query, in one pass.
 #include "pruned_single.cuh"
 
 ALONE(pruned_single, 1)

@@ -1,4 +1,4 @@
-//! A query alone over tiles, with pruning.
+//! A single query over tiles, with pruning.
 
 use super::common::PRUNED_SINGLE;
 use warpseek_cuda::Source;

@@ -1,4 +1,4 @@
-//! A query alone over tiles, with pruning, in two passes.
+//! A single query over tiles, with pruning in two passes.
 
 use super::common::PRUNED_SINGLE;
 use warpseek_cuda::Source;

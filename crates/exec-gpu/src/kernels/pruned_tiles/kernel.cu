@@ -1,4 +1,4 @@
-// Queries with pruning, of up to 32 hits each.
+// Pruning for batches of queries with at most 32 hits each.
 #include "pruned_tiles.cuh"
 
 PRUNED(pruned_tiles, true, 32)

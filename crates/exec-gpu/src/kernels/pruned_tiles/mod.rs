@@ -1,4 +1,4 @@
-//! OR and AND over tiles, with pruning, for up to 32 hits a query.
+//! OR and AND over tiles with pruning, for batches of queries with at most 32 hits each.
 
 use super::common::PRUNED_TILES;
 use warpseek_cuda::Source;
