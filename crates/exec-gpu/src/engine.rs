@@ -23,17 +23,19 @@ use crate::workspace::{Pool, Workspace};
 /// How work is laid out on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Binary logarithm of documents in a tile, 5 to 15: lists can be entered at each.
+    /// Binary logarithm of the documents in a tile, 5 to 15. Lists can be entered at the start of each tile.
     pub tile_bits: u32,
-    /// Of documents that OR takes at once, from `tile_bits` and 8 on, to 15 or what fits shared memory: each has two bytes there.
+    /// Binary logarithm of the documents that OR takes at once: at least `tile_bits` and 8, at most 15 or what fits into shared memory,
+    /// where each document takes two bytes.
     pub or_bits: u32,
-    /// Of documents that AND takes at once, from `tile_bits` and 10 on, to 15 or what fits shared memory: each has three bits and a half there.
+    /// Binary logarithm of the documents that AND takes at once: at least `tile_bits` and 10, at most 15 or what fits into shared memory,
+    /// where each document takes three and a half bits.
     pub and_bits: u32,
-    /// Queries in one round at most.
+    /// The most queries in one round.
     pub round: usize,
-    /// Rounds of a batch that are under way at the same time.
+    /// How many rounds of a batch are in flight at the same time.
     pub in_flight: usize,
-    /// Whether documents without a chance are skipped; else every posting is scored.
+    /// Whether documents that cannot become hits are skipped; otherwise every posting is scored.
     pub pruned: bool,
 }
 
@@ -50,20 +52,21 @@ impl Default for Settings {
     }
 }
 
-/// Names of what it chooses from.
+/// Names of the algorithms it chooses from.
 const PRUNED: &str = "pruned tiles";
 const EXHAUSTIVE: &str = "tiles";
 
-/// What they cost, of an H200 on `gov2` (3.74 million postings a query, docs/gpu/results.md): per query in batches of thousands, less 2 us that are a guess for what does not
-/// grow with postings; and alone, which gives the cost of a batch. What hits cost was measured for pruned tiles. AND-then-OR counts as OR, though it seldom comes to its second part.
+/// Costs on an H200 with `gov2` (3.74 million postings per query, docs/gpu/results.md): per query in batches of thousands, less 2 us, an
+/// estimate of what does not grow with postings; and of a single query, which gives the fixed cost of a batch. The cost of hits was
+/// measured for pruned tiles. AND-then-OR counts as OR, though it seldom reaches its second part.
 const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
 const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
 const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
-/// Hits that the queries of a round may ask for together, unless it is one query.
+/// The most hits that the queries of a round may ask for together, unless the round is one query.
 const ROUND_HITS: usize = 1 << 24;
 
-/// Answers on a GPU, tile by tile of documents.
+/// Answers queries on a GPU, one tile of documents after another.
 pub struct GpuEngine {
     snapshot: Arc<Snapshot>,
     pub(crate) device: Device,
@@ -78,31 +81,31 @@ pub struct GpuEngine {
     loading: Arc<Loading>,
 }
 
-/// The kernels of queries. Others with the same arguments can take their place ([`GpuEngine::with_kernels`]).
+/// The kernels that answer queries. They can be replaced by others with the same arguments ([`GpuEngine::with_kernels`]).
 #[derive(Clone)]
 pub struct Kernels {
-    /// Every posting, OR.
+    /// OR that scores every posting.
     pub or: Kernel,
-    /// Every posting, OR of very many terms.
+    /// OR of very many terms that scores every posting.
     pub or_many: Kernel,
-    /// Every posting, AND.
+    /// AND that reads every posting.
     pub and: Kernel,
-    /// Every posting, AND of very many terms.
+    /// AND of very many terms that reads every posting.
     pub and_many: Kernel,
-    /// Pruning, many queries of up to 32 hits.
+    /// Pruning, for batches of queries with at most 32 hits each.
     pub pruned: Kernel,
-    /// Pruning, many queries of any number of hits.
+    /// Pruning, for batches of queries with any number of hits.
     pub any_k: Kernel,
-    /// Pruning, a single query.
+    /// Pruning, for a single query.
     pub single: Kernel,
-    /// Pruning in two passes, a single query.
+    /// Pruning in two passes, for a single query.
     pub two_pass: Kernel,
-    /// Puts the hits of a query's items together.
+    /// Merges the hits of a query's items.
     pub merge: Kernel,
 }
 
 impl GpuEngine {
-    /// For an index, which is copied to the device when the first query comes or by [`GpuEngine::load`].
+    /// An engine for an index, which is copied to the device with the first query or by [`GpuEngine::load`].
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
@@ -136,7 +139,7 @@ impl GpuEngine {
         })
     }
 
-    /// A second engine on the same image, with other settings but for `tile_bits`, which the image has.
+    /// A second engine on the same image with other settings, except `tile_bits`, which the image determines.
     pub fn sharing_image(&self, settings: Settings) -> Self {
         GpuEngine {
             snapshot: self.snapshot.clone(),
@@ -151,7 +154,7 @@ impl GpuEngine {
         }
     }
 
-    /// The same with other kernels, which must take the same arguments. The image stays.
+    /// The same engine with other kernels, which must take the same arguments. The image is kept.
     pub fn with_kernels(self, kernels: Kernels) -> Self {
         GpuEngine { kernels, ..self }
     }
@@ -161,7 +164,7 @@ impl GpuEngine {
         &self.device
     }
 
-    /// How work is laid out.
+    /// How work is laid out on the device.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -171,8 +174,8 @@ impl GpuEngine {
         self.max_static
     }
 
-    /// For a range of documents alone, by position, counted through all segments: its hits are the best of these, its matches theirs. Only they are copied to the
-    /// device; others answer for the rest.
+    /// Restricts the engine to a range of documents, by position, counted through all segments: its hits are the best of these documents,
+    /// and its matches are counted among them. Only these documents are copied to the device; other engines answer for the rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         GpuEngine { within: Some(docs), ..self }
     }
@@ -182,17 +185,17 @@ impl GpuEngine {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// Copies the index to the device, with the values of a formula, which this many threads of the host make.
+    /// Copies the index to the device with the values of a formula, which this many host threads compute.
     pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
         self.image(formula, threads).map(|_| ())
     }
 
-    /// How far the copy is, for those who show it or end it.
+    /// The progress of the copy, which can be displayed or cancelled.
     pub fn loading(&self) -> &Arc<Loading> {
         &self.loading
     }
 
-    /// Refuses an index that cannot fit, and says how many postings the image will have.
+    /// Refuses an index that cannot fit, and returns how many postings the image will have.
     fn fits(&self) -> Result<u64, ImageError> {
         check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
         let (mut needed, mut postings) = (0, 0);
@@ -210,7 +213,7 @@ impl GpuEngine {
         Ok(postings)
     }
 
-    /// What runs in one round: one formula, one mode, kernels of one kind.
+    /// What the queries of one round share: formula, mode and kind of kernels.
     fn group(&self, plan: &Plan) -> (Mode, Formula, Kind) {
         let kind = match plan.terms.len() {
             _ if self.is_pruned(plan) => Kind::Pruned,
@@ -220,15 +223,15 @@ impl GpuEngine {
         (plan.mode, plan.formula, kind)
     }
 
-    /// Why it cannot answer a plan; none if it can.
+    /// Why the engine cannot answer a plan; none if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         // Kernels take as many terms as a plan can have.
         let too_many = plan.terms.len() > MAX_QUERY_TERMS;
         too_many.then_some("the query has more terms than a plan can have")
     }
 
-    /// The most sparse lists that a plan has in a segment: those with fewer postings than the segment has tiles. Of a part of the documents it is not known which are, and every
-    /// list may be one.
+    /// The largest number of sparse lists that a plan has in a segment. A list is sparse if it has fewer postings than the segment has
+    /// tiles. If the engine has only a part of the documents, it is not known which lists are sparse, so every list counts.
     pub fn sparse_lists(&self, plan: &Plan) -> usize {
         let sparse = |(number, segment): (usize, &Arc<Segment>)| {
             let tiles = segment.documents().count().div_ceil(1 << self.settings.tile_bits);
@@ -243,7 +246,7 @@ impl GpuEngine {
         chosen.is_some_and(|candidate| candidate.algorithm == PRUNED)
     }
 
-    /// The algorithms, with what a plan costs by each.
+    /// The algorithms, with the cost of a plan for each.
     fn offers(&self, plan: &Plan) -> [Candidate; 2] {
         let rates = if plan.mode == Mode::And { PRUNED_AND } else { PRUNED_OR };
         let pruned = match plan {
@@ -256,7 +259,9 @@ impl GpuEngine {
             Ok(_) => "it would take longer",
             Err(_) if !self.settings.pruned => "asked for",
             Err(_) if plan.count => "all matches are counted only if nothing is skipped",
-            Err(_) => "so many lists are read faster than documents are looked up in them",
+            Err(_) => {
+                "with this many lists, reading them is faster than looking documents up in them"
+            }
         };
         [
             Candidate {
@@ -272,7 +277,7 @@ impl GpuEngine {
         ]
     }
 
-    /// The images of all segments for a formula, which this many threads make if they are not there.
+    /// The images of all segments for a formula. This many threads build them if they do not exist.
     pub fn image(
         &self,
         formula: Formula,
@@ -289,8 +294,9 @@ impl GpuEngine {
         })
     }
 
-    /// Answers plans in rounds of one group each, of this many queries at most; plans of a group have one formula. While one round runs on the device, the next is made
-    /// ready and hits of the last are taken out. A round that fails fails its own queries; none begins when time is up.
+    /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a group have the same formula. While one round
+    /// runs on the device, the next is prepared and the hits of the last are read. If a round fails, its queries fail; no round begins once
+    /// time is up.
     pub fn in_rounds<G: Copy + PartialEq + Sync>(
         &self,
         plans: &[&Plan],
@@ -304,7 +310,7 @@ impl GpuEngine {
             |plan: &&Plan| Ok(Answer { matches: plan.count.then_some(0), ..Answer::default() });
         let mut answers: Answers = plans.iter().map(nothing).collect();
         let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(plans[i])).collect();
-        // Many hits a query leave room for few queries.
+        // If queries ask for many hits, a round has room for few queries.
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
         let most = most.min(ROUND_HITS / k.max(1)).max(1);
@@ -357,7 +363,7 @@ impl GpuEngine {
     }
 }
 
-/// Whether there is anything to look for.
+/// Whether the plan asks for anything that can be found.
 fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
     (plan.k > 0 || plan.count) && !plan.terms.is_empty() && !hopeless
