@@ -1,10 +1,11 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use warpseek_core::Score;
 use warpseek_exec::{
     Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Load, Mode, Plan,
-    Ticker, Work, answer_supported, cheapest,
+    Ticker, Work, answer_supported, batch_time, cheapest,
 };
 use warpseek_index::{Segment, Snapshot, SnapshotId, Statistics};
 
@@ -22,7 +23,7 @@ use crate::{
     maxscore, taat, wand, windowed_maxscore,
 };
 
-/// Documents that are counted and searched in turn where matches are counted and the search may have to stop.
+/// Documents that are counted and searched alternately if matches are counted and the search may have to stop.
 const COUNTED_CHUNK: u32 = 1 << 15;
 
 /// An algorithm on all segments of an index; queries are spread over the threads of the context.
@@ -30,17 +31,17 @@ pub struct CpuEngine {
     snapshot: Arc<Snapshot>,
     algorithm: Option<Algorithm>,
     tile: Option<u32>,
-    /// Positions that it answers for, if not for all.
+    /// Positions that the engine answers for, if not all.
     within: Option<Range<u32>>,
     documents: u64,
     max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
-    /// One for each thread there was.
+    /// One per thread so far.
     scratches: Mutex<Vec<Scratch>>,
 }
 
-/// What a thread keeps from query to query.
+/// Memory that a thread reuses from query to query.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
@@ -49,14 +50,14 @@ pub(crate) struct Scratch {
     and: block_conjunction::Scratch,
 }
 
-/// A scratch that goes back to where it is kept.
+/// A borrowed scratch, which is returned when it is dropped.
 pub(crate) struct Lent<'a> {
     kept: &'a Mutex<Vec<Scratch>>,
     scratch: Scratch,
 }
 
 impl Lent<'_> {
-    /// Does a piece of work with it; where that fails it is made anew, for sums may have been left behind.
+    /// Does a piece of work with the scratch. If that fails, the scratch is replaced, since sums may be left in it.
     pub(crate) fn with<T, E>(
         &mut self,
         work: impl FnOnce(&mut Scratch) -> Result<T, E>,
@@ -80,7 +81,7 @@ impl Drop for Lent<'_> {
 }
 
 impl CpuEngine {
-    /// For an index; without an algorithm each query gets the one that costs the least.
+    /// An engine for an index. Without an algorithm, each query is answered by the cheapest one.
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>) -> Self {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
@@ -99,18 +100,18 @@ impl CpuEngine {
         }
     }
 
-    /// With tiles of this many documents, for [`Algorithm::Cohort`].
+    /// Sets the number of documents per tile, for [`Algorithm::Cohort`].
     pub fn with_tile(self, docs: u32) -> Self {
         CpuEngine { tile: Some(docs), ..self }
     }
 
-    /// For a range of documents alone, by position, counted through all segments: its hits are the best of these, its matches theirs. Others answer for the
-    /// rest.
+    /// Restricts the engine to a range of documents, by position counted over all segments: hits and matches are those
+    /// of these documents. Other engines answer for the rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         CpuEngine { within: Some(docs), ..self }
     }
 
-    /// The algorithm that answers a plan with this many threads for itself.
+    /// The algorithm for a plan that has this many threads to itself.
     fn choose(&self, plan: &Plan, threads: usize) -> Algorithm {
         if let Some(algorithm) = self.algorithm {
             return algorithm;
@@ -124,7 +125,7 @@ impl CpuEngine {
             .map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
     }
 
-    /// The documents of a segment that it answers for.
+    /// The documents of a segment that the engine answers for.
     pub(crate) fn docs(&self, number: usize) -> Range<u32> {
         let segment = &self.segments()[number];
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
@@ -138,7 +139,7 @@ impl CpuEngine {
         &self.maxima[number]
     }
 
-    /// What a thread needs, used before or new.
+    /// A scratch for a thread, reused or new.
     pub(crate) fn scratch(&self) -> Lent<'_> {
         let mut kept = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
         Lent { kept: &self.scratches, scratch: kept.pop().unwrap_or_default() }
@@ -154,13 +155,13 @@ impl CpuEngine {
         let algorithm = self.choose(plan, 1);
         if plan.mode != Mode::Or {
             let answer = self.pass(algorithm, true, scratch, plan, ticker)?;
-            // Pruning may leave matches uncounted, but only once k hits are there.
+            // Pruning may leave matches uncounted, but only after k hits are found.
             if plan.mode == Mode::And || answer.hits.len() >= plan.k {
                 return Ok(answer);
             }
             before = answer.work;
         }
-        // Where the first pass had to stop, this one stops at once: it covers no document that the first did not.
+        // If the first pass had to stop, this one stops at once: it covers no document that the first did not.
         let mut answer = self.pass(algorithm, false, scratch, plan, ticker)?;
         answer.add_work(before);
         Ok(answer)
@@ -176,7 +177,7 @@ impl CpuEngine {
         SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static, ticker)
     }
 
-    /// AND (`all`) or OR over all segments, or as many as there is time for.
+    /// AND (`all`) or OR over all segments, or over as many as time permits.
     fn pass(
         &self,
         algorithm: Algorithm,
@@ -308,7 +309,8 @@ impl Pass<'_> {
         Ok(end)
     }
 
-    /// Where matches are counted apart from hits. If the search may have to stop, it goes chunk by chunk, so that both cover the same documents at every moment.
+    /// Counts matches separately from hits. If the search may have to stop, it proceeds in chunks, so that both cover
+    /// the same documents at all times.
     fn or_and_count<'q>(
         &mut self,
         query: &SegmentQuery<'q>,
@@ -328,7 +330,7 @@ impl Pass<'_> {
             let before = limited.then(|| self.collector.clone());
             let end = self.or_over(query, lists, from..to, false, scratch, ticker)?;
             if end < to {
-                // The count is of the whole chunk: its hits go as well.
+                // The count is for the whole chunk, so its hits are dropped as well.
                 if let Some(before) = before {
                     self.collector = before;
                 }
@@ -341,7 +343,7 @@ impl Pass<'_> {
         Ok(from)
     }
 
-    /// OR over a range of documents behind those before; returns the end of what was searched.
+    /// OR over a range of documents that follows the earlier ranges; returns the end of what was searched.
     fn or_over<'q>(
         &mut self,
         query: &SegmentQuery<'q>,
@@ -378,9 +380,9 @@ impl Pass<'_> {
     }
 }
 
-/// The lists of a query in one segment, as its algorithm reads them.
+/// The lists of a query in one segment, in the form that the algorithm reads.
 enum Lists<'a> {
-    /// It opens them itself.
+    /// The algorithm opens the lists itself.
     None,
     Streams(Vec<Stream<'a>>),
     Cursors(Vec<Cursor<'a>>),
@@ -403,6 +405,17 @@ impl Engine for CpuEngine {
         let threads = if alone { context.threads() } else { 1 };
         let all = Algorithm::candidates(plan, &Load::of(plan), self.documents, threads);
         all.map(|(_, candidate)| candidate).to_vec()
+    }
+
+    fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
+        let threads = if plans.len() == 1 { context.threads() } else { 1 };
+        batch_time(plans.iter().copied(), context.threads(), |plan, load| match self.algorithm {
+            Some(algorithm) => Some(algorithm.rates()),
+            None => {
+                let all = Algorithm::candidates(plan, load, self.documents, threads);
+                cheapest(&all.map(|(_, candidate)| candidate), load)?.rates.ok()
+            }
+        })
     }
 
     fn supports(&self, _plan: &Plan) -> Result<(), &'static str> {

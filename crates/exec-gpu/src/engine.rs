@@ -1,11 +1,12 @@
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_cuda::{Device, DeviceError, Kernel};
 use warpseek_exec::{
     Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Load, Mode, Plan, Rates,
-    answer_supported, cheapest, fail_all,
+    answer_supported, batch_time, cheapest, fail_all,
 };
 use warpseek_index::{Segment, Snapshot, SnapshotId};
 
@@ -384,6 +385,16 @@ impl Engine for GpuEngine {
 
     fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
         self.offers(plan).to_vec()
+    }
+
+    fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
+        self.why_not(plan).map_or(Ok(()), Err)
+    }
+
+    fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
+        batch_time(plans.iter().copied(), context.threads(), |plan, load| {
+            cheapest(&self.offers(plan), load)?.rates.ok()
+        })
     }
 
     fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {

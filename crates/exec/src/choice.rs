@@ -1,4 +1,5 @@
-//! The choice of an algorithm and of a device: the only place where it is made. Engines say what they can do and what it costs; the least costly wins.
+//! The choice of an algorithm and a device, which is made only here. Engines say what they can do and what it costs;
+//! the cheapest candidate wins.
 
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ pub struct Candidate {
     pub algorithm: &'static str,
     /// What it costs, or why it cannot answer the plan.
     pub rates: Result<Rates, &'static str>,
-    /// Why it would be the right one.
+    /// Why it would be chosen.
     pub why: &'static str,
 }
 
-/// The candidate that answers a query of this load soonest; the first of those that are equal.
+/// The candidate that answers a query of this load fastest; of equal ones, the first.
 pub fn cheapest<'a>(candidates: &'a [Candidate], load: &Load) -> Option<&'a Candidate> {
     let mut best: Option<(&Candidate, f64)> = None;
     for candidate in candidates {
@@ -29,7 +30,7 @@ pub fn cheapest<'a>(candidates: &'a [Candidate], load: &Load) -> Option<&'a Cand
     best.map(|(candidate, _)| candidate)
 }
 
-/// Whether the first of two ways to answer a batch is to be taken; it is if both take the same.
+/// Whether to take the first of two ways to answer a batch, which is also taken if both need the same time.
 pub fn is_sooner(first: Duration, second: Duration) -> bool {
     first <= second
 }
@@ -41,40 +42,42 @@ pub struct Choice {
     pub device: String,
     /// The algorithm there.
     pub algorithm: String,
-    /// Why this one; the same for all plans that have the same reason.
+    /// Why this one; the text is the same for all plans that have the same reason.
     pub why: String,
 }
 
-/// An algorithm, and how long a batch should take by it.
+/// An algorithm and the time that it is expected to take for a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offer {
     /// Its name.
     pub algorithm: &'static str,
-    /// For the queries that it can answer; none if there is none.
+    /// The time for the queries that it can answer; `None` if it can answer none.
     pub time: Option<Duration>,
     /// Why it does not answer all of them.
     pub why_not: Option<&'static str>,
 }
 
-/// How long an engine should take for a batch.
+/// The time that an engine is expected to take for a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Estimate {
     /// What the batch asks for.
     pub load: Load,
-    /// Each query by the algorithm that is best for it.
+    /// The time if each query is answered by the best algorithm for it.
     pub time: Duration,
-    /// Every query by the same algorithm, for each.
+    /// For each algorithm, the time if it answers every query.
     pub offers: Vec<Offer>,
 }
 
 impl Estimate {
-    /// What a batch takes, from each plan's candidates, which are the same algorithms in the same order for all plans.
+    /// Estimates a batch from the candidates of each plan, which are the same algorithms in the same order for all
+    /// plans.
     pub fn new<'a>(
         plans: impl IntoIterator<Item = &'a Plan>,
         threads: usize,
         candidates: impl Fn(&Plan) -> Vec<Candidate>,
     ) -> Self {
-        // Rates differ by mode; what is alike is summed up before it is priced, since a batch has its own cost.
+        // Rates differ by mode. Plans with equal rates are summed before they are priced, since a batch has a cost of
+        // its own.
         let mut groups: Vec<Group> = Vec::new();
         let mut all = Load::default();
         for plan in plans {
@@ -143,12 +146,32 @@ impl Estimate {
     }
 }
 
+/// The expected time of a batch if each plan has these rates. It equals the time of [`Estimate::new`] for the cheapest
+/// candidates, without the rest of the estimate.
+pub fn batch_time<'a>(
+    plans: impl IntoIterator<Item = &'a Plan>,
+    threads: usize,
+    rates: impl Fn(&Plan, &Load) -> Option<Rates>,
+) -> Duration {
+    // There are few different rates.
+    let mut groups: Vec<(Rates, Load)> = Vec::new();
+    for plan in plans {
+        let load = Load::of(plan);
+        let Some(rates) = rates(plan, &load) else { continue };
+        match groups.iter_mut().find(|(same, _)| *same == rates) {
+            Some((_, sum)) => *sum += load,
+            None => groups.push((rates, load)),
+        }
+    }
+    nanoseconds(groups.iter().map(|(rates, load)| rates.time(load, threads)).sum())
+}
+
 /// Plans for which a candidate has the same rates.
 struct Group {
     number: usize,
     candidate: Candidate,
     load: Load,
-    /// Of the plans for which it is the best.
+    /// The load of the plans for which it is the best.
     chosen: Load,
 }
 
@@ -170,7 +193,7 @@ mod tests {
     use crate::query::Query;
     use crate::ranking::Ranking;
 
-    /// A plan of two terms that are in this many documents.
+    /// A plan of two terms with these document frequencies.
     fn plan(mode: Mode, dfs: [u64; 2]) -> Plan {
         static PLAN: LazyLock<Plan> = LazyLock::new(|| {
             let snapshot = Fixture::of(&[Doc::text(0, "a1 a2")]).snapshot();
@@ -191,7 +214,8 @@ mod tests {
     const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
     const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
-    /// Like a GPU's: one that has other rates for AND and does not count, one that answers everything, one that answers AND alone.
+    /// Candidates like a GPU's: one with other rates for AND that does not count matches, one that answers everything,
+    /// and one that answers AND only.
     fn candidates(plan: &Plan) -> Vec<Candidate> {
         let pruned = match plan.mode {
             _ if plan.count => Err("matches are counted"),
@@ -216,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn the_least_costly_that_can_answer_is_chosen() {
+    fn the_cheapest_candidate_that_can_answer_is_chosen() {
         let load = Load::of(&plan(Mode::Or, [5, 900_000]));
         let chosen = |candidates: &[Candidate]| cheapest(candidates, &load).map(|c| c.algorithm);
-        // What a batch costs once does not decide: a query is one of many.
+        // The cost per batch does not decide, since a query is one of many.
         let [fast, slow] = [Rates::device(1e9, 1.0, 0.0, 0.0), Rates::device(0.0, 2.0, 0.0, 0.0)];
         let [a, b] = [candidate("a", Ok(slow)), candidate("b", Ok(fast))];
         assert_eq!(chosen(&[a, b]), Some("b"));
@@ -236,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_answer_a_query_decides() {
+    fn estimates_consider_only_algorithms_that_can_answer() {
         let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
         let counted = Plan { count: true, ..or.clone() };
         let best = |plan: &Plan| cheapest(&candidates(plan), &Load::of(plan)).unwrap().algorithm;
@@ -245,7 +269,8 @@ mod tests {
         assert_eq!(offer(&one, "pruned").why_not, Some("matches are counted"));
         assert_eq!((offer(&one, "pruned").time, offer(&one, "tiles").why_not), (None, None));
         assert_eq!(offer(&one, "tiles").time, Some(one.time));
-        // In a batch, each query has its own algorithm; one that cannot answer all of them says so, and what it takes for the others.
+        // In a batch each query has its own algorithm. An algorithm that cannot answer all queries says so, and what it
+        // takes for the others.
         let mixed = estimate(&[&or, &counted]);
         assert_eq!(mixed.time, estimate(&[&or]).time + one.time);
         let pruned = offer(&mixed, "pruned");
@@ -254,7 +279,7 @@ mod tests {
         let intersect = offer(&estimate(&[&or, &and]), "intersect");
         assert_eq!(intersect.time, offer(&estimate(&[&and]), "intersect").time);
         assert_eq!(intersect.why_not, Some("it answers AND alone"));
-        // Nobody can answer: it takes no time, and nothing is offered.
+        // If no algorithm can answer, the time is 0 and nothing is offered.
         let cannot = |_: &Plan| vec![candidate("d", Err("it cannot"))];
         let nobody = Estimate::new([&or], 1, cannot);
         assert_eq!((nobody.time, nobody.load), (Duration::ZERO, Load::of(&or)));
@@ -262,7 +287,7 @@ mod tests {
         assert_eq!(estimate(&[]), Estimate::default());
     }
 
-    /// A batch costs once what it costs, for each algorithm and each kind of query.
+    /// The cost of a batch is counted once for each algorithm and each kind of query.
     #[test]
     fn queries_of_a_batch_are_priced_together() {
         let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
@@ -281,7 +306,7 @@ mod tests {
         // AND-then-OR has the same rates as OR, so they share a batch.
         let and_or = plan(Mode::AndOr, [5, 900_000]);
         assert!(estimate(&[&or, &and_or]).time < of(&or) + of(&and_or));
-        // Threads of the CPU share them.
+        // CPU threads share the queries.
         let thread = |_: &Plan| vec![candidate("cpu", Ok(Rates::thread(5_000.0, 3.0)))];
         let time = |threads| Estimate::new([&or; 8], threads, thread).time;
         assert_eq!((time(4), time(8)), (time(1) / 4, time(1) / 8));
@@ -320,9 +345,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Nothing that can answer a query would answer it sooner than what is chosen.
+        /// No candidate that can answer a query is faster than the chosen one.
         #[test]
-        fn nothing_is_cheaper_than_the_cheapest(
+        fn no_candidate_is_cheaper_than_the_chosen_one(
             plan in any_plan(), rates in prop::collection::vec((any_rates(), any::<bool>()), 0..6),
         ) {
             let candidates: Vec<Candidate> = rates
@@ -335,14 +360,15 @@ mod tests {
             prop_assert_eq!(cheapest(&candidates, &load).and_then(of), least);
         }
 
-        /// An estimate says what each algorithm takes for those queries that it can answer, which is what it takes for them alone. Choosing for each query
-        /// costs no more than any algorithm that answers all of them, but for the batches that this makes.
+        /// An estimate states what each algorithm takes for the queries that it can answer, which is what it takes for
+        /// these alone. Choosing per query costs no more than any algorithm that answers all queries, except for the
+        /// additional batches.
         #[test]
-        fn estimates_say_what_algorithms_take(
+        fn estimates_state_the_time_of_each_algorithm(
             plans in prop::collection::vec(any_plan(), 0..20), rates in prop::collection::vec(any_rates(), 1..4), threads in 1usize..32,
         ) {
             const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-            // The second does not count, the third answers AND alone.
+            // The second does not count matches; the third answers AND only.
             let can = |number: usize, plan: &Plan| match number {
                 1 => !plan.count,
                 2 => plan.mode == Mode::And,

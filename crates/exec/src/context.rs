@@ -1,7 +1,7 @@
-//! What surrounds a search: until when it may take, whether anybody still wants it, and which threads it has.
+//! The surroundings of a search: its deadline, the flag that cancels it, and its threads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::pool::Pool;
@@ -15,28 +15,29 @@ pub struct Cancel(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     set: AtomicBool,
-    /// Questions that are still answered with no; negative without such a limit.
+    /// Number of checks that still return false; negative without such a limit.
     left: Option<AtomicI64>,
 }
 
 impl Cancel {
-    /// Not set.
+    /// A flag that is not set.
     pub fn new() -> Self {
         Cancel::default()
     }
 
-    /// Sets itself when it was asked this many times, and is asked at every occasion. For tests, which can so stop a search anywhere without a clock.
+    /// A flag that sets itself after this many checks, and that is checked at every opportunity. Tests use it to stop a
+    /// search at any point without a clock.
     pub fn after(questions: u32) -> Self {
         let left = Some(AtomicI64::new(i64::from(questions)));
         Cancel(Arc::new(State { set: AtomicBool::new(false), left }))
     }
 
-    /// Asks all searches that know it to stop.
+    /// Asks all searches that hold this flag to stop.
     pub fn set(&self) {
         self.0.set.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is the same flag as another.
+    /// Whether this is the same flag as another.
     pub fn is_same(&self, other: &Cancel) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -52,7 +53,7 @@ impl Cancel {
     }
 }
 
-/// What an engine must know beside the plans.
+/// What an engine needs to know besides the plans.
 ///
 /// When the deadline has passed, or the search is cancelled, engines stop between ranges of documents and return what they have
 /// ([`crate::Coverage`]).
@@ -64,41 +65,41 @@ pub struct Context {
 }
 
 impl Context {
-    /// No deadline, and this many threads, which last as long as the process.
+    /// No deadline, and this many threads, which live as long as the process.
     pub fn new(threads: usize) -> Self {
         Self::on(Pool::shared(threads))
     }
 
-    /// No deadline, and threads of a pool.
+    /// No deadline, and the threads of a pool.
     pub fn on(pool: Arc<Pool>) -> Self {
         Context { deadline: None, cancel: None, pool }
     }
 
-    /// The same until a moment.
+    /// The same context with a deadline.
     pub fn until(self, deadline: Instant) -> Self {
         Context { deadline: Some(deadline), ..self }
     }
 
-    /// The same for some time from now on.
+    /// The same context with a deadline this far from now.
     pub fn within(self, time: Duration) -> Self {
         match Instant::now().checked_add(time) {
             Some(deadline) => self.until(deadline),
-            // So far away that it is none.
+            // The deadline is beyond what the clock can represent, so there is none.
             None => Context { deadline: None, ..self },
         }
     }
 
-    /// The same, until somebody cancels.
+    /// The same context, which `cancel` can cancel.
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         Context { cancel: Some(cancel), ..self }
     }
 
-    /// The same with the threads of another pool.
+    /// The same context with the threads of another pool.
     pub fn with_pool(&self, pool: Arc<Pool>) -> Self {
         Context { pool, ..self.clone() }
     }
 
-    /// When the search must have ended, if it must.
+    /// When the search must have ended, if there is a deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -108,7 +109,7 @@ impl Context {
         self.pool.threads()
     }
 
-    /// Its threads.
+    /// The threads.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -124,26 +125,27 @@ impl Context {
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// For the loops of one thread.
+    /// A ticker for the loops of one thread.
     pub fn ticker(&self) -> Ticker<'_> {
         Ticker { context: self.is_limited().then_some(self), left: 0 }
     }
 }
 
-/// Postings after which a loop looks at the clock: some 20 us of work, many times what the look costs.
+/// Postings after which a loop checks the clock: about 20 us of work, many times the cost of the check.
 const INTERVAL: u32 = 1 << 13;
 
-/// Tells a loop over postings when it has to stop, at little cost.
+/// Tells a loop over postings, at little cost, when it has to stop.
 #[derive(Debug)]
 pub struct Ticker<'a> {
-    /// None if there is no limit.
+    /// `None` if there is no limit.
     context: Option<&'a Context>,
-    /// Postings until the next look at the clock.
+    /// Postings until the next check of the clock.
     left: u32,
 }
 
 impl Ticker<'_> {
-    /// Whether to stop now, before as much more work as reading these postings. Once it said so, it says so for ever.
+    /// Whether to stop now, before work that corresponds to reading this many postings. Once it returns true, it always
+    /// does.
     #[inline]
     pub fn must_stop(&mut self, postings: usize) -> bool {
         let Some(context) = self.context else { return false };
@@ -176,20 +178,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticker_looks_at_first_and_then_now_and_again() {
+    fn a_ticker_checks_at_once_and_then_at_intervals() {
         let cancel = Cancel::new();
         let context = Context::new(1).cancelled_by(cancel.clone());
         let mut ticker = context.ticker();
         assert!(!ticker.must_stop(1));
         cancel.set();
-        assert!(context.is_over() && context.ticker().must_stop(1), "a new one looks at once");
-        assert!(!ticker.must_stop(INTERVAL as usize), "no look yet");
+        assert!(context.is_over() && context.ticker().must_stop(1), "a new ticker checks at once");
+        assert!(!ticker.must_stop(INTERVAL as usize), "no check yet");
         assert!(ticker.must_stop(1));
-        assert!(ticker.must_stop(0) && ticker.must_stop(1), "for ever");
+        assert!(ticker.must_stop(0) && ticker.must_stop(1), "it stays true");
     }
 
     #[test]
-    fn a_search_can_be_stopped_after_some_questions() {
+    fn a_search_can_be_stopped_after_a_number_of_checks() {
         let context = Context::new(1).cancelled_by(Cancel::after(2));
         let mut ticker = context.ticker();
         assert!(!ticker.must_stop(1) && !ticker.must_stop(1) && ticker.must_stop(1));
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_pass_and_without_one_there_is_no_end() {
+    fn deadlines_pass_and_without_one_a_search_is_never_over() {
         let context = Context::new(1);
         assert!(!context.is_limited() && !context.is_over());
         assert!(!context.ticker().must_stop(usize::MAX));

@@ -1,30 +1,30 @@
-//! What answering costs, predicted: enough to tell which algorithm and which device is the better one.
+//! Predicted costs of answering, precise enough to tell which algorithm and which device is better.
 
 use std::iter::Sum;
 use std::ops::{AddAssign, SubAssign};
 
 use crate::plan::{Mode, Plan};
 
-/// Postings for which one more thread is worth waking, where a query is alone.
+/// Postings per thread that justify waking another thread for a single query.
 const POSTINGS_PER_THREAD: u64 = 1 << 16;
 
-/// What queries ask for.
+/// The work that queries ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// How many they are.
+    /// Number of queries.
     pub queries: u64,
-    /// Postings of their lists.
+    /// Postings in their lists.
     pub postings: u64,
-    /// Postings that the CPU does not skip at once: in an AND, as many of each list as the shortest has.
+    /// Postings that the CPU does not skip at once: for an AND, as many from each list as the shortest list has.
     pub effort: u64,
-    /// The effort of the query that has the most.
+    /// The largest effort of a single query.
     pub longest: u64,
-    /// Hits, at most.
+    /// Number of hits, at most.
     pub hits: u64,
 }
 
 impl Load {
-    /// What one query asks for.
+    /// The load of one query.
     pub fn of(plan: &Plan) -> Self {
         let (mut postings, mut shortest) = (0, u64::MAX);
         for term in &plan.terms {
@@ -40,7 +40,7 @@ impl Load {
         Load { queries: 1, postings, effort, longest: effort, hits: postings.min(plan.k as u64) }
     }
 
-    /// What many ask for.
+    /// The load of several queries.
     pub fn sum<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Self {
         plans.into_iter().map(Load::of).sum()
     }
@@ -65,7 +65,7 @@ impl Sum for Load {
     }
 }
 
-/// Takes a query out that is not the longest.
+/// Subtracts a query that is not the longest.
 impl SubAssign for Load {
     fn sub_assign(&mut self, other: Self) {
         self.queries -= other.queries;
@@ -75,42 +75,43 @@ impl SubAssign for Load {
     }
 }
 
-/// Who works on a batch, which says how its queries share the time.
+/// Who works on a batch, which determines how its queries share the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// Threads of the CPU: each query is one thread's, but a query alone is cut up among them.
+    /// CPU threads: each query runs on one thread, but a single query is divided among all.
     Threads,
-    /// A device, which takes a batch as a whole and reads all postings, or none of its queries' lists from end to end.
+    /// A device, which takes a batch as a whole; its time depends on all postings of the queries' lists, whether or not
+    /// it reads each of them.
     Device,
 }
 
-/// Nanoseconds that things take.
+/// Costs in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// Who works.
     pub workers: Workers,
-    /// A batch.
+    /// Per batch.
     pub batch: f64,
-    /// Each of its queries.
+    /// Per query.
     pub query: f64,
-    /// Each posting; on the CPU, of those that it does not skip at once.
+    /// Per posting; on the CPU, only of those that it does not skip at once.
     pub posting: f64,
-    /// Each hit asked for.
+    /// Per hit asked for.
     pub hit: f64,
 }
 
 impl Rates {
-    /// Of a device.
+    /// The rates of a device.
     pub const fn device(batch: f64, query: f64, posting: f64, hit: f64) -> Self {
         Rates { workers: Workers::Device, batch, query, posting, hit }
     }
 
-    /// Of one thread of the CPU.
+    /// The rates of one CPU thread.
     pub const fn thread(query: f64, posting: f64) -> Self {
         Rates { workers: Workers::Threads, batch: 0.0, query, posting, hit: 0.0 }
     }
 
-    /// Nanoseconds of a batch, with this many threads of the CPU.
+    /// Nanoseconds for a batch, with this many CPU threads.
     pub fn time(&self, load: &Load, threads: usize) -> f64 {
         if load.queries == 0 {
             return 0.0;
@@ -128,7 +129,7 @@ impl Rates {
         }
     }
 
-    /// Nanoseconds that these queries add to a batch that is under way, one thread working.
+    /// Nanoseconds that these queries add to a batch in progress, with one thread.
     pub fn marginal(&self, load: &Load) -> f64 {
         let postings = match self.workers {
             Workers::Threads => load.effort,
@@ -152,7 +153,7 @@ mod tests {
     use crate::query::Query;
     use crate::ranking::Ranking;
 
-    /// A plan of terms that are in this many documents each.
+    /// A plan of terms with these document frequencies.
     fn plan(mode: Mode, k: usize, dfs: &[u64]) -> Plan {
         let words: Vec<String> = (0..dfs.len()).map(|i| format!("a{i}")).collect();
         let snapshot = Fixture::of(&[Doc::text(0, words.join(" "))]).snapshot();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_ask_for_postings_and_hits() {
+    fn the_load_of_a_plan_counts_postings_and_hits() {
         let load = |queries, postings, effort, longest, hits| Load {
             queries,
             postings,
@@ -174,12 +175,12 @@ mod tests {
         };
         let or = plan(Mode::Or, 10, &[5, 900, 100]);
         assert_eq!(Load::of(&or), load(1, 1005, 1005, 1005, 10));
-        // AND goes through the shortest list, and looks its documents up in the others.
+        // AND reads the shortest list and looks its documents up in the others.
         for mode in [Mode::And, Mode::AndOr] {
             let plan = Plan { mode, ..or.clone() };
             assert_eq!(Load::of(&plan), load(1, 1005, 15, 15, 10), "{mode}");
         }
-        // A term that is in no document leaves nothing to do for AND alone.
+        // If a term is in no document, AND has nothing to do.
         let lacking = Plan { missing: vec!["x".to_owned()], ..or.clone() };
         let effort = |mode| Load::of(&Plan { mode, ..lacking.clone() }).effort;
         assert_eq!([Mode::Or, Mode::And, Mode::AndOr].map(effort), [1005, 0, 15]);
@@ -187,7 +188,7 @@ mod tests {
             let load = Load::of(&plan(mode, 10, &[]));
             assert_eq!((load.queries, load.effort, load.hits), (1, 0, 0), "{mode} without terms");
         }
-        // There are no more hits than postings.
+        // There are at most as many hits as postings.
         let greedy = plan(Mode::Or, usize::MAX, &[7, 8]);
         assert_eq!(Load::of(&greedy).hits, 15);
         assert_eq!(Load::sum([&or, &greedy, &or]), load(3, 2025, 2025, 1005, 35));
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(Load::sum([]), Load::default());
     }
 
-    /// Threads cannot help each other with a query, unless it is alone.
+    /// Threads cannot share a query, unless it is alone.
     #[test]
     fn threads_share_queries() {
         const CPU: Rates = Rates::thread(5_000.0, 3.0);
@@ -207,20 +208,24 @@ mod tests {
         assert_eq!(time(&[short; 8], 4), 2.0 * 8_000.0);
         assert_eq!(time(&[short, long], 4), 3_005_000.0);
         assert_eq!(time(&[long], 4), 3_005_000.0 / 4.0);
-        assert_eq!(time(&[long], 100), 3_005_000.0 / 15.0, "as many as have enough to do");
+        assert_eq!(
+            time(&[long], 100),
+            3_005_000.0 / 15.0,
+            "only as many threads as have enough to do"
+        );
         assert_eq!(time(&[short], 4), 8_000.0);
-        assert_eq!(time(&[short; 3], 0), time(&[short; 3], 1), "there always is one");
+        assert_eq!(time(&[short; 3], 0), time(&[short; 3], 1), "there is always one thread");
         assert_eq!(time(&[], 4), 0.0);
     }
 
     #[test]
-    fn devices_take_batches_as_a_whole() {
+    fn a_device_takes_a_batch_as_a_whole() {
         const GPU: Rates = Rates::device(50_000.0, 2_000.0, 0.5, 7.0);
         let one = Load { queries: 1, postings: 1000, effort: 10, longest: 10, hits: 10 };
         let many = vec![one; 100].into_iter().sum();
         assert_eq!(GPU.marginal(&one), 2_000.0 + 500.0 + 70.0);
         assert_eq!(GPU.time(&one, 1), 50_000.0 + 2_570.0);
-        assert_eq!(GPU.time(&many, 16), 50_000.0 + 257_000.0, "whatever the threads");
+        assert_eq!(GPU.time(&many, 16), 50_000.0 + 257_000.0, "independent of the threads");
         assert_eq!(GPU.time(&Load::default(), 16), 0.0, "no batch");
     }
 
@@ -233,9 +238,10 @@ mod tests {
     }
 
     proptest! {
-        /// A batch takes no longer than one thread needs for all of it, and no less than its longest query or each thread's fair share.
+        /// A batch takes at most the time that one thread needs for all of it, and at least that of its longest query
+        /// or of an even share per thread.
         #[test]
-        fn threads_take_between_a_share_and_all(
+        fn threads_take_between_an_even_share_and_the_whole(
             loads in loads(), threads in 1usize..64, query in 0.0f64..1e5, posting in 0.0f64..10.0,
         ) {
             let rates = Rates::thread(query, posting);
@@ -250,7 +256,7 @@ mod tests {
             }
         }
 
-        /// Another query never makes a batch of several take less.
+        /// Adding a query never makes a batch of several queries faster.
         #[test]
         fn more_queries_take_longer(
             loads in loads(), threads in 1usize..64, query in 0.0f64..1e5, posting in 0.0f64..10.0, hit in 0.0f64..10.0, batch in 0.0f64..1e6,

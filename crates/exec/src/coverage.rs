@@ -1,17 +1,17 @@
-//! How much of an index an answer covers.
+//! The part of an index that an answer covers.
 
 use std::ops::Range;
 
 use warpseek_index::Snapshot;
 
-/// The documents that an answer covers, by position, counted through all segments. Over these it is exact: it is the answer that an index of these documents
-/// alone would give, with the statistics of the whole.
+/// The documents that an answer covers, by position counted over all segments. The answer is exact over them: it is the
+/// answer of an index of these documents alone, with the statistics of the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
     /// All documents that the engine answers for.
     #[default]
     Complete,
-    /// Those of these ranges, which ascend and do not touch; there may be none.
+    /// The documents in these ranges, which are ascending and not adjacent; there may be none.
     Partial(Vec<Range<u32>>),
 }
 
@@ -19,7 +19,7 @@ impl Coverage {
     /// Nothing was searched.
     pub const NOTHING: Coverage = Coverage::Partial(Vec::new());
 
-    /// Of ranges in any order, of which none may overlap.
+    /// The coverage of ranges in any order, which must not overlap.
     pub fn of(mut ranges: Vec<Range<u32>>) -> Self {
         ranges.retain(|range| !range.is_empty());
         ranges.sort_unstable_by_key(|range| range.start);
@@ -33,12 +33,12 @@ impl Coverage {
         Coverage::Partial(joined)
     }
 
-    /// Whether nothing was left out.
+    /// Whether it covers all documents.
     pub fn is_complete(&self) -> bool {
         *self == Coverage::Complete
     }
 
-    /// Its ranges, where the engine answers for these documents.
+    /// Its ranges, given the range of documents that the engine answers for.
     pub fn ranges(&self, all: Range<u32>) -> Vec<Range<u32>> {
         match self {
             Coverage::Complete => vec![all],
@@ -57,7 +57,7 @@ impl Coverage {
         }
     }
 
-    /// How many live documents it covers.
+    /// The number of live documents that it covers.
     pub fn documents(&self, snapshot: &Snapshot) -> u64 {
         let Coverage::Partial(ranges) = self else { return snapshot.statistics().documents };
         let mut documents = 0;

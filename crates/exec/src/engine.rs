@@ -34,24 +34,24 @@ impl AddAssign for Work {
 /// The answer to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// At most k hits, best first: score down, then document up. Scores are in units of the plan.
+    /// At most k hits, best first: by descending score, then by ascending document. Scores are in units of the plan.
     pub hits: Vec<Hit>,
-    /// How many live documents match: always if [`Plan::count`] asks for it, else where the engine found out.
+    /// How many live documents match: always if [`Plan::count`] asks for it, otherwise only if the engine knows.
     pub matches: Option<u64>,
-    /// Which documents were searched; hits and matches are those of these documents.
+    /// Which documents were searched; hits and matches refer to these.
     pub coverage: Coverage,
-    /// What it took, where the engine counts it.
+    /// The work it took, if the engine counts it.
     pub work: Option<Work>,
 }
 
 impl Answer {
-    /// The answer of an engine that did not begin.
+    /// The answer of an engine that did not start.
     pub fn nothing(plan: &Plan) -> Self {
         let matches = plan.count.then_some(0);
         Answer { matches, coverage: Coverage::NOTHING, ..Answer::default() }
     }
 
-    /// Adds the work that was done before for the same plan; unknown if either is.
+    /// Adds the work done earlier for the same plan; the sum is unknown if either is.
     pub fn add_work(&mut self, before: Option<Work>) {
         self.work = self.work.zip(before).map(|(mut work, before)| {
             work += before;
@@ -60,23 +60,24 @@ impl Answer {
     }
 }
 
-/// What each plan of a batch got, in the order of the plans.
+/// The result for each plan of a batch, in the order of the plans.
 pub type Answers = Vec<Result<Answer, ExecError>>;
 
 /// An engine, made for one snapshot of an index.
 ///
-/// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns over the same documents: same documents, same order,
-/// same scores, whatever else is in the batch. Hits name documents by [`warpseek_index::Segment::base`] plus ordinal, never by position, and ties are
-/// broken by that number; so a reordered segment returns what it returned before. Deleted documents never are hits. A plan with k = 0 or without terms has no
+/// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns over the same documents:
+/// the same documents in the same order with the same scores, whatever else is in the batch. Hits identify documents by
+/// [`warpseek_index::Segment::base`] plus ordinal, never by position, and ties are broken by that number, so reordering
+/// a segment does not change its results. Deleted documents are never hits. A plan with k = 0 or without terms has no
 /// hits.
 ///
-/// Each plan has a result of its own: one that fails does not disturb the others. A plan of another snapshot fails with [`ExecError::OtherSnapshot`], one that
-/// the engine cannot answer with [`ExecError::Unsupported`].
+/// Each plan has its own result: one that fails does not affect the others. A plan of another snapshot fails with
+/// [`ExecError::OtherSnapshot`], and one that the engine cannot answer with [`ExecError::Unsupported`].
 ///
-/// When the context's deadline has passed or it is cancelled, the engine stops between ranges of documents. [`Answer::coverage`] then says which
-/// documents were searched, and the answer is exact over these.
+/// When the deadline of the context has passed or the search is cancelled, the engine stops between ranges of
+/// documents. [`Answer::coverage`] then says which documents were searched, and the answer is exact over these.
 pub trait Engine: Send + Sync {
-    /// Its name, as given to `--algorithm`.
+    /// The engine's name, as given to `--algorithm`.
     fn name(&self) -> &'static str;
 
     /// `CPU`, or the name of a GPU.
@@ -87,32 +88,33 @@ pub trait Engine: Send + Sync {
     /// The snapshot whose plans it answers.
     fn snapshot(&self) -> SnapshotId;
 
-    /// Its algorithms, the same and in the same order for all plans, with what each costs for this one or why it cannot answer it. `alone` says that the
-    /// plan is the only one of its batch, and may have all threads.
+    /// The engine's algorithms, which are the same and in the same order for all plans, with the cost of each for this
+    /// plan or the reason why it cannot answer it. `alone` says that the plan is the only one in its batch and may use
+    /// all threads.
     fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate>;
 
-    /// Whether any of its algorithms can answer a plan; else why not.
+    /// Whether any of its algorithms can answer a plan; if not, the error says why.
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
-        let candidates = self.candidates(plan, false, &Context::new(1));
+        let candidates = self.candidates(plan, false, Context::single());
         if candidates.iter().any(|candidate| candidate.rates.is_ok()) {
             return Ok(());
         }
         Err(candidates.iter().find_map(|c| c.rates.err()).unwrap_or("it has no algorithm"))
     }
 
-    /// How long a batch should take, and by which algorithms.
+    /// The expected time of a batch, and by which algorithms.
     fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
         let alone = plans.len() == 1;
         let candidates = |plan: &Plan| self.candidates(plan, alone, context);
         Estimate::new(plans.iter().copied(), context.threads(), candidates)
     }
 
-    /// How long a batch should take.
+    /// The expected time of a batch.
     fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
         self.estimate(plans, context).time
     }
 
-    /// How it would answer each plan of a batch.
+    /// How the engine would answer each plan of a batch.
     fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
         let explain = |plan: &&Plan| {
             let candidates = self.candidates(plan, plans.len() == 1, context);
@@ -125,16 +127,19 @@ pub trait Engine: Send + Sync {
         plans.iter().map(explain).collect()
     }
 
-    /// Does what the first query with a formula would have to wait for, such as copying the index to a device.
+    /// Does in advance what the first query with a formula would have to wait for, such as copying the index to a
+    /// device.
     fn prepare(&self, _formula: Formula, _context: &Context) -> Result<(), ExecError> {
         Ok(())
     }
 
-    /// Answers a batch. Plans are borrowed one by one, so that a part of a batch can go to one engine and the rest to another.
+    /// Answers a batch. Plans are borrowed one by one, so that part of a batch can go to one engine and the rest to
+    /// another.
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers;
 }
 
-/// What every engine does first: refuses the plans that are not for it, and answers the others by `search`, which returns as many results.
+/// The first step of every engine: rejects the plans that it cannot answer, and answers the others with `search`, which
+/// returns one result for each of them.
 pub fn answer_supported(
     engine: &(impl Engine + ?Sized),
     plans: &[&Plan],

@@ -6,13 +6,13 @@ use warpseek_index::{Content, IndexError};
 
 use crate::ranking::RankingFunction;
 
-/// What can go wrong with a query. It can be cloned, since one cause may fail many queries.
+/// An error of a query. It can be cloned, since one cause may fail many queries.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ExecError {
     /// The index could not be read.
     #[error(transparent)]
     Index(Arc<IndexError>),
-    /// The ranking function is not made for the index.
+    /// The ranking function does not suit the contents of the index.
     #[error("ranking `{ranking}` is for {}", if *content == Content::Vector { "text, and this is an index of vectors" } else { "indexes of vectors, and this is one of text" })]
     Content {
         /// Name of the ranking function.
@@ -20,9 +20,9 @@ pub enum ExecError {
         /// What the index holds.
         content: Content,
     },
-    /// An index of quantized impacts answers one ranking function alone.
+    /// An index of quantized impacts supports only one ranking function.
     #[error(
-        "the index is quantized: it knows bm25 with k1 = {k1} and b = {b} alone, not {}",
+        "the index is quantized: it supports only bm25 with k1 = {k1} and b = {b}, not {}",
         described(asked)
     )]
     Quantized {
@@ -57,43 +57,43 @@ pub enum ExecError {
     /// A query in JSON is malformed.
     #[error("the query is not a JSON object of weights: {0}")]
     Json(String),
-    /// The plan was made for another snapshot than the engine.
+    /// The plan was made for a different snapshot than the engine.
     #[error("the plan was made for another snapshot of the index; plan the query again")]
     OtherSnapshot,
     /// The engine cannot answer such a query.
     #[error("`{engine}` cannot answer the query: {why}")]
     Unsupported {
-        /// Its name.
+        /// The engine's name.
         engine: &'static str,
-        /// What is in the way.
+        /// Why it cannot answer.
         why: String,
     },
-    /// A device failed, or is not there.
+    /// A device failed or is missing.
     #[error("{source}")]
     Device {
-        /// Whose fault it is.
+        /// What is to blame.
         fault: Fault,
         /// The device layer's error.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// An engine returned fewer answers than it was given plans, which is a defect.
+    /// An engine returned fewer answers than it was given plans, which is a bug.
     #[error("the engine returned no answer to the query")]
     NoAnswer,
 }
 
-/// Whose fault a failure of a device is, which says what to do next.
+/// What is to blame for a failure of a device, which determines what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The query, or its batch, asked for more than there is. Others may be answered.
+    /// The query, or its batch, asked for more than the device has. Other queries may be answered.
     Query,
-    /// The device or its driver failed. It answers nothing until it is opened anew.
+    /// The device or its driver failed. The device answers nothing until it is opened again.
     Device,
-    /// There is no device, or it cannot be used as it is set up, or the index does not fit it.
+    /// There is no device, or it is not usable as it is set up, or the index does not fit it.
     Setup,
 }
 
 impl ExecError {
-    /// Whose fault it is, if a device is involved.
+    /// What is to blame, if a device is involved.
     pub fn fault(&self) -> Option<Fault> {
         match self {
             ExecError::Device { fault, .. } => Some(*fault),

@@ -1,4 +1,4 @@
-//! How a score came about.
+//! Explanations of scores.
 
 use warpseek_core::limits::BLOCK;
 use warpseek_core::{DocId, Score};
@@ -7,24 +7,24 @@ use warpseek_index::{IndexError, List, Snapshot};
 use crate::error::ExecError;
 use crate::plan::Plan;
 
-/// A term's share.
+/// The contribution of one term to a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TermExplanation {
     /// The term.
     pub term: String,
     /// Its weight in the query.
     pub query_weight: f64,
-    /// Live documents that have it.
+    /// Live documents that contain the term.
     pub df: u64,
-    /// What it is worth in the collection.
+    /// The weight of the term in the collection.
     pub idf: f64,
-    /// Its frequency in the document, in an index of impacts its impact, 0 if it is not there.
+    /// Its frequency in the document, or its impact in an index of impacts; 0 if the document does not contain it.
     pub freq: u32,
-    /// Its contribution in units, 0 if it is not there.
+    /// Its contribution in units; 0 if the document does not contain it.
     pub score: Score,
 }
 
-/// How a document's score came about.
+/// How the score of a document is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// Length of the document.
@@ -35,7 +35,7 @@ pub struct Explanation {
     pub mean_length: f64,
     /// Every term of the plan.
     pub terms: Vec<TermExplanation>,
-    /// What its static score adds, in units.
+    /// What the document's static score adds, in units.
     pub static_score: Score,
     /// The sum, in units.
     pub score: Score,
@@ -76,7 +76,7 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     Ok(Explanation { length, norm, mean_length, terms, static_score, score })
 }
 
-/// Frequency of a document in a list, 0 if it is not there.
+/// Frequency of a document in a list; 0 if it is not in the list.
 fn frequency(list: &List<'_>, doc: u32) -> Result<u32, warpseek_index::ListError> {
     let Some(block) = (0..list.blocks()).find(|&b| list.block_max_doc(b) >= doc) else {
         return Ok(0);

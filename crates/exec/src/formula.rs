@@ -1,16 +1,17 @@
-//! What one posting contributes to a score: the one place where that is computed.
+//! What one posting contributes to a score. It is computed only here.
 
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_IMPACT;
 use warpseek_core::saturation::{self, Saturation};
 use warpseek_index::Bounds;
 
-/// How a term's weight, a frequency and a document give a contribution. Operations are IEEE 754 single precision in
-/// the order written, without fusing; devices must do the same.
+/// How the weight of a term, a frequency and a document give a contribution. Operations are IEEE 754 single precision
+/// in the order written, without fusing; devices must do the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Formula {
-    /// w * (1 / (1 + c * (1 / f))) with c = fixed + by_length * length, which is w * f / (f + c): the BM25 family. In this form every operation is
-    /// monotone also after rounding, so values never fall with frequency nor grow with length; f / (f + c) itself would.
+    /// w * (1 / (1 + c * (1 / f))) with c = fixed + by_length * length, which equals w * f / (f + c): the BM25 family.
+    /// In this form every operation is monotone even after rounding, so values never decrease with frequency nor
+    /// increase with length; computed directly, f / (f + c) could.
     Saturation {
         /// k1 (1 - b).
         fixed: f32,
@@ -21,12 +22,13 @@ pub enum Formula {
     Cosine,
     /// w * f.
     Linear,
-    /// w * q / 255: the saturation in 8 bits that an index of impacts holds in the place of frequencies. Exact for what the index holds, but approximate for the text.
+    /// w * q / 255: the saturation in 8 bits that an index of impacts holds instead of frequencies. It is exact for
+    /// what the index holds, but approximate for the text.
     Quantized,
 }
 
 impl Formula {
-    /// What the formula needs of a document, from its length and norm.
+    /// What the formula needs to know of a document, from its length and norm.
     #[inline]
     pub fn factor(&self, length: u32, norm: f32) -> f32 {
         match *self {
@@ -38,19 +40,20 @@ impl Formula {
         }
     }
 
-    /// A posting's contribution in units of the plan: `weight` is the term's, in those units. The product is rounded up to the next
-    /// whole unit (floor plus one), so a match is never worth nothing, and a score of 0 means "no match".
+    /// A posting's contribution in units of the plan; `weight` is the term's weight in those units. The product is
+    /// rounded up to the next whole unit (floor plus one), so a match always contributes, and a score of 0 means "no
+    /// match".
     #[inline]
     pub fn contribution(&self, weight: f32, freq: u32, factor: f32) -> u32 {
         Self::units(weight, self.value(freq, factor))
     }
 
-    /// Whether scores are not quite those of the ranking function's definition.
+    /// Whether scores differ slightly from the definition of the ranking function.
     pub fn is_approximate(&self) -> bool {
         *self == Formula::Quantized
     }
 
-    /// What a posting is worth before the term's weight comes in.
+    /// The value of a posting before it is multiplied by the term's weight.
     #[inline]
     pub fn value(&self, freq: u32, factor: f32) -> f32 {
         match self {
@@ -61,7 +64,8 @@ impl Formula {
         }
     }
 
-    /// Weight times value in whole units. It never falls when the value grows, so a bound of values gives a bound of contributions.
+    /// Weight times value in whole units. It never decreases when the value grows, so a bound on values gives a bound
+    /// on contributions.
     #[inline]
     pub fn units(weight: f32, value: f32) -> u32 {
         (weight * value) as u32 + 1
@@ -79,14 +83,14 @@ impl Formula {
         }
     }
 
-    /// No posting of a term with this weight contributes more than this.
+    /// The most that a posting of a term with this weight can contribute.
     pub fn most(&self, weight: f32) -> u64 {
         let value = match self {
             // These values are at most 1 and the product rounds monotonically.
             Formula::Saturation { .. } | Formula::Cosine | Formula::Quantized => weight,
             Formula::Linear => weight * MAX_IMPACT as f32,
         };
-        // Saturating twice over: at a scale that is too large the sum must come out too large, too.
+        // Saturates twice: at a scale that is too large, the sum must be too large as well.
         (value as u64).saturating_add(1)
     }
 }
@@ -107,8 +111,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn grows_with_frequency_falls_with_length_and_keeps_its_limit(
-            // Of all sizes that plans give; impacts must stay below the largest score.
+        fn contributions_grow_with_frequency_fall_with_length_and_stay_bounded(
+            // All magnitudes that plans produce; impacts must stay below the largest score.
             weight in prop_oneof![0f32..30_000.0, 1e9f32..2.1e9],
             k1 in prop_oneof![Just(1e-4f32), Just(0.1), Just(0.9), Just(1.2), Just(1000.0)],
             b in prop_oneof![Just(0f32), Just(0.4), Just(1.0)],
@@ -129,16 +133,16 @@ mod tests {
         }
     }
 
-    /// In this case f / (f + c) gives the larger frequency less.
+    /// In this case f / (f + c) gives the larger frequency a smaller value.
     #[test]
-    fn rounding_does_not_turn_the_order_around() {
+    fn rounding_does_not_reverse_the_order() {
         let formula = Formula::Saturation { fixed: 0.9, by_length: 0.0 };
         let of = |f| formula.contribution(1.3 * 1_073_741_824.0, f, formula.factor(1, 0.0));
         assert!(of(8192) >= of(8191));
     }
 
     #[test]
-    fn parameters_of_zero_are_sound() {
+    fn parameters_of_zero_are_valid() {
         let formula = Formula::Saturation { fixed: 0.0, by_length: 0.0 };
         assert_eq!(formula.contribution(7.5, 3, formula.factor(10, 1.0)), 8);
         assert_eq!(Formula::Linear.contribution(0.0, 3, 0.0), 1);

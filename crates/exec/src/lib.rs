@@ -1,11 +1,12 @@
 //! The contract of all engines: a batch of plans and a context in, an answer or an error for each plan out.
 //!
-//! Inside a query a score is an integer. Each posting contributes [`Formula::contribution`], computed there and
-//! nowhere else, in units fixed by the [`Plan`]; engines only add. So every engine returns the same hits in
-//! the same order with the same score bits, and [`Reference`] says which.
+//! Inside a query a score is an integer. Each posting contributes [`Formula::contribution`], which is computed nowhere
+//! else, in units that the [`Plan`] fixes; engines only add contributions. So every engine returns the same hits in the
+//! same order with the same score bits, and [`Reference`] defines them.
 //!
-//! [`Context`] has the deadline, the flag that cancels, and the threads. [`Coverage`] says which documents an answer that came under a deadline covers. Engines say
-//! what they can do and what it costs ([`Engine::candidates`]); [`cheapest`] chooses.
+//! [`Context`] holds the deadline, the flag that cancels a search, and the threads. [`Coverage`] says which documents
+//! an answer covers if the search had to stop at the deadline. Engines say what they can do and what it costs
+//! ([`Engine::candidates`]), and [`cheapest`] chooses.
 
 mod choice;
 mod context;
@@ -22,7 +23,7 @@ mod ranking;
 mod reference;
 mod shape;
 
-pub use choice::{Candidate, Choice, Estimate, Offer, cheapest, is_sooner};
+pub use choice::{Candidate, Choice, Estimate, Offer, batch_time, cheapest, is_sooner};
 pub use context::{Cancel, Context, Ticker};
 pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;

@@ -17,17 +17,17 @@ use crate::ranking::{Ranking, RankingFunction};
 /// Which documents match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Those with at least one of the terms.
+    /// Documents with at least one of the terms.
     #[default]
     Or,
-    /// Those with all of them. Where a term is in no document, there are none.
+    /// Documents with all of the terms. If a term is in no document, nothing matches.
     And,
-    /// As `And`; as `Or` where that gives fewer than k hits.
+    /// As `And`, or as `Or` if `And` gives fewer than k hits.
     AndOr,
 }
 
 impl Mode {
-    /// Names that `FromStr` takes.
+    /// Names that `FromStr` accepts.
     pub const NAMES: [&'static str; 3] = ["or", "and", "and-or"];
 }
 
@@ -57,22 +57,22 @@ pub struct PlanTerm {
     pub term: String,
     /// Sum of the weights it has in the query.
     pub query_weight: f64,
-    /// Live documents that have it.
+    /// Live documents that contain it.
     pub df: u64,
-    /// What it is worth in the collection.
+    /// Its weight in the collection.
     pub idf: f64,
     /// Its weight in the formula, in units.
     pub weight: f32,
-    /// No posting of it contributes more than this many units.
+    /// The most that one of its postings contributes, in units.
     pub most: Score,
     /// Its entry in each segment's dictionary.
     pub lists: Vec<Option<TermInfo>>,
 }
 
-/// All an engine needs to answer a query. Scores of a plan are integers: real scores times 2^`scale`.
+/// Everything that an engine needs to answer a query. Scores of a plan are integers: real scores times 2^`scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The snapshot it was made for: engines of others refuse it.
+    /// The snapshot that the plan was made for; engines of other snapshots refuse it.
     pub snapshot: SnapshotId,
     /// Distinct terms, in the order of the query.
     pub terms: Vec<PlanTerm>,
@@ -80,15 +80,15 @@ pub struct Plan {
     pub missing: Vec<String>,
     /// Which documents match.
     pub mode: Mode,
-    /// How many hits are wanted.
+    /// The number of hits wanted.
     pub k: usize,
-    /// Whether the number of matching documents is wanted too. The planner says no; callers that want it set this.
+    /// Whether to count the matching documents too. The planner sets it to false; callers that want the count set it.
     pub count: bool,
     /// How postings contribute.
     pub formula: Formula,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
     pub static_weight: f32,
-    /// Binary logarithm of units to 1.0.
+    /// Binary logarithm of the number of units per 1.0.
     pub scale: i32,
 }
 
@@ -104,7 +104,7 @@ impl Plan {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
     }
 
-    /// Whether a segment has all terms.
+    /// Whether a segment contains all terms.
     pub fn all_in(&self, segment: usize) -> bool {
         !self.lacks_terms() && self.terms.iter().all(|t| t.lists[segment].is_some())
     }
@@ -115,10 +115,10 @@ impl Plan {
     }
 }
 
-/// At this scale any sum is small enough.
+/// At this scale every sum is small enough.
 const LEAST_SCALE: i32 = -160;
 
-/// Makes plans for one index and ranking.
+/// Makes plans for one index and one ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
     statistics: Statistics,
@@ -127,7 +127,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Checks that the ranking fits the index.
+    /// Fails if the ranking does not suit the index.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
         let statistics = snapshot.statistics();
@@ -135,12 +135,12 @@ impl Planner {
         Ok(Planner { snapshot, statistics, ranking, formula })
     }
 
-    /// The formula of all its plans.
+    /// The formula of all plans it makes.
     pub fn formula(&self) -> Formula {
         self.formula
     }
 
-    /// The name of the ranking, which says so where it is approximate.
+    /// The name of the ranking, which says so if the ranking is approximate.
     pub fn ranking_name(&self) -> String {
         let name = self.ranking.function.name();
         match self.formula.is_approximate() {
@@ -149,7 +149,7 @@ impl Planner {
         }
     }
 
-    /// The plan of a query.
+    /// Makes the plan of a query.
     pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
         let bag = collect(query)?;
         let (mut terms, mut missing, mut reals) = (Vec::new(), Vec::new(), Vec::new());
@@ -164,7 +164,7 @@ impl Planner {
                 missing.push(term.to_owned());
                 continue;
             }
-            // A forged file of deletions could claim more; weights must not fall below zero.
+            // A forged file of deletions could claim more; weights must not become negative.
             let df = df.min(self.statistics.documents);
             let idf = self.ranking.function.idf(self.statistics.documents, df);
             reals.push(self.real_weight(idf, query_weight));
@@ -197,8 +197,8 @@ impl Planner {
         }
     }
 
-    /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends on the query and the collection's statistics alone,
-    /// never on how the index is cut in segments.
+    /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
+    /// the collection, never on how the index is divided into segments.
     fn scale(&self, reals: &[f64], fixed: f64) -> i32 {
         let most = |scale: i32| -> f64 {
             let unit = libm::exp2(f64::from(scale));

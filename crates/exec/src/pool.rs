@@ -1,19 +1,20 @@
-//! Threads that last as long as the process.
+//! Threads that live as long as the process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Threads for the work of searches. They wait for work and take it in turn, so a search costs no new threads.
+/// Threads for searches. They wait for work and share it, so a search starts no new threads.
 #[derive(Debug)]
 pub struct Pool {
     threads: usize,
-    /// One fewer than `threads`, since the thread that asks works too; none if it is the only one, or if the system gives no more.
+    /// One fewer than `threads`, since the calling thread works too; `None` if it is the only one, or if the system
+    /// provides no more.
     workers: Option<rayon::ThreadPool>,
 }
 
 impl Pool {
-    /// With this many threads, the caller's included.
+    /// A pool of this many threads, including the caller's.
     pub fn new(threads: usize) -> Self {
         let threads = threads.max(1);
         let builder = rayon::ThreadPoolBuilder::new()
@@ -23,7 +24,7 @@ impl Pool {
         Pool { threads, workers }
     }
 
-    /// The one of this size that the whole process shares.
+    /// The pool of this size that the whole process shares.
     pub fn shared(threads: usize) -> Arc<Self> {
         static POOLS: OnceLock<Mutex<HashMap<usize, Arc<Pool>>>> = OnceLock::new();
         let threads = threads.max(1);
@@ -32,7 +33,7 @@ impl Pool {
         pools.entry(threads).or_insert_with(|| Arc::new(Pool::new(threads))).clone()
     }
 
-    /// How many threads there are, the caller's included.
+    /// The number of threads, including the caller's.
     pub fn threads(&self) -> usize {
         self.threads
     }
@@ -64,11 +65,11 @@ impl Pool {
                 all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut done);
             }
         };
-        // Panics of workers go on here.
+        // A panic of a worker resumes here.
         workers.in_place_scope(|scope| {
             for _ in 1..self.threads.min(items.len()) {
                 scope.spawn(|_| {
-                    // What comes late has nothing left to do, and need not make a state for it.
+                    // A thread that starts late has nothing left to do and need not create a state.
                     if next.load(Ordering::Relaxed) < items.len() {
                         run();
                     }
@@ -82,8 +83,9 @@ impl Pool {
     }
 }
 
-/// Works on every item at the same time, each in a thread of its own that ends with it. For work that waits, as for a device, and of which there is little at a
-/// time: in a pool it would keep threads from work that computes, and wait for work that waits for it.
+/// Works on all items at the same time, each in a thread of its own that ends with the item. This is for a few pieces
+/// of work that wait, for example for a device: in a pool they would keep threads from work that computes, and could
+/// wait for work that waits for them.
 pub fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     match items {
         [] => Vec::new(),
@@ -121,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_the_same_for_every_batch_and_callers_share_them() {
+    fn all_batches_and_callers_share_the_same_threads() {
         let pool = Pool::shared(3);
         assert!(Arc::ptr_eq(&pool, &Pool::shared(3)));
         let ids = |n: usize| pool.map(&vec![(); n], || (), |(), ()| std::thread::current().id());
         let mut seen: std::collections::HashSet<_> = ids(10_000).into_iter().collect();
         (0..20).for_each(|_| seen.extend(ids(100)));
         assert!(seen.len() <= 3, "{seen:?}");
-        // Batches of several callers at a time, and a batch in a batch.
+        // Batches of several callers at the same time, and a batch inside a batch.
         let sums = at_once(&[1u64, 2, 3, 4], |&n| {
             let inner = |(): &mut (), &i: &u64| {
                 pool.map(&[i; 50], || (), |(), &i| i).into_iter().sum::<u64>()

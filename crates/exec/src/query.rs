@@ -1,4 +1,4 @@
-//! Query text to weighted terms.
+//! Parsing of query text into weighted terms.
 
 use serde_json::Value;
 use warpseek_index::Content;
@@ -6,7 +6,7 @@ use warpseek_text::Analyzer;
 
 use crate::error::ExecError;
 
-/// A weighted bag of terms, as the index spells them. Terms may repeat; weights add up.
+/// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
     /// Terms and weights, in the order written.
@@ -14,8 +14,9 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a query for an index. Text: words, each optionally with a weight behind `^` (`apple^2.5 pie`), which go through the
-    /// analyzer. Vectors: the same, tokens taken as they are, or a JSON object of tokens and weights.
+    /// Parses a query for an index. For text, it consists of words, each optionally followed by `^` and a weight
+    /// (`apple^2.5 pie`); the analyzer turns them into terms. For vectors, it has the same form with tokens taken as
+    /// they are, or is a JSON object of tokens and weights.
     pub fn parse(text: &str, analyzer: Analyzer, content: Content) -> Result<Self, ExecError> {
         if content == Content::Vector && text.trim_start().starts_with('{') {
             return Self::parse_json(text);
@@ -38,7 +39,7 @@ impl Query {
             serde_json::from_str(text).map_err(|e| ExecError::Json(e.to_string()))?;
         let Value::Object(map) = value else { return Err(ExecError::Json("not an object".into())) };
         let terms = map.into_iter().map(|(token, weight)| match weight.as_f64() {
-            // A weight of zero is how models say "not there".
+            // Models express "absent" by a weight of zero.
             Some(weight) => Ok((token, weight)),
             None => Err(ExecError::Json(format!("weight of `{token}` is not a number"))),
         });
@@ -66,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn words_and_weights() {
+    fn text_queries_have_words_and_weights() {
         let want = [("appl", 2.5), ("pie", 1.0), ("pie", 1.0)].map(|(t, w)| (t.to_owned(), w));
         assert_eq!(parse("Apples^2.5 the  pies pie^1", Content::Text), want);
         assert_eq!(parse("a^b ^2", Content::Text), [("b".to_owned(), 1.0), ("2".to_owned(), 1.0)]);
     }
 
     #[test]
-    fn vectors() {
+    fn vector_queries_have_tokens_or_json() {
         let want = [("##s", 0.5), ("Big", 2.0)].map(|(t, w)| (t.to_owned(), w));
         assert_eq!(parse("##s^0.5 Big^2", Content::Vector), want);
         assert_eq!(parse(r###"{"##s": 0.5, "Big": 2, "x": 0}"###, Content::Vector), want);

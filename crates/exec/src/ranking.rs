@@ -1,4 +1,4 @@
-//! The ranking functions on offer.
+//! The ranking functions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,15 @@ use warpseek_index::{Content, Manifest, Statistics};
 use crate::error::ExecError;
 use crate::formula::Formula;
 
-/// A ranking function. N documents, n of them with the term, f its frequency in the document, l the
-/// document's length, a the mean length.
+/// A ranking function. N is the number of documents, n the number of those that contain the term, f the term's
+/// frequency in the document, l the document's length, and a the mean length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RankingFunction {
     /// BM25 as Lucene defines it: ln(1 + (N - n + 0.5) / (n + 0.5)) * f / (f + k1 (1 - b + b l / a)).
     Bm25 {
         /// How slowly frequency saturates.
         k1: f64,
-        /// How much length counts, 0 to 1.
+        /// How much document length counts, 0 to 1.
         b: f64,
     },
     /// BM25 with the original idf, floored at zero: max(0, ln((N - n + 0.5) / (n + 0.5))) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
@@ -27,24 +27,25 @@ pub enum RankingFunction {
         /// As in `Bm25`.
         b: f64,
     },
-    /// Equation 1 of Wakatsuki et al.: ln((N + 0.5) / (n + 0.5)) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
+    /// (Wakatsuki 2016, equation 1): ln((N + 0.5) / (n + 0.5)) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
     Wakatsuki {
         /// As in `Bm25`.
         k1: f64,
         /// As in `Bm25`.
         b: f64,
     },
-    /// Cosine tf-idf: query weights (1 + ln w) ln(N / n), or w ln(N / n) up to w = 1; document weights 1 + ln f; both vectors of length one.
+    /// Cosine tf-idf: query weights are (1 + ln w) ln(N / n), or w ln(N / n) up to w = 1; document weights are 1 + ln
+    /// f; both vectors have length one.
     Cosine,
     /// The dot product of query weights and document weights, for indexes of vectors.
     Impact,
 }
 
 impl RankingFunction {
-    /// k1 and b where nothing else is said.
+    /// Default values of k1 and b.
     pub const BM25_DEFAULTS: (f64, f64) = (0.9, 0.4);
 
-    /// Names that `FromStr` takes.
+    /// Names that `FromStr` accepts.
     pub const NAMES: [&'static str; 5] = ["bm25", "okapi", "wakatsuki", "cosine", "impact"];
 
     /// Its name.
@@ -58,7 +59,7 @@ impl RankingFunction {
         }
     }
 
-    /// What a term is worth in the whole collection.
+    /// The weight of a term in the collection.
     pub fn idf(&self, documents: u64, df: u64) -> f64 {
         let (all, with) = (documents as f64, df as f64);
         match self {
@@ -70,7 +71,7 @@ impl RankingFunction {
         }
     }
 
-    /// The constant that goes into a term's weight beside idf and the query's weight.
+    /// The constant factor of a term's weight, besides idf and the weight in the query.
     pub(crate) fn constant(&self) -> f64 {
         match *self {
             RankingFunction::Okapi { k1, .. } | RankingFunction::Wakatsuki { k1, .. } => k1 + 1.0,
@@ -119,7 +120,7 @@ impl FromStr for RankingFunction {
     }
 }
 
-/// A ranking function, and how much a document's static score adds to it.
+/// A ranking function, and how much a document's static score adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranking {
     /// The function.
@@ -129,7 +130,7 @@ pub struct Ranking {
 }
 
 impl fmt::Display for Ranking {
-    /// With its parameters: `bm25, k1 0.9, b 0.4`.
+    /// The name with parameters: `bm25, k1 0.9, b 0.4`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.function)?;
         match self.function {
@@ -153,7 +154,8 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// The one that suits an index: impact for vectors, else BM25, for an index of impacts with its parameters.
+    /// The ranking that suits an index: impact for vectors; otherwise BM25, with the index's own parameters if it holds
+    /// impacts.
     pub fn suited(manifest: &Manifest) -> Self {
         let function = match (manifest.content, &manifest.impacts) {
             (Content::Vector, _) => RankingFunction::Impact,
@@ -163,7 +165,7 @@ impl Ranking {
         Ranking { function, static_weight: 0.0 }
     }
 
-    /// Checks parameters, and that the function is made for what the index holds.
+    /// Checks the parameters, and that the function suits the contents of the index.
     pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), ExecError> {
         self.function.check()?;
         if !(0.0..=1e9).contains(&self.static_weight) {
@@ -187,7 +189,7 @@ impl Ranking {
         Ok(())
     }
 
-    /// The formula for an index, which it was checked for.
+    /// The formula for an index that the ranking was checked against.
     pub(crate) fn formula(&self, manifest: &Manifest, statistics: &Statistics) -> Formula {
         match self.function {
             _ if manifest.impacts.is_some() => Formula::Quantized,
@@ -209,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ranking_in_words_has_its_parameters() {
+    fn the_name_of_a_ranking_includes_its_parameters() {
         assert_eq!(Ranking::default().to_string(), "bm25, k1 0.9, b 0.4");
         let cosine = Ranking { function: RankingFunction::Cosine, static_weight: 2.5 };
         assert_eq!(cosine.to_string(), "cosine, static weight 2.5");

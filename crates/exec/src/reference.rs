@@ -1,4 +1,4 @@
-//! The reference: what every engine must return, in the plainest way.
+//! The reference, which defines what every engine must return, in the simplest way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::engine::{Answer, Answers, Engine, Work, answer_supported};
 use crate::error::ExecError;
 use crate::plan::{Mode, Plan};
 
-/// Reads every list of a query from end to end, adds up in a map, and sorts. It looks at the clock between queries only.
+/// Reads every list of a query from end to end, adds contributions in a map, and sorts. It checks the clock between
+/// queries only.
 pub struct Reference {
     snapshot: Arc<Snapshot>,
     /// The documents it answers for.
@@ -23,12 +24,12 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// For an index.
+    /// A reference for an index.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Self::over(snapshot, Coverage::Complete)
     }
 
-    /// For some documents of an index: it judges answers that cover these.
+    /// A reference for some documents of an index, to judge answers that cover these.
     pub fn over(snapshot: Arc<Snapshot>, over: Coverage) -> Self {
         Reference { snapshot, over }
     }
@@ -63,7 +64,7 @@ impl Reference {
     }
 }
 
-/// Score and number of terms of every live document of the segment that has any.
+/// Score and number of terms of every live document of the segment that contains any term.
 fn sums(
     plan: &Plan,
     number: usize,
@@ -110,7 +111,7 @@ impl Engine for Reference {
     }
 
     fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
-        // Some hundred nanoseconds for a step in a map.
+        // A step in a map takes about two hundred nanoseconds.
         let rates = Ok(Rates::thread(5_000.0, 200.0));
         vec![Candidate { algorithm: "reference", rates, why: "asked for" }]
     }

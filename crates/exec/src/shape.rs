@@ -1,5 +1,5 @@
-//! The shape of an index's lists by density: what codecs, skipping and bounds feel of a collection.
-//! Two collections whose shapes agree are alike to an engine.
+//! The shape of an index's lists by density: the properties of a collection that matter to codecs, skipping and bounds.
+//! Two collections of the same shape behave alike in an engine.
 
 use serde::Serialize;
 use warpseek_core::limits::BLOCK;
@@ -9,27 +9,29 @@ use crate::error::ExecError;
 use crate::formula::Formula;
 use crate::ranking::Ranking;
 
-/// Lists with fewer blocks say little of how far block maxima lie below the list's.
+/// Lists with fewer blocks say little about how far block maxima lie below the list's maximum.
 const FEWEST_BLOCKS: usize = 4;
 
-/// Lists that occur in about the same share of the documents.
+/// Lists that contain about the same share of the documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ShapeClass {
     /// Lists in the class.
     pub lists: u64,
     /// Their postings.
     pub postings: u64,
-    /// Mean binary logarithm of gaps; at most that of the mean gap, and the lower the more documents cluster.
+    /// Mean binary logarithm of gaps. It is at most that of the mean gap, and the more documents cluster, the lower it
+    /// is.
     pub log_gap: f64,
     /// Share of gaps of 1.
     pub adjacent: f64,
-    /// Mean bits the codec takes for a document.
+    /// Mean number of bits that the codec takes for a document.
     pub bits_per_doc: f64,
     /// Share of postings with frequency 1.
     pub once: f64,
     /// Mean frequency.
     pub mean_freq: f64,
-    /// Mean over blocks of the block's largest score over the list's, for lists of several blocks; 0 if there are none.
+    /// Mean over blocks of the block's largest score divided by the list's, for lists of several blocks; 0 if there are
+    /// none.
     pub block_maximum: f64,
     #[serde(skip)]
     gaps: u64,
@@ -37,8 +39,8 @@ pub struct ShapeClass {
     blocks: u64,
 }
 
-/// Classes by density: entry i is lists in at most one of 4^i documents and more than one of 4^(i+1). Deleted
-/// documents count. Reads every list.
+/// Classes by density: entry i has the lists that contain at most one in 4^i documents and more than one in 4^(i+1).
+/// Deleted documents count. Reads every list.
 pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, ExecError> {
     ranking.check(snapshot.manifest())?;
     let formula = ranking.formula(snapshot.manifest(), &snapshot.statistics());
@@ -58,7 +60,7 @@ pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, 
 }
 
 impl ShapeClass {
-    /// Adds a list's sums.
+    /// Adds the sums of a list.
     fn add(
         &mut self,
         segment: &Segment,
@@ -98,7 +100,7 @@ impl ShapeClass {
         Ok(())
     }
 
-    /// From sums to means.
+    /// Divides sums to get means.
     fn divide(&mut self) {
         let over = |sum: &mut f64, n: u64| *sum /= n.max(1) as f64;
         over(&mut self.log_gap, self.gaps);
@@ -116,8 +118,8 @@ mod tests {
     use warpseek_testkit::{Doc, Fixture};
 
     #[test]
-    fn a_small_index_counted_by_hand() {
-        // `all` is in all of 8 documents, twice in the first; `pair` in documents 1 and 5; `one` in document 2.
+    fn the_shape_of_a_small_index_equals_that_counted_by_hand() {
+        // `all` is in each of 8 documents, twice in the first; `pair` is in documents 1 and 5; `one` is in document 2.
         let text = |doc| match doc {
             0 => "all all",
             1 | 5 => "all pair",
@@ -130,15 +132,15 @@ mod tests {
         let all = classes[0];
         assert_eq!((all.lists, all.postings, all.log_gap, all.adjacent), (1, 8, 0.0, 1.0));
         assert_eq!((all.once, all.mean_freq, all.block_maximum), (7.0 / 8.0, 9.0 / 8.0, 0.0));
-        // One of 4 and one of 8 documents are the same class.
+        // One in 4 and one in 8 documents fall into the same class.
         let rest = classes[1];
         assert_eq!((rest.lists, rest.postings, rest.log_gap, rest.adjacent), (2, 3, 2.0, 0.0));
         assert_eq!((rest.once, rest.mean_freq, classes.len()), (1.0, 1.0, 2));
     }
 
     #[test]
-    fn block_maxima_lie_below_the_lists() {
-        // Of four blocks one has a document with a higher frequency.
+    fn block_maxima_are_below_list_maxima() {
+        // One of four blocks has a document with a higher frequency.
         let text = |doc| if doc == 200 { "word word word" } else { "word fill fill" };
         let docs: Vec<Doc> = (0..512).map(|doc| Doc::text(doc, text(doc))).collect();
         let snapshot = Fixture::of(&docs).snapshot();

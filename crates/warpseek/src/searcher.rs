@@ -3,6 +3,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use warpseek_core::DocId;
+use warpseek_cuda::DeviceError;
 use warpseek_exec::{
     Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query,
     Ranking, is_sooner,
@@ -450,8 +451,8 @@ impl Opened {
     /// The GPU failed, and answers nothing until it is opened anew.
     fn give_up(&self, engine: &Arc<dyn Engine>, error: ExecError) {
         let (why, cpu_answers) = (error.to_string(), self.may_choose());
-        if error.fault() != Some(Fault::Device) {
-            // It does not fit, or is set up wrongly: trying again would not help. Who insists on the GPU gets this error for every query.
+        if error.fault() != Some(Fault::Device) || is_hung(&error) {
+            // It does not fit, is set up wrongly, or would keep everybody waiting: trying again would not help. Who insists on the GPU gets this error for every query.
             if cpu_answers {
                 *self.gpu.state() = State::Unusable(why.clone());
                 (self.options.listener)(&Notice::NoGpu { why });
@@ -533,6 +534,12 @@ impl Opened {
         let documents = self.snapshot.statistics().documents;
         Decision { choices, cpu, gpu, documents, threads: context.threads() }
     }
+}
+
+/// Whether a kernel never ended. The driver would wait for it whatever this process asks of the device.
+fn is_hung(error: &ExecError) -> bool {
+    let ExecError::Device { source, .. } = error else { return false };
+    matches!(source.downcast_ref(), Some(DeviceError::Hung { .. }))
 }
 
 /// Whether the GPU will fail other queries too.

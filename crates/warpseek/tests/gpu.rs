@@ -165,6 +165,24 @@ fn a_lost_gpu_comes_back() {
     case.check(&searcher);
 }
 
+/// A kernel that never ends: the CPU answers, and nobody goes near that GPU again.
+#[test]
+fn a_gpu_that_hangs_is_not_waited_for() {
+    let case = Case::new();
+    let options = case.options(DeviceChoice::Auto, &[]);
+    let options = options.open_gpus_by(|number, budget| {
+        let _faults = inject("hang=2");
+        // SAFETY: the emulator's own function.
+        let device = unsafe { Device::emulated(symbol, number, budget) }?;
+        device.set_time_limit(Some(Duration::from_millis(20)));
+        Ok(device)
+    });
+    let searcher = case.index.searcher_with(options).unwrap();
+    case.check(&searcher);
+    case.check(&searcher);
+    assert!(matches!(&case.notices()[..], [Notice::NoGpu { .. }]), "{:?}", case.notices());
+}
+
 /// Whoever insists on the GPU gets errors until it is back, never silence.
 #[test]
 fn without_fallback_a_lost_gpu_is_an_error() {
