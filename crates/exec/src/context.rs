@@ -70,6 +70,12 @@ impl Context {
         Self::on(Pool::shared(threads))
     }
 
+    /// One thread and no limits, for what needs a context and does not search.
+    pub fn single() -> &'static Self {
+        static SINGLE: OnceLock<Context> = OnceLock::new();
+        SINGLE.get_or_init(|| Context::new(1))
+    }
+
     /// No deadline, and the threads of a pool.
     pub fn on(pool: Arc<Pool>) -> Self {
         Context { deadline: None, cancel: None, pool }

@@ -1,5 +1,5 @@
-//! What must not change results: threads, memory, segments, merges, batches, deleted remains, the order of documents. All comparisons
-//! are by equality, down to the bits of scores and, where it can be, of files.
+//! Results must not depend on threads, memory, segments, merges, batches, remains of deleted documents, or the order of
+//! documents. All comparisons are by equality, down to the bits of scores and, if possible, of files.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use warpseek_testkit::{
     file_bytes, orders, plans,
 };
 
-/// Documents by external id, order, scores.
+/// Hits by external id, in order, with scores.
 fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<ExternalHit>> {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
@@ -23,7 +23,7 @@ fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<Ex
     pairs.map(|(plan, answer)| external_hits(&snapshot, plan, answer)).collect()
 }
 
-/// Documents by number.
+/// Hits by document number.
 fn hits(fixture: &Fixture, searches: &[Search]) -> Vec<Vec<Hit>> {
     let snapshot = fixture.snapshot();
     let answers = expected(&snapshot, &plans(&snapshot, searches));
@@ -47,7 +47,7 @@ fn searched_files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A corpus of many different words: inverters outgrow even the least budget.
+/// A corpus of many different words, for which inverters exceed even the smallest memory budget.
 fn wordy(docs: usize) -> Vec<Doc> {
     let mut random = Random::new(7);
     let mut text = |_| format!("common{} x{:x}", random.below(9), random.bits());
@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn threads_and_input_batches(case in generator::cases()) {
+    fn results_do_not_depend_on_threads_or_input_batches(case in generator::cases()) {
         let (corpus, searches) = (case.corpus(), case.searches(20));
         let one = Fixture::with(&corpus, config(1, 20));
         let expected = results(&one, &searches, 1);
@@ -68,23 +68,23 @@ proptest! {
             prop_assert!(file_bytes(&one.dir()) == file_bytes(&many.dir()), "{threads} threads");
             prop_assert_eq!(&results(&many, &searches, threads), &expected);
         }
-        // Input batches may cut the store elsewhere, but nothing that is searched.
+        // Input batches may divide the store differently, but nothing that is searched.
         let other = Fixture::with(&corpus, config(3, 7));
         prop_assert!(searched_files(&one) == searched_files(&other));
     }
 
     #[test]
-    fn orders_of_documents(case in generator::cases(), ids_only: bool) {
+    fn results_do_not_depend_on_the_order_of_documents(case in generator::cases(), ids_only: bool) {
         let (history, searches) = (case.history(), case.searches(30));
         let store = if ids_only { StoreMode::Ids } else { StoreMode::All };
         let plain = Fixture::after(&history, BuildConfig { store, ..build_config() });
-        // Documents by number, too: nothing outside of a segment sees its order.
+        // Documents are compared by number as well: nothing outside a segment sees its order.
         let expected = (hits(&plain, &searches), results(&plain, &searches, 1));
         plain.merge().unwrap();
         let merged = (hits(&plain, &searches), results(&plain, &searches, 1));
         let live = history.live();
         for (i, config) in orders().into_iter().enumerate() {
-            // The first is that of the input, where the operations take turns instead.
+            // For the first order, that of the input, the operations use alternating configurations.
             let config = |number: usize| match i {
                 0 => BuildConfig { store, ..case.config(number) },
                 _ => BuildConfig { store, ..config.clone() },
@@ -106,7 +106,8 @@ proptest! {
     fn a_merge_restores_the_order_of_the_input(case in generator::cases()) {
         let (history, plain) = (case.history(), Fixture::of(&case.history().live()));
         let by_text = Fixture::after(&history, orders()[1].clone());
-        // Something to merge, also where there is one segment without deletions.
+        // An added document makes sure that there is something to merge, even if there is one segment without
+        // deletions.
         let text = Doc::text("last", "words");
         by_text.add(&[if case.vectors { Doc::vector("last", &[("x", 1.0)]) } else { text }]).unwrap();
         by_text.delete(&["last".into()]).unwrap();
@@ -115,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn bisection_with_threads(case in generator::cases()) {
+    fn bisection_does_not_depend_on_threads(case in generator::cases()) {
         let corpus = case.corpus();
         let build = |threads: usize| {
             let config = BuildConfig { threads, reorder: true, ..build_config() };
@@ -131,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn query_batches(case in generator::cases()) {
+    fn results_do_not_depend_on_query_batches(case in generator::cases()) {
         let fixture = Fixture::after(&case.history(), build_config());
         let searches = case.searches(20);
         let expected = results(&fixture, &searches, 1);
@@ -142,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn segments(case in generator::cases()) {
+    fn results_do_not_depend_on_segments(case in generator::cases()) {
         let (corpus, searches) = (case.corpus(), case.searches(20));
         let whole = Fixture::of(&corpus);
         let expected = results(&whole, &searches, 1);
@@ -159,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn deletions_and_updates(case in generator::cases(), ids_only: bool) {
+    fn deletions_and_updates_leave_no_trace(case in generator::cases(), ids_only: bool) {
         let mut config = config(3, 50);
         config.store = if ids_only { StoreMode::Ids } else { StoreMode::All };
         let (history, searches) = (case.history(), case.searches(30));
@@ -189,7 +190,7 @@ fn check_store(fixture: &Fixture, live: &[Doc], ids_only: bool) {
 }
 
 #[test]
-fn a_deleted_document_has_no_say_in_the_scale() {
+fn a_deleted_document_does_not_affect_the_scale() {
     let doc = |i: usize| Doc::text(i, "apple pie").with_static(i as f32);
     let live: Vec<_> = (0..20).map(doc).collect();
     let huge = Doc::text("huge", "apple").with_static(1e9);
@@ -202,7 +203,7 @@ fn a_deleted_document_has_no_say_in_the_scale() {
 }
 
 #[test]
-fn memory() {
+fn results_do_not_depend_on_memory() {
     let corpus = wordy(4000);
     let build = |threads: usize, memory: usize| {
         let fixture = Fixture::empty(BuildConfig { memory, ..config(threads, 100) });
@@ -220,8 +221,8 @@ fn memory() {
 }
 
 #[test]
-fn histories_end_where_they_should() {
-    // The generator must make what the properties above are about.
+fn generated_histories_delete_documents() {
+    // The generator must produce the histories that the properties above are about.
     let histories = (0..60).map(|seed| Case { docs: 300, vectors: false, seed }.history());
     let deleting = histories.filter(|h| h.live().len() < 290).count();
     assert!(deleting > 10, "only {deleting} histories delete");

@@ -1,4 +1,4 @@
-//! The reference against an oracle that never saw an index.
+//! Compares the reference with an oracle that does not use an index.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -28,7 +28,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_histories(case in generator::cases()) {
+    fn the_reference_equals_the_oracle_on_random_histories(case in generator::cases()) {
         let history = case.history();
         let fixture = Fixture::after_each(&history, |number| case.config(number));
         let oracle = Oracle::new(&history.live(), Analyzer::English, 256);
@@ -37,7 +37,7 @@ proptest! {
 }
 
 #[test]
-fn shared_collections() {
+fn the_reference_equals_the_oracle_on_shared_collections() {
     for collection in collections::present() {
         let fixture = Fixture::empty(build_config());
         let (config, progress) = (fixture.config(), Progress::default());
