@@ -25,8 +25,9 @@ const CLASSES: [u32; 5] = [129, 1_000, 10_000, 100_000, u32::MAX];
 
 /// Measure every codec on the lists of an index
 ///
-/// Each codec encodes a sample of the lists of more than 128 postings anew. The report has the bytes per document and per frequency, without skip arrays and
-/// bounds, and how fast blocks are encoded and decoded, by length of list. Rates are the best of the rounds, on one core.
+/// Each codec encodes a sample of the lists that have more than 128 postings. The report has the bytes per document and
+/// per frequency, without skip arrays and bounds, and how fast blocks are encoded and decoded, by length of list. Rates
+/// are the best of the rounds, on one core.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -37,23 +38,23 @@ pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Codecs [default: all]
+    /// Codecs to measure [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES",
         value_parser = named::<CodecId>(CodecId::names()))]
     codecs: Vec<CodecId>,
     /// Postings to sample in each class of list lengths
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     postings: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Also a page with the table and plots: one file that loads nothing
+    /// Also write an HTML page with the table and plots; it is one file that loads nothing else
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// No progress bar
+    /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
 }
@@ -64,7 +65,7 @@ pub(super) struct Sample {
     pub(super) freqs: Vec<u32>,
 }
 
-/// Figures of one codec on one class of lists.
+/// Measurements of one codec on one class of lists.
 #[derive(Serialize)]
 struct Cell {
     codec: &'static str,
@@ -106,7 +107,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             ("program", program()),
             ("hardware", hardware()),
             ("index", index_line(&options.index, &snapshot)),
-            ("sample", format!("{} postings a class at most", count(options.postings))),
+            ("sample", format!("at most {} postings per class", count(options.postings))),
             ("rounds", format!("{}, of which the best counts; one core", options.rounds)),
         ];
         target.save(&page(&facts, &rows, &cells, &classes))?;
@@ -165,12 +166,12 @@ fn page(
         Bars { title, unit, scale: Scale::Linear, groups, series }.draw()
     };
     let sizes = [
-        draw("Documents", "bytes a document", &|cell| cell.bytes_per_doc),
-        draw("Frequencies", "bytes a frequency", &|cell| cell.bytes_per_freq),
+        draw("Documents", "bytes per document", &|cell| cell.bytes_per_doc),
+        draw("Frequencies", "bytes per frequency", &|cell| cell.bytes_per_freq),
     ];
     let note = "By number of postings in a list, without skip arrays and bounds.";
     page.figures("Size", note, &codecs, &sizes);
-    let unit = "10^6 integers a second";
+    let unit = "10^6 integers per second";
     let rates = [
         draw("Decoding documents", unit, &|cell| cell.decode_docs_per_s / 1e6),
         draw("Decoding frequencies", unit, &|cell| cell.decode_freqs_per_s / 1e6),
@@ -251,7 +252,7 @@ pub(super) fn encode(codec: CodecId, list: &Sample) -> Result<Coded, CodecError>
         prev = docs[docs.len() - 1];
         ends.push(bytes.len());
     }
-    // Opened as a reader opens it, which also knows the bytes that the list as a whole takes.
+    // Opened as a reader opens it, which also knows how many bytes the list as a whole takes.
     let state = codec.open(&mut Cursor::new(&header), n, n)?;
     Ok(Coded { state, bytes, ends })
 }

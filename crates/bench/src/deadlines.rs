@@ -1,4 +1,4 @@
-//! How well engines keep deadlines: how much later than asked an answer comes, and how much of the index it covers.
+//! How well engines keep deadlines: how late an answer comes, and how much of the index it covers.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,8 +19,9 @@ use crate::{hardware, index_line, read_queries};
 
 /// Measure how well deadlines are kept
 ///
-/// Every algorithm answers every query, one at a time, with each deadline. Over: how much longer it took than asked, from the call to the answer. Covered: live documents searched,
-/// of all. Every partial answer is compared with the reference over the documents that it names.
+/// Every algorithm answers every query, one at a time, with each deadline. "Over" is the time from the deadline to the
+/// answer. "Covered" is the share of live documents that were searched. Partial answers are compared with the reference
+/// over the documents that they cover.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,13 +31,13 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// File of queries: `id<TAB>text` or text alone a line
+    /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Deadlines in milliseconds
     #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "0,1,5")]
     deadlines: Vec<f64>,
-    /// Algorithms [default: all of the CPU but `reference`]
+    /// Algorithms [default: all CPU algorithms but `reference`]
     #[arg(long, value_delimiter = ',', value_name = "NAMES",
         value_parser = algorithms(Algorithm::cpu_names()))]
     algorithms: Vec<Algorithm>,
@@ -44,37 +45,37 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
         value_parser = named::<Mode>(Mode::NAMES))]
     modes: Vec<Mode>,
-    /// Hits a query
+    /// Number of hits per query
     #[arg(short, default_value_t = 10, value_name = "K")]
     k: usize,
-    /// Partial answers of each cell that are compared with the reference, which is slow
+    /// Number of partial answers in each cell to compare with the reference, which is slow
     #[arg(long, default_value_t = 3, value_name = "N")]
     compare: usize,
     #[command(flatten)]
     ranking: RankingChoice,
     #[command(flatten)]
     threads: Threads,
-    /// JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// No progress bar
+    /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Figures of one cell.
+/// Measurements of one cell.
 #[derive(Serialize)]
 struct Cell {
     algorithm: &'static str,
     mode: String,
     deadline_ms: f64,
-    /// Milliseconds later than asked; 0 if it was in time.
+    /// Milliseconds from the deadline to the answer; 0 if it was in time.
     over_p50_ms: f64,
     over_p99_ms: f64,
     over_most_ms: f64,
     /// Share of answers that are partial.
     partial: f64,
-    /// Live documents searched of all, mean over queries.
+    /// Share of live documents that were searched, mean over queries.
     covered: f64,
     /// Partial answers that were compared with the reference; all were equal.
     compared: usize,
@@ -104,13 +105,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         for &mode in &options.modes {
             let request = |text: &String| Request::new(text.as_str()).k(options.k).mode(mode);
             let requests: Vec<Request> = queries.iter().map(request).collect();
-            // What is computed once for an index is not to be measured.
+            // What is computed once for an index must not be measured.
             for request in &requests {
                 searcher.search(request)?;
             }
             for &deadline in &options.deadlines {
                 let time = Duration::try_from_secs_f64(deadline * 1e-3)
-                    .map_err(|_| Failure::user(format!("{deadline} is no deadline")))?;
+                    .map_err(|_| Failure::user(format!("{deadline} is not a valid deadline")))?;
                 let (mut over, mut partial, mut covered) = (Vec::new(), 0, 0.0);
                 let mut compared = 0;
                 for request in &requests {
@@ -136,7 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                             .into_iter()
                             .collect::<Result<_, _>>()?;
                         if expected[0].hits != response.hits() {
-                            let what = "has other hits than the reference over what it covers";
+                            let what = "has different hits from the reference over the documents that it covers";
                             return Err(Failure::broken(format!("{algorithm}, {mode}: {what}")));
                         }
                     }

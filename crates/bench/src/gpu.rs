@@ -127,17 +127,17 @@ pub(super) struct Options {
     /// Queries of the batch that the CPU answers too
     #[arg(long, default_value_t = 1000, value_name = "N")]
     cpu: usize,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
     #[command(flatten)]
     threads: Threads,
-    /// Number of the GPU
+    /// Number of the GPU (see `warpseek devices`)
     #[arg(long, default_value_t = 0, value_name = "N")]
     gpu: u32,
     #[command(flatten)]
     ranking: RankingChoice,
-    /// JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -211,8 +211,8 @@ mod tests {
 
     /// The emulator.
     pub(super) fn device() -> Device {
-        // SAFETY: the emulator's own function.
-        unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) }.expect("it is there")
+        // SAFETY: the symbol is the emulator's own function.
+        unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) }.expect("the emulator")
     }
 
     /// An index of 600 documents with the words apple, pie and tart.

@@ -1,4 +1,5 @@
-//! Measurements, on the user's own index and machine: what `warpseek bench` runs. A file for each thing that is measured, and in `report` the pages that show it.
+//! The measurements of `warpseek bench`, on the user's own index and machine. There is one file for each thing that is
+//! measured; `report` has the pages that show results.
 
 mod codecs;
 mod deadlines;
@@ -39,7 +40,7 @@ enum What {
     Gpu(gpu::Options),
 }
 
-/// Measures what the options say.
+/// Runs the measurement that the options ask for.
 pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.what {
         What::Queries(options) => queries::run(options),
@@ -49,7 +50,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The texts of a file of queries, `id<TAB>text` or text alone a line.
+/// The texts in a file of queries, which has `id<TAB>text` or only the text in each line.
 fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
     let file =
         fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
@@ -57,7 +58,7 @@ fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(file.lines().map(text).filter(|text| !text.trim().is_empty()).collect())
 }
 
-/// The CPU, and how many of its cores there are for us.
+/// The CPU, and how many of its cores are available.
 fn hardware() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -67,7 +68,7 @@ fn hardware() -> String {
     format!("{model}, {}", counted(cores as u64, "core"))
 }
 
-/// An index in a line.
+/// A description of an index in one line.
 fn index_line(dir: &Path, snapshot: &Snapshot) -> String {
     let manifest = snapshot.manifest();
     let postings = manifest.segments.iter().map(|s| s.postings).sum();
@@ -82,7 +83,7 @@ fn index_line(dir: &Path, snapshot: &Snapshot) -> String {
     )
 }
 
-/// The program that measured.
+/// The name and version of the program.
 fn program() -> String {
     format!("warpseek {}", env!("CARGO_PKG_VERSION"))
 }

@@ -19,14 +19,15 @@ use warpseek_console::options::{RankingChoice, algorithms, named};
 use warpseek_console::progress;
 use warpseek_console::terminal::{count, counted, table};
 
-/// Points of a distribution that are drawn.
+/// Number of points at which a distribution is drawn.
 const POINTS: usize = 200;
 
-/// Measure latency and throughput of a file of queries
+/// Measure the latency and throughput of a file of queries
 ///
-/// Every cell (algorithm, mode, k) is warmed up once, then all cells take turns for the given number of rounds. Latency: one query at a
-/// time on one thread, from text to hits, the best of its rounds; mean and percentiles are over queries. CPU time: what that thread spent
-/// of the CPU, reading that clock included, its best round for each query, mean over queries. Throughput: the best round with all threads.
+/// Every cell (algorithm, mode, k) is warmed up once; then all cells take turns for the given number of rounds. Latency
+/// is measured for one query at a time on one thread, from text to hits, and is the best of the rounds; the mean and
+/// percentiles are over queries. CPU time is what that thread used, including the reading of the clock: the best round
+/// of each query, mean over queries. Throughput is the best round on all threads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +38,7 @@ pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// File of queries: `id<TAB>text` or text alone a line
+    /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Algorithms
@@ -54,29 +55,29 @@ pub(super) struct Options {
     /// Numbers of threads for throughput
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1")]
     threads: Vec<usize>,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
     #[command(flatten)]
     ranking: RankingChoice,
-    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query]
+    /// Documents per tile, for the algorithm `cohort` [default: 131072, fewer for a single query]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tile: Option<u32>,
-    /// Count all matching documents too, exactly
+    /// Also count all matching documents, exactly
     #[arg(long)]
     count: bool,
-    /// Also a page with the table and plots: one file that loads nothing
+    /// Also write an HTML page with the table and plots; it is one file that loads nothing else
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// No progress bar
+    /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Figures of one cell.
+/// Measurements of one cell.
 #[derive(Serialize)]
 struct Cell {
     algorithm: String,
@@ -87,7 +88,7 @@ struct Cell {
     p95_us: f64,
     p99_us: f64,
     cpu_us: f64,
-    /// Queries a second by number of threads.
+    /// Queries per second by number of threads.
     qps: BTreeMap<usize, f64>,
     postings_scored: f64,
     blocks_decoded: f64,
@@ -249,7 +250,7 @@ impl Measuring {
     }
 }
 
-/// What this thread has spent of the CPU; one thread answers where latency is measured.
+/// The CPU time that this thread has used; latency is measured on one thread.
 fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -276,11 +277,11 @@ fn rows(cells: &[Cell], threads: &[usize]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The measurements as a page: an algorithm is a colour, each mode and k has a figure of each kind.
+/// The measurements as a page: each algorithm has a colour, and each mode and k has a figure of each kind.
 fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads: &[usize]) -> Page {
     let mut page = Page::new("Queries", facts);
     page.table(rows);
-    // Cells come by mode and k, then by algorithm, and every such group has all algorithms.
+    // Cells are ordered by mode and k, then by algorithm, and every such group has all algorithms.
     let groups: Vec<&[Cell]> = cells.chunk_by(|a, b| (&a.mode, a.k) == (&b.mode, b.k)).collect();
     let algorithms = groups.first().copied().unwrap_or_default();
     let algorithms: Vec<String> = algorithms.iter().map(|cell| cell.algorithm.clone()).collect();
@@ -307,26 +308,26 @@ fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads:
         Curves { title: title(cells), units, scales, series }.draw()
     };
     let drawn: Vec<String> = groups.iter().map(curves).collect();
-    let note = "How many of the queries take at most so long.";
+    let note = "The share of queries that take at most this long.";
     page.figures("Distribution of latency", note, &algorithms, &drawn);
 
     let names: Vec<String> = threads.iter().map(|&n| counted(n as u64, "thread")).collect();
-    let throughput = bars(&names, "queries a second", Scale::Linear, &|cell| {
+    let throughput = bars(&names, "queries per second", Scale::Linear, &|cell| {
         threads.iter().map(|n| cell.qps.get(n).copied().unwrap_or(0.0)).collect()
     });
     let note = "All queries as one batch, from text to hits.";
     page.figures("Throughput", note, &algorithms, &throughput);
 
     let names = ["postings scored", "blocks decoded", "blocks skipped"].map(String::from);
-    let work = bars(&names, "a query", Scale::Log, &|cell| {
+    let work = bars(&names, "per query", Scale::Log, &|cell| {
         vec![cell.postings_scored, cell.blocks_decoded, cell.blocks_skipped]
     });
-    let note = "Means over queries; the same on every machine. What is 0 has no bar.";
+    let note = "Means over queries; the same on every machine. Values of 0 have no bar.";
     page.figures("Work", note, &algorithms, &work);
     page
 }
 
-/// Latencies with the percentage of queries that take no longer, thinned out to what can be seen.
+/// Latencies with the percentage of queries that take no longer, reduced to as many points as are visible.
 fn distribution(cell: &Cell) -> Series<(f64, f64)> {
     let sorted = &cell.sorted_us;
     let (n, points) = (sorted.len(), POINTS.min(sorted.len()));

@@ -1,4 +1,4 @@
-//! Pages that show measurements: tables and drawings in one file that needs nothing else.
+//! Pages that show measurements: tables and charts in one file that needs nothing else.
 
 pub(crate) mod html;
 pub(crate) mod svg;

@@ -1,4 +1,4 @@
-//! How queries are answered, why, and the numbers that decided: what `--explain-plan` shows.
+//! How queries are answered, why, and the estimates that decided: the output of `--explain-plan`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Lines: the devices, and what each considered.
+/// Lines with the estimate for each device and each algorithm.
 fn estimated(cpu: &Estimate, gpu: &Estimate) -> [String; 3] {
     let one = |offer: &Offer| match (offer.time.map(milliseconds), offer.why_not) {
         (Some(time), None) => format!("{} {time}", offer.algorithm),
@@ -35,7 +35,7 @@ fn postings(plan: &Plan) -> u64 {
     plan.terms.iter().map(|term| term.df).sum()
 }
 
-/// Lines about a batch of one.
+/// Lines about a batch of one query.
 pub(crate) fn lines(decision: &Decision, plan: &Plan) -> Vec<String> {
     let lists = plan.terms.iter().map(|t| format!("{} {}", t.term, count(t.df)));
     let lists: Vec<String> = lists.collect();
@@ -63,7 +63,7 @@ pub(crate) fn lines(decision: &Decision, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// The same as JSON.
+/// The same information as JSON.
 pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
     let lists: Vec<Value> =
         plan.terms.iter().map(|t| json!({ "term": t.term, "postings": t.df })).collect();
@@ -100,7 +100,7 @@ pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
     })
 }
 
-/// What was decided about many batches, a class for each choice.
+/// Decisions about many batches, with one class for each choice.
 #[derive(Default)]
 pub(crate) struct Decisions {
     classes: BTreeMap<Choice, Class>,
@@ -113,7 +113,7 @@ pub(crate) struct Decisions {
 struct Class {
     queries: u64,
     terms: u64,
-    /// Of all queries, of the shortest and of the longest.
+    /// Postings of all queries, of the shortest and of the longest.
     postings: u64,
     least: Option<u64>,
     most: u64,
@@ -139,7 +139,7 @@ impl Decisions {
         }
     }
 
-    /// Two lines a class, the largest first, and one on batches.
+    /// Two lines per class, the largest class first, and one line about batches.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut classes: Vec<_> = self.classes.iter().collect();
         classes.sort_by_key(|(_, class)| std::cmp::Reverse(class.queries));
@@ -148,7 +148,7 @@ impl Decisions {
             let queries = class.queries as f64;
             lines.push(format!("plan: {} {}", counted(class.queries, "query"), headline(choice)));
             lines.push(format!(
-                "  a query has {:.1} terms and {} postings in the mean, {} to {}",
+                "  mean per query: {:.1} terms and {} postings (from {} to {})",
                 class.terms as f64 / queries,
                 count((class.postings as f64 / queries) as u64),
                 count(class.least.unwrap_or(0)),

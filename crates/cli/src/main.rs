@@ -1,4 +1,4 @@
-//! The command line of warpseek: one file a verb under `verbs`.
+//! The command line of warpseek: one file per command under `verbs`.
 
 mod decision;
 mod options;

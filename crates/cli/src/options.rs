@@ -1,4 +1,4 @@
-//! The arguments of the command line that several verbs share, and the list of verbs.
+//! The list of commands, and the arguments that several of them share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,19 +21,19 @@ use crate::verbs;
 #[command(name = "warpseek", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
-  warpseek quickstart                         see it work on text this machine has
-  warpseek index docs.jsonl -o idx            make an index
+  warpseek quickstart                         try it on text that is on this machine
+  warpseek index docs.jsonl -o idx            build an index
   warpseek search idx \"inverted index\"        search it
   warpseek run idx --queries q.tsv -o r.trec  answer a file of queries
   warpseek eval --qrels q.tsv --run r.trec    judge the answers
 
-Exit codes: 0 done, 1 something broke, 2 wrong arguments or input, 130 interrupted.")]
+Exit codes: 0 success, 1 something broke, 2 wrong arguments or input, 130 interrupted.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-/// One variant a verb, one file a verb.
+/// The commands; each has a file of its own under `verbs`.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Index(verbs::index::Options),
@@ -57,39 +57,40 @@ pub(crate) enum Verb {
 pub(crate) enum OnErrorChoice {
     /// Stop and change nothing
     Stop,
-    /// Leave bad records out, count and report them
+    /// Leave bad records out; they are counted and reported
     Skip,
 }
 
 /// How documents are read; for `index` and `add`.
 #[derive(Args)]
 pub(crate) struct Reading {
-    /// Files or directories to read; `-` is standard input. .gz and .zst are read through
+    /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Format of all inputs [default: by name; a directory is a tree of text files]
+    /// Format of all inputs [default: from the file name; a directory is a tree of text files]
     #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
-    /// JSONL field with a number per document that `--static-weight` adds to scores
+    /// JSONL field that holds a static score, a number that `--static-weight` adds to a document's score
     #[arg(long, value_name = "FIELD")]
     pub(crate) static_field: Option<String>,
-    /// Put documents side by side that have words in common (recursive graph bisection): a smaller index and faster searches for
-    /// a longer build. Ids and results do not change
+    /// Reorder documents so that those with common words are adjacent (recursive graph bisection). The index is smaller
+    /// and searches are faster, but the build takes longer. Ids and results do not change
     #[arg(long)]
     reorder: bool,
-    /// Sort documents inside the index by this field of the input; where `--reorder` is given too, it begins with that order. Numbers
-    /// by value, else by bytes, documents without the field last. Ids and results do not change
+    /// Sort documents inside the index by this field of the input: numbers by value, other values by bytes, documents
+    /// without the field last. If `--reorder` is given too, it starts from this order. Ids and results do not change
     #[arg(long, value_name = "FIELD")]
     pub(crate) order_by: Option<String>,
-    /// What happens with malformed records and ids seen before
+    /// What to do with malformed records and duplicate ids
     #[arg(long, value_enum, default_value = "stop")]
     on_error: OnErrorChoice,
-    /// Memory for postings in the making, and then for `--reorder`, e.g. 500M or 4G [default: a quarter of what the machine or the container has]
+    /// Memory for the postings during the build, and then for `--reorder`, e.g. 500M or 4G [default: a quarter of the
+    /// memory of the machine or container]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<usize>,
     #[command(flatten)]
     threads: Threads,
-    /// No progress bar, no summary
+    /// Do not show a progress bar or a summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -125,7 +126,7 @@ impl OnErrorChoice {
     }
 }
 
-/// Reads a part of 1.
+/// Parses a number from 0 to 1.
 fn parse_share(text: &str) -> Result<f64, String> {
     let share: Option<f64> = text.parse().ok();
     share
@@ -133,7 +134,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
-/// Reads a time: 50ms, 1.5s, 800us; milliseconds without a unit.
+/// Parses a time: 50ms, 1.5s, 800us. Without a unit it is in milliseconds.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &text[number.len()..] {
@@ -148,113 +149,123 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a time; try 50ms or 1.5s"))
 }
 
-/// What is asked of each query.
+/// What a query asks for.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Query")]
 pub(crate) struct QueryChoice {
-    /// Which documents match: with any term, with all, or with all unless that gives fewer than k
+    /// Which documents match: those with any term (or), with all terms (and), or with all terms unless these are fewer
+    /// than k (and-or)
     #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
-    /// Count all matching documents too, exactly
+    /// Also count all matching documents, exactly
     #[arg(long)]
     pub(crate) count: bool,
 }
 
-/// Where queries are answered.
+/// The device that answers queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeviceName {
-    /// On the CPU
+    /// The CPU
     #[default]
     Cpu,
-    /// On a GPU; it is an error if there is none
+    /// A GPU; without one, the command fails
     Cuda,
-    /// On the GPU or on the CPU, whichever is estimated to answer sooner; on the CPU if there is no GPU, if the index does not fit it, or if it fails. Says which
+    /// The GPU or the CPU, whichever is estimated to be faster; the CPU if there is no GPU, if the index does not fit
+    /// it, or if the GPU fails. The output says which one answered
     Auto,
-    /// On the CPU and the GPU together, each its share (see `--split`); it is an error if there is no GPU
+    /// The CPU and the GPU together (see `--split`); without a GPU, the command fails
     Both,
 }
 
-/// What devices that answer together share out.
+/// What is divided among devices that answer together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SplitName {
-    /// The documents: each device answers every query for its own part of the index, and only that part is copied to it
+    /// The documents: each device answers every query over its own part of the index, and only that part is copied to
+    /// it
     #[default]
     Documents,
-    /// The queries of a batch: each device has all of the index. The CPU takes short ones, and nobody waits for it
+    /// The queries of a batch: each device holds the whole index. The CPU takes short queries, and the GPUs do not wait
+    /// for it
     Queries,
 }
 
-/// Where queries are answered, and with what.
+/// The device that answers queries, and what it may use.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceOptions {
-    /// Where queries are answered; all devices give the same hits. For a GPU, the index is copied there first
+    /// The device that answers queries. All devices return the same hits. For a GPU, the index is copied to its memory
+    /// first
     #[arg(long, value_enum, default_value_t)]
     pub(crate) device: DeviceName,
     /// Number of the GPU (see `warpseek devices`)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) gpu: u32,
-    /// Numbers of several GPUs that answer together, e.g. 0,1; one may be named twice
+    /// Numbers of several GPUs that answer together, e.g. 0,1; a number may be repeated
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "gpu")]
     pub(crate) gpus: Vec<u32>,
-    /// Memory to use of the GPU at most, e.g. 8G [default: all]
+    /// GPU memory to use at most, e.g. 8G [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) gpu_memory: Option<usize>,
-    /// What several GPUs, or the CPU and GPUs, share out
+    /// What is divided among several GPUs, or among the CPU and GPUs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) split: SplitName,
-    /// Read the index into memory instead of mapping its files: slower to open, and safe from files that somebody truncates meanwhile, which ends a process that has them mapped
+    /// Read the index into memory instead of mapping its files. Opening it is slower, but a file that is truncated
+    /// during the search cannot crash the process
     #[arg(long)]
     pub(crate) no_mmap: bool,
 }
 
-/// What studies and measurements vary; hits do not depend on it, unless it says so.
+/// Settings for studies and measurements. Hits do not depend on them, unless the description says so.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Research settings")]
 pub(crate) struct ResearchOptions {
-    /// How queries are answered; all algorithms give the same hits. A GPU has `auto`, `exhaustive`, `wand`, `maxscore`, `cohort` and, for AND, `intersect`; the others are the CPU's
+    /// Query algorithm; all of them return the same hits. A GPU supports `auto`, `exhaustive`, `wand`, `maxscore`,
+    /// `cohort` and, for AND, `intersect`; the others run on the CPU
     #[arg(long, value_name = "NAME", default_value = "auto", hide_short_help = true,
         value_parser = algorithms(Algorithm::names()))]
     pub(crate) algorithm: Algorithm,
-    /// Documents in a tile, for the algorithm `cohort` [default: 131072, fewer for one query; 262144 on a GPU]
+    /// Documents per tile, for the algorithm `cohort` [default: 131072, fewer for a single query; 262144 on a GPU]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tile: Option<u32>,
-    /// Queries that share what they read, for the algorithm `cohort` on a GPU [default: 1024]
+    /// Queries in a cohort, which share what they read, for the algorithm `cohort` on a GPU [default: 1024]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
     cohort: Option<u16>,
-    /// The CPU's part of the documents with `--device both`, 0 to 1 [default: what it is done with as soon as the GPU is, which is
-    /// measured; 0 if it would be no help]
+    /// The CPU's share of the documents with `--device both`, 0 to 1 [default: measured, such that the CPU and the GPU
+    /// finish together; 0 if the CPU would not help]
     #[arg(long, value_name = "X", hide_short_help = true, value_parser = parse_share)]
     host_share: Option<f64>,
-    /// The CPU's threads for its share with `--device both` [default: three fewer than all, which are left to planning, to results and to
-    /// the GPU]
+    /// CPU threads for the CPU's share with `--device both` [default: all but three, which are left for planning,
+    /// results and the GPU]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(1..=1024))]
     host_threads: Option<u16>,
-    /// With `--device auto`, a batch of at least this many postings goes to the GPU, whatever is estimated; 0 is all batches
+    /// With `--device auto`, send batches of at least this many postings to the GPU whatever the estimate says; 0 sends
+    /// all of them
     #[arg(long, value_name = "N", hide_short_help = true)]
     gpu_from: Option<u64>,
-    /// On a GPU, how `wand` and `maxscore` cut a query: by ranges of documents, or in equal shares of every list, which is approximate
+    /// How `wand` and `maxscore` partition a query on a GPU: by ranges of documents, or by equal shares of every list,
+    /// which is approximate
     #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<Partitioning>(Partitioning::NAMES.to_vec()))]
     partition: Option<Partitioning>,
     /// Postings of the longest list in a partition [default: 128]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     partition_size: Option<u32>,
-    /// Partitions that a block of threads takes [default: as many as leave the GPU filled]
+    /// Partitions per block of threads [default: as many as keep the GPU filled]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     partitions_per_block: Option<u32>,
-    /// How blocks of threads tell each other what score a hit must exceed [default: safe-read]
+    /// How blocks of threads share the score that a hit must exceed [default: safe-read]
     #[arg(long, value_name = "POLICY", hide_short_help = true, value_parser = named::<Threshold>(Threshold::NAMES.to_vec()))]
     threshold: Option<Threshold>,
-    /// Queries of a batch each over many blocks of threads and several in flight, or one block each in one launch [default: async]
+    /// How a batch runs: each query on many blocks of threads with several queries in flight (async), or each query on
+    /// one block, all in one launch (sync) [default: async]
     #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<PartitionBatch>(PartitionBatch::NAMES.to_vec()))]
     batch: Option<PartitionBatch>,
-    /// How lists are compressed on the GPU for `wand` and `maxscore` [default: bitpack]
+    /// Compression of lists on the GPU for `wand` and `maxscore` [default: bitpack]
     #[arg(long, value_name = "NAME", hide_short_help = true, value_parser = named::<CodecId>(GPU_CODECS.map(CodecId::name).to_vec()))]
     gpu_codec: Option<CodecId>,
 }
 
 impl ResearchOptions {
-    /// Settings of partitions, if any was asked for.
+    /// Settings of partitions, if any of their flags was given.
     fn partitions(&self) -> Option<PartitionSettings> {
         let asked = self.partition.is_some()
             || self.partition_size.is_some()
@@ -289,7 +300,7 @@ pub(crate) struct Searching {
 }
 
 impl Searching {
-    /// What the library is asked for.
+    /// The options for the library.
     pub(crate) fn options(
         &self,
         index: &Index,
@@ -320,7 +331,7 @@ impl Searching {
             .threads(threads)
             .tuning(tuning)
             .on_notice(|notice| match notice {
-                // The error that follows says so.
+                // The error that follows reports it.
                 Notice::GpuLost { cpu_answers: false, .. } => {}
                 notice => terminal::note(notice),
             });
@@ -340,11 +351,12 @@ impl Searching {
     }
 }
 
-/// How long a search may take.
+/// The time limit of a search.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Query")]
 pub(crate) struct Deadline {
-    /// Stop after this time, e.g. 5ms or 1.5s, with the best hits of what was searched by then; says how much that is
+    /// Stop after this time, e.g. 5ms or 1.5s, and return the best hits found so far. The output says how much of the
+    /// index was searched
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) deadline: Option<Duration>,
 }
@@ -355,12 +367,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_definitions_are_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn shares() {
+    fn shares_are_parsed() {
         assert_eq!(parse_share("0.25"), Ok(0.25));
         for bad in ["", "-0.1", "1.1", "nan", "half"] {
             assert!(parse_share(bad).is_err(), "{bad}");
@@ -368,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn times_are_parsed_with_and_without_units() {
         let all = ["5", "5ms", "0.005s", "5000us"].map(parse_time);
         assert!(all.iter().all(|time| *time == Ok(Duration::from_millis(5))), "{all:?}");
         for bad in ["", "ms", "-1", "1h", "nan", "1e99s"] {
@@ -376,9 +388,9 @@ mod tests {
         }
     }
 
-    /// The ordinary reader sees query, ranking, output and device; what only studies need is below `--help`.
+    /// Most users need query, ranking, output and device options; research settings show in `--help` only.
     #[test]
-    fn short_help_leaves_research_out() {
+    fn short_help_omits_research_settings() {
         let mut cli = Cli::command();
         let search = cli.find_subcommand_mut("search").map(|verb| verb.render_help().to_string());
         let help = search.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Files of queries, read in batches.
+//! Reading of query files in batches.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,27 +14,28 @@ use warpseek::OnError;
 use warpseek_console::Failure;
 use warpseek_console::terminal::note;
 
-/// A query with its line in the file.
+/// A query and its line number in the file.
 pub(crate) struct Line {
     pub(crate) line: u64,
     pub(crate) id: String,
     pub(crate) text: String,
 }
 
-/// Queries of the first batch, at most; the next ones have twice as many as the one before. So the first is soon planned, and a few thousands are more than one batch: while one is
-/// answered, another is planned or written.
+/// Most queries in the first batch; each later batch may have twice as many as the one before. So the first batch is
+/// planned soon, and a few thousand queries make more than one batch: while one is answered, another is planned or
+/// written.
 const FIRST: usize = 1 << 12;
 
-/// Batches of queries. A thread reads them, so that an interrupt is heard while the input keeps us waiting.
+/// Batches of queries. A thread reads them, so that an interrupt is noticed while the input blocks.
 pub(crate) struct Queries {
     pub(crate) name: String,
-    /// Lines that were left out because they are no queries.
+    /// Lines that were skipped because they are not queries.
     pub(crate) skipped: Arc<AtomicU64>,
     batches: Receiver<Result<Vec<Line>, Failure>>,
 }
 
 impl Queries {
-    /// Opens a file, or standard input for `-`, with at most this many queries in a batch.
+    /// Opens a file, or standard input for `-`, with at most this many queries per batch.
     pub(crate) fn open(path: &Path, batch: usize, on_error: OnError) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let input: Box<dyn BufRead + Send> = if path == Path::new("-") {
@@ -61,7 +62,7 @@ impl Queries {
         Ok(Queries { name, skipped, batches })
     }
 
-    /// The next batch; an empty one at the end, and when it is time to stop.
+    /// The next batch, which is empty at the end of the input and when it is time to stop.
     pub(crate) fn next_batch(&self, stop: impl Fn() -> bool) -> Result<Vec<Line>, Failure> {
         while !stop() {
             match self.batches.recv_timeout(Duration::from_millis(50)) {
@@ -74,11 +75,13 @@ impl Queries {
     }
 }
 
-/// Ids remembered: what a table of 2^20 places (9 MB) has room for, rounded down. `run --help` names the number.
+/// Number of ids that are remembered: the capacity of a hash table of 2^20 slots (9 MB), rounded down. `run --help`
+/// states it.
 const REMEMBERED: usize = 900_000;
 
-/// The first ids, as eight bytes each. Room for all of them is set aside at once, and later ids are looked up but not kept, so that the memory does not
-/// grow with the number of queries. Two ids in 2^64 look alike; the keys are random, so not again the next time.
+/// Hashes of the first ids, eight bytes each. Their memory is reserved at once, and later ids are looked up but not
+/// kept, so that memory does not grow with the number of queries. Two ids collide with a probability of 2^-64; the keys
+/// are random, so a collision does not recur in the next run.
 struct Ids {
     first: HashSet<u64>,
     hasher: RandomState,
@@ -89,7 +92,7 @@ impl Ids {
         Ids { first: HashSet::with_capacity(REMEMBERED), hasher: RandomState::new() }
     }
 
-    /// Whether no id that is remembered is the same.
+    /// Whether no remembered id equals this one.
     fn is_new(&mut self, id: &str) -> bool {
         let hash = self.hasher.hash_one(id);
         if self.first.len() < REMEMBERED {
@@ -124,7 +127,7 @@ impl Reader {
                 Ok(Some((id, text))) => batch.push(Line { line, id, text }),
                 Ok(None) => {}
                 Err(what) if self.on_error == OnError::Skip => {
-                    note(format!("{name}:{line}: left out: {what}"));
+                    note(format!("{name}:{line}: skipped: {what}"));
                     self.skipped.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(what) => return Err(fail(what)),
@@ -134,12 +137,12 @@ impl Reader {
     }
 }
 
-/// Id and text of a line; nothing if it is blank.
+/// The id and text of a line, or `None` if it is blank.
 fn parse(bytes: &[u8], line: u64, ids: &mut Ids) -> Result<Option<(String, String)>, String> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| "the query is not UTF-8; convert the file".to_owned())?;
     let text = text.trim_end_matches(['\n', '\r']);
-    // The mark that some editors put at the start of a file.
+    // Some editors put a byte order mark at the start of a file.
     let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
     if text.trim().is_empty() {
         return Ok(None);
@@ -152,8 +155,8 @@ fn parse(bytes: &[u8], line: u64, ids: &mut Ids) -> Result<Option<(String, Strin
         return Err(format!("`{id}` cannot be the id of a query in a TREC run"));
     }
     if !ids.is_new(&id) {
-        let fix = "in a run, ids must differ; rename one of them";
-        return Err(format!("a query before this one has the id `{id}` too; {fix}"));
+        let fix = "ids must be unique in a run; rename one of them";
+        return Err(format!("an earlier query has the id `{id}` too; {fix}"));
     }
     Ok(Some((id, text.to_owned())))
 }
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_ids_are_remembered_in_memory_that_does_not_grow() {
+    fn the_first_ids_are_remembered_in_bounded_memory() {
         let mut ids = Ids::new();
         let room = ids.first.capacity();
         for i in 0..REMEMBERED {

@@ -1,4 +1,4 @@
-//! One file a verb. Each has `Options`, its arguments, and `run`.
+//! One file per command. Each has `Options`, its arguments, and `run`.
 
 pub(crate) mod add;
 pub(crate) mod completions;

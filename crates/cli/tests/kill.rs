@@ -1,10 +1,11 @@
-//! kill -9 at any moment of a build, add, delete or merge leaves the old index or the new one, whole; readers leave alone what the
-//! killed writer left behind, and the next writer removes it (docs/format/README.md, Commit).
+//! kill -9 at any moment of a build, add, delete or merge leaves either the old index or the new one, complete. Readers
+//! do not touch what the killed writer left behind, and the next writer removes it (docs/format/README.md, Commit).
 //!
-//! The moments: delays spread over the time that the operation takes, and the instants at which a poll of the directory
-//! first sees scratch files, a new segment file, `manifest.new`, the new manifest in its place, or an old file gone.
+//! The moments are delays spread over the duration of the operation, and the instants at which a poll of the directory
+//! first sees scratch files, a new segment file, `manifest.new`, the new manifest under its final name, or the removal
+//! of an old file.
 //!
-//! `WARPSEEK_KILLS` sets how many kills there are in all, `WARPSEEK_SEED` the seed of the delays.
+//! `WARPSEEK_KILLS` sets the total number of kills, `WARPSEEK_SEED` the seed of the delays.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -24,20 +25,20 @@ const SIGKILL: i32 = 9;
 const OPERATIONS: u64 = 5;
 
 #[test]
-fn a_first_build() {
+fn a_first_build_survives_kills() {
     let space = corpus();
     torture(&space, "index docs.jsonl -o idx --memory 200K -j 2 -q", &SIGHTS[..4]);
 }
 
 #[test]
-fn a_build_over_an_index() {
+fn a_build_over_an_index_survives_kills() {
     let space = corpus();
     space.run("index more.jsonl -o before -q").ok();
     torture(&space, "index docs.jsonl -o idx --overwrite --reorder --memory 200K -j 2 -q", &SIGHTS);
 }
 
 #[test]
-fn an_add_that_replaces_documents() {
+fn an_add_that_replaces_documents_survives_kills() {
     let space = corpus();
     space.run("index docs.jsonl -o before -q").ok();
     space.run("delete before --id d1 -q").ok();
@@ -45,7 +46,7 @@ fn an_add_that_replaces_documents() {
 }
 
 #[test]
-fn a_delete() {
+fn a_delete_survives_kills() {
     let space = corpus();
     space.run("index docs.jsonl -o before -q").ok();
     space.run("add before more.jsonl -q").ok();
@@ -53,7 +54,7 @@ fn a_delete() {
 }
 
 #[test]
-fn a_merge() {
+fn a_merge_survives_kills() {
     let space = corpus();
     space.run("index docs.jsonl -o before -q").ok();
     space.run("add before more.jsonl -q").ok();
@@ -61,7 +62,7 @@ fn a_merge() {
     torture(&space, "merge idx --reorder -j 2 -q", &SIGHTS[1..]);
 }
 
-/// Documents, others that replace some of them and add some, ids to delete of both, and queries.
+/// Documents, others that replace some of them and add some, ids of both to delete, and queries.
 fn corpus() -> Space {
     let space = Space::new();
     let text = "--vocabulary 20000 --mu 4 --sigma 0.6 -q";
@@ -76,7 +77,7 @@ fn corpus() -> Space {
 /// When to kill.
 #[derive(Clone, Copy)]
 enum Moment {
-    /// So long after the start.
+    /// This long after the start.
     Delay(Duration),
     /// As soon as the directory looks like this.
     Sight(Sight),
@@ -92,7 +93,7 @@ enum Sight {
     Swept,
 }
 
-/// Deletes and merges have no scratch files, a first build has nothing to sweep.
+/// Deletes and merges have no scratch files, and a first build has nothing to sweep.
 const SIGHTS: [Sight; 5] =
     [Sight::Scratch, Sight::NewSegmentFile, Sight::NewManifest, Sight::Committed, Sight::Swept];
 
@@ -100,11 +101,11 @@ const SIGHTS: [Sight; 5] =
 struct Tally {
     old: u64,
     new: u64,
-    /// The process ended before the kill; the state must be new, and it does not count as a kill.
+    /// The process ended before the kill; the state must be the new one, and it does not count as a kill.
     late: u64,
 }
 
-/// Kills the operation again and again. The index before it is `before`, if there is one.
+/// Kills the operation many times. `before` is the index before it, if there is one.
 fn torture(space: &Space, line: &str, sights: &[Sight]) {
     let seed = setting("WARPSEEK_SEED", 20_260_101);
     let kills = setting("WARPSEEK_KILLS", 200).div_ceil(OPERATIONS);
@@ -127,7 +128,7 @@ fn torture(space: &Space, line: &str, sights: &[Sight]) {
     let (mut killed, mut trials, mut leftovers) = (0, 0, [0; 3]);
     while killed < kills || by_delay.new + by_sight.new == 0 {
         assert!(trials < 10 * kills, "{killed} kills in {trials} trials, none after the commit");
-        // Half of the trials are delays, one stratum after the other; the first is no delay at all.
+        // Half of the trials are delays, one stratum after the other; the first has no delay.
         let moment = if trials % 2 == 0 {
             let stratum = (trials / 2 % 20) as f64;
             Moment::Delay(takes.mul_f64((stratum + random.unit()) / 20.0))
@@ -175,7 +176,8 @@ fn torture(space: &Space, line: &str, sights: &[Sight]) {
     assert!(by_delay.old + by_sight.old > 0, "{line}: no kill left the old state");
 }
 
-/// The operation can be run again, ends where it would have, and leaves only what the manifest names.
+/// The operation can be repeated, gives the same result as an undisturbed one, and leaves only the files that the
+/// manifest names.
 fn repeat(space: &Space, line: &str, found: &Value, old: &Value, new: &Value, context: &str) {
     let done = space.run(line);
     if found == old {
@@ -183,10 +185,10 @@ fn repeat(space: &Space, line: &str, found: &Value, old: &Value, new: &Value, co
         assert_eq!(&state(space), new, "{context}: run again");
     } else if line.starts_with("index") && !line.contains("--overwrite") {
         done.fails(2, &["holds an index already"]);
-        // That was refused before it became a writer; this is one, though it has nothing to delete.
+        // The build was refused before it became a writer; this command becomes one, though it has nothing to delete.
         space.run("delete idx --id nosuch -q");
     } else {
-        // Once more: more generations, the same documents.
+        // A repetition has more generations, but the same documents.
         done.ok();
         assert_eq!(state(space)["run"], new["run"], "{context}: run again");
     }
@@ -197,7 +199,7 @@ fn manifest(space: &Space) -> Value {
     space.run("inspect idx --json").json()["manifest"].clone()
 }
 
-/// Makes `idx` a copy of `before`, or nothing.
+/// Makes `idx` a copy of `before`, or removes it.
 fn restore(space: &Space) {
     let (from, to) = (space.path("before"), space.path("idx"));
     let _ = fs::remove_dir_all(&to);
@@ -227,17 +229,17 @@ fn start_and_kill(space: &Space, line: &str, moment: Moment) -> bool {
 }
 
 fn end(child: &mut Child) -> bool {
-    // Fails only where the child has been waited for, which has then ended.
+    // Fails only if the child has already been waited for and has thus ended.
     let _ = child.kill();
     let status = child.wait().unwrap();
     assert!(status.success() || status.signal() == Some(SIGKILL), "{status}");
     status.signal() == Some(SIGKILL)
 }
 
-/// What is in the directory of the index.
+/// The contents of the directory of the index.
 struct Sighting {
     names: BTreeSet<String>,
-    /// Tells one manifest from the next.
+    /// Distinguishes one manifest from the next.
     manifest: Option<u64>,
 }
 
@@ -307,7 +309,7 @@ fn named(manifest: &Value) -> Vec<String> {
     files
 }
 
-/// How often was there something for the next writer to clean up?
+/// Counts how often there was something for the next writer to clean up.
 fn count_leftovers(swept: impl Iterator<Item = String>, counts: &mut [u64; 3]) {
     let swept: Vec<String> = swept.collect();
     let any = |test: &dyn Fn(&str) -> bool| u64::from(swept.iter().any(|name| test(name)));
@@ -324,7 +326,7 @@ fn setting(name: &str, default: u64) -> u64 {
 struct Random(u64);
 
 impl Random {
-    /// From 0 up to but not 1.
+    /// A number from 0 up to, but not including, 1.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

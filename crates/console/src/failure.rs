@@ -1,7 +1,7 @@
 //! From errors to messages and exit codes.
 //!
-//! 0: done. 1: something broke (a file, the system, a damaged index). 2: the caller can fix it (arguments, input,
-//! a directory without an index). 130: stopped by Ctrl-C.
+//! 0: done. 1: something broke (a file, the system, a damaged index). 2: the caller can fix it (arguments, input, a
+//! directory without an index). 130: stopped by Ctrl-C.
 
 use std::fmt::Display;
 use std::io;
@@ -37,12 +37,12 @@ impl Failure {
         Failure { message: message.to_string(), code: 130, quiet: false }
     }
 
-    /// What is said.
+    /// The message for the user.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Says it, and returns the exit code.
+    /// Prints the message to standard error and returns the exit code.
     pub fn report(self) -> ExitCode {
         if !self.quiet {
             terminal::error(&self.message);
@@ -86,7 +86,7 @@ fn index(error: &IndexError) -> Failure {
     match error {
         IndexError::Cancelled => Failure::interrupted(error),
         IndexError::Io { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
-            // What was named as an index is a file; the path is that of the manifest in it.
+            // The path that was given as an index is a file; the error has the path of the manifest in it.
             let named = path.parent().unwrap_or(path);
             Failure::user(format!("{} is a file; an index is a directory", named.display()))
         }
@@ -119,7 +119,7 @@ fn query(error: &ExecError) -> Failure {
 
 fn device(error: &DeviceError) -> Failure {
     match error {
-        // A GPU, its driver or our use of them failed; all else is what is missing or too small.
+        // A GPU, its driver or our use of them failed. All other errors say that something is missing or too small.
         DeviceError::Driver { .. }
         | DeviceError::Kernel { .. }
         | DeviceError::Launch { .. }
@@ -128,19 +128,19 @@ fn device(error: &DeviceError) -> Failure {
     }
 }
 
-/// Which flags help.
+/// Adds advice on flags to an error in the options.
 fn advise(error: &OptionsError) -> String {
     let advice = match error {
         OptionsError::NeedsGpu { why: None, .. } => "add `--device cuda`",
         OptionsError::NotOnGpu { .. } => {
-            "a GPU has auto, exhaustive, wand, maxscore, cohort and intersect; for the others add `--device cpu`"
+            "a GPU supports auto, exhaustive, wand, maxscore, cohort and intersect; for other algorithms add `--device cpu`"
         }
         OptionsError::TakesAllDocuments { .. } => "add `--split queries`, or name one GPU",
         OptionsError::NoPartitions { .. } => {
             "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec need --device cuda and --algorithm wand or maxscore"
         }
         OptionsError::NoEffect { .. } => "add `--device both`",
-        OptionsError::NoParameters { .. } => "leave `--k1` and `--b` out",
+        OptionsError::NoParameters { .. } => "remove `--k1` and `--b`",
         _ => return error.to_string(),
     };
     format!("{error}; {advice}")
@@ -177,7 +177,7 @@ impl From<serde_json::Error> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        // The reader of our output went away (`| head`): nothing to say, as other tools do.
+        // The reader of our output went away (`| head`); like other tools, we end silently.
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         Failure { message: error.to_string(), code: if quiet { 0 } else { 1 }, quiet }
     }

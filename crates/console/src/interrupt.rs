@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the work under way is asked to stop and cleans up after itself.
+//! Handling of Ctrl-C and SIGTERM: the running work is asked to stop and cleans up after itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,17 +7,17 @@ use warpseek::Progress;
 
 use crate::failure::Failure;
 
-/// Set when the user asked to stop.
+/// A flag that is set when the user asks to stop. Clones share it.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens from now on. Cancels `progress` too, if given.
+    /// Installs the signal handler. If `progress` is given, the handler cancels it too.
     pub fn listen(progress: Option<Arc<Progress>>) -> Result<Self, Failure> {
         let interrupt = Interrupt::default();
         let flag = interrupt.clone();
         ctrlc::set_handler(move || {
-            // The second time the user means it.
+            // At the second request the process exits at once.
             if flag.0.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);
             }
@@ -29,11 +29,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// As if the user had asked.
+    /// Sets the flag, as if the user had asked to stop.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the user asked to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

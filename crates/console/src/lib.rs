@@ -1,5 +1,6 @@
-//! What programs on a terminal share, the command line and the benchmarks behind it: messages and exit codes ([`Failure`]), tables and numbers ([`terminal`]), progress ([`progress`]), Ctrl-C ([`Interrupt`])
-//! and the options that several verbs have ([`options`]). Only here and in their callers is anything printed.
+//! What the command line and the benchmarks behind it share: error messages and exit codes ([`Failure`]), tables and
+//! numbers ([`terminal`]), progress bars ([`progress`]), Ctrl-C ([`Interrupt`]) and options that several commands have
+//! ([`options`]). Only this crate and its callers print.
 
 mod failure;
 mod interrupt;

@@ -1,4 +1,4 @@
-//! Options that several verbs have.
+//! Options that several commands share.
 
 use std::num::NonZero;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use warpseek::{Algorithm, CpuAlgorithm, Manifest, OptionsError, Ranking, Ranking
 
 use crate::failure::Failure;
 
-/// A parser for a type whose `FromStr` takes these names.
+/// A parser of arguments for a type whose `FromStr` accepts these names.
 pub fn named<T>(names: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + Clone + Send + Sync + 'static,
@@ -18,22 +18,23 @@ where
     names.into().try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
 }
 
-/// Threads, for verbs that use several.
+/// The number of threads, for commands that use several.
 #[derive(Args)]
 pub struct Threads {
-    /// Threads to use [default: one a core]
+    /// Threads to use [default: one per core]
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
 
 impl Threads {
+    /// The number asked for, or the number of cores.
     pub fn get(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         self.threads.map_or_else(cores, usize::from)
     }
 }
 
-/// Reads 500M, 4G, 1048576.
+/// Parses a size in bytes such as 500M, 4G or 1048576.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let bad = || format!("`{text}` is not a size; try 500M or 4G");
@@ -61,19 +62,21 @@ pub struct RankingChoice {
     /// Ranking function [default: bm25, or impact for an index of vectors]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
     rank: Option<String>,
-    /// Parameter of bm25, okapi and wakatsuki: how slowly frequency saturates [default: 0.9, or the index's if quantized]
+    /// Parameter of bm25, okapi and wakatsuki: how slowly term frequency saturates [default: 0.9, or the index's if
+    /// quantized]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     k1: Option<f64>,
-    /// Parameter of bm25, okapi and wakatsuki: how much length counts, 0 to 1 [default: 0.4, or the index's if quantized]
+    /// Parameter of bm25, okapi and wakatsuki: how much document length counts, 0 to 1 [default: 0.4, or the index's if
+    /// quantized]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     b: Option<f64>,
-    /// Factor of the documents' static scores, which are added
+    /// Weight of the documents' static scores, which are added to the ranking score
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     static_weight: f64,
 }
 
 impl RankingChoice {
-    /// The ranking asked for, else the one that suits the index.
+    /// The ranking asked for, or the one that suits the index.
     pub fn get(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
         let suited = Ranking::suited(manifest).function;
         let name = self.rank.as_deref().unwrap_or(suited.name());
@@ -99,7 +102,7 @@ impl RankingChoice {
     }
 }
 
-/// Algorithms by name; names of earlier versions are taken, and not shown.
+/// A parser of algorithm names. Names of earlier versions are accepted but not shown.
 pub fn algorithms(names: Vec<&'static str>) -> impl TypedValueParser<Value = Algorithm> {
     let value = |name: &'static str| {
         let old = CpuAlgorithm::ALIASES.iter().filter(move |(_, new)| *new == name);
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed_with_and_without_units() {
         assert_eq!(parse_bytes("500M"), Ok(500 << 20));
         assert_eq!(parse_bytes("1.5GiB"), Ok(3 << 29));
         assert_eq!(parse_bytes("12"), Ok(12));

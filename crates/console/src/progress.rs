@@ -1,4 +1,4 @@
-//! Progress of long work, on standard error, only where that is a terminal.
+//! Progress bars of long operations, on standard error and only if that is a terminal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,24 @@ use crate::interrupt::Interrupt;
 const TICK: Duration = Duration::from_millis(100);
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are ours; a wrong one would show in any test.
+    // The templates are constants of this file; a wrong one would show in any test.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Shows something in a thread until dropped.
+/// A progress display that a thread updates until it is dropped.
 pub struct Display {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Display {
-    /// Of a build, deletion, merge or verification.
+    /// Shows the progress of a build, deletion, merge or verification.
     pub fn build(progress: &Arc<Progress>, quiet: bool) -> Self {
         let progress = progress.clone();
         Self::start(!quiet, move |stop| watch(&progress, stop))
     }
 
-    /// Of the copies of an index to GPUs, which an interrupt ends.
+    /// Shows the progress of copying an index to GPUs. An interrupt cancels the copies.
     pub fn loading(parts: &[Arc<Loading>], interrupt: &Interrupt, quiet: bool) -> Self {
         let (parts, interrupt) = (parts.to_vec(), interrupt.clone());
         Self::start(true, move |stop| watch_loading(&parts, &interrupt, quiet, stop))
@@ -127,12 +127,12 @@ fn bar(total: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// A count of queries, of which nobody knows how many there are.
+/// A running count of queries whose total is unknown.
 pub fn queries(quiet: bool) -> ProgressBar {
     bar(None, "queries {spinner} {pos}  {per_sec}", quiet)
 }
 
-/// A bar over a known number of things.
+/// A progress bar over a known number of items.
 pub fn items(name: &str, total: u64, quiet: bool) -> ProgressBar {
     bar(
         Some(total),
@@ -154,7 +154,7 @@ mod tests {
         interrupt.set();
         let give_up = Instant::now() + Duration::from_secs(60);
         while !loading.is_cancelled() {
-            assert!(Instant::now() < give_up, "the copy goes on");
+            assert!(Instant::now() < give_up, "the copy was not cancelled");
             std::thread::sleep(TICK);
         }
         drop(display);

@@ -1,11 +1,11 @@
-//! How things look: colours only on a terminal and without NO_COLOR, numbers for people, tables.
+//! Terminal output: colours (only on a terminal and without NO_COLOR), readable numbers, and tables.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
-/// Whether standard output is a person's.
+/// Whether standard output is a terminal that shows colours.
 pub fn stdout_is_styled() -> bool {
     wants_style(io::stdout().is_terminal())
 }
@@ -15,17 +15,23 @@ fn wants_style(is_terminal: bool) -> bool {
     is_terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// Styles for a stream; all plain where it is not a terminal.
+/// Styles for a stream; all of them are plain if it is not a terminal.
 #[derive(Clone, Copy)]
 pub struct Theme {
+    /// Headings and ids.
     pub strong: Style,
+    /// Less important text.
     pub dim: Style,
+    /// Words of the query in a snippet.
     pub mark: Style,
+    /// Success.
     pub good: Style,
+    /// Errors and damage.
     pub bad: Style,
 }
 
 impl Theme {
+    /// The styles for standard output.
     pub fn stdout() -> Self {
         Self::new(stdout_is_styled())
     }
@@ -41,30 +47,30 @@ impl Theme {
         }
     }
 
-    /// `text` in a style.
+    /// Returns `text` in a style.
     pub fn paint(&self, style: Style, text: impl Display) -> String {
         format!("{style}{text}{style:#}")
     }
 }
 
-/// Says what went wrong on standard error.
+/// Prints an error to standard error.
 pub fn error(message: &str) {
     let theme = Theme::new(wants_style(io::stderr().is_terminal()));
     let _ = writeln!(io::stderr(), "{}: {message}", theme.paint(theme.bad, "error"));
 }
 
-/// Says something beside the result, on standard error.
+/// Prints a note about the result to standard error.
 pub fn note(message: impl Display) {
     let theme = Theme::new(wants_style(io::stderr().is_terminal()));
     let _ = writeln!(io::stderr(), "{}: {message}", theme.paint(theme.dim, "note"));
 }
 
-/// Says in a line what was done, on standard error; nobody there to read it is no failure.
+/// Prints a summary line to standard error; a failure to write it is ignored.
 pub fn summary(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -77,7 +83,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// A number of things: 1 document, 2,000 documents, 3 queries.
+/// Formats a number of things: 1 document, 2,000 documents, 3 queries.
 pub fn counted(n: u64, thing: &str) -> String {
     let number = count(n);
     match thing.strip_suffix('y') {
@@ -87,7 +93,7 @@ pub fn counted(n: u64, thing: &str) -> String {
     }
 }
 
-/// Bytes for people: 1.5 MiB.
+/// Formats a number of bytes: 1.5 MiB.
 pub fn bytes(n: u64) -> String {
     let (mut value, mut unit) = (n as f64, "B");
     for next in ["KiB", "MiB", "GiB", "TiB"] {
@@ -99,7 +105,7 @@ pub fn bytes(n: u64) -> String {
     if unit == "B" { format!("{n} B") } else { format!("{value:.1} {unit}") }
 }
 
-/// Columns aligned: the first to the left, the others to the right.
+/// Writes a table with the first column aligned to the left and the others to the right.
 pub fn table(rows: &[Vec<String>], out: &mut impl Write) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max();
@@ -123,13 +129,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_formatted_readably() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1023, 1536, 3 << 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]);
     }
 
     #[test]
-    fn one_or_many() {
+    fn counted_things_are_singular_or_plural() {
         assert_eq!(counted(1, "document"), "1 document");
         assert_eq!(counted(0, "document"), "0 documents");
         assert_eq!(counted(2000, "query"), "2,000 queries");
@@ -137,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_align() {
+    fn table_columns_are_aligned() {
         let rows = [vec!["a".into(), "10".into()], vec!["bcd".into(), "7".into()]];
         let mut out = Vec::new();
         table(&rows, &mut out).unwrap();

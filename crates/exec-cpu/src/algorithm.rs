@@ -3,29 +3,30 @@ use std::str::FromStr;
 
 use warpseek_exec::{Candidate, Load, Mode, Plan, Rates};
 
-/// Terms from which on the bounds of windows add up to more than any threshold.
+/// Number of terms from which the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
-/// Postings for which it pays to wake threads for one query: a guess, not measured.
+/// Postings that justify waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
-/// Nanoseconds of one thread, on `gov2` on a core of the machine that has the H200 (docs/gpu/results.md). Which algorithm wins for few postings, for many terms and for the
-/// rest was measured with 1 to 100 terms and k of 10 and 1000; exactly where the lines cross was not. Up to 512 postings are read faster than their bounds are set up.
+/// Nanoseconds of one thread on `gov2`, on a core of the machine with the H200 (docs/gpu/results.md). Which algorithm
+/// wins for few postings, for many terms and otherwise was measured with 1 to 100 terms and k of 10 and 1000; where
+/// exactly the lines cross was not. Up to 512 postings are read faster than their bounds are set up.
 const WINDOWED: Rates = Rates::thread(5_000.0, 3.0);
 const DAAT: Rates = Rates::thread(1_000.0, 3.0 + 4_000.0 / 512.0);
 const TAAT: Rates = Rates::thread(6_000.0, 2.5);
-/// For what is only taken when it is asked for: about what it takes compared to windowed MaxScore.
+/// For algorithms that run only if they are asked for: their approximate cost compared with windowed MaxScore.
 const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 
-/// How an OR is answered. All give the same hits.
+/// The algorithm that answers an OR. All of them return the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Every posting, document at a time.
     Daat,
-    /// Every posting, term at a time, one accumulator a document.
+    /// Every posting, term at a time, with one accumulator per document.
     Taat,
     /// WAND: a pivot from list maxima.
     Wand,
-    /// MaxScore: essential lists drive, the others are looked up.
+    /// MaxScore: essential lists supply the documents, which are looked up in the others.
     MaxScore,
     /// WAND with block maxima.
     BlockMaxWand,
@@ -33,12 +34,13 @@ pub enum Algorithm {
     BlockMaxMaxScore,
     /// MaxScore over windows of documents, whole blocks at a time.
     WindowedMaxScore,
-    /// The same for a batch of queries, tile by tile of documents; or for one, its tiles spread over the threads.
+    /// Windowed MaxScore for a batch of queries, one tile of documents after another; or for a single query, with its
+    /// tiles spread over the threads.
     Cohort,
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 8] = [
         Algorithm::Daat,
         Algorithm::Taat,
@@ -50,7 +52,7 @@ impl Algorithm {
         Algorithm::Cohort,
     ];
 
-    /// Names that `FromStr` takes, in the order of [`Algorithm::ALL`].
+    /// Names that `FromStr` accepts, in the order of [`Algorithm::ALL`].
     pub const NAMES: [&'static str; 8] = [
         "daat",
         "taat",
@@ -62,16 +64,16 @@ impl Algorithm {
         "cohort",
     ];
 
-    /// Its name.
+    /// The name of the algorithm.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Names of earlier versions that `FromStr` takes too, with the names of today.
+    /// Names of earlier versions that `FromStr` also accepts, with the current names.
     pub const ALIASES: [(&'static str, &'static str); 1] = [("ranges", "windowed-maxscore")];
 
-    /// Those that are chosen from where none is asked for, each with what a query costs by it, on an index of this many documents; `threads` are those that the query has
-    /// for itself, 1 in a batch.
+    /// The algorithms to choose from if none is asked for, each with its cost for a query on an index of this many
+    /// documents. `threads` is the number that the query has to itself, which is 1 in a batch.
     pub(crate) fn candidates(
         plan: &Plan,
         load: &Load,
@@ -95,8 +97,8 @@ impl Algorithm {
             () => Ok(TAAT),
         };
         let windowed = match plan.mode {
-            Mode::Or => "it scores whole blocks and skips windows without a chance",
-            Mode::And | Mode::AndOr => "it skips blocks without a chance",
+            Mode::Or => "it scores whole blocks and skips windows that cannot have a hit",
+            Mode::And | Mode::AndOr => "it skips blocks that cannot have a hit",
         };
         [
             of(
@@ -104,13 +106,13 @@ impl Algorithm {
                 cohort,
                 "one long query: tiles of documents are spread over threads",
             ),
-            of(Algorithm::Daat, daat, "so few postings are read faster than skipped"),
-            of(Algorithm::Taat, taat, "with so many terms there is nothing to skip"),
+            of(Algorithm::Daat, daat, "for few postings, reading is faster than skipping"),
+            of(Algorithm::Taat, taat, "with this many terms there is nothing to skip"),
             of(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),
         ]
     }
 
-    /// What a query costs by it, where it is asked for.
+    /// The cost of a query by this algorithm if it is asked for.
     pub(crate) fn rates(self) -> Rates {
         match self {
             Algorithm::Daat => DAAT,
@@ -123,7 +125,7 @@ impl Algorithm {
         }
     }
 
-    /// What it knows to skip by.
+    /// The bounds that it uses for skipping.
     pub(crate) fn pruning(self) -> Pruning {
         match self {
             Algorithm::Daat | Algorithm::Taat => Pruning::None,
@@ -136,14 +138,14 @@ impl Algorithm {
     }
 }
 
-/// Which bounds may be used to skip.
+/// The bounds that may be used for skipping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pruning {
     /// None: all matches are scored and counted.
     None,
-    /// Those of lists.
+    /// The bounds of lists.
     Lists,
-    /// Those of lists and blocks.
+    /// The bounds of lists and blocks.
     Blocks,
 }
 
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_costly_follows_the_lists_and_says_why() {
+    fn the_choice_depends_on_the_lists_and_states_its_reason() {
         let choose = |mode, dfs: &[u64], threads| {
             let plan = plan(mode, dfs);
             let load = Load::of(&plan);
@@ -202,16 +204,16 @@ mod tests {
             (chosen.algorithm.parse().unwrap(), chosen.why.split(' ').next_back().unwrap())
         };
         use Algorithm::{Cohort, Daat, Taat, WindowedMaxScore};
-        assert_eq!(choose(Mode::Or, &[300, 212], 8), (Daat, "skipped"));
-        assert_eq!(choose(Mode::Or, &[300, 213], 8), (WindowedMaxScore, "chance"));
-        assert_eq!(choose(Mode::Or, &[3, 90_000], 1), (WindowedMaxScore, "chance"));
+        assert_eq!(choose(Mode::Or, &[300, 212], 8), (Daat, "skipping"));
+        assert_eq!(choose(Mode::Or, &[300, 213], 8), (WindowedMaxScore, "hit"));
+        assert_eq!(choose(Mode::Or, &[3, 90_000], 1), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::Or, &[3, 90_000], 2), (Cohort, "threads"));
-        assert_eq!(choose(Mode::Or, &[2000; 63], 1), (WindowedMaxScore, "chance"));
+        assert_eq!(choose(Mode::Or, &[2000; 63], 1), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::Or, &[2000; 64], 1), (Taat, "skip"));
-        assert_eq!(choose(Mode::Or, &[20; 64], 1), (WindowedMaxScore, "chance"));
-        // What AND does depends on its shortest list.
-        assert_eq!(choose(Mode::And, &[3, 90_000], 2), (WindowedMaxScore, "chance"));
+        assert_eq!(choose(Mode::Or, &[20; 64], 1), (WindowedMaxScore, "hit"));
+        // The choice for AND depends on its shortest list.
+        assert_eq!(choose(Mode::And, &[3, 90_000], 2), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::AndOr, &[40_000, 90_000], 2), (Cohort, "threads"));
-        assert_eq!(choose(Mode::And, &[], 2), (WindowedMaxScore, "chance"));
+        assert_eq!(choose(Mode::And, &[], 2), (WindowedMaxScore, "hit"));
     }
 }

@@ -1,8 +1,9 @@
 //! AND, a block of the shortest list at a time.
 //!
-//! The block's postings are the candidates. They are taken through the other lists, shortest first, and a candidate is dropped when a list lacks it
-//! or when its sum so far and the maxima of what is left cannot exceed the threshold. So work is done in tight loops over whole
-//! blocks, and a block of a longer list is decoded only if a candidate with a chance falls in it.
+//! The postings of the block are the candidates. They are intersected with the other lists, shortest first, and a
+//! candidate is dropped when a list lacks it or when its sum so far plus the maxima of the remaining lists cannot
+//! exceed the threshold. So the work is done in tight loops over whole blocks, and a block of a longer list is decoded
+//! only if a candidate that can become a hit falls in it.
 
 use std::ops::Range;
 
@@ -15,22 +16,22 @@ use crate::collector::Collector;
 use crate::segment::SegmentQuery;
 use crate::stream::{Stream, find_doc};
 
-/// Slots of the table of places: documents of a block that spans fewer have a slot each.
-const PLACES: usize = 1 << 13;
+/// Slots of the table of indexes: if a block spans fewer documents, each has a slot of its own.
+const SLOTS: usize = 1 << 13;
 
 /// With fewer candidates in a block than this, they are searched for one by one.
 const MANY: usize = 24;
 
-/// What is kept from query to query.
+/// Memory that is reused from query to query.
 pub(crate) struct Scratch {
     docs: [u32; BLOCK],
     sums: [Score; BLOCK],
-    /// Places in a block, of the candidates that it has.
+    /// Indexes in a block of the candidates that it contains.
     at: [u8; BLOCK],
     shares: [Score; BLOCK],
-    /// By document modulo its size: the place in the block looked at, or what was left there by another.
-    places: Box<[u8; PLACES]>,
-    /// What the lists from the i-th on and a static score give at most.
+    /// By document modulo the table's size: the index in the current block, or a leftover of another block.
+    table: Box<[u8; SLOTS]>,
+    /// The most that the lists from the i-th on and a static score contribute.
     most_from: Vec<u64>,
 }
 
@@ -41,14 +42,14 @@ impl Default for Scratch {
             sums: [0; BLOCK],
             at: [0; BLOCK],
             shares: [0; BLOCK],
-            places: Box::new([0; PLACES]),
+            table: Box::new([0; SLOTS]),
             most_from: Vec::new(),
         }
     }
 }
 
-/// Offers all documents of a range that every list has and that can become hits; where matches are to be counted, all of them. Returns the end of what was searched: that of the
-/// range, unless the ticker asked to stop.
+/// Offers all documents of a range that are in every list and can become hits, or all that are in every list if matches
+/// are counted. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
 pub(crate) fn and<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
@@ -66,13 +67,13 @@ pub(crate) fn and<'a>(
         if from >= docs.end {
             break;
         }
-        // Up to here everything is done.
+        // Everything before this is done.
         let done = from.max(docs.start);
         if ticker.must_stop(others.len() + BLOCK) {
             return Ok(done);
         }
         let Some(others_most) = scratch.bounds(query, others, from, last) else { break };
-        // Where matches are counted, every one of them is offered.
+        // If matches are counted, every one of them is offered.
         let threshold = if query.plan.count { 0 } else { u64::from(collector.threshold()) };
         if u64::from(shortest.block_most(block)) + others_most <= threshold {
             continue;
@@ -80,7 +81,7 @@ pub(crate) fn and<'a>(
         shortest.load(block)?;
         let run = shortest.within(&docs);
         let mut n = run.len();
-        // While everything is a hit, only what all lists have is worth scoring.
+        // As long as every match is a hit, only documents that are in all lists are worth scoring.
         let early = threshold > 0;
         if early {
             shortest.score(factors)?;
@@ -112,7 +113,8 @@ pub(crate) fn and<'a>(
 }
 
 impl Scratch {
-    /// What all other lists give at most to documents `from` to `last`; nothing if one of them has ended.
+    /// The most that all other lists together contribute to documents `from` to `last`; `None` if one of them has
+    /// ended.
     fn bounds(
         &mut self,
         query: &SegmentQuery<'_>,
@@ -129,7 +131,7 @@ impl Scratch {
         most_from.first().copied()
     }
 
-    /// Those postings of a run in the block that contribute more than `least` become the candidates.
+    /// Makes those postings of a run in the block candidates that contribute more than `least`.
     fn start(&mut self, shortest: &Stream<'_>, run: Range<usize>, least: u64) -> usize {
         let least = least.min(u64::from(Score::MAX)) as Score;
         let (docs, scores) = shortest.postings(run);
@@ -141,8 +143,8 @@ impl Scratch {
         n
     }
 
-    /// Keeps those of the first `n` candidates that the list has and that may exceed the threshold with at most `rest` from the lists after it, and
-    /// adds what the list contributes; returns how many there are.
+    /// Keeps those of the first `n` candidates that are in the list and may exceed the threshold if the later lists
+    /// contribute at most `rest`, and adds the contributions of the list. Returns how many remain.
     fn pass(
         &mut self,
         stream: &mut Stream<'_>,
@@ -183,19 +185,20 @@ impl Scratch {
         Ok(kept)
     }
 
-    /// Moves those of the candidates `start` to `end` that are in `block` to the front, and notes their places; returns how many there are.
+    /// Moves those of the candidates `start` to `end` that are in `block` to the front, and records their indexes in
+    /// the block. Returns how many there are.
     fn intersect(&mut self, block: &[u32], start: usize, end: usize) -> usize {
         let mut kept = start;
         let span = block[block.len() - 1] - block[0];
-        if end - start >= MANY && (span as usize) < PLACES {
-            for (place, &doc) in block.iter().enumerate() {
-                self.places[doc as usize % PLACES] = place as u8;
+        if end - start >= MANY && (span as usize) < SLOTS {
+            for (index, &doc) in block.iter().enumerate() {
+                self.table[doc as usize % SLOTS] = index as u8;
             }
             for i in start..end {
                 let (doc, sum) = (self.docs[i], self.sums[i]);
-                let place = self.places[doc as usize % PLACES];
-                (self.docs[kept], self.sums[kept], self.at[kept - start]) = (doc, sum, place);
-                kept += usize::from(block.get(usize::from(place)) == Some(&doc));
+                let index = self.table[doc as usize % SLOTS];
+                (self.docs[kept], self.sums[kept], self.at[kept - start]) = (doc, sum, index);
+                kept += usize::from(block.get(usize::from(index)) == Some(&doc));
             }
         } else {
             let mut from = 0;
@@ -214,5 +217,5 @@ impl Scratch {
     }
 }
 
-// Places in a block fit a byte.
+// Indexes in a block fit a byte.
 const _: () = assert!(BLOCK <= 256);

@@ -1,5 +1,5 @@
-//! Block-max MaxScore (Chakrabarti et al. 2011; Mallia et al. 2017): as MaxScore, but before a document is looked up in the lists that
-//! are not essential, the maxima of the blocks it would fall in must let it exceed the threshold.
+//! Block-max MaxScore (Chakrabarti 2011; Mallia 2017): like MaxScore, but a document is looked up in the non-essential
+//! lists only if the maxima of the blocks that it would be in let it exceed the threshold.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub(crate) fn or(
     Ok(docs.end)
 }
 
-/// As [`Partition::look_up`], with the blocks' maxima in place of the lists'.
+/// Like [`Partition::look_up`], with the maxima of blocks instead of those of lists.
 fn look_up(
     lists: &Partition,
     query: &SegmentQuery<'_>,

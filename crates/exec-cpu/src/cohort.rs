@@ -1,9 +1,10 @@
-//! Cohorts (Agrawal 2016, sections 3.2 to 3.3.1): documents are cut in tiles, and all cores work on one tile at a time, each on other queries of the
-//! batch, so that what they read of it stays in the cache they share. A query keeps its best hits from tile to tile.
-//! A batch too small to keep the cores busy goes query by query, its tiles spread over the cores.
+//! Cohorts (Agrawal 2016, sections 3.2 to 3.3.1): documents are divided into tiles, and all cores work on one tile at a
+//! time, each on different queries of the batch, so that what they read of the tile stays in their shared cache. A
+//! query keeps its best hits from tile to tile. If a batch is too small to keep the cores busy, its queries are
+//! answered one after another, with tiles spread over the cores.
 //!
-//! Inside a tile a query is answered by windowed MaxScore, whose sums are the accumulators and whose bits of sums that are not 0 are the occupancy
-//! array, or by `conjunction`.
+//! Inside a tile a query is answered by windowed MaxScore, whose sums are the accumulators and whose bits of nonzero
+//! sums are the occupancy array, or by `conjunction`.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -21,12 +22,12 @@ use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{conjunction, windowed_maxscore};
 
-/// Lists that are open at a time, unless one query has more: some 26 MB.
+/// Lists that are open at a time, unless one query has more: about 26 MB.
 const LISTS: usize = 1 << 14;
 
-/// Documents in a tile on which several queries work.
+/// Documents per tile if several queries share it.
 const TILE: u32 = 1 << 17;
-/// And the fewest in a tile of one query: several windows.
+/// Fewest documents per tile of a single query: several windows.
 const LEAST: u32 = 1 << 14;
 
 /// A range of documents of a segment.
@@ -57,7 +58,7 @@ pub(crate) fn search(
     answers
 }
 
-/// AND first; then OR for the plans that ask for it, and for those whose AND gave too few.
+/// Answers with AND first; then with OR for the plans that ask for it, and for those whose AND gave too few hits.
 fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Context) -> Answers {
     let threads = context.threads();
     let run = |plans: &[&Plan], all: bool| -> Answers {
@@ -91,7 +92,7 @@ fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Co
     answers
 }
 
-/// Documents in a tile such that each thread gets several: they differ in what they take.
+/// Documents per tile such that each thread gets several tiles, since their costs differ.
 fn part(engine: &CpuEngine, threads: usize) -> u32 {
     let docs: u64 = (0..engine.segments().len()).map(|s| engine.docs(s).len() as u64).sum();
     let part = docs / (8 * threads.max(1) as u64);
@@ -111,7 +112,7 @@ fn tiles(engine: &CpuEngine, size: u32) -> Vec<Tile> {
     tiles
 }
 
-/// All threads on one tile, each on other queries.
+/// All threads on one tile, each on different queries.
 fn together(
     engine: &CpuEngine,
     plans: &[&Plan],
@@ -139,10 +140,11 @@ fn together(
     unlocked.map(|r| r.unwrap_or_else(PoisonError::into_inner).map(Reading::finish)).collect()
 }
 
-/// One query, all threads on different tiles.
+/// One query, with all threads on different tiles.
 ///
-/// Each thread keeps the best hits of its own tiles, which ascend, so what only ties with the worst of them is too late. From the others it
-/// learns the score of their worst, as soon as they have k hits: those may lie behind, so a tie with that is still a hit, and only what is below it is not.
+/// Each thread keeps the best hits of its own tiles, which ascend, so a document that only ties with the worst of them
+/// comes too late. From the other threads it learns the score of their worst hit, as soon as they have k hits. Those
+/// hits may have larger document ids, so a tie with that score is still a hit, and only lower scores are not.
 fn spread(
     engine: &CpuEngine,
     plan: &Plan,
@@ -166,7 +168,7 @@ fn spread(
         },
     );
     let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // Each thread knows its own tiles; all of them together are complete if nobody stopped.
+    // Each thread knows its own tiles; together they are complete if no thread stopped.
     let coverage = match parts.iter().any(|reading| reading.stopped) {
         true => Coverage::of(parts.iter().flat_map(|part| part.covered.iter().cloned()).collect()),
         false => Coverage::Complete,
@@ -191,19 +193,19 @@ fn merge(parts: Vec<Answer>, k: usize) -> Answer {
 /// A query being answered, tile by tile.
 struct Reading<'a> {
     plan: &'a Plan,
-    /// Whether documents must have all terms.
+    /// Whether documents must contain all terms.
     all: bool,
     open: Option<Open<'a>>,
     collector: Collector,
     counted: u64,
     work: Work,
-    /// What was searched, by position, counted through all segments.
+    /// What was searched, by position counted over all segments.
     covered: Vec<Range<u32>>,
-    /// Whether it had to stop; then no more tiles are taken.
+    /// Whether it had to stop; then it takes no more tiles.
     stopped: bool,
 }
 
-/// Its lists in the segment of the last tile.
+/// The query's lists in the segment of the last tile.
 struct Open<'a> {
     query: SegmentQuery<'a>,
     lists: Lists<'a>,
@@ -230,7 +232,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Goes on with a tile, which must lie behind those before, as far as there is time.
+    /// Continues with a tile, which must follow the earlier ones, as far as time permits.
     fn tile(
         &mut self,
         engine: &'a CpuEngine,
@@ -271,7 +273,7 @@ impl<'a> Reading<'a> {
         }
         let Some(open) = &mut self.open else { return Ok(tile.docs.end) };
         let (query, docs) = (&open.query, tile.docs.clone());
-        // The count is of the whole tile: if the search does not come to its end, hits of the tile go with it.
+        // The count is for the whole tile: if the search does not finish the tile, its hits are dropped too.
         let mut count = 0;
         if let Some(counter) = &mut open.counter {
             let counted = counter.count(docs.clone(), ticker, &mut scratch.count);
@@ -312,7 +314,8 @@ impl<'a> Reading<'a> {
         Ok(end)
     }
 
-    /// The same, where others work on tiles before and behind; `worst` is the best of what they know of the k-th hit's score.
+    /// Like `tile` if other threads work on tiles before and after this one; `worst` is the best lower bound on the
+    /// k-th hit's score that any of them knows.
     fn shared_tile(
         &mut self,
         engine: &'a CpuEngine,
@@ -382,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tie_with_a_hit_of_a_tile_behind_is_a_hit() {
+    fn a_tie_with_a_hit_of_a_later_tile_is_a_hit() {
         let docs: Vec<_> = (0..40).map(|i| Doc::text(i, "apple")).collect();
         let fixture = Fixture::of(&docs);
         let snapshot = fixture.snapshot();
@@ -398,7 +401,7 @@ mod tests {
             reading.shared_tile(&engine, tile, &worst, &mut scratch, ticker).unwrap();
             parts.push(reading.finish());
         }
-        assert!(worst.into_inner() > 0, "the tiles told each other nothing");
+        assert!(worst.into_inner() > 0, "the threads shared no score");
         let docs: Vec<u32> = merge(parts, 3).hits.iter().map(|hit| hit.doc).collect();
         assert_eq!(docs, [0, 1, 2]);
     }

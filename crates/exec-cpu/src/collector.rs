@@ -3,12 +3,12 @@
 use warpseek_core::{DocId, Hit, Score, TopK};
 use warpseek_index::Segment;
 
-/// Keeps the best hits of documents that come segment by segment.
+/// Keeps the best hits of documents that arrive segment by segment.
 #[derive(Clone)]
 pub(crate) struct Collector {
     top: TopK,
     threshold: Score,
-    /// No document still to come in this segment is below this, or below the hits kept.
+    /// No document still to come in this segment has a smaller id than this, or than the hits kept.
     least: DocId,
     matches: u64,
 }
@@ -20,30 +20,31 @@ impl Collector {
         Collector { threshold: top.threshold(least), top, least, matches: 0 }
     }
 
-    /// Documents of this segment come next. In ascending order, one that only ties with the worst hit kept is too late: it ranks behind it. In a
-    /// reordered segment it may rank before it, unless the worst hit is of a segment before.
+    /// Announces that documents of this segment come next. In ascending order, a document that only ties with the worst
+    /// hit kept comes too late, since it ranks below it. In a reordered segment it may rank above it, unless the worst
+    /// hit is from an earlier segment.
     pub(crate) fn enter(&mut self, segment: &Segment, reordered: bool) {
         self.least = if reordered { segment.base() } else { DocId::MAX };
         self.threshold = self.top.threshold(self.least);
     }
 
-    /// A document whose score is at most this cannot become a hit any more.
+    /// A document whose score is at most this can no longer become a hit.
     #[inline]
     pub(crate) fn threshold(&self) -> Score {
         self.threshold
     }
 
-    /// From now on documents whose score is at most `floor` are not wanted: others are known to be better.
+    /// From now on, documents whose score is at most `floor` are not wanted, since better ones are known elsewhere.
     pub(crate) fn raise(&mut self, floor: Score) {
         self.threshold = self.threshold.max(floor);
     }
 
-    /// The score of the worst of k hits, 0 while there are fewer.
+    /// The score of the worst of k hits; 0 while there are fewer.
     pub(crate) fn worst(&self) -> Score {
         self.top.threshold(DocId::MAX)
     }
 
-    /// Counts a match, and takes the document, which is asked for only then, if its score has a chance.
+    /// Counts a match, and adds the document if its score is high enough; `doc` is called only then.
     #[inline]
     pub(crate) fn offer(&mut self, score: Score, doc: impl FnOnce() -> DocId) {
         self.matches += 1;
@@ -53,7 +54,7 @@ impl Collector {
         }
     }
 
-    /// Counts a match that is not offered.
+    /// Counts a match without offering it.
     pub(crate) fn count(&mut self) {
         self.matches += 1;
     }

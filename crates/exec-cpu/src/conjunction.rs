@@ -1,6 +1,6 @@
-//! AND: the shortest list drives, one posting at a time; the others are sought in, shortest first (Ding 2009, section 8.1). A block of a longer list
-//! is decoded only if a document that is in all shorter lists falls in it. With bounds, blocks whose
-//! maxima cannot exceed the threshold together are passed over.
+//! AND: the shortest list drives, one posting at a time, and the others are sought in, shortest first (Ding 2009,
+//! section 8.1). A block of a longer list is decoded only if a document that is in all shorter lists falls in it. With
+//! bounds, blocks whose maxima together cannot exceed the threshold are skipped.
 
 use std::ops::Range;
 
@@ -13,8 +13,9 @@ use crate::collector::Collector;
 use crate::cursor::Cursor;
 use crate::segment::SegmentQuery;
 
-/// Offers all documents of a range that every cursor has, or with pruning all that can become hits; where matches are to be counted, all of
-/// them in any case. The next range must not begin before this one's end. Returns the end of what was searched: that of the range, unless the ticker asked to stop.
+/// Offers all documents of a range that are in every list or, with pruning, all of those that can become hits; if
+/// matches are counted, all of them in any case. The next range must not begin before this one's end. Returns the end
+/// of what was searched, which is the end of the range unless the ticker asked to stop.
 pub(crate) fn and(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
@@ -25,8 +26,8 @@ pub(crate) fn and(
     work: &mut Work,
 ) -> Result<u32, ListError> {
     cursors.sort_by_key(Cursor::df);
-    // Nothing matches behind the end of a list, as far as that is known without decoding. It is the same whoever goes first, so that a device, which does
-    // not go document by document, decodes the same blocks.
+    // Nothing matches after the end of a list, as far as the end is known without decoding. This limit does not depend
+    // on which list drives, so that a device, which does not proceed document by document, decodes the same blocks.
     let behind = cursors.iter().map(|c| c.limit() + 1).fold(docs.end, u32::min);
     let Some((shortest, others)) = cursors.split_first_mut() else { return Ok(docs.end) };
     let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
@@ -34,7 +35,7 @@ pub(crate) fn and(
         + u64::from(query.static_most);
     let counts = query.plan.count;
     let mut doc = shortest.enter(docs.start)?;
-    // Documents up to here can become hits, or cannot, as far as blocks tell.
+    // Whether documents up to here can become hits, according to block maxima.
     let (mut known, mut hopeful) = (None, true);
     'documents: while doc < behind {
         if ticker.must_stop(others.len() + 1) {
@@ -58,13 +59,14 @@ pub(crate) fn and(
                 doc = shortest.seek(end.max(doc) + 1)?;
                 continue;
             }
-            // The threshold may rise before the end; then a few documents are scored in vain.
+            // The threshold may rise before the end; then a few documents are scored needlessly.
             known = Some(end);
         }
         for cursor in others.iter_mut() {
             let found = cursor.seek(doc)?;
             if found != doc {
-                // Without pruning the driver goes one posting at a time, as Ding 2009 counts blocks; with it, it may jump.
+                // Without pruning the driver advances one posting at a time, as (Ding 2009, section 8.1) counts blocks;
+                // with pruning it may jump.
                 doc = match pruning {
                     _ if found == NO_DOC => NO_DOC,
                     Pruning::None => shortest.next()?,

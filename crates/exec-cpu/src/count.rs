@@ -1,7 +1,8 @@
-//! How many documents match an OR, without scoring any.
+//! Counts the documents that match an OR without scoring any.
 //!
-//! How many live documents the longest list has is known, so only those of the other lists that it lacks remain to be counted, a window at
-//! a time. Where there are many, they are marked and those of the longest list unmarked again; a few are looked up in it.
+//! The number of live documents in the longest list is known, so only those documents of the other lists that it lacks
+//! remain to be counted, one window at a time. If there are many, they are marked, and those of the longest list are
+//! then unmarked; if there are few, they are looked up in it.
 
 use std::ops::Range;
 
@@ -12,15 +13,17 @@ use warpseek_index::{List, ListError, Segment};
 use crate::segment::SegmentQuery;
 use crate::stream::find_block;
 
-/// Documents in a window, one byte each, since a byte is marked without being read: a good half of a first-level cache.
+/// Documents per window, one byte each, since a byte is marked without being read: just over half of a first-level
+/// cache.
 const WINDOW: u32 = 1 << 15;
-/// Up to so many blocks in a window have few documents: going over all marks would take longer than looking those up.
+/// Up to this many blocks in a window have few documents: scanning all marks would take longer than looking those
+/// documents up.
 const FEW: usize = 8;
 
-/// Kept from query to query.
+/// Memory that is reused from query to query.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// A byte a document of the window, all 0 between windows.
+    /// One byte per document of the window, all 0 between windows.
     marks: Vec<u8>,
     few: Vec<u32>,
 }
@@ -36,7 +39,8 @@ pub(crate) struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    /// For documents of a range, of which the first are asked for once; with `parts`, what a call of [`Counter::count`] returns is of its own documents alone.
+    /// Counts among documents of a range, whose first documents are asked for once. With `parts`, each call of
+    /// [`Counter::count`] counts its own documents only.
     pub(crate) fn new(
         query: &SegmentQuery<'a>,
         docs: Range<u32>,
@@ -60,7 +64,8 @@ impl<'a> Counter<'a> {
         Ok(Counter { segment, longest, others, start: docs.start, known })
     }
 
-    /// Matches among `docs`; those of the longest list all count where the range begins, unless parts are counted. None if the ticker asked to stop.
+    /// The matches among `docs`. Those of the longest list all count at the beginning of the range, unless parts are
+    /// counted. `None` if the ticker asked to stop.
     pub(crate) fn count(
         &mut self,
         docs: Range<u32>,
@@ -92,7 +97,7 @@ impl<'a> Counter<'a> {
         Ok(Some(count))
     }
 
-    /// Live documents from `from` up to, but not including, `to` that the longest list lacks.
+    /// The number of live documents from `from` up to, but not including, `to` that the longest list lacks.
     fn few(
         &mut self,
         longest: &mut Forward<'_>,
@@ -115,7 +120,7 @@ impl<'a> Counter<'a> {
         Ok(count)
     }
 
-    /// The same; none if the ticker asked to stop.
+    /// Like `few`, by marking; `None` if the ticker asked to stop.
     fn many(
         &mut self,
         longest: &mut Forward<'_>,
@@ -125,7 +130,7 @@ impl<'a> Counter<'a> {
         marks: &mut Vec<u8>,
     ) -> Result<Option<u64>, ListError> {
         marks.resize(WINDOW as usize, 0);
-        // The remainder tells the compiler that the mark is there.
+        // The remainder proves to the compiler that the index is in bounds.
         let index = |doc: u32| (doc - from) as usize % WINDOW as usize;
         for list in &mut self.others {
             for block in list.blocks(from, to) {
@@ -146,13 +151,13 @@ impl<'a> Counter<'a> {
             deletes.docs.within(from, to).for_each(|doc| marks[index(doc)] = 0);
         }
         let window = &mut marks[..(to - from) as usize];
-        // So many marks are summed up in a byte.
+        // The sum of at most 255 marks fits a byte.
         let count = window.chunks(255).map(|marks| u64::from(marks.iter().sum::<u8>())).sum();
         window.fill(0);
         Ok(Some(count))
     }
 
-    /// Blocks that were decoded.
+    /// The number of blocks decoded.
     pub(crate) fn decoded(&self) -> u64 {
         self.longest.iter().chain(&self.others).map(|list| list.decoded).sum()
     }
@@ -160,9 +165,9 @@ impl<'a> Counter<'a> {
 
 /// Live documents of the longest list.
 enum Known<'a> {
-    /// So many, if all of the segment is counted.
+    /// This many, if the whole segment is counted.
     All(u64),
-    /// Those of the list, still to be counted.
+    /// The list, whose documents are still to be counted.
     Of(Box<Forward<'a>>),
 }
 
@@ -187,12 +192,12 @@ impl<'a> Forward<'a> {
     fn blocks(&mut self, from: u32, to: u32) -> Range<usize> {
         self.next = find_block(&self.list, self.next, from);
         let end = find_block(&self.list, self.next, to);
-        // The one that reaches over the end may begin before it.
+        // The block that extends past the end may begin before it.
         let reaches_in = end < self.list.blocks() && (end == 0 || self.last(end - 1) + 1 < to);
         self.next..end + usize::from(reaches_in)
     }
 
-    /// How many documents of a range are live.
+    /// The number of live documents in a range.
     fn live(&mut self, segment: &Segment, docs: Range<u32>) -> Result<u64, ListError> {
         let mut live = 0;
         if docs.is_empty() {
@@ -209,8 +214,8 @@ impl<'a> Forward<'a> {
         self.list.block_max_doc(block)
     }
 
-    /// Within the window, no document of one of its blocks lies before the first or behind the second of these. Both lie in the window, whatever
-    /// a forged skip array says.
+    /// Bounds within the window on the documents of one of its blocks: none is before the first or after the second.
+    /// Both are in the window, whatever a forged skip array says.
     fn span(&self, block: usize, from: u32, to: u32) -> (u32, u32) {
         let first = if block == 0 { 0 } else { self.last(block - 1) + 1 };
         let first = first.clamp(from, to - 1);
@@ -226,7 +231,7 @@ impl<'a> Forward<'a> {
         Ok(&docs[start..end])
     }
 
-    /// Whether it has a document that lies behind those asked for before.
+    /// Whether the list contains a document, which must follow those asked for before.
     fn has(&mut self, doc: u32) -> Result<bool, ListError> {
         self.next = find_block(&self.list, self.next, doc);
         if self.next == self.list.blocks() {

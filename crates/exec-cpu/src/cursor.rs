@@ -9,12 +9,12 @@ use crate::maxima::Maxima;
 use crate::segment::Scorer;
 use crate::stream::{find_block, find_doc};
 
-/// Stands before its first posting until moved; then on a posting, or at [`NO_DOC`] past the last.
-/// Blocks are decoded when a posting in them is asked for, frequencies only when one is scored.
+/// A cursor is before its first posting until it is moved; then it is on a posting, or at [`NO_DOC`] past the last.
+/// Blocks are decoded when a posting in them is needed, and frequencies only when one is scored.
 pub(crate) struct Cursor<'a> {
     list: List<'a>,
     weight: f32,
-    /// No posting of the list contributes more.
+    /// The most that a posting of the list contributes.
     pub(crate) most: Score,
     maxima: Maxima,
     doc: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Cursor<'a> {
     len: usize,
     /// The decoded block, or `usize::MAX` before the first.
     block: usize,
-    /// The block that [`Cursor::peek`] stopped at, at or behind `block`.
+    /// The block that [`Cursor::peek`] stopped at, which is `block` or a later one.
     peeked: usize,
     freqs_of: usize,
     /// The block that a single frequency was fetched from.
@@ -61,18 +61,18 @@ impl<'a> Cursor<'a> {
         self.list.blocks() as u64
     }
 
-    /// No document of the list lies behind this one; it exists in the segment.
+    /// An upper bound on the documents of the list; it is a document of the segment.
     pub(crate) fn limit(&self) -> u32 {
         self.list.block_max_doc(self.list.blocks() - 1)
     }
 
-    /// The document it stands on.
+    /// The current document.
     #[inline]
     pub(crate) fn doc(&self) -> u32 {
         self.doc
     }
 
-    /// Steps to the next posting.
+    /// Advances to the next posting.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<u32, ListError> {
         self.at += 1;
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         self.load(self.block.wrapping_add(1), 0)
     }
 
-    /// Moves to the first posting at or after `target` if it is not there or behind already.
+    /// Moves to the first posting at or after `target`, unless it is already there or beyond.
     pub(crate) fn enter(&mut self, target: u32) -> Result<u32, ListError> {
         if self.block == usize::MAX || self.doc < target { self.seek(target) } else { Ok(self.doc) }
     }
@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
         self.load(block, target)
     }
 
-    /// Decodes `block` and stands on its first posting at or after `target`, or later where it has none.
+    /// Decodes `block` and moves to its first posting at or after `target`, or to a later block if it has none.
     fn load(&mut self, block: usize, target: u32) -> Result<u32, ListError> {
         let mut block = block;
         while block < self.list.blocks() {
@@ -121,7 +121,8 @@ impl<'a> Cursor<'a> {
         Ok(NO_DOC)
     }
 
-    /// The most that a posting at `target` can contribute, and the last document of which that is true; without decoding.
+    /// The most that a posting at `target` can contribute, and the last document for which that holds, without
+    /// decoding.
     #[inline]
     pub(crate) fn peek(&mut self, target: u32) -> (Score, u32) {
         if self.maxima.is_empty() {
@@ -140,11 +141,12 @@ impl<'a> Cursor<'a> {
         (most, self.list.block_max_doc(self.peeked))
     }
 
-    /// The contribution of the posting it stands on.
+    /// The contribution of the current posting.
     #[inline]
     pub(crate) fn score(&mut self, scorer: &Scorer) -> Result<Score, ListError> {
         if self.freqs_of != self.block {
-            // One frequency of a block is fetched alone (Ding 2009, section 8.2); who wants a second one gets them all.
+            // The first frequency of a block is fetched alone (Ding 2009, section 8.2); a caller that wants a second
+            // one decodes them all.
             if self.fetched_of != self.block {
                 self.fetched_of = self.block;
                 let freq = self.list.freq_at(self.block, self.at)?;

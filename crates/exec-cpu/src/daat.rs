@@ -1,4 +1,4 @@
-//! Exhaustive, document at a time: the smallest document under any cursor is scored, and all cursors on it step on.
+//! Exhaustive, document at a time: the smallest document under any cursor is scored, and all cursors on it advance.
 
 use std::ops::Range;
 

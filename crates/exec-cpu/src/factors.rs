@@ -1,4 +1,4 @@
-//! What the formula needs of each document of a segment, computed once and kept for later queries.
+//! The factors that the formula needs of each document of a segment, computed once and kept for later queries.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -7,14 +7,14 @@ use warpseek_index::Segment;
 
 use crate::halt::Halt;
 
-/// Documents between two looks at the clock.
+/// Documents between two checks of the clock.
 const CHUNK: usize = 1 << 12;
 
-/// Factors of one segment for one formula; with another they are computed anew.
+/// Factors of one segment for one formula; for another formula they are computed again.
 #[derive(Default)]
 pub(crate) struct FactorCache {
     kept: RwLock<Option<(Formula, Arc<[f32]>)>>,
-    /// Those that a query with too little time began; the next one goes on with them.
+    /// Factors that a query with too little time began to compute; the next query continues.
     begun: Mutex<Option<(Formula, Vec<f32>)>>,
 }
 
@@ -29,7 +29,7 @@ impl FactorCache {
             return Ok(factors);
         }
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever waited for the lock may find them made.
+        // Another thread may have computed them while this one waited for the lock.
         if let Some(factors) = self.kept(formula) {
             return Ok(factors);
         }

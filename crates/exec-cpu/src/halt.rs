@@ -3,7 +3,7 @@ use warpseek_exec::ExecError;
 /// Why a step of a search gave no result.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// The search has to stop: its time is up, or nobody wants it any more.
+    /// The search has to stop: its deadline has passed, or it was cancelled.
     Stop,
     /// Something failed.
     Failed(ExecError),

@@ -1,8 +1,9 @@
-//! The engines that run on the CPU, one file an algorithm.
+//! The engines that run on the CPU, one file per algorithm.
 //!
-//! Every algorithm answers OR over one segment at a time, keeping the best hits so far; [`CpuEngine`] does the rest: modes,
-//! segments, threads. AND is `conjunction` for all, with the bounds that the algorithm knows of, but `block_conjunction` for windowed MaxScore.
-//! All of them go by ranges of documents and can stop at a deadline: they return how far they came, and everything before that is done.
+//! Every algorithm answers OR over one segment at a time and keeps the best hits so far; [`CpuEngine`] does the rest:
+//! modes, segments and threads. All algorithms share `conjunction` for AND, with the bounds that the algorithm uses,
+//! except for windowed MaxScore, which has `block_conjunction`. All of them proceed by ranges of documents and can stop
+//! at a deadline: they return how far they got, and everything before that is done.
 
 mod algorithm;
 mod block_conjunction;

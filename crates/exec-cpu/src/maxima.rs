@@ -6,22 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use warpseek_exec::{Formula, Ticker};
 use warpseek_index::{List, ListError};
 
-/// Values by block; empty for a list of one block, whose list bound says it all.
+/// Values by block; empty for a list of one block, for which the bound of the list suffices.
 pub(crate) type Maxima = Arc<[f32]>;
 
-/// Postings that take as long to score as a bound to compute.
+/// Number of postings whose scoring takes as long as computing one bound.
 const BOUND_COST: usize = 8;
 
-/// Kept maxima of one segment. They hold for one formula; with another they are computed anew.
+/// The maxima kept for one segment. They hold for one formula; for another they are computed again.
 #[derive(Default)]
 pub(crate) struct MaximaCache {
     kept: RwLock<(Option<Formula>, HashMap<u32, Maxima>)>,
-    /// Those of lists that a query with too little time began; the next one goes on with them.
+    /// Maxima of lists that a query with too little time began to compute; the next query continues.
     begun: Mutex<HashMap<u32, (Formula, Vec<f32>)>>,
 }
 
 impl MaximaCache {
-    /// Those of a list; none if the ticker asked to stop.
+    /// The maxima of a list; `None` if the ticker asked to stop.
     pub(crate) fn get(
         &self,
         ordinal: u32,

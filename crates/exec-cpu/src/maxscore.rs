@@ -1,5 +1,5 @@
-//! MaxScore (Turtle and Flood 1995; Gaioso 2019, algorithm 1): lists in the order of their maxima. Those whose maxima together do not
-//! exceed the threshold are not essential: no document that only they have can become a hit. Documents come
+//! MaxScore (Turtle 1995; Gaioso 2019, algorithm 1): lists are sorted by their maxima. Those whose maxima together do
+//! not exceed the threshold are not essential: a document that is in no other list cannot become a hit. Documents come
 //! from the essential lists and are looked up in the others.
 
 use std::ops::Range;
@@ -33,9 +33,9 @@ pub(crate) fn or(
     Ok(docs.end)
 }
 
-/// Cursors in ascending order of maxima, cut in essential ones and others.
+/// Cursors in ascending order of maxima, divided into essential ones and others.
 pub(crate) struct Partition {
-    /// `sums[i]`: most that the first i + 1 lists and the static score give together.
+    /// `sums[i]`: the most that the first i + 1 lists and the static score contribute together.
     pub(crate) sums: Vec<u64>,
     /// The first essential list.
     pub(crate) first: usize,
@@ -48,7 +48,7 @@ impl Partition {
         cursors: &mut [Cursor<'_>],
         from: u32,
     ) -> Result<Self, ListError> {
-        // Of lists with the same maximum the longer one is left out of the essential ones first.
+        // Among lists with the same maximum, the longest becomes non-essential first.
         cursors.sort_by_key(|c| (c.most, std::cmp::Reverse(c.df())));
         let mut sum = u64::from(query.static_most);
         let sums = cursors.iter().map(|c| {
@@ -72,7 +72,7 @@ impl Partition {
         (doc < NO_DOC).then_some(doc)
     }
 
-    /// What the essential lists give for the document; their cursors step on.
+    /// The contribution of the essential lists to the document; their cursors advance.
     pub(crate) fn score_essential(
         &self,
         query: &SegmentQuery<'_>,
@@ -89,7 +89,7 @@ impl Partition {
         Ok(sum)
     }
 
-    /// Adds what the other lists give; false as soon as the document cannot become a hit.
+    /// Adds the contributions of the other lists; false as soon as the document cannot become a hit.
     pub(crate) fn look_up(
         &self,
         query: &SegmentQuery<'_>,

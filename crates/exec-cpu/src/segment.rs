@@ -1,4 +1,4 @@
-//! A query against one segment: scorer and cursors.
+//! A query on one segment: its scorer and cursors.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::halt::Halt;
 use crate::maxima::{Maxima, MaximaCache};
 use crate::stream::Stream;
 
-/// Postings that take as long to score as a list to open.
+/// Number of postings whose scoring takes as long as opening one list.
 const OPENING_COST: usize = 128;
 
-/// What scoring needs to know of documents.
+/// What scoring needs to know about documents.
 pub(crate) struct Scorer {
     formula: Formula,
-    /// One factor a document of the segment.
+    /// One factor per document of the segment.
     pub(crate) factors: Arc<[f32]>,
 }
 
@@ -31,13 +31,13 @@ impl Scorer {
     }
 }
 
-/// A plan against one segment.
+/// A plan on one segment.
 pub(crate) struct SegmentQuery<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) segment: &'a Segment,
     pub(crate) scorer: Scorer,
     statics: Option<Floats<'a>>,
-    /// In a reordered segment.
+    /// Present in a reordered segment.
     ordinals: Option<Ordinals<'a>>,
     /// The most that a static score adds.
     pub(crate) static_most: Score,
@@ -62,12 +62,12 @@ impl<'a> SegmentQuery<'a> {
         Ok(SegmentQuery { plan, segment, scorer, statics, ordinals, static_most, number })
     }
 
-    /// Tells the collector what comes.
+    /// Tells the collector which segment comes next.
     pub(crate) fn enter(&self, collector: &mut Collector) {
         collector.enter(self.segment, self.ordinals.is_some());
     }
 
-    /// A cursor for each term that the segment has, before its first posting.
+    /// A cursor for each term that the segment contains, before its first posting.
     pub(crate) fn cursors(
         &self,
         pruning: Pruning,
@@ -77,7 +77,7 @@ impl<'a> SegmentQuery<'a> {
         self.lists(pruning, cache, ticker, Cursor::new)
     }
 
-    /// The same as streams, which always know block maxima.
+    /// The same lists as streams, which always know block maxima.
     pub(crate) fn streams(
         &self,
         cache: &MaximaCache,
@@ -98,7 +98,7 @@ impl<'a> SegmentQuery<'a> {
         let mut cursors = Vec::with_capacity(self.plan.terms.len());
         for term in &self.plan.terms {
             let Some(info) = &term.lists[self.number] else { continue };
-            // Opening a list takes as long as scoring some hundred postings.
+            // Opening a list takes as long as scoring about a hundred postings.
             if ticker.must_stop(OPENING_COST) {
                 return Err(Halt::Stop);
             }
@@ -121,7 +121,7 @@ impl<'a> SegmentQuery<'a> {
         Ok(cursors)
     }
 
-    /// The error for a broken list; which of the query's lists it is, is found by looking.
+    /// The error for a broken list; it finds out which of the query's lists is broken.
     pub(crate) fn broken(&self, what: ListError) -> ExecError {
         let broken = self.terms().find(|info| !reads(self.segment, info));
         match broken.or_else(|| self.terms().next()) {
@@ -141,14 +141,14 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Counts a document that matches and cannot become a hit, unless it is deleted.
+    /// Counts a document that matches but cannot become a hit, unless it is deleted.
     pub(crate) fn count(&self, doc: u32, collector: &mut Collector) {
         if !self.segment.is_deleted(doc) {
             collector.count();
         }
     }
 
-    /// The plan's terms that the segment has.
+    /// The plan's terms that the segment contains.
     pub(crate) fn terms(&self) -> impl Iterator<Item = &'a TermInfo> + use<'a> {
         let number = self.number;
         self.plan.terms.iter().filter_map(move |t| t.lists[number].as_ref())
@@ -159,7 +159,7 @@ impl<'a> SegmentQuery<'a> {
     }
 }
 
-/// Counts blocks that were decoded, of how many.
+/// Adds the blocks that were decoded, out of how many, to the work.
 pub(crate) fn account(blocks: impl Iterator<Item = (u64, u64)>, work: &mut Work) {
     for (decoded, all) in blocks {
         work.blocks_decoded += decoded;

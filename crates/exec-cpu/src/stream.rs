@@ -1,4 +1,4 @@
-//! A list read in windows of documents: whole blocks are scored at once, single documents are looked up.
+//! A list that is read in windows of documents: whole blocks are scored at once, and single documents are looked up.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use warpseek_index::{List, ListError};
 use crate::maxima::Maxima;
 use crate::simd::score_block;
 
-/// Over more blocks than this, the list's maximum stands for theirs.
+/// For more blocks than this, the list's maximum is used instead of theirs.
 const FEW: usize = 8;
 
-/// Windows and look-ups must go forward.
+/// A list read in windows. Windows and lookups must ascend.
 pub(crate) struct Stream<'a> {
     list: List<'a>,
     weight: f32,
     formula: Formula,
-    /// No posting of the list contributes more.
+    /// The most that a posting of the list contributes.
     most: Score,
     maxima: Maxima,
     /// The first block that may still be needed, as far as [`Stream::window`] knows.
@@ -70,7 +70,7 @@ impl<'a> Stream<'a> {
         self.list.blocks() as u64
     }
 
-    /// The first document that a block may have, and one that none of it lies above.
+    /// The first document that a block may contain, and an upper bound on its documents.
     pub(crate) fn span(&self, block: usize) -> (u32, u32) {
         let first = if block == 0 { 0 } else { self.list.block_max_doc(block - 1) + 1 };
         (first, self.list.block_max_doc(block))
@@ -82,8 +82,8 @@ impl<'a> Stream<'a> {
         self.maxima.get(block).map_or(self.most, |&max| Formula::units(self.weight, max))
     }
 
-    /// The most that a posting from `from` to `last` contributes; nothing if there is none from `from` on. Where that is many blocks, the list's
-    /// maximum must do.
+    /// The most that a posting from `from` to `last` contributes; `None` if there is no posting from `from` on. If that
+    /// spans many blocks, it is the list's maximum.
     pub(crate) fn most_over(&mut self, from: u32, last: u32) -> Option<Score> {
         if self.maxima.is_empty() {
             return Some(self.most);
@@ -102,7 +102,7 @@ impl<'a> Stream<'a> {
         Some(Formula::units(self.weight, most))
     }
 
-    /// The block that has `doc`, if any has; the number of blocks if all lie before it.
+    /// The block that may contain `doc`; the number of blocks if all end before it.
     #[inline]
     pub(crate) fn find(&self, doc: u32) -> usize {
         find_block(&self.list, self.next_block(), doc)
@@ -114,22 +114,22 @@ impl<'a> Stream<'a> {
         &self.docs[..self.len]
     }
 
-    /// Where the documents of a range lie in the decoded block.
+    /// The indexes in the decoded block of the documents of a range.
     pub(crate) fn within(&self, docs: &Range<u32>) -> Range<usize> {
-        let place = |limit: u32| self.docs().partition_point(|&doc| doc < limit);
-        place(docs.start)..place(docs.end)
+        let index = |limit: u32| self.docs().partition_point(|&doc| doc < limit);
+        index(docs.start)..index(docs.end)
     }
 
-    /// Contributions of some documents of the decoded block, from their places in it.
+    /// Contributions of some documents of the decoded block, given their indexes in it.
     pub(crate) fn contributions(
         &mut self,
         docs: &[u32],
-        places: &[u8],
+        indexes: &[u8],
         factors: &[f32],
         out: &mut [Score; BLOCK],
     ) -> Result<(), ListError> {
         if self.scores_of == self.block {
-            for (slot, &at) in out.iter_mut().zip(places) {
+            for (slot, &at) in out.iter_mut().zip(indexes) {
                 *slot = self.scores[usize::from(at)];
             }
             return Ok(());
@@ -137,13 +137,13 @@ impl<'a> Stream<'a> {
         let n = docs.len();
         let mut freqs = [0; BLOCK];
         if n <= 2 && self.freqs_of != self.block {
-            // A few frequencies are fetched alone (Ding 2009, section 8.2).
-            for (slot, &at) in freqs.iter_mut().zip(places) {
+            // A few frequencies are fetched one by one (Ding 2009, section 8.2).
+            for (slot, &at) in freqs.iter_mut().zip(indexes) {
                 *slot = self.list.freq_at(self.block, usize::from(at))?;
             }
         } else {
             self.freqs()?;
-            for (slot, &at) in freqs.iter_mut().zip(places) {
+            for (slot, &at) in freqs.iter_mut().zip(indexes) {
                 *slot = self.freqs[usize::from(at)];
             }
         }
@@ -151,11 +151,11 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// The most that a posting from `from` up to, but not including, `to` contributes, 0 if there is surely none; and a document that no posting
-    /// from `from` on comes before.
+    /// The most that a posting from `from` up to, but not including, `to` contributes, 0 if there is certainly none;
+    /// and a lower bound on the documents of postings from `from` on.
     pub(crate) fn window(&mut self, from: u32, to: u32) -> Result<(Score, u32), ListError> {
         if self.maxima.is_empty() {
-            // One block: look.
+            // There is only one block, so it is decoded.
             self.load(0)?;
             let next = self.docs[..self.len].partition_point(|&doc| doc < from);
             let next = if next < self.len { self.docs[next] } else { NO_DOC };
@@ -174,7 +174,7 @@ impl<'a> Stream<'a> {
         let (mut most, mut block) = (0f32, self.ahead);
         loop {
             most = most.max(self.maxima[block]);
-            // The next block begins behind this one's last document.
+            // The next block begins after the last document of this one.
             if self.list.block_max_doc(block) + 1 >= to || block + 1 == blocks {
                 return Ok((Formula::units(self.weight, most), next));
             }
@@ -191,8 +191,9 @@ impl<'a> Stream<'a> {
         self.maxima.get(self.ahead).map_or(0, |&max| Formula::units(self.weight, max))
     }
 
-    /// Scores the next run of postings from `from` up to, but not including, `to`: all that one block has of them. Blocks without a contribution above
-    /// `needed` are passed over. Returns where the run lies in the block, for [`Stream::postings`], and the document to go on from.
+    /// Scores the next run of postings from `from` up to, but not including, `to`: all of those in one block. Blocks
+    /// without a contribution above `needed` are skipped. Returns the indexes of the run in the block, for
+    /// [`Stream::postings`], and the document to continue from.
     pub(crate) fn run(
         &mut self,
         from: u32,
@@ -230,7 +231,7 @@ impl<'a> Stream<'a> {
         (&self.docs[run.clone()], &self.scores[run])
     }
 
-    /// The contribution of `doc`, 0 if it has no posting here.
+    /// The contribution of `doc`; 0 if it has no posting here.
     pub(crate) fn look_up(&mut self, doc: u32, factors: &[f32]) -> Result<Score, ListError> {
         if self.len == 0 || self.docs[self.len - 1] < doc {
             let block = find_block(&self.list, self.next_block(), doc);
@@ -250,7 +251,7 @@ impl<'a> Stream<'a> {
         Ok(self.formula.contribution(self.weight, self.freqs[self.at], factors[doc as usize]))
     }
 
-    /// The block to look from: the decoded one may still have what is wanted.
+    /// The block to start looking from: the decoded one may still contain what is wanted.
     fn next_block(&self) -> usize {
         let decoded = if self.block == usize::MAX { 0 } else { self.block };
         decoded.max(self.ahead.min(self.list.blocks() - 1))
@@ -285,10 +286,10 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// The first place from `from` on whose document is not before `doc`; the number of documents if there is none.
+/// The first index from `from` on whose document is at or after `doc`; the number of documents if there is none.
 #[inline]
 pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
-    // Gallop: what is wanted mostly lies near.
+    // Galloping search, since the document is usually near.
     let (mut at, mut step) = (from, 1);
     while at + step < docs.len() && docs[at + step] < doc {
         at += step;
@@ -301,7 +302,7 @@ pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
 /// The first block from `from` on that may hold a document at or after `doc`; the number of blocks if there is none.
 pub(crate) fn find_block(list: &List<'_>, from: usize, doc: u32) -> usize {
     let blocks = list.blocks();
-    // Gallop: what is wanted mostly lies near.
+    // Galloping search, since the document is usually near.
     let (mut low, mut step) = (from, 1);
     while low + step < blocks && list.block_max_doc(low + step - 1) < doc {
         low += step;

@@ -1,5 +1,5 @@
-//! WAND (Broder et al. 2003; Gaioso 2019, algorithm 2): cursors in the order of their documents; the first one at which the sum of
-//! list maxima exceeds the threshold is the pivot. No document before the pivot's can become a hit.
+//! WAND (Broder 2003; Gaioso 2019, algorithm 2): cursors are sorted by their documents; the first one at which the sum
+//! of list maxima exceeds the threshold is the pivot. No document before the pivot's can become a hit.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(crate) fn or(
         if order.first_doc(cursors) == doc {
             order.score_pivot(query, cursors, doc, collector, work)?;
         } else {
-            // Any cursor before the pivot may move; the one before it in order has come furthest.
+            // Any cursor before the pivot may move; the one just before it in the order has advanced furthest.
             let behind = (0..pivot).rev().find(|&i| order.doc(cursors, i) < doc).unwrap_or(0);
             order.advance(cursors, behind, doc)?;
         }
@@ -68,7 +68,8 @@ impl ByDocument {
         self.doc(cursors, 0)
     }
 
-    /// The last cursor in this order that stands on the pivot document, and that document; `None` when no document can become a hit.
+    /// The last cursor in this order that is on the pivot document, and that document; `None` when no document can
+    /// become a hit.
     pub(crate) fn pivot(
         &self,
         cursors: &[Cursor<'_>],
@@ -92,7 +93,7 @@ impl ByDocument {
         None
     }
 
-    /// Scores the document that the first cursors stand on, offers it and steps those cursors on.
+    /// Scores and offers the document that the first cursors are on, and advances those cursors.
     pub(crate) fn score_pivot(
         &mut self,
         query: &SegmentQuery<'_>,
@@ -115,7 +116,7 @@ impl ByDocument {
         Ok(())
     }
 
-    /// Moves the `i`-th cursor to `target` or behind, and to where it now belongs in the order.
+    /// Moves the `i`-th cursor to `target` or beyond, and restores the order.
     pub(crate) fn advance(
         &mut self,
         cursors: &mut [Cursor<'_>],

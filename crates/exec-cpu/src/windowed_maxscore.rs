@@ -1,8 +1,9 @@
-//! Windowed MaxScore, made for vector units: the collection is cut in windows of documents that fit the first-level cache.
+//! Windowed MaxScore, designed for vector units: the collection is divided into windows of documents that fit the
+//! first-level cache.
 //!
-//! In each window the block maxima say which lists are essential there, and whether the window can hold a hit at all. Essential lists are
-//! decoded and scored block by block into accumulators, without a branch a posting; the few documents whose
-//! sums leave them a chance are then looked up in the other lists.
+//! In each window the block maxima determine which lists are essential there, and whether the window can contain a hit
+//! at all. Essential lists are decoded and scored block by block into accumulators, without a branch per posting; the
+//! few documents whose sums are high enough are then looked up in the other lists.
 
 use std::ops::Range;
 
@@ -14,39 +15,40 @@ use crate::collector::Collector;
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
-/// Documents in a window: four bytes each, a good half of a first-level cache. Where postings are few, windows are larger, up to `LARGEST`, so that each has
-/// `ENOUGH` of them.
+/// Documents per window: four bytes each, just over half of a first-level cache. If postings are sparse, windows are
+/// larger, up to `LARGEST`, so that each has `ENOUGH` of them.
 const WINDOW: u32 = 1 << 13;
 const LARGEST: u32 = 1 << 17;
 const ENOUGH: u64 = 256;
 
-/// Accumulators and lists of a window, kept from query to query.
+/// Accumulators and lists of a window, reused from query to query.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
-    /// A bit for each sum that is not 0.
+    /// One bit for each sum that is not 0.
     touched: Vec<u64>,
     candidates: Vec<(u32, Score)>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
-    /// Matches so far, where they are counted.
+    /// Matches so far, if they are counted.
     pub(crate) counted: u64,
 }
 
-/// Documents in a window for these lists.
+/// Documents per window for these lists.
 fn window(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> u32 {
     let postings: u64 = streams.iter().map(|stream| u64::from(stream.df())).sum();
     let docs = u64::from(query.segment.documents().count()) * ENOUGH / postings.max(1);
     docs.clamp(u64::from(WINDOW), u64::from(LARGEST)).next_power_of_two() as u32
 }
 
-/// Whether matches are best counted on the way, all postings being scored: where they are so few that going over them twice takes longer.
+/// Whether matches are best counted during the search, which then scores all postings: that is so if they are so few
+/// that going over them twice takes longer.
 pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
     streams.iter().map(|stream| u64::from(stream.df())).sum::<u64>() <= 1 << 15
 }
 
-/// Searches a range of documents; the next one must not begin before its end. With `count`, all matches are counted in the scratch. Returns the end of what was searched: that of
-/// the range, unless the ticker asked to stop.
+/// Searches a range of documents; the next range must not begin before its end. With `count`, all matches are counted
+/// in the scratch. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
@@ -70,7 +72,7 @@ pub(crate) fn or<'a>(
         let mut here = Window { query, streams, factors, scratch, ticker, from, to, count };
         let next = here.bounds()?;
         if next >= to {
-            // Nothing here: on to the window of the next posting.
+            // The window is empty; continue with the window of the next posting.
             from = next;
             continue;
         }
@@ -83,7 +85,7 @@ pub(crate) fn or<'a>(
     Ok(docs.end)
 }
 
-/// A sum must exceed this to have a chance, if other lists give at most `others`.
+/// The score that a sum must exceed to become a hit, if other lists contribute at most `others`.
 #[inline]
 fn needed(collector: &Collector, others: u64) -> Score {
     u64::from(collector.threshold()).saturating_sub(others).min(u64::from(Score::MAX)) as Score
@@ -101,7 +103,8 @@ struct Window<'w, 'a, 't> {
 }
 
 impl Window<'_, '_, '_> {
-    /// Sorts the lists that have postings here by the most these can give; returns a document that no posting comes before.
+    /// Sorts the lists that have postings here by the most that these can contribute; returns a lower bound on the
+    /// documents of their postings.
     fn bounds(&mut self) -> Result<u32, ListError> {
         let (order, most_below) = (&mut self.scratch.order, &mut self.scratch.most_below);
         order.clear();
@@ -124,13 +127,14 @@ impl Window<'_, '_, '_> {
         Ok(next)
     }
 
-    /// Returns the end of what was searched: that of the window, unless the ticker asked to stop.
+    /// Returns the end of what was searched, which is the end of the window unless the ticker asked to stop.
     fn search(&mut self, collector: &mut Collector, work: &mut Work) -> Result<u32, ListError> {
-        // `most_below[i]`: what the first i lists and a static score give at most. The first list that lifts that over the threshold is essential.
+        // `most_below[i]`: the most that the first i lists and a static score contribute. The first list that raises it
+        // above the threshold is essential.
         let threshold = u64::from(collector.threshold());
         let lists = self.scratch.order.len();
         let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);
-        // To be counted, every posting must be seen.
+        // To count matches, every posting must be read.
         let Some(first) = (if self.count { Some(0) } else { first }) else { return Ok(self.to) };
         if first + 1 == lists && !self.count {
             return self.search_one(first, collector, work);
@@ -141,7 +145,7 @@ impl Window<'_, '_, '_> {
             while let Some((run, next)) = self.streams[i].run(from, self.to, 0, self.factors)? {
                 let (docs, scores) = self.streams[i].postings(run);
                 for (&doc, &score) in docs.iter().zip(scores) {
-                    // The remainder tells the compiler that the sum is there.
+                    // The remainder proves to the compiler that the index is in bounds.
                     let at = (doc - self.from) as usize % LARGEST as usize;
                     sums[at] += score;
                     touched[at / 64] |= 1 << (at % 64);
@@ -156,7 +160,7 @@ impl Window<'_, '_, '_> {
         self.collect(first, collector, work)
     }
 
-    /// One list is essential: its blocks need no sums, and those that cannot give a hit are not decoded.
+    /// Searches with one essential list: its blocks need no sums, and those that cannot contain a hit are not decoded.
     fn search_one(
         &mut self,
         first: usize,
@@ -171,7 +175,7 @@ impl Window<'_, '_, '_> {
             let (docs, scores) = self.streams[i].postings(run);
             let postings = docs.iter().copied().zip(scores.iter().copied());
             self.scratch.candidates.extend(postings.filter(|&(_, score)| score > least));
-            // Documents before the run are done: those that the list lacks have no chance.
+            // Documents before the run are done: those that are not in the list cannot become hits.
             if self.ticker.must_stop(docs.len()) || !self.look_up(first, collector, work)? {
                 self.scratch.candidates.clear();
                 return Ok(from);
@@ -182,7 +186,7 @@ impl Window<'_, '_, '_> {
         Ok(self.to)
     }
 
-    /// Clears the sums, as if nothing had been done in the window; returns where it begins.
+    /// Clears the sums, as if nothing had been done in the window; returns the start of the window.
     fn abandon(&mut self) -> u32 {
         let words = (self.to - self.from).div_ceil(64) as usize;
         self.scratch.sums[..64 * words].fill(0);
@@ -191,7 +195,7 @@ impl Window<'_, '_, '_> {
         self.from
     }
 
-    /// Takes what may become a hit, and clears the sums.
+    /// Collects the documents that may become hits, and clears the sums.
     fn collect(
         &mut self,
         first: usize,
@@ -229,8 +233,9 @@ impl Window<'_, '_, '_> {
         Ok(self.from)
     }
 
-    /// Adds to the candidates what the lists that are not essential give, dropping those without a chance, and offers the rest. List by list: the
-    /// candidates ascend, so each list is walked forward once. False if the ticker asked to stop: then nothing was offered.
+    /// Adds the contributions of the non-essential lists to the candidates, drops those that cannot become hits, and
+    /// offers the rest. It proceeds list by list: the candidates ascend, so each list is read forward once. False if
+    /// the ticker asked to stop; then nothing was offered.
     fn look_up(
         &mut self,
         first: usize,

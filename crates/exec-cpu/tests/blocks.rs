@@ -1,4 +1,4 @@
-//! Requirement D6 (see `testkit::blocks`).
+//! AND decodes no more blocks than (Ding 2009, section 8.1) allows (see `testkit::blocks`).
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ fn engine(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
 }
 
 #[test]
-fn on_random_lists() {
+fn blocks_are_skipped_on_random_lists() {
     blocks::check_random_lists(engine);
 }
 
 #[test]
-fn on_real_lists() {
+fn blocks_are_skipped_on_real_lists() {
     blocks::check_real_lists(engine);
 }

@@ -1,4 +1,4 @@
-//! Every algorithm of this crate against the suite of all engines.
+//! Runs the conformance suite of all engines on every algorithm of this crate.
 
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_testkit::conformance;
@@ -21,7 +21,7 @@ algorithms! {
     auto None,
 }
 
-/// Tiles of a few documents: with windows, blocks and lists that begin and end anywhere in them.
+/// Tiles of a few documents, in which windows, blocks and lists begin and end anywhere.
 mod tiles {
     use super::*;
 

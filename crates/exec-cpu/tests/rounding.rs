@@ -1,5 +1,6 @@
-//! Bounds must hold after rounding, too: with f / (f + c) in single precision 127 occurrences can score more than 128, the bound of the list is
-//! that of 128, and an engine that trusts it loses the best hit. The formula is written so that this cannot happen.
+//! Bounds must hold after rounding, too: with f / (f + c) in single precision, 127 occurrences can score more than 128.
+//! The bound of the list is that of 128, so an engine that trusts it loses the best hit. The formula is written so that
+//! this cannot happen.
 #![allow(clippy::unwrap_used)]
 
 use warpseek_exec::{Mode, Planner, Query, Ranking, RankingFunction};
@@ -7,7 +8,7 @@ use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_testkit::{Doc, Fixture, answers, expected};
 
 #[test]
-fn frequencies_around_powers_of_two() {
+fn bounds_hold_for_frequencies_around_powers_of_two() {
     let documents: Vec<Doc> = (5..14)
         .flat_map(|bits| [1usize << bits, (1 << bits) - 1])
         .enumerate()

@@ -1,4 +1,4 @@
-//! Documents shared out: every engine answers every query, each for its own documents.
+//! Division by documents: every engine answers every query, each for its own documents.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,28 +9,30 @@ use warpseek_exec::{
 };
 use warpseek_index::SnapshotId;
 
-/// Engines that answer for a part of the documents each, and for all of them together.
+/// Engines that each answer for a part of the documents, and together for all of them.
 ///
-/// Scores are integers that follow from the plan alone, so the best hits of all parts' best are the best of all. What AND-then-OR does depends on all documents: parts
-/// answer AND, and then OR for the queries that have too few hits together.
+/// Scores are integers that depend on the plan alone, so the best of all parts' hits are the best hits of the whole.
+/// Which mode AND-then-OR needs depends on all documents: the parts answer AND, and then OR for the queries that have
+/// too few hits in total.
 pub struct ByDocuments {
     parts: Vec<(Range<u32>, Box<dyn Engine>)>,
 }
 
 impl ByDocuments {
-    /// Each part answers for a range of documents, by position; there is at least one, and together they have every document once.
+    /// Each part answers for a range of documents, by position. There is at least one part, and together the parts
+    /// contain every document once.
     pub fn new(parts: Vec<(Range<u32>, Box<dyn Engine>)>) -> Self {
-        assert!(!parts.is_empty(), "nobody answers");
+        assert!(!parts.is_empty(), "there must be an engine");
         ByDocuments { parts }
     }
 
-    /// The plans, each with one mode for all documents, answered by all parts.
+    /// All parts answer the plans, each of which has one mode for all documents.
     fn all(&self, plans: &[&Plan], context: &Context) -> Answers {
         let parts = at_once(&self.parts, |(_, part)| part.search(plans, context));
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let mut whole = Vec::with_capacity(plans.len());
         for plan in plans {
-            // Of every part, even if one failed: the next answers are those to the next plan.
+            // Takes an answer from every part, even if one failed, since the next answers belong to the next plan.
             let of: Answers = parts
                 .iter_mut()
                 .map(|part| part.next().unwrap_or(Err(ExecError::NoAnswer)))
@@ -41,7 +43,7 @@ impl ByDocuments {
         whole
     }
 
-    /// One answer of all parts' answers.
+    /// Merges the answers of all parts.
     fn merged(&self, parts: Vec<Answer>, k: usize) -> Answer {
         let coverage = match parts.iter().all(|part| part.coverage.is_complete()) {
             true => Coverage::Complete,
@@ -59,7 +61,7 @@ impl ByDocuments {
             whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
             whole.add_work(part.work);
         }
-        // Of sorted runs this makes one pass.
+        // The hits are sorted runs, so this takes one pass.
         whole.hits.sort();
         whole.hits.truncate(k);
         Answer { coverage, ..whole }
@@ -88,7 +90,7 @@ impl Engine for ByDocuments {
         self.parts.iter().try_for_each(|(_, part)| part.supports(plan))
     }
 
-    /// The slowest part's: each knows what all documents take, and takes its share.
+    /// The estimate of the slowest part. Each engine estimates all documents; the part takes its share of that.
     fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
         let all: f64 = self.parts.iter().map(|(docs, _)| docs.len() as f64).sum();
         let of = |(docs, part): &(Range<u32>, Box<dyn Engine>)| {
@@ -113,7 +115,7 @@ impl Engine for ByDocuments {
         let choice = |i| Choice {
             device: join(i, |c| &c.device),
             algorithm: join(i, |c| &c.algorithm),
-            why: format!("each has its documents: {}", join(i, |c| &c.why)),
+            why: format!("each has its own documents: {}", join(i, |c| &c.why)),
         };
         (0..plans.len()).map(choice).collect()
     }
@@ -131,7 +133,7 @@ impl Engine for ByDocuments {
             let second: Vec<Plan> =
                 short.iter().map(|&i| Plan { mode: Mode::Or, ..plans[i].clone() }).collect();
             let second: Vec<&Plan> = second.iter().collect();
-            // Where time was up for AND, it is for OR, which then covers no document.
+            // If the deadline passed during AND, OR stops at once and covers no document.
             for (i, mut answer) in short.into_iter().zip(self.all(&second, context)) {
                 if let (Ok(answer), Ok(before)) = (&mut answer, &answers[i]) {
                     answer.add_work(before.work);
@@ -143,7 +145,7 @@ impl Engine for ByDocuments {
     }
 }
 
-/// The plan, with AND in the place of AND-then-OR.
+/// The plan with AND instead of AND-then-OR.
 fn with_and(plan: &Plan) -> Cow<'_, Plan> {
     match plan.mode {
         Mode::AndOr => Cow::Owned(Plan { mode: Mode::And, ..plan.clone() }),
@@ -151,7 +153,8 @@ fn with_and(plan: &Plan) -> Cow<'_, Plan> {
     }
 }
 
-/// Cuts this many documents into ranges, in proportion to these rates; if no rate says anything, all are the last one's.
+/// Divides this many documents into ranges, in proportion to these rates; if all rates are useless, the last range has
+/// all documents.
 pub fn split(docs: u32, rates: &[f64]) -> Vec<Range<u32>> {
     let sum: f64 = rates.iter().sum();
     let (mut before, mut start) = (0.0, 0);
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(split(7, &[0.0, 0.0]), [0..0, 0..7]);
         assert_eq!(split(7, &[f64::NAN, 1.0]), [0..0, 0..7]);
         assert!(split(7, &[]).is_empty());
-        // Nothing is lost where shares do not come out even.
+        // No document is lost if shares are not whole numbers.
         for docs in [0, 1, 2, u32::MAX] {
             let ranges = split(docs, &[0.1, 0.7, 1e-9, 0.3]);
             assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));

@@ -1,4 +1,4 @@
-//! An engine that helps others, which do not wait for it.
+//! An engine that helps other engines, which do not wait for it.
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,9 +12,9 @@ use crate::speed::{Speed, is_whole, piece};
 /// Answers queries of a batch in a thread of its own, which outlives the batch if it is late.
 pub(crate) struct Helper {
     engine: Arc<dyn Engine>,
-    /// How many threads it has.
+    /// The number of its threads.
     threads: usize,
-    /// Its threads, made by its first thread, whose low priority they have.
+    /// Its pool of threads. Its first thread creates the pool, so that all have the low priority of that thread.
     pool: Arc<OnceLock<Arc<Pool>>>,
     speed: Arc<Mutex<Speed>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -36,12 +36,12 @@ impl Helper {
         }
     }
 
-    /// The context of a search by it outside of its own thread.
+    /// The context of a search by the helper's engine outside of its own thread.
     pub(crate) fn context(&self, of: &Context) -> Context {
         of.with_pool(Pool::shared(self.threads))
     }
 
-    /// For what is not worth sharing.
+    /// The engine, for work that is not worth sharing.
     pub(crate) fn engine(&self) -> &dyn Engine {
         &*self.engine
     }
@@ -50,12 +50,12 @@ impl Helper {
         locked(&self.speed)
     }
 
-    /// Whether it is not late with another batch.
+    /// Whether it is not still busy with an earlier batch.
     pub(crate) fn is_free(&self) -> bool {
         locked(&self.thread).as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Begins with these queries, longest first.
+    /// Starts on these queries, longest first.
     pub(crate) fn start(&self, plans: Vec<Plan>, context: &Context) -> Errand {
         let (loads, end) = (plans.iter().map(Load::of).collect(), plans.len());
         let state = Mutex::new(State { end, ..State::default() });
@@ -74,14 +74,15 @@ impl Helper {
     }
 }
 
-/// Lets everybody else go first: a CPU that helps a GPU must not take time from the threads that keep the GPU busy. Threads that this one starts inherit it.
+/// Lowers the priority of this thread: a CPU that helps a GPU must not take time from the threads that keep the GPU
+/// busy. Threads that this one starts inherit it.
 fn step_back() {
-    // On other systems it would be the whole process.
+    // On other systems this would affect the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);
 }
 
-/// What a helper was given of a batch. When it is dropped, the helper stops after the piece that it is at.
+/// The helper's part of a batch. When it is dropped, the helper stops after the current piece.
 pub(crate) struct Errand(Arc<Shared>);
 
 struct Shared {
@@ -93,12 +94,12 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Queries before it are begun, and those from `end` on are not to be.
+    /// Queries before this one are begun; those from `end` on must not be.
     begun: usize,
     end: usize,
-    /// Those that it is at.
+    /// The queries in progress.
     running: Option<Range<usize>>,
-    /// The first query of each piece that is done, and its answers.
+    /// The first query of each finished piece, and its answers.
     done: Vec<(usize, Answers)>,
 }
 
@@ -134,7 +135,7 @@ impl Shared {
 }
 
 impl Errand {
-    /// Takes back some of what it has not begun: as many of the shortest queries as `how_many` says of all of them.
+    /// Takes back queries that the helper has not begun: as many of the shortest as `how_many` says, given all of them.
     pub(crate) fn take_back(&self, how_many: impl FnOnce(&[Load]) -> usize) -> Range<usize> {
         let mut state = locked(&self.0.state);
         let left = &self.0.loads[state.begun..state.end];
@@ -143,7 +144,7 @@ impl Errand {
         taken
     }
 
-    /// What it is at, if that takes longer than `patience` says; then it is too late.
+    /// The queries in progress, if they take longer than `patience` allows; their answers then come too late.
     pub(crate) fn late(&self, patience: impl FnOnce(&Load) -> Duration) -> Range<usize> {
         let state = locked(&self.0.state);
         let Some(running) = state.running.clone() else { return 0..0 };
@@ -154,7 +155,7 @@ impl Errand {
         state.running.clone().unwrap_or_default()
     }
 
-    /// Its answers, each piece with its first query.
+    /// The helper's answers, each piece with its first query.
     pub(crate) fn answers(&self) -> Vec<(usize, Answers)> {
         std::mem::take(&mut locked(&self.0.state).done)
     }
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_helpers_threads_let_others_go_first() {
+    fn a_helper_has_low_priority() {
         let before = getpriority_process(None).unwrap();
         let of_threads = std::thread::spawn(|| {
             step_back();
@@ -188,10 +189,10 @@ mod tests {
             (getpriority_process(None).unwrap(), of_another.join().unwrap())
         });
         assert_eq!(of_threads.join().unwrap(), (19, 19));
-        assert_eq!(getpriority_process(None).unwrap(), before, "only its own");
+        assert_eq!(getpriority_process(None).unwrap(), before, "only its own thread changes");
     }
 
-    /// Notes the priority of each thread that works on a batch, and keeps it busy until all of them do.
+    /// Records the priority of each thread that works on a batch, and keeps it busy until all of them do.
     struct Priorities {
         snapshot: SnapshotId,
         all_at_work: Barrier,
@@ -218,9 +219,9 @@ mod tests {
         }
     }
 
-    /// The threads of its pool have the low priority, in the first batch and in later ones.
+    /// The threads of the pool have the low priority, in the first batch and in later ones.
     #[test]
-    fn all_threads_of_a_helper_have_its_priority() {
+    fn all_threads_of_a_helper_have_low_priority() {
         const THREADS: usize = 3;
         let fixture = Fixture::of(&[Doc::text(0, "a1")]);
         let plan = plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0);

@@ -1,8 +1,9 @@
-//! Several engines as one: the CPU and GPUs share out an index, or a batch, and hits are those of each of them alone.
+//! Several engines as one: the CPU and GPUs divide an index, or a batch, and return the hits that each of them would
+//! return alone.
 //!
-//! It knows the contract of engines and none of them: [`ByDocuments`] has engines that answer for a part of the documents each, [`ByQueries`] engines that
-//! answer for all of them, and perhaps one that helps. [`Speed`] learns from what engines did, and [`measure`] finds out what a part of
-//! the documents takes.
+//! This crate knows the contract of engines, but no particular engine. [`ByDocuments`] has engines that each answer for
+//! a part of the documents; [`ByQueries`] has engines that answer for all documents, and perhaps one that helps.
+//! [`Speed`] learns from what engines did, and [`measure`] finds out how long a part of the documents takes.
 
 mod documents;
 mod helper;

@@ -1,19 +1,20 @@
-//! How fast engines are, found by asking them: what documents and queries are shared out by.
+//! Measures how fast engines are, to decide how documents and queries are divided.
 
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{Context, Engine, ExecError, Load, Mode, Plan, Planner, Query, Rates};
 use warpseek_index::Snapshot;
 
-/// Queries that stand for those to come, and terms of each.
+/// Number of queries that represent those to come, and of terms in each.
 const QUERIES: usize = 32;
 const TERMS: usize = 3;
 
-/// How long a batch takes that says something, and how often it is asked; the best time counts.
+/// Duration of a batch that is long enough to be meaningful, and how often it is repeated; the shortest time counts.
 const LONG_ENOUGH: Duration = Duration::from_millis(25);
 const TIMES: usize = 3;
 
-/// Queries made of an index's own terms, each as likely as it has postings: every so many-th posting names one.
+/// Queries made of an index's own terms, each with a probability proportional to its postings: postings at regular
+/// intervals each select their term.
 pub fn probes(
     snapshot: &Snapshot,
     planner: &Planner,
@@ -43,12 +44,12 @@ pub fn probes(
     (0..queries).map(|first| planner.plan(&query(first), mode, k)).collect()
 }
 
-/// What a query takes on a part of the documents, in nanoseconds: some, and more for the part.
+/// The time of a query on a part of the documents, in nanoseconds: a fixed time, plus a time proportional to the part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// On no documents.
+    /// Time on no documents.
     pub fixed: f64,
-    /// And on all of them as much more.
+    /// Additional time on all documents.
     pub whole: f64,
 }
 
@@ -57,13 +58,14 @@ impl Line {
         self.fixed + self.whole * part
     }
 
-    /// Through what was measured on two parts. More documents never take less time.
+    /// The line through measurements on two parts. More documents never take less time.
     fn through(a: (f64, f64), b: (f64, f64)) -> Self {
         let whole = if a.0 == b.0 { 0.0 } else { ((a.1 - b.1) / (a.0 - b.0)).max(0.0) };
         Line { fixed: (b.1 - whole * b.0).max(0.0), whole }
     }
 
-    /// What a method takes in large batches of queries like these, if on a part of the documents it takes so long.
+    /// The time that an algorithm takes in large batches of queries like these, given the time measured on a part of
+    /// the documents.
     pub fn scaled(cost: &Rates, probes: &[Plan], part: f64, measured: f64) -> Self {
         let load = Load::sum(probes);
         let queries = load.queries.max(1) as f64;
@@ -74,7 +76,7 @@ impl Line {
     }
 }
 
-/// The part of the documents with which the CPU is done when GPUs are with the others.
+/// The CPU's part of the documents with which the CPU and the GPUs finish at the same time.
 fn even(host: Line, gpus: Line) -> f64 {
     let more = gpus.at(1.0) - host.fixed;
     let slope = host.whole + gpus.whole;
@@ -88,12 +90,15 @@ fn even(host: Line, gpus: Line) -> f64 {
 /// Parts of the documents on which the CPU is measured first.
 const FIRST: [f64; 2] = [1.0 / 16.0, 1.0 / 64.0];
 
-/// The least part that is worth having: two engines' answers have to be merged, and the CPU has other things to do.
+/// The smallest part that is worthwhile: the answers of two engines have to be merged, and the CPU has other things to
+/// do.
 pub const WORTH: f64 = 0.02;
 
-/// The CPU's part of the documents, 0 if it would be no help. `gpus` says what GPUs take, and `host` measures nanoseconds a query of the CPU on a part.
+/// The CPU's part of the documents, 0 if it would not help. `gpus` states the time of the GPUs, and `host` measures the
+/// nanoseconds per query of the CPU on a part.
 ///
-/// The CPU's time is not linear: what it passes over depends on how many documents there are. So it is measured again where lines meet, twice.
+/// The CPU's time is not linear, since what it skips depends on how many documents there are. So it is measured again
+/// where the lines meet, twice.
 pub fn host_share(
     gpus: Line,
     mut host: impl FnMut(f64) -> Result<f64, ExecError>,
@@ -111,7 +116,7 @@ pub fn host_share(
     Ok(if share < WORTH { 0.0 } else { share })
 }
 
-/// Nanoseconds a query in large batches of these plans.
+/// Nanoseconds per query in large batches of these plans.
 pub fn time(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -122,7 +127,8 @@ pub fn time(
     Ok(took.as_nanos() as f64 / load.queries.max(1) as f64)
 }
 
-/// A large batch of these plans, and how long it took: batches are doubled until one takes long enough, or has the most queries. The first time does not count.
+/// A large batch of these plans, and how long it took: batches are doubled until one takes long enough or has the
+/// maximum number of queries. The first time does not count.
 pub(crate) fn batch(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -156,7 +162,7 @@ fn batch_by(
         batch.extend_from_within(..batch.len().min(most - batch.len()));
         took = ask(&batch)?;
     }
-    // What takes very long is measured well enough.
+    // A batch that takes very long is measured well enough.
     let again = if took < 4 * LONG_ENOUGH { 1..TIMES } else { 0..0 };
     for _ in again {
         took = took.min(ask(&batch)?);
@@ -194,7 +200,7 @@ mod tests {
         }
     }
 
-    /// An engine with a clock of its own: each batch takes some time, and each query some more.
+    /// An engine with a simulated clock: each batch takes some time, and each query some more.
     struct Fake {
         snapshot: SnapshotId,
         clock: AtomicU64,
@@ -231,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_as_large_as_need_be() {
+    fn batches_are_as_large_as_necessary() {
         let plans = plans(32);
-        // A GPU as in docs/gpu/results.md, a CPU, and engines that need the largest batch that is allowed.
+        // A GPU as in docs/gpu/results.md, a CPU, and engines that need the largest batch allowed.
         for (batch, query, most, largest) in [
             (65_000, 5_000, 4096, 4096),
             (0, 1_310_000, 4096, 32),
@@ -250,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The share of a CPU that takes this long for a query on a part of all documents, and how often it was measured.
+    /// The share of a CPU that takes this long per query on a part of all documents, and how often it was measured.
     fn share(gpu: Line, host: impl Fn(f64) -> f64) -> (f64, usize) {
         let mut asked = 0;
         let share = host_share(gpu, |part| {
@@ -258,29 +264,30 @@ mod tests {
             asked += 1;
             Ok(host(part))
         });
-        assert!(asked <= 4, "asked {asked} times");
+        assert!(asked <= 4, "measured {asked} times");
         (share.unwrap(), asked)
     }
 
     #[test]
-    fn the_cpus_share_is_what_it_finishes_in_time() {
+    fn the_cpu_gets_the_share_that_it_finishes_in_time() {
         let line = |fixed: f64, whole: f64| Line { fixed, whole };
-        // As fast as each other: a half.
+        // Both are equally fast: a half.
         let gpu = line(0.0, 100.0);
         assert_eq!(share(gpu, |part| 100.0 * part).0, 0.5);
-        // Four times slower, with something for each query: 400 s + 20 = 100 (1 - s).
+        // The CPU takes four times as long, plus a fixed time per query: 400 s + 20 = 100 (1 - s).
         assert_eq!(share(gpu, |part| 20.0 + 400.0 * part).0, 0.16);
-        // Hundreds of times slower than 5 us a query: not worth it. Nor is it where a query on no documents takes too long.
+        // Hundreds of times slower than 5 us per query is not worthwhile. Nor is a CPU whose query on no documents
+        // takes too long.
         let h200 = line(2_000.0, 3_000.0);
         assert_eq!(share(h200, |part| 400.0 + 1_310_000.0 * part), (0.0, 2));
         assert_eq!(share(h200, |part| 6_000.0 + 100.0 * part), (0.0, 2));
-        // All documents, if the GPU is of no use.
+        // All documents go to the CPU if the GPU is useless.
         assert_eq!(share(line(1e6, 1e6), |part| 100.0 * part).0, 1.0);
         assert_eq!(share(line(0.0, 0.0), |_| 0.0).0, 0.0);
     }
 
     proptest! {
-        /// Times that bend: both end at about the same time, whatever a straight line would have said.
+        /// Times that are not linear: both still finish at about the same time.
         #[test]
         fn ends_are_even(
             fixed in 0.0f64..2.0, whole in 1.0f64..100.0, bend in 0.6f64..1.0, host_fixed in 0.0f64..1.0, times in 0.2f64..20.0,
@@ -293,16 +300,16 @@ mod tests {
                 let worse = own.max(others) / own.min(others).max(1e-9);
                 prop_assert!(worse < 1.25 || share > 0.98, "{} and {} at {}", own, others, share);
             } else {
-                // More would have been too much, or nearly.
+                // A larger share would have been too much, or nearly.
                 prop_assert!(host(2.0 * WORTH) > gpu.at(1.0 - 2.0 * WORTH), "nothing, with {}", host(0.04));
             }
         }
     }
 
     #[test]
-    fn a_part_tells_of_the_whole() {
+    fn a_measured_part_predicts_the_whole() {
         let cost = Rates::device(1e9, 2_000.0, 2.0, 0.0);
-        // Queries of one posting: 2 us and 2 ns, of which an eighth was seen, at half the speed.
+        // Queries of one posting take 2 us and 2 ns; an eighth was measured, at half the speed.
         let line = Line::scaled(&cost, &plans(3), 0.125, 2.0 * 2000.25);
         assert_eq!(line, Line { fixed: 4_000.0, whole: 4.0 });
         assert_eq!(Line::scaled(&cost, &[], 0.125, 0.0).at(1.0), 0.0);

@@ -1,4 +1,4 @@
-//! Queries shared out: every engine has all documents, and answers a part of a batch.
+//! Division by queries: every engine has all documents and answers a part of a batch.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,14 @@ use crate::helper::{Errand, Helper};
 use crate::measure::{self, WORTH};
 use crate::speed::{LEAST, Speed, back, is_whole, portion, share, together};
 
-/// Engines that each answer for all documents. Each takes its share of a batch, by its speed; what is left at the end goes in smaller pieces to those that are free.
+/// Engines that each answer for all documents. Each takes its share of a batch, in proportion to its speed; the rest
+/// goes in smaller pieces to engines that are free.
 ///
-/// A helper takes the shortest queries, as many as it should be done with while the engines answer the others. It is not waited for: what it has not begun when they are done they answer themselves,
-/// and what it is at as well, if it takes longer than they would.
+/// A helper takes the shortest queries, as many as it is expected to finish while the engines answer the others. The
+/// engines do not wait for it: when they are done, they answer what it has not begun themselves, and also what it is
+/// working on if it takes longer than they would.
 ///
-/// An engine whose device fails takes no more of the batch; the queries that it failed have its error.
+/// An engine whose device fails takes no more queries of the batch; the queries that it failed get its error.
 pub struct ByQueries {
     engines: Vec<Box<dyn Engine>>,
     speeds: Mutex<Vec<Speed>>,
@@ -29,34 +31,34 @@ pub struct ByQueries {
     probes: Vec<Plan>,
 }
 
-/// Queries of a batch that an engine is measured with, at most.
+/// Most queries of a batch with which an engine is measured.
 const PROBES: usize = 1 << 12;
 
-/// What a helper has of a batch.
+/// The helper's part of a batch.
 struct Help<'a> {
     helper: &'a Helper,
     errand: Errand,
-    /// Its queries, in the order it has them.
+    /// Its queries, in the order in which it has them.
     queries: Vec<usize>,
-    /// What all others ask for.
+    /// The load of all other queries.
     others: Load,
 }
 
 impl ByQueries {
-    /// At least one engine, all for the same snapshot, with what is known of their speed; they learn the rest.
+    /// At least one engine, all for the same snapshot, with what is known of their speed; the rest is learned.
     pub fn new(engines: Vec<(Box<dyn Engine>, Speed)>) -> Self {
-        assert!(!engines.is_empty(), "nobody answers");
+        assert!(!engines.is_empty(), "there must be an engine");
         let (engines, speeds) = engines.into_iter().unzip();
         let (speeds, helper) = (Mutex::new(speeds), None);
         ByQueries { engines, speeds, helper, helped: Arc::default(), probes: Vec::new() }
     }
 
-    /// With a helper.
+    /// Adds a helper.
     pub fn helped_by(self, engine: Arc<dyn Engine>, speed: Speed) -> Self {
         ByQueries { helper: Some(Helper::new(engine, speed)), ..self }
     }
 
-    /// With queries that stand for those to come: [`Engine::prepare`] finds out how fast all are by them.
+    /// Adds queries that represent those to come; [`Engine::prepare`] measures the speed of all engines with them.
     pub fn measured_by(self, probes: Vec<Plan>) -> Self {
         ByQueries { probes, ..self }
     }
@@ -93,7 +95,7 @@ impl ByQueries {
         (0..speeds.len()).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0)
     }
 
-    /// Who answers a batch of few queries: the fastest engine, or the helper if it is as fast.
+    /// The engine that answers a small batch: the fastest one, or the helper if it is as fast.
     fn one(&self, plans: &[&Plan], context: &Context) -> (&dyn Engine, Context) {
         let load = Load::sum(plans.iter().copied());
         let fastest = self.fastest(&load);
@@ -106,13 +108,13 @@ impl ByQueries {
         }
     }
 
-    /// Sends the helper off with its share of a batch.
+    /// Starts the helper on its share of a batch.
     fn help(&self, plans: &[&Plan], context: &Context) -> Option<Help<'_>> {
         let helper = self.helper.as_ref().filter(|helper| helper.is_free())?;
         let loads: Vec<Load> = plans.iter().map(|plan| Load::of(plan)).collect();
         let batch = loads.iter().copied().sum();
         let (mut speed, speeds) = (helper.speed(), self.speeds().clone());
-        // Parting a batch takes longer than so little help saves.
+        // Dividing the batch would take longer than the help saves.
         if speed.time(&batch) * WORTH > together(&speeds, &batch) {
             speed.forget();
             return None;
@@ -140,7 +142,7 @@ impl ByQueries {
         Some(Help { helper, errand, queries, others })
     }
 
-    /// An engine's answers to plans, and what they tell about its speed.
+    /// Asks an engine for answers, and learns from them how fast it is.
     fn ask(&self, engine: usize, plans: &[&Plan], load: Load, context: &Context) -> Answers {
         let start = Instant::now();
         let answers = self.engines[engine].search(plans, context);
@@ -150,7 +152,7 @@ impl ByQueries {
         answers
     }
 
-    /// The engines' answers.
+    /// The answers of the engines to a batch that they share.
     fn shared(&self, plans: &[&Plan], batch: Load, context: &Context) -> Answers {
         if let [_] = &self.engines[..] {
             return self.ask(0, plans, batch, context);
@@ -186,7 +188,7 @@ impl ByQueries {
                 *slot = answer;
             }
         }
-        // What nobody was left to take has the error that stopped them.
+        // Queries that no engine was left to take get the error that stopped the engines.
         let none = left().clone();
         if let Some(Err(error)) = answers[..none.start].iter().find(|answer| is_lost(answer)) {
             let error = error.clone();
@@ -195,7 +197,7 @@ impl ByQueries {
         answers
     }
 
-    /// The engines answer all that the helper was not given, then what it is not done with.
+    /// The engines answer all queries that the helper was not given, then those that it has not finished.
     fn with_help(&self, plans: &[&Plan], help: &Help<'_>, context: &Context) -> Answers {
         let Help { helper, errand, queries, others } = help;
         let mut answers: Vec<Option<Result<Answer, ExecError>>> = vec![None; plans.len()];
@@ -226,7 +228,7 @@ impl ByQueries {
         }
         for (start, done) in errand.answers() {
             for (&i, answer) in queries[start..].iter().zip(done) {
-                // What was answered twice is the same; what the helper failed the engines answer.
+                // Duplicate answers are equal; queries that the helper failed are answered by the engines.
                 if answers[i].is_none() && answer.is_ok() {
                     answers[i] = Some(answer);
                     self.helped.fetch_add(1, Ordering::Relaxed);
@@ -244,13 +246,13 @@ impl ByQueries {
     }
 }
 
-/// Whether the device failed, so that the engine answers no more.
+/// Whether the device failed, so that the engine answers no more queries.
 fn is_lost(answer: &Result<Answer, ExecError>) -> bool {
     let fault = answer.as_ref().err().and_then(ExecError::fault);
     matches!(fault, Some(Fault::Device | Fault::Setup))
 }
 
-/// The part of a batch, one in this many, that a helper seldom has more than: sorting all of it would keep a GPU waiting.
+/// A helper seldom has more than one in this many queries of a batch; sorting the whole batch would keep a GPU waiting.
 const FEW: usize = 8;
 
 /// The `n` shortest queries, in order.
@@ -288,7 +290,7 @@ impl Engine for ByQueries {
         self.engines.iter().try_for_each(|engine| engine.supports(plan))
     }
 
-    /// All engines together.
+    /// The estimate for all engines together.
     fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
         let all: Vec<_> = self.engines.iter().map(|e| e.estimate(plans, context)).collect();
         let rates: f64 = all.iter().map(|e| 1.0 / e.time.as_secs_f64().max(1e-12)).sum();
@@ -318,8 +320,8 @@ impl Engine for ByQueries {
             words.join(" or ")
         };
         let who = match self.helper {
-            Some(_) => "the last one has short queries, as many as it is done with in time",
-            None => "each has its queries",
+            Some(_) => "the last one takes as many short queries as it can answer in time",
+            None => "each has its own queries",
         };
         let choice = |i| Choice {
             device: join(i, |c| &c.device),
@@ -363,7 +365,7 @@ mod tests {
         plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0)
     });
 
-    /// Queries, the longest first, that differ in k, so that an answer tells which query it is of.
+    /// Queries, longest first, that differ in k, so that an answer identifies its query.
     fn queries(n: usize) -> Vec<Plan> {
         let mut plans: Vec<Plan> = (0..n).map(|k| Plan { k, ..PLAN.clone() }).collect();
         plans.iter_mut().rev().zip(1..).for_each(|(plan, df)| plan.terms[0].df = df);
@@ -376,7 +378,8 @@ mod tests {
         Answer { hits, ..Answer::default() }
     }
 
-    /// Says who it is; waits before each piece but the first ones, until it is let go; fails in a piece; answers nothing when time is up.
+    /// A fake engine that identifies itself. It waits before each piece but the first ones until it is released, fails
+    /// in a given piece, and answers nothing after the deadline.
     #[derive(Clone)]
     struct Fake(Arc<State>);
 
@@ -420,7 +423,7 @@ mod tests {
                 drop(self.0.go.1.wait_while(gone, |gone| !*gone).unwrap());
             }
             if self.0.fails_at == Some(piece) {
-                let source = Arc::new(std::io::Error::other("it is broken"));
+                let source = Arc::new(std::io::Error::other("the device is broken"));
                 return fail_all(plans, &ExecError::Device { fault: Fault::Device, source });
             }
             let answer = |plan: &&Plan| match context.is_over() {
@@ -439,20 +442,20 @@ mod tests {
         Rates::device(0.0, query, 0.0, 0.0)
     }
 
-    /// An engine of 1 us a query, and a helper of as many.
+    /// An engine that takes 1 us per query, and a helper that takes `query`.
     fn helped(engine: &Fake, helper: &Fake, query: f64) -> ByQueries {
         ByQueries::new(vec![(Box::new(engine.clone()), Speed::new(cost(1e3), 1))])
             .helped_by(Arc::new(helper.clone()), Speed::new(Rates::thread(query, 0.0), 1))
     }
 
-    /// In order, and by whom.
+    /// Who gave each answer; checks that the answers are in order.
     fn who(answers: &[Answer]) -> Vec<u32> {
         assert!(answers.iter().enumerate().all(|(i, a)| a.hits[0].doc == i as u32), "out of order");
         answers.iter().map(|answer| answer.hits[0].score).collect()
     }
 
     #[test]
-    fn a_helper_that_never_ends_is_not_waited_for() {
+    fn engines_do_not_wait_for_a_helper_that_never_finishes() {
         let plans = queries(1000);
         for stops_after in [0, 1, 2] {
             let (engine, helper) = (fake(1, None, None), fake(2, Some(stops_after), None));
@@ -460,10 +463,10 @@ mod tests {
             for _ in 0..3 {
                 let by = who(&ask(&both, &plans).unwrap());
                 let its = by.iter().filter(|&&who| who == 2).count();
-                // How many it had time for is luck; those that it is stuck with are not its.
+                // How many it had time for varies; those that it is stuck with are not counted.
                 assert!(its < 500 && (stops_after > 0 || its == 0), "{its}");
             }
-            // It was not asked while it was late, and does not go on with what was taken back.
+            // It was not asked while it was late, and does not continue with what was taken back.
             helper.let_go();
             wait_for_helper(&both);
             assert!(helper.pieces().len() <= stops_after + 1, "{:?}", helper.pieces());
@@ -484,20 +487,20 @@ mod tests {
             who(&asked.join().unwrap())
         });
         assert_eq!(by, vec![1; 1000]);
-        // Its own, what was not begun, what was late.
+        // The engine's own queries, those not begun, and those that were late.
         let pieces = engine.pieces();
         assert_eq!((pieces[0], pieces.last(), pieces.iter().sum()), (500, Some(&125), 1000));
         helper.let_go();
     }
 
     #[test]
-    fn a_helper_in_time_has_its_share() {
+    fn a_helper_that_is_in_time_answers_its_share() {
         let plans = queries(1000);
         let (engine, helper) = (fake(1, Some(0), None), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3);
         let by = std::thread::scope(|scope| {
             let asked = scope.spawn(|| ask(&both, &plans).unwrap());
-            // The engine waits until the helper has done all of its share.
+            // The engine waits until the helper has finished its share.
             while helper.pieces().iter().sum::<usize>() < 500 {
                 std::thread::yield_now();
             }
@@ -507,7 +510,7 @@ mod tests {
         // All but its last piece are certainly in time.
         let its = by.iter().filter(|&&who| who == 2).count();
         assert!((499..=500).contains(&its), "{its}: {:?}", helper.pieces());
-        // The shortest half of the queries, beginning with the longest of them.
+        // The shortest half of the queries, starting with the longest of them.
         assert_eq!((&by[..500], *helper.0.first.lock().unwrap()), (&[1; 500][..], Some(500)));
         assert_eq!(both.helped().load(Ordering::Relaxed), its as u64);
         let pieces = helper.pieces();
@@ -520,7 +523,7 @@ mod tests {
         let both = helped(&engine, &helper, 2e6);
         assert_eq!(who(&ask(&both, &queries(1000)).unwrap()), vec![1; 1000]);
         assert_eq!((engine.pieces(), helper.pieces()), (vec![1000], vec![]));
-        // One that is not so slow is, or the engine takes its queries back.
+        // A helper that is less slow is asked, or the engine takes its queries back.
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
         ask(&helped(&engine, &helper, 4e4), &queries(1000)).unwrap();
         assert!(helper.pieces().len() + engine.pieces().len() > 1);
@@ -534,14 +537,14 @@ mod tests {
         both.prepare(plans[0].formula, &Context::new(1)).unwrap();
         assert_eq!((&engine.pieces()[..3], helper.pieces()[0]), (&[9, 9, 18][..], 1));
         who(&ask(&both, &plans).unwrap());
-        // One that fails then fails at once.
+        // An engine that fails during preparation fails at once.
         let (engine, helper) = (fake(1, None, Some(0)), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3).measured_by(plans);
         assert!(both.prepare(both.probes[0].formula, &Context::new(1)).is_err());
     }
 
     #[test]
-    fn the_shortest_come_first() {
+    fn the_shortest_queries_are_selected_in_order() {
         let load = |effort| Load { effort, ..Load::default() };
         let loads = [5, 1, 9, 1, 7].map(load);
         for n in 0..=5 {
@@ -550,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn few_queries_are_the_fastest_engines() {
+    fn small_batches_go_to_the_fastest_engine() {
         for (query, by) in [(500.0, 2), (2000.0, 1)] {
             let (engine, helper) = (fake(1, None, None), fake(2, None, None));
             let both = helped(&engine, &helper, query);
@@ -567,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engines_failure_is_its_own_queries_and_a_helpers_is_made_good() {
+    fn an_engines_failure_fails_its_queries_and_a_helpers_failure_is_made_up_for() {
         let plans = queries(1000);
         let (engine, helper) = (fake(1, None, Some(0)), fake(2, Some(0), None));
         let both = helped(&engine, &helper, 1e3);
@@ -588,8 +591,8 @@ mod tests {
     }
 
     #[test]
-    fn when_one_engine_fails_the_others_take_the_rest() {
-        // The whole one waits until the broken one was asked.
+    fn if_one_engine_fails_the_others_take_the_rest() {
+        // The working engine waits until the broken one was asked.
         let (whole, broken) = (fake(1, Some(0), None), fake(2, None, Some(0)));
         let engines = [&whole, &broken]
             .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(1e3), 1)));
@@ -604,7 +607,7 @@ mod tests {
         });
         assert_eq!(broken.pieces().len(), 1, "it is not asked again");
         assert_eq!(by.iter().filter(|&&who| who == 0).count(), broken.pieces()[0]);
-        // Where all fail, nothing is left without a result.
+        // If all fail, every query still has a result.
         let (one, two) = (fake(1, None, Some(0)), fake(2, None, Some(0)));
         let engines = [&one, &two]
             .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(1e3), 1)));
@@ -615,7 +618,7 @@ mod tests {
         }
     }
 
-    /// How long engine and helper are expected to take for a query.
+    /// How long the engine and the helper are expected to take per query.
     fn expectations(both: &ByQueries) -> (f64, f64) {
         let load = Load::of(&PLAN);
         (both.speeds()[0].time(&load), both.helper.as_ref().unwrap().speed().time(&load))
@@ -627,9 +630,9 @@ mod tests {
         }
     }
 
-    /// Searches that stopped early or failed seem to be fast. Speeds must not be learned from them.
+    /// Searches that stopped early or failed look fast. Speeds must not be learned from them.
     #[test]
-    fn only_complete_searches_say_how_fast_engines_are() {
+    fn speeds_are_learned_from_complete_searches_only() {
         let plans = queries(1000);
         let plans: Vec<&Plan> = plans.iter().collect();
         let (engine, helper) = (fake(1, Some(0), None), fake(2, None, None));
@@ -667,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_take_their_shares() {
+    fn engines_take_shares_in_proportion_to_their_speed() {
         let (slow, fast) = (fake(1, Some(0), None), fake(2, Some(0), None));
         let engines = [(&slow, 3e3), (&fast, 1e3)];
         let engines = engines.map(|(engine, query)| {
@@ -683,7 +686,7 @@ mod tests {
             fast.let_go();
             who(&asked.join().unwrap());
         });
-        // Whoever comes first: seven eighths of its share of all.
+        // Whichever comes first takes seven eighths of its share of the batch.
         assert_eq!((slow.pieces()[0], fast.pieces()[0]), (1750, 5250));
         assert_eq!(slow.pieces().iter().chain(&fast.pieces()).sum::<usize>(), 8000);
     }

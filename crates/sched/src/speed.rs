@@ -1,29 +1,30 @@
-//! How fast an engine is, which is learned, and what follows for the shares of those that answer a batch together.
+//! How fast an engine is, which is learned, and how a batch is therefore divided among engines.
 
 use std::time::Duration;
 
 use warpseek_exec::{Answers, Load, Rates, Workers};
 
-/// What an engine is expected to take: the rates it states, times a factor that is learned.
+/// The time that an engine is expected to take: the rates it states, times a factor that is learned.
 #[derive(Debug, Clone, Copy)]
 pub struct Speed {
     rates: Rates,
     threads: usize,
     factor: f64,
-    /// Whether the factor comes from anything it did.
+    /// Whether the factor comes from an actual search.
     known: bool,
 }
 
-/// After the first, no piece changes the factor by more than the square root of this: some have to wait for things that others do not.
+/// After the first, no piece changes the factor by more than the square root of this, since some have to wait for
+/// things that others do not.
 const SURPRISE: f64 = 4.0;
 
 impl Speed {
-    /// Of an engine with these rates, and with this many threads if they are of the CPU.
+    /// The speed of an engine with these rates, and with this many threads if it runs on the CPU.
     pub fn new(rates: Rates, threads: usize) -> Self {
         Speed { rates, threads, factor: 1.0, known: false }
     }
 
-    /// Queries that it answers at the same time if each is one thread's.
+    /// Queries that it answers at the same time if each takes one thread.
     pub(crate) fn at_once(&self) -> usize {
         match self.rates.workers {
             Workers::Threads => self.threads.max(1),
@@ -35,12 +36,12 @@ impl Speed {
         self.rates.time(load, self.threads)
     }
 
-    /// Nanoseconds that it should take.
+    /// Expected time in nanoseconds.
     pub(crate) fn time(&self, load: &Load) -> f64 {
         self.factor * self.cost(load)
     }
 
-    /// It took so long.
+    /// Learns from a search that took this long.
     pub(crate) fn learn(&mut self, load: &Load, took: Duration) {
         let cost = self.cost(load);
         if cost > 0.0 {
@@ -51,33 +52,35 @@ impl Speed {
         }
     }
 
-    /// It took so long for queries that stand for those to come, of which the first will say more.
+    /// Learns from queries that represent those to come; the first of those will say more.
     pub(crate) fn guess(&mut self, load: &Load, took: Duration) {
         self.known = false;
         self.learn(load, took);
         self.known = false;
     }
 
-    /// It was not asked. What once was slow may not be so any more, and nobody would find out.
+    /// Notes that the engine was not asked. An engine that was slow may no longer be, and would otherwise never be
+    /// tried again.
     pub(crate) fn forget(&mut self) {
         self.factor = self.factor.min(self.factor.powf(0.9));
     }
 }
 
-/// Whether a search says how fast an engine is. One that failed or stopped early does not.
+/// Whether a search tells how fast an engine is. One that failed or stopped early does not.
 pub(crate) fn is_whole(answers: &Answers) -> bool {
     answers.iter().all(|answer| answer.as_ref().is_ok_and(|answer| answer.coverage.is_complete()))
 }
 
-/// Nanoseconds that engines take together.
+/// Nanoseconds that the engines take together.
 pub(crate) fn together(speeds: &[Speed], load: &Load) -> f64 {
     let rates: f64 = speeds.iter().map(|speed| 1.0 / speed.time(load)).sum();
     if rates > 0.0 { 1.0 / rates } else { 0.0 }
 }
 
-/// How many of these queries, the shortest of a batch in order, are a helper's: as many as it is done with while engines answer the others, and none if that are fewer than it answers at once.
+/// How many of these queries, the shortest of a batch in order, go to a helper: as many as it finishes while the
+/// engines answer the others, or none if these are fewer than it answers at once.
 ///
-/// Short ones, because there it is the least behind: a GPU takes much the same for all.
+/// Short queries, because for them it is the least slower: a GPU takes about the same time for all.
 pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Speed]) -> usize {
     let (mut own, mut others) = (Load::default(), batch);
     let fits = |load: &&Load| {
@@ -89,8 +92,9 @@ pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Spee
     if n < helper.at_once() { 0 } else { n }
 }
 
-/// How many of its queries, longest first, a helper takes next: what should take a quarter of the time of all of them, and as many as it answers at once at least. So pieces become
-/// smaller towards the end, and the last ones are of the shortest queries.
+/// How many of its queries, longest first, a helper takes next: as many as should take a quarter of the time of all of
+/// them, and at least as many as it answers at once. So pieces become smaller towards the end, and the last ones have
+/// the shortest queries.
 pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
     let most = helper.time(&loads.iter().copied().sum()) / 4.0;
     let mut taken = Load::default();
@@ -102,7 +106,8 @@ pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
     n.max(helper.at_once()).min(loads.len())
 }
 
-/// How many of a helper's queries engines take back that have nothing else to do: their share by speed, and all where that is most of it.
+/// How many of a helper's queries are taken back by engines that have nothing else to do: their share by speed, or all
+/// of them if that is most of them.
 pub(crate) fn back(left: &[Load], helper: &Speed, engines: &[Speed]) -> usize {
     let load = left.iter().copied().sum();
     let (own, its) = (together(engines, &load), helper.time(&load));
@@ -111,10 +116,11 @@ pub(crate) fn back(left: &[Load], helper: &Speed, engines: &[Speed]) -> usize {
     n.max(LEAST).min(left.len())
 }
 
-/// Queries that engines which share a batch take at a time, at least.
+/// Fewest queries that engines which share a batch take at a time.
 pub(crate) const LEAST: usize = 64;
 
-/// How many queries an engine takes of those that are left. The first time that is most of its share of the batch, since GPUs are fast with many queries; then its share of what is left.
+/// How many of the remaining queries an engine takes. The first time it is most of its share of the batch, since GPUs
+/// are fast with many queries; later it is its share of what is left.
 pub(crate) fn portion(
     speeds: &[Speed],
     engine: usize,
@@ -136,12 +142,12 @@ mod tests {
 
     const MICROSECOND: f64 = 1e3;
 
-    /// A device: microseconds a query, and nanoseconds a posting.
+    /// The rates of a device: microseconds per query, and nanoseconds per posting.
     fn cost(query: f64, posting: f64) -> Rates {
         Rates::device(0.0, query * MICROSECOND, posting, 0.0)
     }
 
-    /// The same for a thread of the CPU.
+    /// The same for a CPU thread.
     fn thread(query: f64, posting: f64) -> Rates {
         Rates::thread(query * MICROSECOND, posting)
     }
@@ -160,35 +166,35 @@ mod tests {
         assert_eq!(speed.time(&load(5)), 1e3);
         speed.guess(&load(5), Duration::from_secs(1));
         assert_eq!(speed.time(&load(5)), 1e9);
-        // The first is all that is known; then many say more than one.
+        // The first search is all that is known; later, many searches weigh more than one.
         speed.learn(&load(5), Duration::from_micros(50));
         assert_eq!(speed.time(&load(5)), 50e3);
         (0..12).for_each(|_| speed.learn(&load(5), Duration::from_micros(3)));
         assert!((speed.time(&load(5)) / 3e3 - 1.0).abs() < 0.01, "{speed:?}");
-        // One that waited for a disk does not say much.
+        // A search that waited for a disk has little weight.
         speed.learn(&load(5), Duration::from_secs(100));
         assert!(speed.time(&load(5)) < 6.1e3, "{speed:?}");
         speed.learn(&Load::default(), Duration::from_secs(1));
-        assert!(speed.time(&load(5)) < 6.1e3, "nothing was asked: {speed:?}");
+        assert!(speed.time(&load(5)) < 6.1e3, "it was not asked: {speed:?}");
         let before = speed.factor;
         speed.forget();
         assert!(speed.factor < before && speed.factor > 1.0);
         let mut fast = Speed { factor: 0.5, ..speed };
         fast.forget();
-        assert_eq!(fast.factor, 0.5, "only what is slow is forgiven");
+        assert_eq!(fast.factor, 0.5, "only slowness is forgotten");
     }
 
-    /// The machine of docs/gpu/results.md: 5 us a query on the GPU, 21 ms a query and thread on 13 threads of the CPU.
+    /// The machine of docs/gpu/results.md: 5 us per query on the GPU, 21 ms per query and thread on 13 CPU threads.
     #[test]
-    fn a_helper_gets_what_it_is_done_with() {
+    fn a_helper_gets_what_it_can_finish_in_time() {
         let (gpu, host) = (Speed::new(cost(5.0, 0.0), 1), Speed::new(thread(5.0, 5.6), 13));
         let same = vec![load(3_740_000); 10_000];
-        // 50 ms are two queries a thread, and some more.
+        // 50 ms are two queries per thread, and some more.
         assert_eq!(share(&same, sum(&same), &host, &[gpu]), 30);
-        // Two GPUs leave it half of the time, and a batch of an eighth none at all.
+        // Two GPUs leave it half of the time, and a batch of an eighth leaves it none.
         assert_eq!(share(&same, sum(&same), &host, &[gpu, gpu]), 15);
         assert_eq!(share(&same[..1250], sum(&same[..1250]), &host, &[gpu]), 0);
-        // Short queries are another matter.
+        // With short queries the helper gets more.
         let mut mixed = vec![load(1000); 5000];
         mixed.extend(&same[..5000]);
         let n = share(&mixed, sum(&mixed), &host, &[gpu]);
@@ -197,20 +203,24 @@ mod tests {
     }
 
     #[test]
-    fn engines_take_back_what_they_are_faster_with() {
+    fn engines_take_back_queries_that_they_answer_faster() {
         let left = vec![load(1); 1000];
         let of = |helper, engine| {
             back(&left, &Speed::new(thread(helper, 0.0), 1), &[Speed::new(cost(engine, 0.0), 1)])
         };
         assert_eq!([of(1.0, 1.0), of(1.0, 4.0), of(4.0, 1.0)], [500, 200, 1000]);
-        assert_eq!([of(1.0, 1e6), of(0.0, 0.0)], [LEAST; 2], "it must come to an end");
+        assert_eq!(
+            [of(1.0, 1e6), of(0.0, 0.0)],
+            [LEAST; 2],
+            "at least some are taken, so that it ends"
+        );
         assert_eq!(
             back(&left[..3], &Speed::new(cost(1.0, 0.0), 1), &[Speed::new(cost(9.0, 0.0), 1)]),
             3
         );
     }
 
-    /// When the one is done and when the other is, if they are as fast as is thought; in nanoseconds.
+    /// When each of the two finishes if they are as fast as expected, in nanoseconds.
     fn ends(loads: &[Load], helper: &Speed, engine: &Speed) -> (f64, f64) {
         let (own, others) = loads.split_at(share(loads, sum(loads), helper, &[*engine]));
         let (mut left, mut time) = (own.to_vec(), 0.0);
@@ -223,7 +233,8 @@ mod tests {
     }
 
     proptest! {
-        /// All is done sooner than by the engine alone, or at the same time; and where queries are many for a thread, both end together.
+        /// Everything is done no later than by the engine alone; and if there are many queries per thread, both finish
+        /// together.
         #[test]
         fn ends_are_even(
             mut postings in prop::collection::vec(0u64..20_000, 1000..3000),
@@ -234,7 +245,8 @@ mod tests {
             let (host, gpu) = (Speed::new(thread(query, posting), threads), Speed::new(cost(gpu, 0.0), 1));
             let (own, others) = ends(&loads, &host, &gpu);
             let alone = gpu.time(&sum(&loads));
-            // Threads wait for each other at the end of a piece, a query long at most, and there are no more pieces than halvings of the queries.
+            // At the end of a piece, threads wait for each other for at most one query, and there are no more pieces
+            // than halvings of the queries.
             let longest = query * MICROSECOND + 20_000.0 * posting;
             let slack = 40.0 * longest;
             prop_assert!(own <= others + slack, "{} after {}", own, others);
@@ -245,7 +257,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_are_a_quarter_or_one_query_a_thread(
+        fn pieces_are_a_quarter_or_one_query_per_thread(
             mut postings in prop::collection::vec(0u64..5_000_000, 1..500), threads in 1usize..32,
         ) {
             postings.sort_unstable_by(|a, b| b.cmp(a));
@@ -257,16 +269,17 @@ mod tests {
             prop_assert!(n <= threads || host.time(&sum(&loads[..n])) <= whole / 4.0);
         }
 
-        /// Engines as fast as is thought end at about the same time, each after a few pieces; nothing is left.
+        /// Engines that are as fast as expected finish at about the same time, each after a few pieces, and nothing is
+        /// left.
         #[test]
-        fn engines_share_evenly(
+        fn engines_finish_at_the_same_time(
             rates in prop::collection::vec(1.0f64..20.0, 1..5), queries in 1000usize..20_000,
         ) {
             let speeds: Vec<Speed> = rates.iter().map(|&us| Speed::new(cost(us, 0.0), 1)).collect();
             let batch = sum(&vec![load(1); queries]);
             let (mut left, mut ends, mut pieces) = (queries, vec![0.0; speeds.len()], vec![0; speeds.len()]);
             while left > 0 {
-                // The next to ask is the first to be free.
+                // The next engine to ask is the first to be free.
                 let engine = (0..ends.len()).min_by(|&a, &b| f64::total_cmp(&ends[a], &ends[b])).unwrap_or(0);
                 let n = portion(&speeds, engine, &batch, left, pieces[engine] == 0);
                 prop_assert!(n > 0 && n <= left);

@@ -1,5 +1,5 @@
-//! CPUs and GPUs that share an index, or batches, against the suite of all engines. GPUs are the emulator's, of which there are two that do everything in
-//! different order.
+//! Runs the conformance suite of all engines on CPUs and GPUs that share an index or batches. The GPUs are emulated;
+//! there are two, which execute everything in different orders.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ const SMALL: Settings =
     Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
 
 fn gpu(snapshot: &Arc<Snapshot>, ordinal: u32) -> GpuEngine {
-    // SAFETY: the emulator's own function.
+    // SAFETY: the symbol is the emulator's own function.
     let device = unsafe { Device::emulated(symbol, ordinal, None) }.unwrap();
     GpuEngine::new(snapshot.clone(), device, SMALL).unwrap()
 }
@@ -72,27 +72,27 @@ fn shares<const N: usize>(snapshot: &Snapshot, rates: [f64; N]) -> [Range<u32>; 
 }
 
 #[test]
-fn host_and_devices_by_documents() {
+fn cpu_and_gpus_by_documents_conform() {
     check_fixed_cases(together, part_of(1, 1));
     check_random_cases(together, part_of(1, 1));
 }
 
 #[test]
-fn one_gpu_twice_by_documents() {
+fn one_gpu_twice_by_documents_conforms() {
     check_fixed_cases(twice, part_of(1, 2));
 }
 
-/// As far as anybody knows, it takes this many microseconds a query.
+/// A speed of this many microseconds per query, as far as is known.
 fn speed(microseconds: f64) -> Speed {
     Speed::new(Rates::device(0.0, microseconds * 1e3, 0.0, 0.0), 1)
 }
 
-/// Likewise for threads of the CPU.
+/// The same for CPU threads.
 fn thread_speed(microseconds: f64, threads: usize) -> Speed {
     Speed::new(Rates::thread(microseconds * 1e3, 0.0), threads)
 }
 
-/// Engines thought to be as fast as each other.
+/// Engines that are assumed to be equally fast.
 fn equals(engines: impl IntoIterator<Item = Box<dyn Engine>>) -> ByQueries {
     ByQueries::new(engines.into_iter().map(|engine| (engine, speed(1e3))).collect())
 }
@@ -114,12 +114,12 @@ fn helped(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
 }
 
 #[test]
-fn host_and_devices_by_queries() {
+fn cpu_and_gpus_by_queries_conform() {
     check_fixed_cases(machines, part_of(1, 2));
     check_fixed_cases(helped, part_of(2, 2));
 }
 
-/// Three parts of the CPU, by one of the algorithms that can answer for a part.
+/// Three parts on the CPU, by one of the algorithms that can answer for a part.
 fn parts(snapshot: Arc<Snapshot>, of: Option<Algorithm>) -> Box<dyn Engine> {
     let part = |docs: Range<u32>| {
         let engine = cpu(&snapshot, of).with_tile(50).within(docs.clone());
@@ -131,7 +131,7 @@ fn parts(snapshot: Arc<Snapshot>, of: Option<Algorithm>) -> Box<dyn Engine> {
 conformance!(parts_by_windows, |snapshot, _| parts(snapshot, None));
 conformance!(parts_by_cohort, |snapshot, _| parts(snapshot, Some(Algorithm::Cohort)));
 
-/// What lies between two numbers of thousandths.
+/// The documents between two numbers of thousandths.
 fn between(docs: u32, from: u32, to: u32) -> Range<u32> {
     let at = |part: u32| (u64::from(docs) * u64::from(part) / 1000) as u32;
     at(from)..at(to)
@@ -140,7 +140,7 @@ fn between(docs: u32, from: u32, to: u32) -> Range<u32> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wherever documents are cut, between any machines, hits and counts are the reference's.
+    /// Wherever documents are divided, and among whichever devices, hits and counts are the reference's.
     #[test]
     fn any_split_gives_the_same_hits(
         case in generator::cases(), cut in 0u32..=1000, count in any::<bool>(), host_first in any::<bool>(),
@@ -175,9 +175,9 @@ fn apples(docs: usize) -> (Fixture, Arc<Snapshot>, Vec<Plan>) {
     (fixture, snapshot, plans)
 }
 
-/// Batches with so many queries that all engines take some, and that come back in order.
+/// Batches of so many queries that every engine takes some; answers are in order.
 #[test]
-fn batches_are_shared_out() {
+fn batches_are_divided_among_engines() {
     struct Counted(Box<dyn Engine>, Arc<AtomicUsize>);
     impl Engine for Counted {
         fn name(&self) -> &'static str {
@@ -219,9 +219,9 @@ fn batches_are_shared_out() {
     }
 }
 
-/// Some of the plans, in any order, are answered as all of them are.
+/// A selection of the plans, in any order, gets the same answers as in the whole batch.
 #[test]
-fn some_plans_of_a_batch() {
+fn a_selection_of_plans_is_answered_as_in_the_whole_batch() {
     let (_fixture, snapshot, plans) = apples(300);
     let expected = expected(&snapshot, &plans);
     let some: Vec<usize> = (0..plans.len()).rev().step_by(7).collect();
@@ -241,7 +241,8 @@ fn some_plans_of_a_batch() {
     }
 }
 
-/// A query that a device failed has the device's error, and not hits without its documents; all others are answered. Returns how many failed.
+/// A query whose device failed has the device's error, not hits without its documents; all others are answered. Returns
+/// how many failed.
 fn failures(engine: &dyn Engine, plans: &[Plan], expected: &[Answer]) -> usize {
     let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
     assert_eq!(answers.len(), plans.len());
@@ -261,13 +262,13 @@ fn a_part_that_fails_is_an_error() {
     let (_fixture, snapshot, plans) = apples(100);
     let expected = expected(&snapshot, &plans);
     for make in [together, twice] {
-        // No round has ended before the second kernel is launched, and later ones come too late.
+        // No round has ended before the second kernel is launched, and later launches fail as well.
         let _injected = inject("cuLaunchKernel@2=999!");
         let engine = make(snapshot.clone(), 1);
         assert_eq!(failures(&*engine, &plans, &expected), plans.len());
     }
     for make in [together, twice] {
-        // A launch that fails on a device that lives fails its round of 50 queries alone.
+        // A launch that fails on a working device fails only its round of 50 queries.
         let _injected = inject("cuLaunchKernel@2=1");
         let engine = make(snapshot.clone(), 1);
         assert_eq!(failures(&*engine, &plans, &expected), SMALL.round);
@@ -277,16 +278,17 @@ fn a_part_that_fails_is_an_error() {
         let _injected = inject("cuLaunchKernel@1=999!");
         Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>
     };
-    // The GPU has what the helper has not, and fails it.
+    // The GPU has the queries that the helper has not, and fails them.
     let helper = Arc::new(cpu(&snapshot, None));
     let by_queries = equals([lost()]).helped_by(helper, thread_speed(1.0, 1));
     assert!(failures(&by_queries, &plans, &expected) > 0);
-    // Of two engines, one answers what it takes, and what is left after the other one has failed.
+    // Of two engines, one answers what it takes, and what is left after the other has failed.
     let by_queries = equals([lost(), Box::new(cpu(&snapshot, None))]);
     assert!(failures(&by_queries, &plans, &expected) < plans.len());
 }
 
-/// Documents with words that are in all of them, in every second to ninth, or in a few, in two segments of which some are deleted.
+/// Documents with words that are in all of them, in every second to ninth, or in a few; in two segments, with some
+/// documents deleted.
 fn words() -> (Fixture, Arc<Snapshot>) {
     let text = |i: usize| {
         let every = [(1, "all"), (2, "two"), (3, "three"), (5, "five"), (9, "nine"), (70, "few")];
@@ -302,7 +304,7 @@ fn words() -> (Fixture, Arc<Snapshot>) {
     (fixture, snapshot)
 }
 
-/// Queries of all modes, with few and many hits, of which every third wants its matches counted.
+/// Queries of all modes, with few and many hits; every third wants its matches counted.
 fn questions(snapshot: &Arc<Snapshot>, n: usize) -> Vec<Plan> {
     let of: [&[&str]; 7] = [
         &["all", "two"],
@@ -323,7 +325,7 @@ fn questions(snapshot: &Arc<Snapshot>, n: usize) -> Vec<Plan> {
     plans
 }
 
-/// Judges answers by what they cover. What the reference says is kept, since many answers cover the same.
+/// Judges answers by what they cover. The reference's results are kept, since many answers cover the same documents.
 struct Judge {
     snapshot: Arc<Snapshot>,
     plans: Vec<Plan>,
@@ -352,8 +354,8 @@ impl Judge {
     }
 }
 
-/// The search of a batch is stopped when it has asked n times whether to stop, for many n. Whatever was searched by then is answered exactly. Returns how many
-/// answers cover nothing, a part, and all documents.
+/// Stops the search of a batch after it has checked n times whether to stop, for many n. Whatever was searched by then
+/// is answered exactly. Returns how many answers cover nothing, a part, and all documents.
 fn stop(make: fn(Arc<Snapshot>, usize) -> Box<dyn Engine>, queries: usize) -> [usize; 3] {
     let (_fixture, snapshot) = words();
     let plans = questions(&snapshot, queries);
@@ -378,7 +380,7 @@ fn stop(make: fn(Arc<Snapshot>, usize) -> Box<dyn Engine>, queries: usize) -> [u
                 }
             }
         }
-        // A deadline that has passed leaves no time for anything; what has no hits anywhere needs none.
+        // A deadline that has passed leaves no time for anything; queries that have no hits anywhere need none.
         let late = Context::new(threads).within(Duration::ZERO);
         for (i, answer) in engine.search(&batch, &late).into_iter().enumerate() {
             let answer = answer.unwrap();
@@ -423,8 +425,8 @@ fn parts_take_parts_of_the_memory() {
     };
     let (whole, half) = (bytes(0..4000), bytes(1000..3000));
     assert!(half * 5 > whole * 2 && half * 5 < whole * 3, "{half} of {whole}");
-    assert!(bytes(0..0) < 1000, "nothing has no bytes");
-    // What is refused could not have fitted.
+    assert!(bytes(0..0) < 1000, "an empty part has almost no bytes");
+    // A part that is refused could not have fitted.
     let segment = &snapshot.segments()[0];
     for docs in [0..4000, 1000..3000, 1..3999, 127..257, 128..256, 0..0] {
         let least = least_bytes(segment, &docs, SMALL.tile_bits).unwrap();
@@ -442,9 +444,9 @@ fn sooner(snapshot: &Arc<Snapshot>, plans: &[&Plan], threads: usize) -> &'static
 }
 
 #[test]
-fn the_cpu_is_sooner_with_few_short_queries() {
+fn the_cpu_is_faster_with_few_short_queries() {
     let (_fixture, snapshot, plans) = apples(10);
-    // As if the index were large.
+    // Document frequencies as in a large index.
     let with = |mode, dfs: [u64; 2]| {
         let mut plan = Plan { mode, ..plans[0].clone() };
         plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);
@@ -461,7 +463,7 @@ fn the_cpu_is_sooner_with_few_short_queries() {
 }
 
 #[test]
-fn engines_say_how_they_answer() {
+fn engines_explain_how_they_answer() {
     let (_fixture, snapshot, plans) = apples(1000);
     let context = Context::new(1);
     let both = together(snapshot.clone(), 1);
@@ -469,7 +471,7 @@ fn engines_say_how_they_answer() {
     assert_eq!(device, "CPU + emulated, in order + emulated, in reverse");
     assert_eq!(device, both.device());
     assert_eq!(algorithm, "windowed-maxscore + pruned tiles + pruned tiles");
-    assert!(why.starts_with("each has its documents: "), "{why}");
+    assert!(why.starts_with("each has its own documents: "), "{why}");
     let engine = gpu(&snapshot, 0);
     let counted = Plan { count: true, ..plans[0].clone() };
     let term = plans[0].terms[0].clone();
@@ -479,7 +481,7 @@ fn engines_say_how_they_answer() {
     let algorithms: Vec<&str> = choices.iter().map(|choice| choice.algorithm.as_str()).collect();
     assert_eq!(algorithms, ["pruned tiles", "tiles", "tiles"]);
     assert!(choices[1].why.contains("counted") && choices[2].why.contains("lists"), "{choices:?}");
-    // Estimates take the same algorithms.
+    // Estimates use the same algorithms.
     for (plan, algorithm) in asked.into_iter().zip(algorithms) {
         let candidates = engine.candidates(plan, true, &context);
         let chosen = cheapest(&candidates, &Load::of(plan)).unwrap();

@@ -19,7 +19,7 @@ const MOST: usize = 6;
 pub(super) struct Cell {
     #[serde(flatten)]
     setting: Setting,
-    /// Number of terms that the index has; the last class has queries with more, too.
+    /// Number of terms that are in the index; the last class also has queries with more.
     terms: usize,
     queries: usize,
     /// Of all queries of the class.
@@ -49,7 +49,11 @@ pub(super) fn measure(
         let expected: Vec<Answer> = of.iter().map(|&i| answers[i].clone()).collect();
         let postings = of.iter().map(|&i| postings_of(&plans[i..=i])).sum();
         let (batch, answers) = bench.batch(engine, &queries, setting)?;
-        check(&expected, &answers, "of its class has other hits than in the batch of all")?;
+        check(
+            &expected,
+            &answers,
+            "has different hits in its class than in the batch of all queries",
+        )?;
         let alone = bench.alone(engine, &queries, setting, &expected)?;
         let cell = Cell { setting, terms, queries: queries.len(), postings, batch, alone };
         eprintln!("{}", json!(cell));

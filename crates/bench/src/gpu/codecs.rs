@@ -392,7 +392,7 @@ mod tests {
     use super::*;
     use crate::gpu::tests::device;
 
-    /// Runs on the emulator, and compares what is decoded on the way. Only the figures mean nothing.
+    /// Runs on the emulator, and compares what is decoded. Only the rates are meaningless.
     #[test]
     fn every_codec_is_measured() {
         let class = Class { name: "some".into(), lists: vec![draw(140, 1), draw(3, 2)] };
@@ -411,9 +411,9 @@ mod tests {
         assert_eq!(text.lines().count(), 1 + CODECS.len() + 3 + 2 + 2, "{text}");
     }
 
-    /// They have the length asked for, ascend, and are about as dense as they should be.
+    /// The lists have the length asked for, are ascending, and are about as dense as they should be.
     #[test]
-    fn drawn_lists_are_lists() {
+    fn synthetic_lists_are_valid() {
         for length in [1_000, 100_000] {
             let list = draw(length, 7);
             assert_eq!((list.docs.len(), list.freqs.len()), (length as usize, length as usize));

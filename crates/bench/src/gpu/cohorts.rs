@@ -211,7 +211,7 @@ impl Bench<'_> {
             if expected.hits != answer.hits {
                 let name = engine.name();
                 return Err(Failure::broken(format!(
-                    "query {} has other hits by `{name}` than on the CPU",
+                    "query {} has different hits by `{name}` than on the CPU",
                     i + 1
                 )));
             }

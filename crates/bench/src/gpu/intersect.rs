@@ -488,7 +488,7 @@ mod tests {
         options: Options,
     }
 
-    /// Hits and blocks are compared with the CPU's on the way.
+    /// Also compares hits and blocks with the CPU's.
     #[test]
     fn queries_are_measured() {
         let dir = tempfile::tempdir().expect("a directory");

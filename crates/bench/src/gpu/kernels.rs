@@ -120,7 +120,7 @@ pub(super) fn time(
                 way.ask(bench, setting, |plans| search_all(&engine, plans, &bench.context))?;
             let whole = start.elapsed();
             let steps = trace.take()?;
-            check(expected, &answers, "has other hits where steps are timed")?;
+            check(expected, &answers, "has different hits when steps are timed")?;
             if round > 0 {
                 runs.push((whole, steps));
             }
@@ -148,7 +148,7 @@ pub(super) fn count_moved(
         };
         let answers = cell.way.ask(bench, cell.setting, search)?;
         let moved = engine.take_moved()?;
-        check(&cell.expected, &answers, "has other hits where bytes are counted")?;
+        check(&cell.expected, &answers, "has different hits when bytes are counted")?;
         for row in &mut cell.steps {
             if let Some((_, bytes)) = moved.iter().find(|(name, _)| **name == *row.name) {
                 row.set_bytes(*bytes as f64 / cell.queries as f64, copy);

@@ -1,7 +1,8 @@
 //! Writes a cohort and the lists it needs as sparse matrices in CSR, for other programs to multiply (scripts/cusparse.py).
 //!
-//! `docs_*` has a row for each list and a column for each document, with the values of postings; `queries_*` has a row for each query and a column for each list, with weights;
-//! `hits` and `scores` have k entries for each query, 2^32 - 1 and 0 where there are fewer hits. All are NumPy files.
+//! `docs_*` has a row for each list and a column for each document, with the values of postings; `queries_*` has a row
+//! for each query and a column for each list, with weights; `hits` and `scores` have k entries for each query, which
+//! are 2^32 - 1 and 0 if there are fewer hits. All are NumPy files.
 
 use std::collections::HashMap;
 use std::fs::File;

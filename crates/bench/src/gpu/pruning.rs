@@ -44,7 +44,7 @@ struct Cell {
     per_block: Option<u32>,
     /// Per query, from plans to hits.
     ms: f64,
-    /// The part of it that the device works.
+    /// The part of it during which the device works.
     device_ms: f64,
     /// For the same queries by the same algorithm on one core.
     cpu_ms: f64,
@@ -357,7 +357,7 @@ fn measure(
     for (i, (answer, expected)) in answers.iter().zip(&sample.expected).enumerate() {
         if !settings.is_approximate() && answer.hits != expected.hits {
             return Err(Failure::user(format!(
-                "query {} ({} {}, {}) has other hits than on the CPU with {settings:?}",
+                "query {} ({} {}, {}) has different hits than on the CPU with {settings:?}",
                 i + 1,
                 sample.pruning,
                 sample.mode,

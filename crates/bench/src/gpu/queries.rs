@@ -144,7 +144,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let (seconds, bytes) = (start.elapsed().as_secs_f64(), engine.loading().bytes());
             images.push(ImageCell { tile_bits, bytes, seconds });
             eprintln!(
-                "image of 2^{tile_bits} documents a tile: {:.2} GB in {seconds:.1} s ({:.1} GB/s)",
+                "image of 2^{tile_bits} documents per tile: {:.2} GB in {seconds:.1} s ({:.1} GB/s)",
                 bytes as f64 / 1e9,
                 bytes as f64 / 1e9 / seconds.max(1e-9)
             );
@@ -240,7 +240,7 @@ impl Bench<'_> {
         let share = some.len().div_ceil(self.context.threads());
         let (_, cpu_core_qps) = on_cpu(&some[..share], &Context::new(1))?;
         let (batch, answers) = self.batch(engine, self.queries, setting)?;
-        check(&expected, &answers, &format!("({mode}, k {k}) has other hits than on the CPU"))?;
+        check(&expected, &answers, &format!("({mode}, k {k}) has different hits than on the CPU"))?;
         let alone = self.alone(engine, self.queries, setting, &answers)?;
         let compared = expected.len();
         Ok((Cell { setting, batch, alone, cpu_qps, cpu_core_qps, compared }, answers))
@@ -306,7 +306,7 @@ impl Bench<'_> {
             answers.extend(search_all(engine, &planned, &self.context)?);
             times.push(start.elapsed());
         }
-        check(expected, &answers, "has other hits alone than in the batch")?;
+        check(expected, &answers, "has different hits alone than in the batch")?;
         // Kernels are timed in a second run, because that takes time itself.
         let timed = one_round_at_a_time(engine);
         for query in queries {

@@ -1,4 +1,4 @@
-//! Pages of one file, which has its style and drawings in it and loads nothing.
+//! Pages of one file, which contains its style and charts and loads nothing.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -94,7 +94,7 @@ impl Page {
         self.html += "</table></div>\n";
     }
 
-    /// Adds figures that have their series in common.
+    /// Adds figures that have the same series.
     pub(crate) fn figures(&mut self, title: &str, note: &str, series: &[String], drawn: &[String]) {
         let (title, note) = (escape(title), escape(note));
         let _ = write!(self.html, "<h2>{title}</h2>\n<p>{note}</p>\n<ul class=\"legend\">");
@@ -108,7 +108,8 @@ impl Page {
     }
 }
 
-/// The file that a page will be written to. It is checked before anything is measured, so that a wrong name costs no time.
+/// The file that a page will be written to. It is checked before anything is measured, so that a wrong name wastes no
+/// time.
 pub(crate) struct Target {
     path: PathBuf,
     temporary: PathBuf,
@@ -125,7 +126,7 @@ impl Target {
         if !parent.is_dir() {
             let parent = parent.display();
             return Err(Failure::user(format!(
-                "{name}: there is no directory {parent}; make it first"
+                "{name}: there is no directory {parent}; create it first"
             )));
         }
         let mut temporary = file.to_os_string();
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stands_for_itself() {
+    fn special_characters_are_escaped() {
         assert_eq!(escape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
     }
 
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_there_whole_or_not_at_all() {
+    fn a_page_is_written_completely_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("page.html");
         let (page, target) = (Page::new("new", &[]), Target::new(&path).unwrap());

@@ -1,4 +1,5 @@
-//! Charts as figures with SVG: bars in groups, and curves. The page brings the style. A series has the same colour in all charts of a page.
+//! Charts as figures with SVG: bars in groups, and curves. The page provides the style. A series has the same colour in
+//! all charts of a page.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -22,7 +23,7 @@ const DRAWN: RangeInclusive<f64> = 1e-12..=1e15;
 pub(crate) enum Scale {
     /// From zero.
     Linear,
-    /// Values that are not positive are left out.
+    /// Values that are not positive are not drawn.
     Log,
 }
 
@@ -245,21 +246,21 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_ticks_are_decades_and_more_where_there_are_few() {
+    fn logarithmic_ticks_are_decades_and_finer_if_there_are_few() {
         assert_eq!(ticks(Scale::Log, &[3.0, 70_000.0]), [1.0, 10.0, 100.0, 1e3, 1e4, 1e5]);
         assert_eq!(ticks(Scale::Log, &[3.0, 0.0, 8.0]), [1.0, 2.0, 5.0, 10.0]);
         assert_eq!(ticks(Scale::Log, &[10.0]), [10.0, 20.0, 50.0, 100.0]);
     }
 
     #[test]
-    fn short_numbers() {
+    fn numbers_are_shortened() {
         let of = [0.0, 0.02, 0.2, 1.0, 1.25, 300.0, 1000.0, 20_000.0, 3e6, 2.5e9];
         let want = ["0", "0.02", "0.2", "1", "1.25", "300", "1000", "20k", "3M", "2.5G"];
         assert_eq!(of.map(short), want);
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_left_out() {
+    fn values_that_cannot_be_drawn_are_omitted() {
         let bars = Bars {
             title: String::new(),
             unit: String::new(),

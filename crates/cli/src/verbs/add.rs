@@ -14,7 +14,8 @@ use warpseek_console::progress::Display;
 
 /// Add documents to an index
 ///
-/// A document whose id is in the index replaces the one there. Analyzer, store and vector scale are the index's.
+/// A document whose id is already in the index replaces the earlier one. The analyzer, the store and the vector scale
+/// are those of the index.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

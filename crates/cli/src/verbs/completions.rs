@@ -20,7 +20,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    // By way of memory: the generator panics where it cannot write.
+    // Generated in memory first, since the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "warpseek", &mut script);
     std::io::stdout().write_all(&script)?;

@@ -15,29 +15,29 @@ use warpseek_console::terminal::{count, counted, note, summary};
 
 /// Delete documents by id
 ///
-/// The documents are gone from results and statistics at once; `merge` gives their space back.
+/// The documents disappear from results and statistics at once; `merge` reclaims their space.
 #[derive(Args)]
 #[command(group(ArgGroup::new("which").args(["id", "ids"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Examples:
   warpseek delete idx --id doc17 --id doc18
-  warpseek delete idx --ids gone.txt        one id a line; `-` is standard input")]
+  warpseek delete idx --ids gone.txt        one id per line; `-` is standard input")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// An id; may be given several times
+    /// An id; can be given several times
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
-    /// A file of ids, one a line
+    /// A file of ids, one per line
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
-    /// Fail, and delete nothing, if an id is not in the index
+    /// Fail without deleting anything if an id is not in the index
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     threads: Threads,
-    /// No progress bar, no summary
+    /// Do not show a progress bar or a summary
     #[arg(long, short)]
     quiet: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         note(format!("no document has id `{id}`"));
     }
     if report.missing.len() > 10 {
-        note(format!("{} ids in all were not found", count(report.missing.len() as u64)));
+        note(format!("{} ids were not found in total", count(report.missing.len() as u64)));
     }
     if !options.quiet {
         summary(format!("{} deleted", counted(report.deleted, "document")));

@@ -9,9 +9,10 @@ use warpseek::devices::{Device, DeviceError, DeviceInfo, bandwidth, list_devices
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, bytes, table};
 
-/// List GPUs, and say what is missing to use them
+/// List GPUs, and report what is missing to use them
 ///
-/// Opens each GPU, compiles a kernel and measures how fast it copies. No GPU is no failure.
+/// Opens each GPU, compiles a kernel and measures how fast the GPU copies. The command succeeds even if there is no
+/// GPU.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -19,11 +20,11 @@ Examples:
   warpseek devices --json
 
 Environment:
-  WARPSEEK_NVRTC        the library of NVRTC, if it is in none of the usual places
-  WARPSEEK_CACHE        where compiled kernels are kept [default: the user's cache folder]
-  CUDA_VISIBLE_DEVICES  the GPUs that may be seen")]
+  WARPSEEK_NVRTC        path of the NVRTC library, if it is not in a standard location
+  WARPSEEK_CACHE        directory of compiled kernels [default: the user's cache directory]
+  CUDA_VISIBLE_DEVICES  the GPUs that are visible")]
 pub(crate) struct Options {
-    /// JSON instead of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -38,7 +39,7 @@ struct Report {
     shared_bytes_per_block: u32,
     multiprocessors: u32,
     compute_capability: String,
-    /// The CUDA version the driver speaks.
+    /// The CUDA version that the driver supports.
     cuda: String,
     nvrtc: Option<String>,
     copy_bytes_per_second: Option<f64>,
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a device is and does.
+/// Describes a device and measures it.
 fn report(info: DeviceInfo) -> Report {
     let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     let mut report = Report {
@@ -100,7 +101,7 @@ fn report(info: DeviceInfo) -> Report {
     report
 }
 
-/// The release of the driver, which the system knows and CUDA does not tell.
+/// The release of the driver, which the system knows but CUDA does not report.
 fn driver_release() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned())
@@ -138,7 +139,7 @@ mod tests {
 
     fn sample() -> Report {
         report(DeviceInfo {
-            // Nowhere is there such a device, so opening it fails.
+            // No machine has such a device, so opening it fails.
             ordinal: 4_000_000,
             name: "Test GPU".into(),
             memory: 3 << 30,
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_does_not_open_says_why() {
+    fn a_device_that_cannot_be_opened_is_reported_with_the_reason() {
         let report = sample();
         assert!(!report.usable && report.copy_bytes_per_second.is_none());
         let mut out = Vec::new();
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_works_says_how_well() {
+    fn a_working_device_is_reported_with_its_speed() {
         let report = Report {
             nvrtc: Some("12.9".into()),
             copy_bytes_per_second: Some(4.3e12),

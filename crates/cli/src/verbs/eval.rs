@@ -8,7 +8,7 @@ use warpseek::eval::{Measure, Options as EvalOptions, Qrels, Run, evaluate};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{note, table};
 
-/// Judge a run against relevance judgements, as trec_eval does
+/// Evaluate a run against relevance judgements, as trec_eval does
 #[derive(Args)]
 #[command(after_help = "\
 Measures: ndcg, ndcg@K, map, map@K, mrr, mrr@K, recall@K, p@K, rprec, success@K,
@@ -24,16 +24,16 @@ pub(crate) struct Options {
     /// The run, in TREC format
     #[arg(long, value_name = "FILE")]
     run: PathBuf,
-    /// A measure; may be given several times
+    /// A measure; can be given several times
     #[arg(short, value_name = "MEASURE", default_values = ["ndcg@10", "map", "mrr@10", "recall@100", "p@10"])]
     measures: Vec<Measure>,
-    /// Count judged queries that the run lacks, as 0
+    /// Count judged queries that are missing from the run as 0
     #[arg(long)]
     complete: bool,
-    /// Show every query
+    /// Show the measures of every query
     #[arg(long)]
     per_query: bool,
-    /// JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if report.missing_in_run > 0 && !complete {
         let n = report.missing_in_run;
         note(format!(
-            "{n} judged queries have no hits in the run and are left out; --complete counts them as 0"
+            "{n} judged queries have no hits in the run and are ignored; --complete counts them as 0"
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -15,16 +15,16 @@ use warpseek_console::terminal::{count, counted, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreChoice {
-    /// Ids and the documents themselves, for snippets
+    /// The ids and the documents themselves, for snippets
     All,
-    /// Ids alone
+    /// The ids only
     Ids,
 }
 
-/// Make an index of documents
+/// Build an index of documents
 ///
-/// JSONL needs an `id` a line, and has `title` and `text`, or `vector` (an object of tokens and weights).
-/// Documents are searched by title and text together. Other fields are kept in the store.
+/// Each line of JSONL input needs an `id`, and has `title` and `text`, or `vector` (an object of tokens and weights).
+/// Title and text are searched together. Other fields are stored but not searched.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -32,39 +32,39 @@ Examples:
   warpseek index notes/ -o idx --analyzer plain        a tree of text files
   zcat a.gz b.gz | warpseek index - -o idx --format jsonl --store ids
   warpseek index dump.jsonl -o idx --on-error skip --memory 1G
-  warpseek index pages.jsonl -o idx --reorder          smaller and faster, same results
+  warpseek index pages.jsonl -o idx --reorder          smaller index, faster searches, same results
   warpseek index pages.jsonl -o idx --order-by url
-  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores in 8 bits")]
+  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores of 8 bits")]
 pub(crate) struct Options {
     #[command(flatten)]
     reading: Reading,
-    /// Directory of the new index
+    /// Directory for the new index
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// How text becomes terms, in documents and queries
+    /// How text is split into terms, in documents and in queries
     #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english")]
     analyzer: Analyzer,
-    /// How postings are coded: bitpack is fastest, rice smallest
+    /// Compression of postings: bitpack is the fastest, rice the smallest
     #[arg(long, value_name = "NAME", default_value = "bitpack",
         value_parser = named::<CodecId>(CodecId::names()))]
     codec: CodecId,
-    /// What is kept of each document beside its terms
+    /// What to store of each document besides its terms
     #[arg(long, value_enum, default_value = "all")]
     store: StoreChoice,
-    /// Keep scores of bm25 in 8 bits in the place of frequencies: approximate, no other ranking can be had, and documents added later are
-    /// scored with the mean length of those indexed now
+    /// Store bm25 scores in 8 bits instead of frequencies. Scores are approximate, the index supports no other ranking,
+    /// and documents added later are scored with the mean length of those indexed now
     #[arg(long)]
     quantize: bool,
-    /// Parameter of bm25 for `--quantize`: how slowly frequency saturates [default: 0.9]
+    /// Parameter of bm25 for `--quantize`: how slowly term frequency saturates [default: 0.9]
     #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
     k1: Option<f64>,
-    /// Parameter of bm25 for `--quantize`: how much length counts, 0 to 1 [default: 0.4]
+    /// Parameter of bm25 for `--quantize`: how much document length counts, 0 to 1 [default: 0.4]
     #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
     b: Option<f64>,
-    /// Weight 1.0 of a vector as an integer
+    /// The integer that represents a vector weight of 1.0
     #[arg(long, value_name = "N", default_value_t = 256)]
     vector_scale: u32,
-    /// Replace an index that is there already
+    /// Replace an existing index
     #[arg(long)]
     overwrite: bool,
 }
@@ -96,16 +96,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An index is a directory.
+/// Refuses an output path that is a file, since an index is a directory.
 pub(super) fn refuse_file(output: &Path) -> Result<(), Failure> {
     if output.exists() && !output.is_dir() {
         let output = output.display();
-        return Err(Failure::user(format!("{output} is a file; name a new or an empty directory")));
+        return Err(Failure::user(format!("{output} is a file; name a new or empty directory")));
     }
     Ok(())
 }
 
-/// What a build did, on standard error.
+/// Prints a summary of a build to standard error.
 pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading) {
     if let Some(field) = &reading.static_field
         && report.statics == 0
@@ -122,7 +122,7 @@ pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading)
     summarise_counts(report, start, reading.quiet);
 }
 
-/// The same for a build of our own making.
+/// The same for a build whose input was not named by the user.
 pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool) {
     for reason in &report.reasons {
         note(format!("skipped {reason}"));
@@ -141,7 +141,7 @@ pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool
     let rate = report.documents as f64 / seconds.max(1e-3);
     let replaced = match report.replaced {
         0 => String::new(),
-        n => format!(", {} of them in place of older ones", count(n)),
+        n => format!(", {} of them replacing older ones", count(n)),
     };
     summary(format!(
         "{}{replaced} in {seconds:.1} s ({}/s): {}, {}, {}",

@@ -9,24 +9,25 @@ use warpseek::{Impacts, Index, Inspection, ShapeClass};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, bytes, count, table};
 
-/// Show what an index is made of
+/// Show the contents and sizes of an index
 ///
-/// Sizes per part, bits a posting takes, lengths of lists. With --shape: how gaps, frequencies and block maxima are distributed, by
-/// the share of documents that lists are in; two indexes of the same shape are alike to an engine.
+/// Shows the size of each part, the bits per posting and the lengths of lists. With --shape, shows the distribution of
+/// gaps, frequencies and block maxima, by the share of documents that contain a term; two indexes of the same shape
+/// behave alike in an engine.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek inspect idx
   warpseek inspect idx --json
-  warpseek inspect idx --shape      compare it with that of another index")]
+  warpseek inspect idx --shape      to compare with another index")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// Gaps, frequencies and block maxima instead
+    /// Show gaps, frequencies and block maxima instead
     #[arg(long)]
     shape: bool,
-    /// JSON instead of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }

@@ -6,13 +6,13 @@ use clap::{Args, CommandFactory};
 use crate::options::Cli;
 use warpseek_console::Failure;
 
-/// Write man pages to a directory, one a verb
+/// Write man pages to a directory, one per command
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek man ~/.local/share/man/man1")]
 pub(crate) struct Options {
-    /// The directory, made if it is not there
+    /// The directory, created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -12,10 +12,10 @@ use warpseek_console::options::{Threads, parse_bytes};
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{count, counted, summary};
 
-/// Compact an index: one segment, no deleted documents
+/// Compact an index into one segment without deleted documents
 ///
-/// Searches go on meanwhile, and give the same hits and scores before and after. Documents are in the order of the input again, unless
-/// `--reorder` is given.
+/// Searches continue meanwhile, and return the same hits and scores before and after. Documents return to the order of
+/// the input, unless `--reorder` is given.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -25,15 +25,15 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// Put documents side by side that have words in common, as `index --reorder` does
+    /// Reorder documents so that those with common words are adjacent, as `index --reorder` does
     #[arg(long)]
     reorder: bool,
-    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of what the machine or the container has]
+    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of the memory of the machine or container]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<usize>,
     #[command(flatten)]
     threads: Threads,
-    /// No progress bar, no summary
+    /// Do not show a progress bar or a summary
     #[arg(long, short)]
     quiet: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if report.changed {
         summary(format!(
-            "{} merged in {:.1} s: {}, {} deleted ones dropped",
+            "{} merged in {:.1} s: {}, {} deleted ones removed",
             counted(report.segments as u64, "segment"),
             start.elapsed().as_secs_f64(),
             counted(report.documents, "document"),

@@ -15,25 +15,25 @@ use warpseek_console::Interrupt;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, bytes, count};
 
-/// Largest file taken in.
+/// Size of the largest file that is indexed.
 const MAX_FILE: u64 = 1 << 20;
-/// Enough to see something, small enough to take seconds.
+/// Size of the corpus: enough to show something, and indexed in seconds.
 const MAX_BYTES: u64 = 96 << 20;
 
 const QUERIES: [&str; 3] =
     ["memory mapped file", "parse command line arguments", "compress integers with SIMD"];
 
-/// Index text that this machine has and search it
+/// Index text that is on this machine, and search it
 ///
-/// The corpus is the sources and READMEs of the crates in the local Cargo registry, one document a file, or else the files below the
-/// current directory.
+/// The corpus consists of the sources and READMEs of the crates in the local Cargo registry, one document per file, or,
+/// without a registry, of the files below the current directory.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek quickstart
   warpseek quickstart --dir /tmp/try")]
 pub(crate) struct Options {
-    /// Directory for corpus and index [default: target/quickstart]
+    /// Directory for the corpus and the index [default: target/quickstart]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -47,7 +47,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (files, size) = write_corpus(&roots, &corpus)
         .map_err(|e| Failure::broken(format!("{}: {e}", corpus.display())))?;
     if files == 0 {
-        return Err(Failure::user("found no text to index: run it in a directory with text files"));
+        return Err(Failure::user(
+            "found no text to index; run the command in a directory with text files",
+        ));
     }
     let mut out = std::io::stdout().lock();
     let step = |text: String| theme.paint(theme.strong, text);
@@ -83,11 +85,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     for (command, why) in [
         (
             format!("warpseek search {} \"unsafe pointer\" --explain", idx.display()),
-            "how scores come about",
+            "how scores are computed",
         ),
-        (format!("warpseek inspect {}", idx.display()), "what the index is made of"),
+        (format!("warpseek inspect {}", idx.display()), "contents and sizes of the index"),
         (format!("warpseek verify {}", idx.display()), "check every byte of it"),
-        ("warpseek index YOUR.jsonl -o idx".to_owned(), "your own documents"),
+        ("warpseek index YOUR.jsonl -o idx".to_owned(), "index your own documents"),
         ("warpseek --help".to_owned(), "everything else"),
     ] {
         writeln!(out, "   {command:<58} {}", theme.paint(theme.dim, why))?;
@@ -96,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where text is: the sources of the registry, else the current directory.
+/// Directories with text: the sources in the registry, or the current directory.
 fn roots() -> (Vec<PathBuf>, &'static str) {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
@@ -117,7 +119,7 @@ fn roots() -> (Vec<PathBuf>, &'static str) {
     }
 }
 
-/// Writes one JSON line a file; returns their number and bytes.
+/// Writes one line of JSON per file; returns the number of files and their bytes.
 fn write_corpus(roots: &[PathBuf], to: &Path) -> std::io::Result<(u64, u64)> {
     let mut out = BufWriter::new(File::create(to)?);
     let (mut files, mut size) = (0, 0);

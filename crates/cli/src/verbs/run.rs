@@ -23,23 +23,25 @@ use crate::options::{OnErrorChoice, Searching};
 use crate::queries::{Line, Queries};
 use crate::verbs::search::{caution, matching};
 
-/// Answer a file of queries, as a TREC run
+/// Answer a file of queries and write a TREC run
 ///
-/// Queries are lines, `id<TAB>text` or text alone, which is then numbered by its line; an id that the first 900,000 queries
-/// have already is refused, and later ones are not compared with each other, so that memory does not grow with the file. They are read and
-/// answered in batches and come out in order; one batch is planned and one written while one is answered. Ctrl-C leaves whole queries behind.
+/// Each line of the file is a query: `id<TAB>text`, or text alone, whose id is then its line number. A query with the
+/// id of an earlier one is rejected; to bound memory, ids are compared with those of the first 900,000 queries only.
+/// Queries are answered in batches, and results are written in the order of the file; while one batch is answered, the
+/// next is planned and the previous one written. After Ctrl-C the run holds complete queries only.
 ///
-/// A line that is no query, or a query that cannot be answered, stops the run; with `--on-error skip` it is reported and left out, and the run goes on.
+/// A line that is not a query, or a query that cannot be answered, stops the run. With `--on-error skip` it is reported
+/// and skipped, and the run continues.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek run idx --queries queries.tsv -k 1000 -o run.trec
   warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
-  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on the GPU or on the CPU, whichever is sooner
+  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on the GPU or the CPU, whichever is faster
   warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec
-  warpseek run idx --queries log.txt --device cuda --gpus 0,1 -o run.trec          half of the documents each
-  warpseek run idx --queries log.txt --device both --split queries -o run.trec     the CPU helps with short ones
-  warpseek run idx --queries log.txt --device auto --explain-plan -o run.trec      what answered, and why")]
+  warpseek run idx --queries log.txt --device cuda --gpus 0,1 -o run.trec          half of the documents on each GPU
+  warpseek run idx --queries log.txt --device both --split queries -o run.trec     the CPU helps with short queries
+  warpseek run idx --queries log.txt --device auto --explain-plan -o run.trec      which devices and algorithms answered, and why")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -47,26 +49,28 @@ pub(crate) struct Options {
     /// File of queries; `-` is standard input
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Hits a query
+    /// Number of hits per query
     #[arg(short, default_value_t = 1000, value_name = "K", help_heading = "Query")]
     k: usize,
-    /// File for the run [default: standard output]
+    /// File to write the run to [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or partitions are homogeneous]
+    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or
+    /// partitions are homogeneous]
     #[arg(long, help_heading = "Output")]
     tag: Option<String>,
     #[command(flatten)]
     searching: Searching,
     #[command(flatten)]
     threads: Threads,
-    /// What happens with queries that cannot be answered
+    /// What to do with queries that cannot be answered
     #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
     on_error: OnErrorChoice,
-    /// Say on standard error which algorithms answered how many queries, where, why, and the numbers that decided
+    /// Report on standard error how many queries each algorithm and device answered, why, and the estimates behind the
+    /// choice
     #[arg(long, help_heading = "Output")]
     explain_plan: bool,
-    /// No progress bar, no summary
+    /// Do not show a progress bar or a summary
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }
@@ -106,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(())
     });
     bar.finish_and_clear();
-    // Also after a failure: what is answered is there.
+    // Flushed after a failure too, so that the file has all answered queries.
     let flushed = out.flush();
     ended?;
     flushed?;
@@ -118,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     done.skipped += unread.load(Ordering::Relaxed);
     if done.skipped > 0 {
         let were = if done.skipped == 1 { "was" } else { "were" };
-        note(format!("{} {were} left out", counted(done.skipped, "query")));
+        note(format!("{} {were} skipped", counted(done.skipped, "query")));
     }
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
@@ -144,7 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where queries were answered, if a GPU was asked for.
+/// The devices that answered queries, if a GPU was asked for.
 fn device(status: &GpuStatus) -> String {
     let some = |queries: u64, why: &str| match queries {
         0 => String::new(),
@@ -152,8 +156,8 @@ fn device(status: &GpuStatus) -> String {
     };
     match (&status.name, &status.why_not) {
         (Some(name), None) => {
-            let stayed = some(status.stayed, ", which is sooner");
-            let fallen = some(status.fallen_back, " because the GPU could not");
+            let stayed = some(status.stayed, ", which was faster");
+            let fallen = some(status.fallen_back, " because the GPU could not answer them");
             let (helped, host) = (some(status.helped, ""), status.host.iter());
             let host: String = host.map(|host| format!(" ({host})")).collect();
             format!(" on {name}{stayed}{fallen}{helped}{host}")
@@ -164,22 +168,22 @@ fn device(status: &GpuStatus) -> String {
     }
 }
 
-/// Queries with their plans and answers; those that were left out are not among them.
+/// Queries with their plans and answers, without those that were skipped.
 struct Batch {
     lines: Vec<Line>,
     plans: Vec<Plan>,
     answers: Vec<Answer>,
     skipped: u64,
-    /// How they were answered, if that is asked for.
+    /// How they were answered, if the user asked for that.
     decision: Option<Decision>,
 }
 
-/// What was written.
+/// Totals of what was written.
 struct Done {
     queries: u64,
     skipped: u64,
     matches: u64,
-    /// None once an engine does not count it.
+    /// `None` once an engine does not count its work.
     work: Option<Work>,
 }
 
@@ -203,14 +207,14 @@ impl Done {
     }
 }
 
-/// The lines of a run, query by query.
+/// The lines of the run, one result per query.
 fn render(searcher: &Searcher, options: &Options, batch: &Batch) -> Vec<Result<Vec<u8>, Failure>> {
     let usual = if searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
     let tag = options.tag.as_deref().unwrap_or(usual);
     let snapshot = searcher.snapshot();
     let queries: Vec<_> = batch.lines.iter().zip(&batch.plans).zip(&batch.answers).collect();
     searcher.in_parallel(&queries, |((line, plan), answer)| {
-        // A line has some fifty bytes.
+        // A line has about fifty bytes.
         let mut writer = RunWriter::new(Vec::with_capacity(answer.hits.len() * 64));
         for (rank, hit) in answer.hits.iter().enumerate() {
             let id = snapshot.external_id(hit.doc)?;
@@ -220,8 +224,9 @@ fn render(searcher: &Searcher, options: &Options, batch: &Batch) -> Vec<Result<V
     })
 }
 
-/// Three batches are under way at a time: one is read and planned, one answered, one written, each in its thread. They stay in order, and none of the three
-/// gets further ahead than one batch, so memory does not grow with the number of queries.
+/// Three batches are in flight at a time: one is read and planned, one answered and one written, each in its own
+/// thread. They stay in order, and none of the three stages gets more than one batch ahead, so memory does not grow
+/// with the number of queries.
 struct Pipeline<'a> {
     searcher: &'a Searcher,
     interrupt: &'a Interrupt,
@@ -229,14 +234,14 @@ struct Pipeline<'a> {
 }
 
 impl Pipeline<'_> {
-    /// Gives every batch to `write`, in this thread. The first failure ends it, after the batches before it are written; an interrupt ends it after
-    /// those that are answered.
+    /// Passes every batch to `write`, in this thread. The first failure ends the run after the batches before it are
+    /// written; an interrupt ends it after the batches that are already answered.
     fn run(
         &self,
         queries: Queries,
         mut write: impl FnMut(Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        // Nobody takes batches any more.
+        // Set when no more batches are taken.
         let ended = AtomicBool::new(false);
         let stop = || self.interrupt.is_set() || ended.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
@@ -305,7 +310,7 @@ impl Pipeline<'_> {
     fn answered(&self, name: &str, batch: Batch) -> Result<Batch, Failure> {
         let plans: Vec<&Plan> = batch.plans.iter().collect();
         let answers = self.searcher.answer(&plans);
-        // After the search: a GPU may have failed.
+        // Decided after the search, since a GPU may have failed.
         let decision = self.options.explain_plan.then(|| self.searcher.decide(&plans));
         if answers.iter().all(Result::is_ok) {
             let answers = answers.into_iter().flatten().collect();
@@ -323,13 +328,14 @@ impl Pipeline<'_> {
                 Err(error) => self.bad(name, &line, error.into(), &mut kept.skipped)?,
             }
         }
-        // The choices are of all plans of the batch; with some left out they would not fit.
+        // The choices above are for all plans of the batch; they would not match the plans that remain.
         let kept_plans: Vec<&Plan> = kept.plans.iter().collect();
         kept.decision = self.options.explain_plan.then(|| self.searcher.decide(&kept_plans));
         Ok(kept)
     }
 
-    /// Reports a query that cannot be answered, or fails with it. What is wrong with the index or a device is no query's fault, and always ends the run.
+    /// Reports a query that cannot be answered, or returns its error. A problem with the index or a device is not the
+    /// query's fault and always ends the run.
     fn bad(&self, name: &str, line: &Line, error: Error, skipped: &mut u64) -> Result<(), Failure> {
         let of_query = match &error {
             Error::Query(ExecError::Index(_) | ExecError::NoAnswer | ExecError::OtherSnapshot) => {
@@ -345,7 +351,7 @@ impl Pipeline<'_> {
             let failure = Failure::from(error);
             return Err(Failure::user(format!("{name}:{}: {}", line.line, failure.message())));
         }
-        note(format!("{name}:{}: left out: {error}", line.line));
+        note(format!("{name}:{}: skipped: {error}", line.line));
         *skipped += 1;
         Ok(())
     }

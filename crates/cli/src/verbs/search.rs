@@ -15,7 +15,8 @@ use crate::options::{Deadline, Searching};
 
 /// Search an index
 ///
-/// Words may carry weights (`apple^2.5 pie`). For an index of vectors the query is tokens with weights, or a JSON object of them.
+/// Words may have weights (`apple^2.5 pie`). For an index of vectors, the query consists of tokens with weights, or is
+/// a JSON object of tokens and weights.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -23,11 +24,11 @@ Examples:
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
-  warpseek search idx \"slow start\" --deadline 5ms                            the best of what can be searched in that time
-  warpseek search idx \"route flap damping\" --device auto --explain-plan   where it is answered, and why
+  warpseek search idx \"slow start\" --deadline 5ms                            the best hits found within this time
+  warpseek search idx \"route flap damping\" --device auto --explain-plan   which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
-`-h` leaves out the settings that only studies need; `--help` has them all.")]
+`-h` omits the research settings; `--help` shows all options.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -35,7 +36,7 @@ pub(crate) struct Options {
     /// The query; several words need no quotes
     #[arg(required = true)]
     query: Vec<String>,
-    /// How many hits
+    /// Number of hits to return
     #[arg(short, default_value_t = 10, value_name = "K", help_heading = "Query")]
     k: usize,
     #[command(flatten)]
@@ -44,13 +45,13 @@ pub(crate) struct Options {
     deadline: Deadline,
     #[command(flatten)]
     threads: Threads,
-    /// Show how each score came about
+    /// Show how each score is computed
     #[arg(long, help_heading = "Output")]
     explain: bool,
-    /// Show which algorithm answered, where, why, and the numbers that decided
+    /// Show which algorithm and device answered, why, and the estimates behind the choice
     #[arg(long, help_heading = "Output")]
     explain_plan: bool,
-    /// JSON instead of text
+    /// Print JSON instead of text
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let plan = searcher.plan(&request)?;
     let decision = searcher.decide(&[&plan]);
     if decision.choices.iter().any(|choice| choice.device != "CPU") {
-        // Nobody listens: Ctrl-C ends the program, which writes nothing.
+        // This flag is never set: Ctrl-C ends the program, which writes nothing.
         let display = Display::loading(&searcher.loadings(), &Interrupt::default(), options.json);
         let prepared = searcher.prepare();
         drop(display);
@@ -80,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if plan.terms.is_empty() && plan.missing.is_empty() {
         note("the query has no words to search for (only stop words or punctuation)");
     }
-    // Again, after the search: a GPU may have failed.
+    // Decided again after the search, since a GPU may have failed.
     let decision = searcher.decide(&[&plan]);
     let found = Found {
         query: &query,
@@ -99,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Searches with the defaults and prints.
+/// Searches with the default options and prints the hits.
 pub(super) fn show(
     index: &Index,
     query: &str,
@@ -128,7 +129,7 @@ impl Found<'_> {
         Ok(self.explain.then(|| self.response.explain(rank)).transpose()?)
     }
 
-    /// What answered, and why.
+    /// The algorithm and device that answered, and why.
     fn engine(&self) -> String {
         let status = self.searcher.gpu_status();
         let no_gpu = match &status.why_not {
@@ -136,7 +137,7 @@ impl Found<'_> {
             None => String::new(),
         };
         match self.decision.choices.first() {
-            // What was asked for needs no reason.
+            // An algorithm that the user asked for needs no reason.
             Some(choice) if choice.device == "CPU" && choice.why == "asked for" => {
                 choice.algorithm.clone()
             }
@@ -148,7 +149,7 @@ impl Found<'_> {
         }
     }
 
-    /// What a line for people adds if the ranking or the algorithm is approximate.
+    /// An addition to the summary line if the ranking or the algorithm is approximate.
     fn caution(&self) -> String {
         caution(self.searcher)
     }
@@ -230,7 +231,7 @@ impl Found<'_> {
         if !response.coverage().is_complete() {
             let (searched, documents) = response.documents_searched();
             let all = counted(documents, "document");
-            dim(format!("time was up: {} of {all} were searched", count(searched)))?;
+            dim(format!("the deadline passed: {} of {all} were searched", count(searched)))?;
         }
         let matches = response.matches().map_or(String::new(), |n| format!("{}, ", matching(n)));
         let scored = match response.work() {
@@ -258,7 +259,7 @@ impl Found<'_> {
     }
 }
 
-/// What a line for people adds if the ranking or the algorithm is approximate.
+/// An addition to the summary line if the ranking or the algorithm is approximate.
 pub(super) fn caution(searcher: &Searcher) -> String {
     let algorithm = match searcher.has_approximate_algorithm() {
         true => "; homogeneous partitions: approximate",
@@ -270,18 +271,18 @@ pub(super) fn caution(searcher: &Searcher) -> String {
     }
 }
 
-/// How many documents match.
+/// A phrase for the number of matching documents.
 pub(super) fn matching(n: u64) -> String {
     format!("{} {}", counted(n, "document"), if n == 1 { "matches" } else { "match" })
 }
 
-/// Without control characters: a document must not command the terminal.
+/// Replaces control characters, so that a document cannot control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// Breaks at blanks, and inside words longer than a line, so that no line shows more than `width` columns; escape
-/// sequences show none.
+/// Breaks a text at blanks, and inside words longer than a line, so that no line takes more than `width` columns.
+/// Escape sequences take none.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line, mut shown) = (Vec::new(), String::new(), 0);
     for word in text.split(' ').filter(|w| !w.is_empty()) {
@@ -307,8 +308,8 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Each character with the columns it takes on a terminal: none in an escape sequence, two if East Asian or a
-/// pictograph, by the large blocks of Unicode that are wide throughout.
+/// Each character with the columns it takes on a terminal: none in an escape sequence, two if it is East Asian or a
+/// pictograph, judged by the large blocks of Unicode that are wide throughout.
 fn columns(text: &str) -> impl Iterator<Item = (char, usize)> + '_ {
     let mut escape = false;
     text.chars().map(move |c| {
@@ -394,7 +395,7 @@ mod tests {
     use super::wrap;
 
     #[test]
-    fn lines_never_show_more_than_their_width() {
+    fn wrapped_lines_never_exceed_the_width() {
         assert_eq!(wrap("ab cd  ef", 5), ["ab cd", "ef"]);
         assert_eq!(wrap("\u{1b}[1mab\u{1b}[0m cd ef", 5), ["\u{1b}[1mab\u{1b}[0m cd", "ef"]);
         assert_eq!(wrap("abcdefgh ij", 5), ["abcde", "fgh", "ij"]);

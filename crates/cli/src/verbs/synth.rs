@@ -13,19 +13,20 @@ use warpseek_console::options::{Threads, named};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum FormatChoice {
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// One word a line, a blank line between documents
+    /// One word per line, with a blank line between documents
     Words,
 }
 
 /// Generate a text collection, or an index without text
 ///
-/// Text: log-normal document lengths, a Zipf vocabulary, and words that come in bursts.
+/// Text has log-normal document lengths, a Zipf vocabulary, and words that occur in bursts.
 ///
-/// With --postings: an index straight from the statistics of a collection, far larger than text could be made and indexed, for
-/// measuring. Documents of one site and topic share terms, so gaps, frequencies and block maxima are like those of real lists
-/// (`warpseek inspect --shape` shows them). Queries that go with it are written beside it, as DIR.queries.tsv.
+/// With --postings, the command builds an index directly from the statistics of a collection, for measurements. Such an
+/// index can be far larger than text could be generated and indexed. Documents of one site and topic share terms, so
+/// gaps, frequencies and block maxima are like those of real lists (`warpseek inspect --shape` shows them). Queries for
+/// the collection are written to DIR.queries.tsv.
 ///
 /// The same seed gives the same bytes on every machine and with any number of threads.
 #[derive(Args)]
@@ -42,24 +43,25 @@ pub(crate) struct Options {
     /// Number of documents [default: 10000; with --postings the preset's]
     #[arg(long, visible_alias = "documents", value_name = "N")]
     docs: Option<u64>,
-    /// Make an index of about N postings [default N: the preset's, in proportion to the documents]
+    /// Build an index of about N postings [default N: the preset's, in proportion to the documents]
     #[arg(long, value_name = "N", num_args = 0..=1, requires = "output")]
     postings: Option<Option<u64>>,
     /// Collection to imitate with --postings: gov2 has 25.2 million documents, clueweb 50.2, passages 8.8
     #[arg(long, value_name = "NAME", default_value = "gov2", requires = "postings",
         value_parser = named::<Preset>(Preset::NAMES.to_vec()))]
     preset: Preset,
-    /// How postings are coded, with --postings: bitpack is fastest, rice smallest
+    /// Compression of postings, with --postings: bitpack is the fastest, rice the smallest
     #[arg(long, value_name = "NAME", default_value = "bitpack", requires = "postings",
         value_parser = named::<CodecId>(CodecId::names()))]
     codec: CodecId,
-    /// Replace an index that is there already, with --postings
+    /// Replace an existing index, with --postings
     #[arg(long, requires = "postings")]
     overwrite: bool,
-    /// Write this many queries for the collection instead of the collection; with --postings beside it [default there: 10000]
+    /// Write this many queries for the collection instead of the collection itself; with --postings, in addition to it
+    /// [default there: 10000]
     #[arg(long, value_name = "N")]
     queries: Option<u64>,
-    /// The seed
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// Distinct words to draw from, up to 10 million
@@ -77,12 +79,12 @@ pub(crate) struct Options {
     /// Format of the documents
     #[arg(long, value_enum, default_value = "jsonl", conflicts_with = "postings")]
     format: FormatChoice,
-    /// File to write [default: standard output]; with --postings the directory of the index
+    /// File to write [default: standard output]; with --postings, the directory of the index
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     threads: Threads,
-    /// No progress bar, no summary
+    /// Do not show a progress bar or a summary
     #[arg(long, short)]
     quiet: bool,
 }

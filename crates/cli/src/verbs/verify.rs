@@ -14,7 +14,7 @@ use warpseek_console::terminal::{Theme, bytes, counted};
 
 /// Check every checksum, order, bound and count of an index
 ///
-/// Exits with 1 and names what is broken if anything is.
+/// If anything is damaged, the command names it and exits with code 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -24,10 +24,10 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// JSON instead of text
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// No progress bar
+    /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
 }

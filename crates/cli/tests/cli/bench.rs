@@ -1,8 +1,8 @@
-//! `bench queries`, `bench codecs`. What is measured is never looked at, only that it is there.
+//! `bench queries` and `bench codecs`. The tests check that measurements are present, not their values.
 
 use crate::support::Space;
 
-/// An index with lists of more than a block.
+/// An index with lists of more than one block.
 fn space() -> Space {
     let document = |i: u32| {
         let text = ["apple", "pie", "tart"].repeat(1 + i as usize % 4)[i as usize % 3..].join(" ");
@@ -15,7 +15,7 @@ fn space() -> Space {
 
 const QUERIES: &str = "bench queries --index idx --queries log.tsv --rounds 1 -q";
 
-/// One file that loads nothing, with so many figures and rows.
+/// Checks that a page is one file that loads nothing, with this many figures and rows.
 fn check_page(page: &str, figures: usize, rows: usize) {
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
     for outside in ["http", "src=", "href", "@import", "url(", "<script"] {
@@ -51,7 +51,7 @@ fn queries_have_a_cell_for_each_algorithm_mode_and_k() {
 }
 
 #[test]
-fn codecs_have_a_page_too() {
+fn codec_measurements_have_a_page_too() {
     let space = space();
     let run = "bench codecs --index idx --rounds 1 -q --codecs bitpack,rice,ef --html page.html";
     assert!(space.run(run).ok().contains("rice"));
@@ -59,11 +59,11 @@ fn codecs_have_a_page_too() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_said_before_measuring() {
+fn a_page_that_cannot_be_written_is_an_error_before_measuring() {
     let space = space();
-    let mend = "no/page.html: there is no directory no; make it first";
-    space.run(&format!("{QUERIES} --html no/page.html")).code(2).says(mend);
-    space.run("bench codecs --index idx --html no/page.html").code(2).says(mend);
+    let fix = "no/page.html: there is no directory no; create it first";
+    space.run(&format!("{QUERIES} --html no/page.html")).code(2).says(fix);
+    space.run("bench codecs --index idx --html no/page.html").code(2).says(fix);
     space.run(&format!("{QUERIES} --html idx")).code(2).says("idx is a directory");
 }
 

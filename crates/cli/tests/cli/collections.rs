@@ -1,4 +1,4 @@
-//! The shared test collections, where they are: default settings find what they should.
+//! The shared test collections, if they are present: with default settings, searches reach the expected effectiveness.
 
 use std::path::Path;
 
@@ -26,16 +26,16 @@ fn check(name: &str, measure: &str, least: f64) {
 }
 
 #[test]
-fn scifact() {
+fn scifact_reaches_its_effectiveness() {
     check("scifact", "ndcg@10", 0.675);
 }
 
 #[test]
-fn cranfield() {
+fn cranfield_reaches_its_effectiveness() {
     check("cranfield", "map", 0.39);
 }
 
 #[test]
-fn cacm() {
+fn cacm_reaches_its_effectiveness() {
     check("cacm", "map", 0.33);
 }

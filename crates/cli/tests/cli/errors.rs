@@ -1,4 +1,4 @@
-//! Messages say where it is, what is wrong and how to mend it; exit codes say whose fault it is.
+//! Messages say where the problem is, what is wrong and how to fix it; exit codes say whose fault it is.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::Space;
 const DOCS: &str = "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"banana\"}\n";
 const VECTORS: &str = "{\"id\":\"x\",\"vector\":{\"slow\":1.5}}\n";
 
-/// A second line that cannot stand after [`DOCS`]' first, and what is said of it.
+/// A second line that cannot follow the first one of [`DOCS`], and what the message says about it.
 const BAD_LINES: [(&[u8], &[&str]); 8] = [
     (
         b"{\"text\":\"no id\"}",
@@ -53,7 +53,7 @@ fn bad_records_of_other_formats_are_named_too() {
 }
 
 #[test]
-fn inputs_that_cannot_be_read() {
+fn inputs_that_cannot_be_read_are_reported() {
     let space = Space::new();
     space.write("docs.csv", "a,b\n");
     space.run("index nope.jsonl -o idx").fails(2, &["no such file or directory: nope.jsonl"]);
@@ -65,7 +65,7 @@ fn inputs_that_cannot_be_read() {
 }
 
 #[test]
-fn directories_that_cannot_take_an_index() {
+fn directories_that_cannot_take_an_index_are_refused() {
     let space = Space::with_index(DOCS);
     space.run("index docs.jsonl -o idx").fails(2, &["idx holds an index already", "--overwrite"]);
     space.write("full/notes.txt", "mine");
@@ -75,14 +75,14 @@ fn directories_that_cannot_take_an_index() {
             .fails(2, &["full is not empty and holds no index", "a new or an empty directory"]);
         space
             .run(&format!("index docs.jsonl -o docs.jsonl {option}"))
-            .fails(2, &["docs.jsonl is a file", "a new or an empty directory"]);
+            .fails(2, &["docs.jsonl is a file", "a new or empty directory"]);
     }
     assert_eq!(space.list("full"), ["notes.txt"]);
     assert_eq!(space.read("docs.jsonl"), DOCS);
 }
 
 #[test]
-fn every_verb_says_where_there_is_no_index() {
+fn every_command_reports_a_missing_index() {
     let space = Space::new();
     space.write("docs.jsonl", DOCS);
     space.write("queries.txt", "apple\n");
@@ -111,7 +111,7 @@ fn every_verb_says_where_there_is_no_index() {
 }
 
 #[test]
-fn rankings_and_their_parameters() {
+fn invalid_rankings_and_parameters_are_refused() {
     let space = Space::with_index(DOCS);
     space.write("vectors.jsonl", VECTORS);
     space.run("index vectors.jsonl -o vectors -q").ok();
@@ -127,7 +127,7 @@ fn rankings_and_their_parameters() {
         ("idx apple --static-weight -2", &["static weight = -2 is out of range"]),
         (
             "idx apple --rank cosine --k1 1",
-            &["`cosine` has neither k1 nor b; leave `--k1` and `--b` out"],
+            &["`cosine` has neither k1 nor b; remove `--k1` and `--b`"],
         ),
         ("idx apple --algorithm bogo", &["'bogo'", "auto, reference, daat, taat, wand"]),
         ("idx apple --mode nand", &["'nand'", "or, and, and-or"]),
@@ -140,7 +140,7 @@ fn rankings_and_their_parameters() {
 }
 
 #[test]
-fn contents_are_not_mixed() {
+fn text_and_vectors_are_not_mixed() {
     let space = Space::with_index(DOCS);
     space.write("vectors.jsonl", VECTORS);
     space.run("add idx vectors.jsonl").fails(2, &["vectors.jsonl:1: ", "`x`", "index of text"]);
@@ -150,7 +150,7 @@ fn contents_are_not_mixed() {
 }
 
 #[test]
-fn files_of_queries() {
+fn bad_query_files_are_reported() {
     let space = Space::with_index(DOCS);
     let run = |queries: &[u8]| {
         space.write("queries.txt", queries);
@@ -170,7 +170,7 @@ fn files_of_queries() {
 }
 
 #[test]
-fn judgements_and_runs() {
+fn bad_judgements_and_runs_are_reported() {
     let space = Space::new();
     space.write("qrels.tsv", "q1\ta\t1\n");
     space.write("run.trec", "q1 Q0 a 1 2.5 x\n");
@@ -203,7 +203,7 @@ fn judgements_and_runs() {
 }
 
 #[test]
-fn deletes() {
+fn bad_deletions_are_reported() {
     let space = Space::with_index(DOCS);
     space.run("delete idx").fails(2, &["--id <ID>", "--ids <FILE>"]);
     space.run("delete idx --ids nope.txt").fails(2, &["nope.txt: No such file"]);
@@ -213,7 +213,7 @@ fn deletes() {
 }
 
 #[test]
-fn numbers_out_of_range() {
+fn numbers_out_of_range_are_refused() {
     let space = Space::with_index(DOCS);
     for (line, said) in [
         ("index docs.jsonl -o x -j 0", &["--threads", "1..=1024"][..]),
@@ -239,7 +239,7 @@ fn typing_errors_get_a_hint() {
 }
 
 #[test]
-fn what_the_system_refuses_is_not_the_users_fault() {
+fn system_errors_exit_with_code_1() {
     let space = Space::with_index(DOCS);
     let dict = space.path("idx/000001.dict");
     fs::remove_file(dict).unwrap();
@@ -272,7 +272,7 @@ fn a_flipped_byte_is_found_wherever_it_is() {
 }
 
 #[test]
-fn a_damaged_index_is_an_error_to_search() {
+fn searching_a_damaged_index_is_an_error() {
     let space = Space::with_index(DOCS);
     let path = space.path("idx/000001.post");
     let mut bytes = fs::read(&path).unwrap();

@@ -1,11 +1,12 @@
-//! `--device cuda` and `--device auto`, with the emulator in the place of CUDA's libraries: what works, and everything that fails.
+//! `--device cuda` and `--device auto`, with the emulator instead of CUDA's libraries: what works, and everything that
+//! can fail.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::support::{Done, Space};
 
-/// A space whose programs find the emulator where they look for a GPU, and queries for a small index.
+/// A directory whose programs find the emulator when they look for a GPU, with queries and a small index.
 pub(crate) struct Machine(pub(crate) Space);
 
 pub(crate) const QUERIES: usize = 16;
@@ -45,7 +46,7 @@ fn done(line: &str, command: &mut Command) -> Done {
 }
 
 #[test]
-fn a_gpu_gives_the_same_bytes() {
+fn a_gpu_gives_the_same_bytes_as_the_cpu() {
     let machine = Machine::new();
     for options in ["-k 10", "-k 100 --mode and", "-k 5 --mode and-or --count", "--rank cosine"] {
         let line = format!("run idx --queries q.tsv {options}");
@@ -68,7 +69,7 @@ fn a_gpu_gives_the_same_bytes() {
     assert!(report["images"][0]["bytes"].as_u64().unwrap() > 0);
 }
 
-/// Failures, the exit code of `--device cuda`, and what is said.
+/// Failures, the exit code of `--device cuda`, and the message.
 const FAILURES: [(&str, &str, i32, &str); 12] = [
     ("", "cuInit@1=100", 2, "sees no GPU; check nvidia-smi"),
     ("", "cuda=11080", 2, "the NVIDIA driver is too old: it speaks CUDA 11.8"),
@@ -85,7 +86,7 @@ const FAILURES: [(&str, &str, i32, &str); 12] = [
 ];
 
 #[test]
-fn failures_are_errors_with_cuda_and_the_cpus_work_with_auto() {
+fn failures_are_errors_with_cuda_and_the_cpu_answers_with_auto() {
     let machine = Machine::new();
     let expected = machine.run("run idx --queries q.tsv -k 20", "").ok();
     for (option, faults, code, says) in FAILURES {
@@ -120,7 +121,7 @@ fn failures_are_errors_with_cuda_and_the_cpus_work_with_auto() {
     }
 }
 
-/// So many hits a query that a batch has four.
+/// So many hits per query that a batch has four queries.
 #[test]
 fn a_gpu_may_fail_in_the_middle_of_a_run() {
     let machine = Machine::new();
@@ -146,20 +147,20 @@ fn a_gpu_may_fail_in_the_middle_of_a_run() {
 }
 
 #[test]
-fn compiled_kernels_may_be_damaged_or_have_no_place() {
+fn cached_kernels_may_be_damaged_or_not_writable() {
     let machine = Machine::new();
     let line = "run idx --queries q.tsv -k 20 --device cuda";
     let expected = machine.run(line, "").ok();
     let kernels = machine.0.list("cache/kernels");
     assert!(kernels.len() >= 3, "{kernels:?}");
-    // What is kept is used: nothing is compiled.
+    // A cached kernel is used: nothing is compiled.
     assert_eq!(machine.run(line, "nvrtcCompileProgram@1=6").ok(), expected);
     for damage in ["", "wskernel", "something else that is no kernel at all"] {
         for name in &kernels {
             machine.0.write(&format!("cache/kernels/{name}"), damage);
         }
         assert_eq!(machine.run(line, "").ok(), expected);
-        assert_eq!(machine.run(line, "nvrtcCompileProgram@1=6").ok(), expected, "not mended");
+        assert_eq!(machine.run(line, "nvrtcCompileProgram@1=6").ok(), expected, "not repaired");
     }
     for name in &kernels {
         std::fs::remove_file(machine.0.path(&format!("cache/kernels/{name}"))).unwrap();
@@ -171,7 +172,7 @@ fn compiled_kernels_may_be_damaged_or_have_no_place() {
     assert_eq!(unwritable.ok(), expected);
 }
 
-/// Cohorts of all sizes, with the CPU's hits, and the matrices of one as NumPy reads them.
+/// Cohorts of all sizes have the CPU's hits, and the matrices of one can be read by NumPy.
 #[test]
 fn cohorts_are_measured_and_written() {
     let machine = Machine::new();
@@ -191,10 +192,11 @@ fn cohorts_are_measured_and_written() {
     assert_eq!(read("docs_columns.npy").len() % 64, postings * 4 % 64);
 }
 
-/// Steps of rounds with what they move, classes of queries, and Table 2. What is measured is looked at only where it must add up.
+/// Steps of rounds with what they move, classes of queries, and table 2. Measured values are checked only if they must
+/// add up.
 #[test]
-fn time_goes_to_steps_and_queries_to_classes() {
-    /// Of which a copy takes a part to find out how fast it is.
+fn steps_and_classes_of_queries_are_measured() {
+    /// A copy takes a part of this to find out how fast it is.
     const SMALL: &str = "memory=2000000";
     let machine = Machine::new();
     let bench = "bench gpu --index idx --queries q.tsv --rounds 1 --singles 3 --kernels --classes";
@@ -214,7 +216,7 @@ fn time_goes_to_steps_and_queries_to_classes() {
             let sum: f64 = steps.iter().map(|step| figure(step, "share")).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{cell:#}");
             let named = |name: &str| steps.iter().find(|step| step["name"] == name);
-            // A query alone comes with the arguments, and merges its own hits.
+            // A single query is sent with the arguments, and merges its own hits.
             let alone = cell["way"] != "batch" && kernels[0] == "pruned_tiles";
             let twice = named("pruned_single_two_pass").is_some();
             let kernels = match alone {
@@ -247,11 +249,12 @@ fn time_goes_to_steps_and_queries_to_classes() {
     machine.run("bench gpu --codecs --kernels", "").fails(2, &["cannot be used with"]);
 }
 
-/// Every table of the thesis, with the CPU's hits where they must be; tables on standard error beside the report.
+/// Every table of (Gaioso 2019), with the CPU's hits in exact settings; tables go to standard error and the report to
+/// standard output.
 #[test]
 fn wand_and_maxscore_are_measured() {
     let machine = Machine::new();
-    // Lists of more than a block.
+    // Lists of more than one block.
     machine.0.run("synth --docs 600 --vocabulary 70 --mu 2 -o few.jsonl -q").ok();
     machine.0.run("synth --docs 600 --vocabulary 70 --mu 2 -o few.tsv -q --queries 4").ok();
     machine.0.run("index few.jsonl -o few -q").ok();
@@ -260,7 +263,7 @@ fn wand_and_maxscore_are_measured() {
     let report = done.json();
     let cells = report["cells"].as_array().unwrap();
     let of = |table: &str| cells.iter().filter(|cell| cell["table"] == table).count();
-    // Settings, by four classes.
+    // Settings times four classes.
     assert_eq!(["5.4", "5.7", "5.10", "5.13"].map(of), [4 * 48; 4]);
     assert_eq!(["7.2", "7.3", "7.4"].map(of), [54, 54, 2]);
     let exact = cells.iter().filter(|cell| cell["partitioning"] == "heterogeneous");

@@ -20,7 +20,7 @@ fn gz(bytes: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_format_is_told_by_name() {
+fn every_format_is_recognised_by_name() {
     let space = Space::new();
     let words = "a\ngreen\napple\n\na\nyellow\npear\n";
     let tsv = "a\tApples\ta green apple\np\ta yellow pear\n";
@@ -54,7 +54,7 @@ fn until_timing(text: &str) -> &str {
 }
 
 #[test]
-fn compressed_inputs_are_read_through() {
+fn compressed_inputs_are_decompressed() {
     let space = Space::new();
     space.write("one.jsonl.gz", gz(JSONL));
     space.write("two.jsonl.zst", zstd::encode_all(JSONL.as_bytes(), 3).unwrap());
@@ -69,7 +69,7 @@ fn compressed_inputs_are_read_through() {
 }
 
 #[test]
-fn standard_input_is_a_dash() {
+fn a_dash_is_standard_input() {
     let space = Space::new();
     space.pipe("index - -o plain -q", JSONL.as_bytes()).ok();
     space.pipe("index - --format jsonl -o zipped -q", &gz(JSONL)).ok();
@@ -126,7 +126,7 @@ fn analyzer_and_store_are_remembered() {
 }
 
 #[test]
-fn a_summary_says_what_was_done_unless_quiet() {
+fn a_summary_is_printed_unless_quiet() {
     let space = Space::new();
     space.write("docs.jsonl", JSONL);
     let done = space.run("index docs.jsonl -o idx").code(0);

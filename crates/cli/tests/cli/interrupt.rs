@@ -1,4 +1,4 @@
-//! Ctrl-C: exit code 130, and nothing half done.
+//! Ctrl-C: exit code 130, and nothing is left half done.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::Space;
 
-/// Starts a verb, waits until `ready`, interrupts it.
+/// Starts a command, waits until `ready`, and interrupts it.
 fn interrupt(space: &Space, line: &str, signal: &str, ready: impl Fn() -> bool) -> Output {
     let mut command = space.command();
     command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -31,7 +31,7 @@ fn has_entry(dir: &Path, start: &str) -> bool {
     crate::support::names(dir).iter().any(|name| name.starts_with(start))
 }
 
-/// Enough text to be caught at.
+/// Enough text that the command can be interrupted.
 fn slow_corpus(space: &Space) {
     space.run("synth --docs 4000 -o docs.jsonl -q").ok();
 }
@@ -77,7 +77,7 @@ fn an_interrupted_add_leaves_the_index_as_it_was() {
 }
 
 #[test]
-fn an_interrupted_run_holds_whole_queries() {
+fn an_interrupted_run_holds_complete_queries() {
     let space = Space::new();
     space.run("synth --docs 1500 --mu 4 -o docs.jsonl -q").ok();
     space.run("synth --docs 1500 --mu 4 --queries 2000 -o queries.tsv -q").ok();
@@ -85,7 +85,7 @@ fn an_interrupted_run_holds_whole_queries() {
     let line = "run idx --queries queries.tsv -k 100 -j 1";
     let whole = space.run(&format!("{line} -q")).ok();
     let file = space.path("run.trec");
-    // The slow judge, so that there is time.
+    // The reference is slow enough to be interrupted.
     let slow = format!("{line} --algorithm reference -o run.trec");
     let output =
         interrupt(&space, &slow, "INT", || fs::metadata(&file).is_ok_and(|meta| meta.len() > 0));
@@ -117,11 +117,11 @@ fn a_run_that_waits_for_queries_ends_at_once() {
         std::thread::sleep(Duration::from_millis(1));
     }
     send(&child, "INT");
-    // Its standard input stays open all the while.
+    // Its standard input stays open all the time.
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > give_up {
             child.kill().unwrap();
-            panic!("it still waits");
+            panic!("it is still waiting");
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -129,7 +129,7 @@ fn a_run_that_waits_for_queries_ends_at_once() {
 }
 
 #[test]
-fn an_interrupted_synth_holds_whole_documents() {
+fn an_interrupted_synth_holds_complete_documents() {
     let space = Space::new();
     let file = space.path("docs.jsonl");
     let line = "synth --docs 3000000 -o docs.jsonl -j 1";

@@ -1,4 +1,4 @@
-//! What a person sees: 80 columns, colours on a terminal alone, nothing that a document could do to a terminal.
+//! What a person sees: 80 columns, colours only on a terminal, and nothing that lets a document control the terminal.
 
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ fn long_lines() -> Space {
     )
 }
 
-/// Columns on a terminal; these characters are wide.
+/// Columns on a terminal; these characters are two columns wide.
 fn columns(line: &str) -> usize {
     line.chars().map(|c| if ('\u{2e80}'..='\u{a4cf}').contains(&c) { 2 } else { 1 }).sum()
 }
@@ -54,7 +54,7 @@ fn reports_fit_80_columns() {
 }
 
 #[test]
-fn help_of_every_verb_has_examples_and_fits_100_columns() {
+fn help_of_every_command_has_examples_and_fits_100_columns() {
     let space = Space::new();
     let help = space.run("help").ok();
     let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -73,7 +73,7 @@ fn help_of_every_verb_has_examples_and_fits_100_columns() {
 }
 
 #[test]
-fn documents_cannot_command_a_terminal() {
+fn documents_cannot_control_a_terminal() {
     let space = long_lines();
     let out = space.run("search idx evil").ok();
     assert!(
@@ -105,7 +105,7 @@ fn pipes_get_no_escape_sequences() {
     }
 }
 
-/// Runs a verb on a terminal, by way of script(1).
+/// Runs a command on a terminal, using script(1).
 fn on_terminal(space: &Space, line: &str, environment: &[(&str, &str)]) -> String {
     let command = format!("{} {line}", env!("CARGO_BIN_EXE_warpseek"));
     let mut script = Command::new("script");
@@ -127,7 +127,7 @@ fn terminals_get_colours_unless_told_otherwise() {
         for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
             let out = on_terminal(&space, line, &[plain]);
             assert!(out.len() > 20, "{line}: {out}");
-            // The progress bar clears its line, which is no colour.
+            // The progress bar clears its line, which is not a colour.
             assert!(!out.contains("\u{1b}[1m") && !out.contains("\u{1b}[3"), "{line}: {out:?}");
         }
         assert!(!on_terminal(&space, line, &[("NO_COLOR", "")]).is_empty());

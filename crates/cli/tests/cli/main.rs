@@ -1,4 +1,4 @@
-//! Every verb, end to end, as a user runs it: a file a topic.
+//! Every command, end to end, as a user runs it; one file per topic.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -6,12 +6,13 @@ mod support;
 
 mod bench;
 mod collections;
+
+mod devices;
 mod errors;
 mod gpu;
 mod index;
 mod interrupt;
 mod looks;
-mod machines;
 mod order;
 mod quantize;
 mod run_eval;

@@ -1,4 +1,4 @@
-//! `--reorder` and `--order-by`: the index changes, nothing that comes out of it does.
+//! `--reorder` and `--order-by`: the index changes, but its results do not.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn searches_and_explanations_are_the_same() {
         let search = |index: &str| {
             let mut found =
                 space.run(&format!("search {index} {words} -k 20 --explain --json")).json();
-            // What it took may differ.
+            // The work may differ.
             ["microseconds", "work"].iter().for_each(|&field| drop(found[field].take()));
             found
         };
@@ -66,7 +66,7 @@ fn searches_and_explanations_are_the_same() {
 }
 
 #[test]
-fn a_reordered_index_lives_on() {
+fn a_reordered_index_can_be_updated_and_merged() {
     let space = corpus();
     for (index, way) in [("plain", ""), ("other", "--reorder")] {
         space.run(&format!("index docs.jsonl -o {index} -q {way}")).ok();
@@ -99,7 +99,7 @@ fn a_reordered_index_lives_on() {
 }
 
 #[test]
-fn fields_to_sort_by() {
+fn documents_are_sorted_by_a_field() {
     let space = Space::new();
     space.write(
         "docs.jsonl",
@@ -108,7 +108,7 @@ fn fields_to_sort_by() {
     space.run("index docs.jsonl -o year --order-by year -q").ok();
     assert_eq!(reordered(&space, "year"), Value::from(vec![1]));
     assert_eq!(space.hits("year x"), ["a", "b", "c"]);
-    // Sorted already, so there is nothing to remember.
+    // The input is already sorted, so there is no order to store.
     space.run("index docs.jsonl -o id --order-by id -q").ok();
     assert_eq!(reordered(&space, "id"), Value::from(Vec::<u64>::new()));
     space

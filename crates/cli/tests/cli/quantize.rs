@@ -1,4 +1,4 @@
-//! `index --quantize`: approximate, and said so everywhere.
+//! `index --quantize`: scores are approximate, and every output says so.
 
 use serde_json::Value;
 
@@ -80,11 +80,11 @@ fn every_algorithm_gives_the_same_hits_before_and_after_a_merge() {
 }
 
 #[test]
-fn what_it_cannot_do_is_refused() {
+fn unsupported_rankings_are_refused() {
     let space = corpus();
     space.run("index docs.jsonl -o idx -q --quantize --k1 1.2 --b 0.75").ok();
-    let knows = "it knows bm25 with k1 = 1.2 and b = 0.75 alone";
-    let mend = "build the index without `--quantize`";
+    let supports = "it supports only bm25 with k1 = 1.2 and b = 0.75";
+    let fix = "build the index without `--quantize`";
     for (how, asked) in [
         ("--rank cosine", "not cosine;"),
         ("--rank okapi", "not okapi with k1 = 0.9 and b = 0.4;"),
@@ -92,7 +92,7 @@ fn what_it_cannot_do_is_refused() {
         ("--k1 2", "not bm25 with k1 = 2 and b = 0.75;"),
         ("--rank bm25 --b 0.4", "not bm25 with k1 = 1.2 and b = 0.4;"),
     ] {
-        space.run(&format!("search idx word {how}")).fails(2, &[knows, asked, mend]);
+        space.run(&format!("search idx word {how}")).fails(2, &[supports, asked, fix]);
     }
     space.run("search idx word --rank impact").fails(2, &["indexes of vectors"]);
     let default = run(&space, "idx", "");

@@ -14,7 +14,7 @@ fn fruit() -> Space {
     space
 }
 
-/// Query and document of each line of a run.
+/// The query and document of each line of a run.
 fn pairs(run: &str) -> Vec<(String, String)> {
     let pair = |line: &str| {
         let columns: Vec<&str> = line.split(' ').collect();
@@ -29,7 +29,7 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn queries_with_ids() {
+fn queries_keep_their_ids() {
     let space = fruit();
     let done = space.run("run idx --queries queries.tsv").code(0);
     let expected = owned(&[("q1", "a"), ("q1", "b"), ("q2", "c"), ("q2", "b")]);
@@ -41,20 +41,20 @@ fn queries_with_ids() {
 }
 
 #[test]
-fn plain_lines_are_numbered_and_blank_ones_left_out() {
+fn plain_lines_are_numbered_and_blank_lines_skipped() {
     let space = fruit();
     let expected = owned(&[("1", "c"), ("3", "b")]);
     space.write("queries.txt", "\u{feff}cherry\n  \nbanana\r\n");
     assert_eq!(pairs(&space.run("run idx --queries queries.txt -q").ok()), expected);
     space.write("marked.tsv", "\u{feff}q1\tcherry\n");
     let marked = space.run("run idx --queries marked.tsv -q").ok();
-    assert_eq!(pairs(&marked), owned(&[("q1", "c")]), "the mark is no part of the id");
+    assert_eq!(pairs(&marked), owned(&[("q1", "c")]), "the byte order mark is not part of the id");
     let done = space.pipe("run idx --queries - -q", b"cherry\n\nbanana");
     assert_eq!(pairs(&done.ok()), expected);
 }
 
 #[test]
-fn two_queries_with_one_id_are_refused() {
+fn duplicate_query_ids_are_refused() {
     let space = fruit();
     for (queries, line, id) in
         [("q1\tapple\nq2\tpie\nq1\tcherry\n", 3, "q1"), ("pie\n1\tpie\n", 2, "1")]
@@ -66,7 +66,7 @@ fn two_queries_with_one_id_are_refused() {
 }
 
 #[test]
-fn ranks_scores_and_tag() {
+fn a_run_has_ranks_scores_and_a_tag() {
     let space = fruit();
     let out = space.run("run idx --queries queries.tsv --tag mine -q").ok();
     let found = space.run("search idx apple --json").json();
@@ -100,14 +100,14 @@ fn threads_and_algorithms_give_the_same_bytes() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_goes_away_is_not_a_failure() {
     let space = Space::new();
     space.run("synth --docs 300 --mu 4 -o docs.jsonl -q").ok();
     space.run("synth --docs 300 --mu 4 --queries 2000 -o queries.tsv -q").ok();
     space.run("index docs.jsonl -o idx -q").ok();
     let program = env!("CARGO_BIN_EXE_warpseek");
     for verb in ["run idx --queries queries.tsv -q", "synth -q", "completions bash"] {
-        // The status of the shell is that of the program, and its output goes to a reader that reads nothing.
+        // The shell reports the exit status of the program, whose output goes to a reader that reads nothing.
         let script = format!("exec 3>&1; ({{ {program} {verb}; echo $? >&3; }} | true)");
         let mut command = std::process::Command::new("sh");
         let output = command.current_dir(space.path("")).args(["-c", &script]).output().unwrap();
@@ -136,10 +136,10 @@ fn a_full_disk_is_a_failure() {
 }
 
 #[test]
-fn judged_as_a_table_and_as_json() {
+fn measures_are_printed_as_a_table_and_as_json() {
     let space = fruit();
     space.run("run idx --queries queries.tsv -q -o run.trec").ok();
-    // q1: the relevant one is second; q2: it is first; q3 has no hits.
+    // The relevant document is second for q1 and first for q2; q3 has no hits.
     space.write("qrels.tsv", "q1\tb\t1\nq2\tc\t1\nq3\ta\t1\n");
     let done = space.run("eval --qrels qrels.tsv --run run.trec").code(0);
     let rows: Vec<Vec<&str>> = done.out.lines().map(|l| l.split_whitespace().collect()).collect();
@@ -162,7 +162,7 @@ fn judged_as_a_table_and_as_json() {
 }
 
 #[test]
-fn judgements_as_trec_has_them() {
+fn judgements_can_be_in_trec_format() {
     let space = fruit();
     space.run("run idx --queries queries.tsv -q -o run.trec").ok();
     space.write("qrels.txt", "q1 0 b 1\nq2 0 c 1\n");

@@ -21,7 +21,7 @@ fn scores(found: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn text_for_people() {
+fn hits_are_printed_as_text() {
     let space = Space::with_index(DOCS);
     let out = space.run("search idx route damping --algorithm reference").ok();
     let lines: Vec<&str> = out.lines().collect();
@@ -49,7 +49,7 @@ fn a_query_is_one_argument_or_several() {
 }
 
 #[test]
-fn json_for_programs() {
+fn hits_are_printed_as_json() {
     let space = Space::with_index(DOCS);
     let found =
         space.run("search idx route zebra damping -k 2 --json --algorithm reference").json();
@@ -86,7 +86,7 @@ fn an_explanation_adds_up() {
 }
 
 #[test]
-fn modes() {
+fn modes_decide_which_documents_match() {
     let space = Space::with_index(DOCS);
     assert_eq!(space.hits("idx route damping").len(), 3);
     assert_eq!(space.hits("idx route damping --mode and"), ["a"]);
@@ -119,7 +119,7 @@ fn every_ranking_has_its_own_scores_and_algorithms_agree() {
 }
 
 #[test]
-fn parameters_of_bm25_count() {
+fn parameters_of_bm25_change_scores() {
     let space = Space::with_index(DOCS);
     let score = |options: &str| {
         scores(&space.run(&format!("search idx route --json -k 1 {options}")).json())[0]
@@ -130,7 +130,7 @@ fn parameters_of_bm25_count() {
 }
 
 #[test]
-fn weights_of_words() {
+fn words_may_have_weights() {
     let space = Space::with_index(DOCS);
     let best = |query: &str| space.hits(&format!("idx {query} -k 1")).remove(0);
     assert_eq!(best("flap oscillations^9"), "c");
@@ -172,14 +172,14 @@ fn vectors_are_ranked_by_impact() {
 }
 
 #[test]
-fn other_fields_are_kept() {
+fn other_fields_are_stored() {
     let space = Space::with_index(DOCS);
     let found = space.run("search idx unrelated --json").json();
     assert_eq!(found["hits"][0]["document"]["year"], 1999);
 }
 
 #[test]
-fn matches_are_counted_where_asked() {
+fn matches_are_counted_on_request() {
     let docs: Vec<String> = (0..300)
         .map(|i| format!("{{\"id\":\"{i}\",\"text\":\"apple {}\"}}\n", ["pie", "tart", ""][i % 3]))
         .collect();
@@ -199,16 +199,16 @@ fn matches_are_counted_where_asked() {
 }
 
 #[test]
-fn auto_says_what_it_chose_and_why() {
+fn auto_reports_its_choice_and_the_reason() {
     let space = Space::with_index("{\"id\":\"a\",\"text\":\"apple pie\"}\n");
-    let line = "by daat (so few postings are read faster than skipped)";
+    let line = "by daat (for few postings, reading is faster than skipping)";
     assert!(space.run("search idx apple").ok().contains(line));
     assert!(space.run("search idx apple --algorithm cohort").ok().contains("by cohort"));
 }
 
-/// Asking for a GPU that is not there is an error; `auto` says that the CPU answers.
+/// Asking for a GPU that does not exist is an error; `auto` says that the CPU answers.
 #[test]
-fn a_gpu_that_is_not_there() {
+fn a_missing_gpu_is_reported() {
     let space = Space::with_index(DOCS);
     space.run("search idx route --device cuda --gpu 4000000000").code(2);
     let out = space.run("search idx route --device auto --gpu 4000000000").ok();
@@ -219,9 +219,9 @@ fn a_gpu_that_is_not_there() {
     space.run(run).code(0).says("no GPU, the CPU answers: no NVIDIA driver");
 }
 
-/// `intersect` is a GPU's, and AND's.
+/// `intersect` needs a GPU and AND.
 #[test]
-fn intersect_says_what_it_needs() {
+fn intersect_reports_what_it_needs() {
     let space = Space::with_index(DOCS);
     let search = "search idx route --algorithm intersect";
     space.run(search).code(2).says("`intersect` needs a GPU; add `--device cuda`");
@@ -233,7 +233,7 @@ fn intersect_says_what_it_needs() {
 }
 
 #[test]
-fn what_only_wand_and_maxscore_on_a_gpu_know() {
+fn partition_settings_need_wand_or_maxscore_on_a_gpu() {
     let space = Space::with_index(DOCS);
     space.run("search idx route --threshold none").code(2).says("safe-write-read");
     space.run("search idx route --partition-size 0").code(2);

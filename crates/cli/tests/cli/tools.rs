@@ -17,7 +17,7 @@ fn verify_counts_what_it_checked() {
 }
 
 #[test]
-fn inspect_adds_up() {
+fn inspect_reports_sizes_that_add_up() {
     let space = Space::with_index(DOCS);
     let report = space.run("inspect idx --json").json();
     assert_eq!((&report["documents"], &report["postings"]), (&2.into(), &3.into()));
@@ -30,9 +30,9 @@ fn inspect_adds_up() {
     }
 }
 
-/// With or without a GPU in the machine: none may be seen.
+/// Whether or not the machine has a GPU, none is visible here.
 #[test]
-fn no_device_is_said_and_is_no_failure() {
+fn a_missing_device_is_reported_and_not_a_failure() {
     let space = Space::new();
     let run = |args: &[&str]| {
         let mut command = space.command();
@@ -105,7 +105,7 @@ fn synth_makes_an_index_of_lists() {
         classes.as_array().unwrap().iter().map(|c| c["postings"].as_u64().unwrap()).sum();
     assert_eq!(sum, postings);
     assert!(space.run("inspect one --shape").ok().starts_with("in one of"));
-    // Every query finds something, with any algorithm the same.
+    // Every query finds something, and all algorithms find the same.
     let run = |how: &str| {
         space.run(&format!("run one --queries one.queries.tsv -k 1 -q --algorithm {how}")).ok()
     };
@@ -114,7 +114,7 @@ fn synth_makes_an_index_of_lists() {
 }
 
 #[test]
-fn synth_of_lists_takes_what_it_is_told() {
+fn synth_of_lists_follows_its_options() {
     let space = Space::new();
     space.run("synth --postings 50000 --preset passages --docs 5000 --codec rice -o idx -q").ok();
     let report = space.run("inspect idx --json").json();
@@ -139,7 +139,7 @@ fn synth_of_lists_takes_what_it_is_told() {
 }
 
 #[test]
-fn completions_name_every_verb() {
+fn completions_name_every_command() {
     let space = Space::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = space.run(&format!("completions {shell}")).ok();
@@ -154,14 +154,14 @@ fn completions_name_every_verb() {
     }
 }
 
-/// Has a shell read a script without running it.
+/// Lets a shell parse a script without running it.
 fn parse(space: &Space, shell: &str, script: &str) -> std::io::Result<std::process::ExitStatus> {
     space.write("script", script);
     std::process::Command::new(shell).arg("-n").arg(space.path("script")).status()
 }
 
 #[test]
-fn man_pages_for_every_verb() {
+fn every_command_has_a_man_page() {
     let space = Space::new();
     space.run("man pages/man1").ok();
     let pages = space.list("pages/man1");
@@ -189,7 +189,7 @@ fn man_pages_for_every_verb() {
     space.run("man file").fails(1, &["file: "]);
 }
 
-/// Runs quickstart with a home of its own.
+/// Runs quickstart with its own home directory.
 fn quickstart(space: &Space) -> Done {
     let mut command = space.command();
     command.args(["quickstart", "--dir", "try"]);
@@ -198,7 +198,7 @@ fn quickstart(space: &Space) -> Done {
 }
 
 #[test]
-fn quickstart_takes_the_registry() {
+fn quickstart_uses_the_registry() {
     let space = Space::new();
     let source = "cargo/registry/src/index/fast-1.0.0";
     space.write(&format!("{source}/src/lib.rs"), "/// A memory mapped file.\npub struct Map;\n");
@@ -214,7 +214,7 @@ fn quickstart_takes_the_registry() {
 }
 
 #[test]
-fn quickstart_falls_back_to_the_directory_it_runs_in() {
+fn quickstart_falls_back_to_the_current_directory() {
     let space = Space::new();
     quickstart(&space).code(2).says("found no text to index");
     space.write("notes/map.txt", "how a memory mapped file is parsed");

@@ -23,7 +23,7 @@ fn added_documents_replace_those_with_their_id() {
     );
     let done = space.run("add idx new.jsonl").code(0);
     assert!(
-        done.err.starts_with("2 documents, 1 of them in place of older ones in "),
+        done.err.starts_with("2 documents, 1 of them replacing older ones in "),
         "{}",
         done.err
     );
@@ -47,7 +47,7 @@ fn a_failed_add_changes_nothing() {
 }
 
 #[test]
-fn an_add_of_nothing_changes_nothing() {
+fn adding_nothing_changes_nothing() {
     let space = Space::with_index(DOCS);
     let before = space.list("idx");
     space.write("empty.jsonl", "\n");
@@ -56,7 +56,7 @@ fn an_add_of_nothing_changes_nothing() {
 }
 
 #[test]
-fn deleted_by_option_file_and_standard_input() {
+fn documents_are_deleted_by_option_file_and_standard_input() {
     let space = Space::with_index(DOCS);
     let done = space.run("delete idx --id a --id nope").code(0);
     assert_eq!(done.err, "note: no document has id `nope`\n1 document deleted\n");
@@ -76,7 +76,7 @@ fn many_missing_ids_are_counted() {
     let ids: String = (0..1234).map(|i| format!("x{i}\n")).collect();
     space.write("gone.txt", ids);
     let done =
-        space.run("delete idx --ids gone.txt").code(0).says("1,234 ids in all were not found");
+        space.run("delete idx --ids gone.txt").code(0).says("1,234 ids were not found in total");
     assert_eq!(done.err.lines().count(), 12);
 }
 
@@ -93,7 +93,7 @@ fn strict_deletes_all_or_nothing() {
 }
 
 #[test]
-fn a_merge_changes_no_hit() {
+fn a_merge_does_not_change_hits() {
     let space = Space::with_index(DOCS);
     space.write(
         "new.jsonl",
@@ -107,7 +107,7 @@ fn a_merge_changes_no_hit() {
     let before = run();
     let done = space.run("merge idx").code(0);
     assert!(done.err.starts_with("2 segments merged in "), "{}", done.err);
-    assert!(done.err.ends_with(": 4 documents, 2 deleted ones dropped\n"), "{}", done.err);
+    assert!(done.err.ends_with(": 4 documents, 2 deleted ones removed\n"), "{}", done.err);
     assert_eq!(run(), before);
     assert_eq!(segments(&space), 1);
     assert_eq!(space.documents("idx"), 4);
@@ -116,7 +116,7 @@ fn a_merge_changes_no_hit() {
 }
 
 #[test]
-fn all_deleted_merges_to_nothing_and_grows_again() {
+fn an_index_without_live_documents_can_be_merged_and_grow_again() {
     let space = Space::with_index(DOCS);
     space.run("delete idx --id a --id b --id c --id d -q").ok();
     space.run("merge idx -q").ok();

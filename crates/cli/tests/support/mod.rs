@@ -1,4 +1,4 @@
-//! A scratch directory with the program in it: files are made, verbs are run, answers are looked at.
+//! A temporary directory in which tests create files, run commands and check their output.
 
 // Each test target uses a part of this.
 #![allow(dead_code, clippy::unwrap_used)]
@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The ways to answer a query, which all give the same hits.
+/// The algorithms that answer a query; all of them return the same hits.
 pub(crate) const ALGORITHMS: [&str; 10] = [
     "auto",
     "reference",
@@ -25,7 +25,7 @@ pub(crate) const ALGORITHMS: [&str; 10] = [
     "cohort",
 ];
 
-/// A temporary directory. Verbs run inside it, so names of files are short and messages are always the same.
+/// A temporary directory. Commands run inside it, so file names are short and messages do not vary.
 pub(crate) struct Space {
     dir: TempDir,
 }
@@ -35,7 +35,7 @@ impl Space {
         Space { dir: TempDir::new().unwrap() }
     }
 
-    /// With an index `idx` of these documents, which are `docs.jsonl`.
+    /// A directory with an index `idx` of these documents, which are in `docs.jsonl`.
     pub(crate) fn with_index(documents: &str) -> Self {
         let space = Space::new();
         space.write("docs.jsonl", documents);
@@ -62,7 +62,7 @@ impl Space {
         names(&self.path(name))
     }
 
-    /// A command that runs the program here, with an environment that says nothing about looks.
+    /// A command that runs the program here, without environment variables that affect its output.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warpseek"));
         command.current_dir(self.dir.path()).stdin(Stdio::null());
@@ -70,17 +70,17 @@ impl Space {
         command
     }
 
-    /// Runs a verb; the arguments are separated by blanks.
+    /// Runs a command; the arguments are separated by blanks.
     pub(crate) fn run(&self, line: &str) -> Done {
         self.args(&line.split_whitespace().collect::<Vec<_>>())
     }
 
-    /// Runs a verb whose arguments have blanks in them.
+    /// Runs a command whose arguments contain blanks.
     pub(crate) fn args(&self, args: &[&str]) -> Done {
         Done::new(args.join(" "), self.command().args(args).output().unwrap())
     }
 
-    /// Runs a verb with something on standard input.
+    /// Runs a command with this standard input.
     pub(crate) fn pipe(&self, line: &str, input: &[u8]) -> Done {
         let mut command = self.command();
         command.args(line.split_whitespace()).stdin(Stdio::piped());
@@ -96,7 +96,7 @@ impl Space {
         hits.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// How many documents the index has, by `verify`, which must find nothing broken.
+    /// The number of documents in the index according to `verify`, which must find no damage.
     pub(crate) fn documents(&self, index: &str) -> u64 {
         let report = self.run(&format!("verify {index} --json")).json();
         assert_eq!(report["sound"], true, "{report:#}");
@@ -104,7 +104,7 @@ impl Space {
     }
 }
 
-/// The names in a directory, sorted; none if it is not there.
+/// The names in a directory, sorted; empty if it does not exist.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|e| e.file_name().into_string().unwrap()).collect();
@@ -112,7 +112,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// What a run of the program left behind.
+/// The result of a run of the program.
 pub(crate) struct Done {
     line: String,
     pub(crate) status: ExitStatus,
@@ -126,24 +126,24 @@ impl Done {
         Done { line, status: output.status, out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// It must have ended with this exit code.
+    /// Asserts the exit code.
     pub(crate) fn code(self, code: i32) -> Self {
         let Done { line, status, out, err } = &self;
         assert_eq!(status.code(), Some(code), "warpseek {line}\n{status}\n{out}\n{err}");
         self
     }
 
-    /// It must have gone well; returns what it printed.
+    /// Asserts success and returns standard output.
     pub(crate) fn ok(self) -> String {
         self.code(0).out
     }
 
-    /// It must have gone well and printed JSON.
+    /// Asserts success and parses standard output as JSON.
     pub(crate) fn json(self) -> Value {
         serde_json::from_str(&self.ok()).unwrap()
     }
 
-    /// It must have failed with this code, printed no result, and said all of this.
+    /// Asserts failure with this code, no result, and a message that contains all of these parts.
     pub(crate) fn fails(self, code: i32, said: &[&str]) {
         let Done { line, out, err, .. } = self.code(code);
         assert_eq!(out, "", "warpseek {line}");
@@ -153,7 +153,7 @@ impl Done {
         }
     }
 
-    /// Standard error must have said this.
+    /// Asserts that standard error contains this.
     pub(crate) fn says(self, part: &str) -> Self {
         let Done { line, err, .. } = &self;
         assert!(err.contains(part), "warpseek {line}\nsays nothing of `{part}`:\n{err}");

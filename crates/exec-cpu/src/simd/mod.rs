@@ -1,7 +1,7 @@
-//! Scoring of whole blocks, with vector code where the machine has it.
+//! Scoring of whole blocks, with vector code if the CPU supports it.
 //!
-//! Vector and scalar code do the same IEEE operations in the same order (add, divide, multiply, truncate; nothing fused), so the
-//! bits are the same; tests hold each version against the scalar one.
+//! Vector and scalar code perform the same IEEE operations in the same order (add, divide, multiply, truncate; nothing
+//! fused), so the bits are the same; tests compare each version with the scalar one.
 
 mod scalar;
 #[cfg(target_arch = "x86_64")]
@@ -10,7 +10,7 @@ mod x86;
 use warpseek_core::Score;
 use warpseek_exec::Formula;
 
-/// Writes the contributions of `docs` with `freqs` to `out`, all of one length. Every document must have its factor.
+/// Writes the contributions of `docs` with `freqs` to `out`, all of the same length. Every document must have a factor.
 pub(crate) fn score_block(
     formula: &Formula,
     weight: f32,

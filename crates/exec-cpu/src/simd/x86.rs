@@ -1,4 +1,4 @@
-//! AVX-512 and AVX2, chosen at run time.
+//! AVX-512 and AVX2 versions, chosen at run time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use warpseek_core::Score;
 use warpseek_exec::Formula;
 
-/// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; false if the machine has no suitable instructions.
+/// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; false if the CPU has no suitable instructions.
 pub(super) fn saturation(
     weight: f32,
     docs: &[u32],
@@ -15,14 +15,15 @@ pub(super) fn saturation(
     out: &mut [Score],
 ) -> bool {
     assert!(docs.len() == freqs.len() && docs.len() == out.len());
-    // Gathers take signed indices, and conversions from integers are signed: the rest is for the scalar code.
+    // Gathers take signed indices, and conversions from integers are signed; other values are left to the scalar code.
     let signed = |values: &[u32]| values.iter().fold(0, |all, v| all | v) <= i32::MAX as u32;
     let inside = docs.iter().max().is_none_or(|&doc| (doc as usize) < factors.len());
     if !inside || !signed(docs) || !signed(freqs) {
         return false;
     }
     if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the feature is there; the slices have one length; every document is below `factors.len()` and 2^31.
+        // SAFETY: the CPU has the feature; the slices have the same length; every document is below `factors.len()` and
+        // 2^31.
         unsafe { avx512(weight, docs, freqs, factors, out) };
         true
     } else if is_x86_feature_detected!("avx2") {
@@ -42,7 +43,8 @@ unsafe fn avx512(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out:
     for start in (0..docs.len()).step_by(16) {
         let left = docs.len() - start;
         let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
-        // SAFETY: masked lanes are neither read nor written, the others lie within the slices; the caller vouches for the gather.
+        // SAFETY: masked lanes are neither read nor written, and the others are within the slices; the caller
+        // guarantees the gather.
         unsafe {
             let docs = _mm512_maskz_loadu_epi32(mask, docs.as_ptr().add(start).cast());
             let freqs = _mm512_maskz_loadu_epi32(mask, freqs.as_ptr().add(start).cast());
@@ -66,7 +68,7 @@ unsafe fn avx2(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out: &
     let weights = _mm256_set1_ps(weight);
     let whole = docs.len() / 8 * 8;
     for start in (0..whole).step_by(8) {
-        // SAFETY: eight elements from `start` lie within the slices; the caller vouches for the gather.
+        // SAFETY: eight elements from `start` are within the slices; the caller guarantees the gather.
         unsafe {
             let docs = _mm256_loadu_si256(docs.as_ptr().add(start).cast());
             let freqs = _mm256_loadu_si256(freqs.as_ptr().add(start).cast());

@@ -7,7 +7,7 @@ use warpseek_console::terminal::table;
 use super::{Cell, Goals, Sequential};
 
 /// The columns that describe the setting of a row.
-const SETTINGS: [&str; 4] = ["partitions", "threshold", "size", "a block"];
+const SETTINGS: [&str; 4] = ["partitions", "threshold", "size", "per block"];
 
 fn settings(cell: &Cell) -> Vec<String> {
     let number = |n: Option<u32>| n.map_or("auto".to_owned(), |n| n.to_string());
@@ -38,7 +38,7 @@ pub(super) fn singles(
     let (name, algorithm, mode) = (first.table, first.algorithm, &first.mode);
     writeln!(out, "\n{algorithm}, {mode}: on one core")?;
     let mut of_cpu =
-        vec![["class", "docs a list", "queries", "ms", "thesis"].map(String::from).to_vec()];
+        vec![["class", "docs per list", "queries", "ms", "thesis"].map(String::from).to_vec()];
     of_cpu.extend(sequential.iter().map(|row| {
         let docs = row.docs_a_list.map_or("-".to_owned(), |docs| docs.to_string());
         let (ms, thesis_ms) = (format!("{:.2}", row.ms), format!("{:.2}", row.thesis_ms));
@@ -57,7 +57,7 @@ pub(super) fn singles(
     };
     writeln!(
         out,
-        "\nTable {name}: {algorithm}, {mode}: ms a query, on the device, speedup, thesis"
+        "\nTable {name}: {algorithm}, {mode}: ms per query, on the device, speedup, thesis"
     )?;
     let columns = heads(&["{}", "device", "speedup", "thesis"]);
     let times = |cell: &Cell| {
@@ -82,7 +82,7 @@ pub(super) fn batches(cells: &[Cell], out: &mut impl Write) -> Result<()> {
     let (name, algorithm, cpu_ms) = (first.table, first.algorithm, first.cpu_ms);
     writeln!(
         out,
-        "\nTables {name} and 7.4: {algorithm}, batches; {cpu_ms:.2} ms a query on one core"
+        "\nTables {name} and 7.4: {algorithm}, batches; {cpu_ms:.2} ms per query on one core"
     )?;
     let heads = ["batch", "ms", "device", "speedup", "thesis", "skipped", "recall"];
     let line = |cell: &Cell| {
@@ -107,7 +107,7 @@ pub(super) fn goals(goals: &[Goals], out: &mut impl Write) -> Result<()> {
         out,
         "\nExtra-long lists, safe-read over local on the device; heterogeneous batches over one core"
     )?;
-    let heads = ["", "safe-read", "size", "a block", "in our setting", "async", "sync"];
+    let heads = ["", "safe-read", "size", "per block", "in our setting", "async", "sync"];
     let line = |goal: &Goals| {
         let number = |n: Option<u32>| n.map_or("auto".to_owned(), |n| n.to_string());
         vec![

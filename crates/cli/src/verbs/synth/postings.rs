@@ -25,7 +25,7 @@ pub(super) fn run(
     if path.exists() && !options.overwrite {
         let path = path.display();
         return Err(Failure::user(format!(
-            "{path} is there already; remove it or pass `--overwrite`"
+            "{path} already exists; remove it or pass `--overwrite`"
         )));
     }
     let config = config(options, postings);
@@ -67,7 +67,7 @@ fn config(options: &Options, postings: Option<u64>) -> PostingsConfig {
     config
 }
 
-/// Beside the index, not in it: its directory is its own.
+/// The queries are written beside the index, not in its directory, which belongs to the index alone.
 fn queries_path(dir: &Path) -> PathBuf {
     let mut path = dir.components().as_path().as_os_str().to_owned();
     path.push(".queries.tsv");
@@ -101,7 +101,7 @@ impl SyntheticLists {
         SyntheticLists { generator, words }
     }
 
-    /// How many documents each term came out with, by rank.
+    /// The number of documents that contain each term, by rank.
     fn documents_by_rank(&self, index: &Index) -> Result<Vec<u32>, Failure> {
         let snapshot = index.snapshot()?;
         let mut documents = vec![0; self.words.len()];

@@ -11,7 +11,7 @@ use warpseek_console::Interrupt;
 use warpseek_console::progress;
 use warpseek_console::terminal::{bytes, count, counted, summary};
 
-/// Documents that one thread makes at a time.
+/// Documents that one thread generates at a time.
 const CHUNK: u64 = 256;
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -76,7 +76,7 @@ fn open(path: Option<&Path>) -> Result<Box<dyn Write>, Failure> {
     })
 }
 
-/// The bytes of some documents, made in parallel, in order.
+/// The bytes of a range of documents, generated in parallel and returned in order.
 fn generate(
     generator: &TextGenerator,
     format: TextFormat,

@@ -1,23 +1,23 @@
-//! Several GPUs, the CPU and GPUs together, and what is chosen from them, with the emulator in the place of CUDA's libraries.
+//! Several GPUs, the CPU and GPUs together, and the choice between them, with the emulator instead of CUDA's libraries.
 
 use serde_json::Value;
 
 use crate::gpu::{Machine, QUERIES};
 
 #[test]
-fn machines_together_give_the_same_bytes() {
+fn devices_together_give_the_same_bytes_as_the_cpu() {
     let machine = Machine::new();
-    // So many queries that several machines take some.
+    // So many queries that every device takes some.
     let queries: Vec<String> = machine.0.read("q.tsv").lines().map(str::to_owned).collect();
     let text = |i: usize| queries[i % QUERIES].split('\t').next_back().unwrap().to_owned();
     let many: String = (0..8 * QUERIES).map(|i| text(i) + "\n").collect();
     machine.0.write("many.txt", &many);
     let [order, reverse] = ["emulated, in order", "emulated, in reverse"];
-    let machines = [
+    let devices = [
         ("cuda --gpus 0,1", format!("on {order} and {reverse} in")),
         ("cuda --gpus 1,1 --split queries", format!("on {reverse} and {reverse} in")),
         ("auto --gpus 1 --gpu-from 0", format!("on {reverse} in")),
-        // The share that is measured depends on what else goes on.
+        // The measured share depends on what else the machine does.
         ("both", format!("{order} (")),
         (
             "both --host-share 0.3 --gpus 1,0",
@@ -39,9 +39,9 @@ fn machines_together_give_the_same_bytes() {
     for options in ["-k 10", "-k 100 --mode and", "-k 5 --mode and-or --count"] {
         let line = format!("run idx --queries many.txt {options}");
         let expected = machine.run(&line, "").ok();
-        for (choice, says) in &machines {
+        for (choice, says) in &devices {
             let run = machine.run(&format!("{line} --device {choice}"), "").says(says);
-            assert!(run.ok() == expected, "{choice} {options}: other hits");
+            assert!(run.ok() == expected, "{choice} {options}: different hits");
         }
     }
     let line = "run idx --queries many.txt --mode and --algorithm intersect --split queries";
@@ -50,7 +50,7 @@ fn machines_together_give_the_same_bytes() {
 }
 
 #[test]
-fn machines_that_are_not_there_or_do_not_fit() {
+fn missing_devices_and_wrong_combinations_are_reported() {
     let machine = Machine::new();
     let line = "run idx --queries q.tsv -k 10";
     for (choice, faults, code, says) in [
@@ -70,7 +70,7 @@ fn machines_that_are_not_there_or_do_not_fit() {
     ] {
         machine.run(&format!("{line} --device {choice}"), "").code(2).says(says);
     }
-    // Where we may choose, all of it is the CPU's.
+    // With `auto`, the CPU answers everything.
     let auto = machine.run(&format!("{line} --device auto --gpus 0,7"), "");
     assert_eq!(auto.says("there is no GPU 7").ok(), machine.run(line, "").ok());
 }
@@ -92,13 +92,13 @@ fn plans_are_explained() {
     assert_eq!(lists.sum::<u64>(), cpu["postings"].as_u64().unwrap());
     assert_eq!((&cpu["k"], &cpu["batch"]), (&10.into(), &1.into()));
 
-    // So small an index is searched sooner without a GPU, which then does not get it.
+    // Such a small index is searched faster on the CPU, so it is not copied to the GPU.
     let auto = plan(&machine, "--device auto");
     assert_eq!(auto["device"], "CPU", "{auto:#}");
     assert!(auto["why"].as_str().unwrap().starts_with("sooner than on the GPU; "), "{auto:#}");
     let time = |of: &str| auto["estimate"][of]["microseconds"].as_f64().unwrap();
     assert!(time("cpu") <= time("gpu"), "{auto:#}");
-    // All that could answer is named, with a time or a reason.
+    // All algorithms that were considered are named, with a time or a reason.
     let of = |device: &str, name: &str| {
         let candidates = auto["estimate"][device]["candidates"].as_array().unwrap();
         candidates.iter().find(|c| c["algorithm"] == name).unwrap().clone()
@@ -138,13 +138,13 @@ fn plans_of_a_run_are_explained() {
     let line = "run idx --queries q.tsv -k 10 --explain-plan --device";
     let expected = machine.run("run idx --queries q.tsv -k 10", "").ok();
     let auto = machine.run(&format!("{line} auto"), "");
-    let auto = auto.says("16 of them on the CPU, which is sooner, in");
+    let auto = auto.says("16 of them on the CPU, which was faster, in");
     let auto = auto.says("on CPU, by ").says("  1 batch of up to 16 queries\n  estimated: ");
     let auto = auto.says("\n    GPU: pruned tiles 0.").says("taat (it is for many terms)");
     assert_eq!(auto.ok(), expected);
     let cuda = machine.run(&format!("{line} cuda"), "");
     let cuda = cuda.says("plan: 16 queries on emulated, in order, by pruned tiles: ");
-    assert_eq!(cuda.says(" postings in the mean, ").ok(), expected);
+    assert_eq!(cuda.says("  mean per query: ").ok(), expected);
     let count = machine.run(&format!("{line} cuda --count -q"), "");
     assert_eq!(count.says("16 queries on emulated, in order, by tiles: all").ok(), expected);
     // The CPU answers what the GPU could not.
