@@ -26,7 +26,7 @@ use crate::{hardware, index_line, read_queries};
 #[command(after_help = "\
 Examples:
   warpseek bench deadlines --index idx --queries log.txt
-  warpseek bench deadlines --index idx --queries log.txt --deadlines 0,0.5,1,5 --algorithms auto,taat --json")]
+  warpseek bench deadlines --index idx --queries log.txt --deadlines 0,1,5 --algorithms auto,taat")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -34,14 +34,14 @@ pub(crate) struct Options {
     /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Deadlines in milliseconds
+    /// Deadlines to measure, in milliseconds
     #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "0,1,5")]
     deadlines: Vec<f64>,
-    /// Algorithms [default: all CPU algorithms but `reference`]
+    /// Algorithms to measure [default: all CPU algorithms but `reference`]
     #[arg(long, value_delimiter = ',', value_name = "NAMES",
         value_parser = algorithms(Algorithm::cpu_names()))]
     algorithms: Vec<Algorithm>,
-    /// Modes
+    /// Modes to measure
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
         value_parser = named::<Mode>(Mode::NAMES))]
     modes: Vec<Mode>,

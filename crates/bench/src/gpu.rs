@@ -105,11 +105,11 @@ pub(super) struct Options {
     /// With --codecs: decode at least this many postings of each class of lists at once; four million are encoded and then copied on the device
     #[arg(long, default_value_t = 1 << 28, value_name = "N")]
     postings: usize,
-    /// Modes
+    /// Modes to measure
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
         value_parser = named::<Mode>(Mode::NAMES))]
     modes: Vec<Mode>,
-    /// Numbers of hits
+    /// Numbers of hits to measure with
     #[arg(short, value_delimiter = ',', value_name = "K", default_value = "10")]
     k: Vec<usize>,
     /// Binary logarithms of the number of documents in a tile

@@ -32,8 +32,8 @@ const POINTS: usize = 200;
 #[command(after_help = "\
 Examples:
   warpseek bench queries --index idx --queries log.txt
-  warpseek bench queries --index idx --queries log.txt --algorithms windowed-maxscore,block-max-wand --modes or -k 10,1000 --json
-  warpseek bench queries --index idx --queries log.txt --algorithms auto,wand,windowed-maxscore --threads 1,2,4 --html report.html")]
+  warpseek bench queries --index idx --queries log.txt --algorithms auto,wand -k 10,1000 --json
+  warpseek bench queries --index idx --queries log.txt --threads 1,2,4 --html report.html")]
 pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -41,15 +41,15 @@ pub(super) struct Options {
     /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Algorithms
+    /// Algorithms to measure
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "auto",
         value_parser = algorithms(Algorithm::cpu_names()))]
     algorithms: Vec<Algorithm>,
-    /// Modes
+    /// Modes to measure
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
         value_parser = named::<Mode>(Mode::NAMES))]
     modes: Vec<Mode>,
-    /// Numbers of hits
+    /// Numbers of hits to measure with
     #[arg(short, value_delimiter = ',', value_name = "K", default_value = "10")]
     k: Vec<usize>,
     /// Numbers of threads for throughput

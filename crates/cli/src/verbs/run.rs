@@ -35,13 +35,13 @@ use crate::verbs::search::{caution, matching};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  warpseek run idx --queries queries.tsv -k 1000 -o run.trec
-  warpseek run idx --queries log.txt -k 10 --mode and-or > run.trec
-  warpseek run idx --queries log.txt -k 10 --device auto -o run.trec   on the GPU or the CPU, whichever is faster
-  warpseek run idx --queries log.txt -k 10 --device cuda --algorithm maxscore --batch sync > run.trec
-  warpseek run idx --queries log.txt --device cuda --gpus 0,1 -o run.trec          half of the documents on each GPU
-  warpseek run idx --queries log.txt --device both --split queries -o run.trec     the CPU helps with short queries
-  warpseek run idx --queries log.txt --device auto --explain-plan -o run.trec      which devices and algorithms answered, and why")]
+  warpseek run idx --queries q.tsv -o r.trec
+  warpseek run idx --queries q.tsv -k 10 --mode and-or > r.trec
+  warpseek run idx --queries q.tsv --device auto -o r.trec                 the faster of GPU and CPU
+  warpseek run idx --queries q.tsv --device auto --explain-plan -o r.trec  what answered, and why
+  warpseek run idx --queries q.tsv --device cuda --gpus 0,1 -o r.trec      half the documents each
+  warpseek run idx --queries q.tsv --device both --split queries -o r.trec the CPU takes short ones
+  warpseek run idx --queries q.tsv --device cuda --algorithm maxscore --batch sync > r.trec")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]

@@ -24,8 +24,8 @@ Examples:
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
-  warpseek search idx \"slow start\" --deadline 5ms                            the best hits found within this time
-  warpseek search idx \"route flap damping\" --device auto --explain-plan   which device answered, and why
+  warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
+  warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
 `-h` omits the research settings; `--help` shows all options.")]

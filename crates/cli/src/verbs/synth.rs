@@ -35,7 +35,7 @@ Examples:
   warpseek synth --docs 100000 -o docs.jsonl
   warpseek synth --docs 24411 --vocabulary 10000000 --burst 0 --format words -o w.words
   warpseek synth --docs 100000 --queries 1000 -o queries.tsv   queries for that collection
-  warpseek synth --postings --preset gov2 -o gov2              25.2 million documents, 10^9 postings, 10,000 queries
+  warpseek synth --postings --preset gov2 -o gov2              25.2 million documents, 10^9 postings
   warpseek synth --postings --docs 1000000 -o small            the same collection, smaller
   warpseek synth --postings 500000000 --preset passages --codec rice --queries 1000 -o p
   warpseek bench queries --index gov2 --queries gov2.queries.tsv")]

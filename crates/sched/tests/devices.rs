@@ -98,7 +98,7 @@ fn equals(engines: impl IntoIterator<Item = Box<dyn Engine>>) -> ByQueries {
 }
 
 /// Both GPUs and the CPU.
-fn machines(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
+fn devices(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     Box::new(equals([
         Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>,
         Box::new(cpu(&snapshot, None)),
@@ -115,7 +115,7 @@ fn helped(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
 
 #[test]
 fn cpu_and_gpus_by_queries_conform() {
-    check_fixed_cases(machines, part_of(1, 2));
+    check_fixed_cases(devices, part_of(1, 2));
     check_fixed_cases(helped, part_of(2, 2));
 }
 
@@ -407,7 +407,7 @@ fn documents_that_were_searched_in_time_are_answered_exactly() {
 /// Batches that engines share, and batches so small that one engine answers them.
 #[test]
 fn queries_that_were_answered_in_time_are_answered_exactly() {
-    for make in [machines, helped] {
+    for make in [devices, helped] {
         let covered = stop(make, 240);
         assert!(covered[0] > 0 && covered[2] > 0, "{covered:?}");
         stop(make, 20);
