@@ -13,7 +13,7 @@ const CHUNK: usize = 1 << 12;
 /// Factors of one segment for one formula; for another formula they are computed again.
 #[derive(Default)]
 pub(crate) struct FactorCache {
-    kept: RwLock<Option<(Formula, Arc<[f32]>)>>,
+    kept: RwLock<Option<(Formula, Arc<Vec<f32>>)>>,
     /// Factors that a query with too little time began to compute; the next query continues.
     begun: Mutex<Option<(Formula, Vec<f32>)>>,
 }
@@ -24,7 +24,7 @@ impl FactorCache {
         segment: &Segment,
         formula: Formula,
         ticker: &mut Ticker<'_>,
-    ) -> Result<Arc<[f32]>, Halt> {
+    ) -> Result<Arc<Vec<f32>>, Halt> {
         if let Some(factors) = self.kept(formula) {
             return Ok(factors);
         }
@@ -48,13 +48,13 @@ impl FactorCache {
             let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
             factors.extend((factors.len() as u32..end).map(factor));
         }
-        let factors: Arc<[f32]> = factors.into();
+        let factors = Arc::new(factors);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         *kept = Some((formula, factors.clone()));
         Ok(factors)
     }
 
-    fn kept(&self, formula: Formula) -> Option<Arc<[f32]>> {
+    fn kept(&self, formula: Formula) -> Option<Arc<Vec<f32>>> {
         match &*self.kept.read().unwrap_or_else(PoisonError::into_inner) {
             Some((of, factors)) if *of == formula => Some(factors.clone()),
             _ => None,

@@ -21,7 +21,7 @@ const OPENING_COST: usize = 128;
 pub(crate) struct Scorer {
     formula: Formula,
     /// One factor per document of the segment.
-    pub(crate) factors: Arc<[f32]>,
+    pub(crate) factors: Arc<Vec<f32>>,
 }
 
 impl Scorer {
