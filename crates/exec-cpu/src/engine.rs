@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpseek_core::Score;
 use warpseek_exec::{
     Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Load, Mode, Plan,
-    Ticker, Work, answer_supported, batch_time, cheapest,
+    Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
 use warpseek_index::{Segment, Snapshot, SnapshotId, Statistics};
 
@@ -118,11 +118,8 @@ impl CpuEngine {
         }
         let load = Load::of(plan);
         let candidates = Algorithm::candidates(plan, &load, self.documents, threads);
-        let chosen = cheapest(&candidates.map(|(_, candidate)| candidate), &load).copied();
-        let of = |name| candidates.iter().find(|(_, candidate)| candidate.algorithm == name);
-        chosen
-            .and_then(|candidate| of(candidate.algorithm))
-            .map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
+        let chosen = cheapest_of(&candidates, |(_, candidate)| candidate, &load);
+        chosen.map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
     }
 
     /// The documents of a segment that the engine answers for.
@@ -413,7 +410,7 @@ impl Engine for CpuEngine {
             Some(algorithm) => Some(algorithm.rates()),
             None => {
                 let all = Algorithm::candidates(plan, load, self.documents, threads);
-                cheapest(&all.map(|(_, candidate)| candidate), load)?.rates.ok()
+                cheapest_of(&all, |(_, candidate)| candidate, load)?.1.rates.ok()
             }
         })
     }
@@ -436,7 +433,10 @@ impl Engine for CpuEngine {
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         answer_supported(self, plans, |plans| {
             let cohort = match plans {
-                [plan] => self.choose(plan, context.threads()) == Algorithm::Cohort,
+                // With one thread there is nothing to spread.
+                [plan] if context.threads() > 1 => {
+                    self.choose(plan, context.threads()) == Algorithm::Cohort
+                }
                 _ => self.algorithm == Some(Algorithm::Cohort),
             };
             if cohort {

@@ -19,15 +19,24 @@ pub struct Candidate {
 
 /// The candidate that answers a query of this load fastest; of equal ones, the first.
 pub fn cheapest<'a>(candidates: &'a [Candidate], load: &Load) -> Option<&'a Candidate> {
-    let mut best: Option<(&Candidate, f64)> = None;
-    for candidate in candidates {
-        let Ok(rates) = &candidate.rates else { continue };
+    cheapest_of(candidates, |candidate| candidate, load)
+}
+
+/// The same of things that have a candidate each.
+pub fn cheapest_of<'a, T>(
+    things: &'a [T],
+    candidate: impl Fn(&T) -> &Candidate,
+    load: &Load,
+) -> Option<&'a T> {
+    let mut best: Option<(&T, f64)> = None;
+    for thing in things {
+        let Ok(rates) = &candidate(thing).rates else { continue };
         let time = rates.marginal(load);
         if best.is_none_or(|(_, least)| time < least) {
-            best = Some((candidate, time));
+            best = Some((thing, time));
         }
     }
-    best.map(|(candidate, _)| candidate)
+    best.map(|(thing, _)| thing)
 }
 
 /// Whether to take the first of two ways to answer a batch, which is also taken if both need the same time.

@@ -152,10 +152,10 @@ pub fn answer_supported(
         let why = engine.supports(plan).err()?.to_owned();
         Some(ExecError::Unsupported { engine: engine.name(), why })
     };
-    let refused: Vec<Option<ExecError>> = plans.iter().map(|plan| refusal(plan)).collect();
-    if refused.iter().all(Option::is_none) {
+    if plans.iter().all(|plan| refusal(plan).is_none()) {
         return search(plans);
     }
+    let refused: Vec<Option<ExecError>> = plans.iter().map(|plan| refusal(plan)).collect();
     let taken: Vec<&Plan> =
         plans.iter().zip(&refused).filter(|(_, no)| no.is_none()).map(|(&plan, _)| plan).collect();
     let mut answers = search(&taken).into_iter();

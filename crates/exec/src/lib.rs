@@ -23,7 +23,9 @@ mod ranking;
 mod reference;
 mod shape;
 
-pub use choice::{Candidate, Choice, Estimate, Offer, batch_time, cheapest, is_sooner};
+pub use choice::{
+    Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_sooner,
+};
 pub use context::{Cancel, Context, Ticker};
 pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;
