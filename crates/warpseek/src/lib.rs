@@ -60,6 +60,7 @@ mod error;
 mod gpu;
 mod index;
 mod notice;
+mod opened;
 mod options;
 mod request;
 mod response;

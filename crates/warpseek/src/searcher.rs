@@ -1,24 +1,17 @@
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use warpseek_core::DocId;
-use warpseek_cuda::DeviceError;
-use warpseek_exec::{
-    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query,
-    Ranking, is_sooner,
-};
+use warpseek_exec::{Answers, Context, ExecError, Plan, Ranking};
 use warpseek_exec_gpu::Loading;
 use warpseek_index::Snapshot;
 
 use crate::decision::Decision;
-use crate::engines::Maker;
 use crate::error::{Error, Result};
-use crate::gpu::{self, Gpu, State};
 use crate::index::Index;
-use crate::notice::Notice;
-use crate::options::{Algorithm, DeviceChoice, SearcherOptions};
-use crate::request::{QueryInput, Request};
+use crate::opened::Opened;
+use crate::options::SearcherOptions;
+use crate::request::Request;
 use crate::response::{Arrays, Response};
 
 /// Queries in a batch for each thread, and for a GPU.
@@ -56,21 +49,6 @@ pub struct Searcher {
     /// Its threads, and no limit of time.
     context: Context,
     now: Arc<RwLock<Arc<Opened>>>,
-}
-
-/// What a searcher has for one snapshot.
-struct Opened {
-    snapshot: Arc<Snapshot>,
-    ranking: Ranking,
-    planner: Planner,
-    /// For what is not asked by anybody, such as copying the index to a GPU.
-    context: Context,
-    /// The CPU's, which answers if no GPU does.
-    cpu: Box<dyn Engine>,
-    gpu: Gpu,
-    options: Arc<SearcherOptions>,
-    /// Whether hits may differ from those of other engines.
-    approximate: bool,
 }
 
 /// Where queries are answered.
@@ -302,248 +280,4 @@ fn limited(context: &Context, request: &Request, start: Instant) -> Context {
         Some(cancel) => context.cancelled_by(cancel.clone()),
         None => context,
     }
-}
-
-impl Opened {
-    fn of(snapshot: Arc<Snapshot>, options: &Arc<SearcherOptions>) -> Result<Self> {
-        let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
-        let planner = Planner::new(snapshot.clone(), ranking)?;
-        let context = Context::new(options.threads);
-        let (gpus, why) = gpu::open(options)?;
-        let maker = Maker { snapshot: &snapshot, planner: &planner, options, context: &context };
-        maker.check(&gpus, why.as_deref())?;
-        let cpu = maker.cpu();
-        let mut approximate = false;
-        let state = match why {
-            Some(why) => State::Unusable(why),
-            None if gpus.is_empty() => State::Off,
-            None => match maker.gpus(&gpus) {
-                Ok(engines) => {
-                    approximate = options.partitions().is_some_and(|p| p.is_approximate());
-                    State::Ready(Arc::new(engines))
-                }
-                Err(ExecError::Device { source, .. }) if options.device == DeviceChoice::Auto => {
-                    State::Unusable(source.to_string())
-                }
-                Err(error) => return Err(error.into()),
-            },
-        };
-        if let State::Unusable(why) = &state {
-            (options.listener)(&Notice::NoGpu { why: why.clone() });
-        }
-        let (gpu, options) = (Gpu::new(state), options.clone());
-        Ok(Opened { snapshot, ranking, planner, context, cpu, gpu, options, approximate })
-    }
-
-    fn may_choose(&self) -> bool {
-        self.options.device == DeviceChoice::Auto
-    }
-
-    fn prepare(&self) -> Result<(), ExecError> {
-        let Some(engine) = self.gpu.engine() else { return Ok(()) };
-        match engine.prepare(self.planner.formula(), &self.context) {
-            Err(error @ ExecError::Device { .. }) if self.may_choose() => {
-                self.give_up(&engine, error);
-                Ok(())
-            }
-            prepared => prepared,
-        }
-    }
-
-    fn gpu_status(&self) -> GpuStatus {
-        let mut status = GpuStatus {
-            stayed: self.gpu.stayed.load(Ordering::Relaxed),
-            fallen_back: self.gpu.fallen_back.load(Ordering::Relaxed),
-            ..GpuStatus::default()
-        };
-        match &*self.gpu.state() {
-            State::Off => {}
-            State::Unusable(why) => status.why_not = Some(why.clone()),
-            State::Ready(engines) => {
-                status.name = Some(engines.name.clone());
-                status.host.clone_from(&engines.host);
-                let helped = engines.helped.as_ref();
-                status.helped = helped.map_or(0, |helped| helped.load(Ordering::Relaxed));
-            }
-            State::Lost(lost) => {
-                status.name = Some(lost.name.clone());
-                status.why_not = Some(lost.error.to_string());
-            }
-        }
-        status
-    }
-
-    fn plan(&self, request: &Request) -> Result<Plan, ExecError> {
-        let manifest = self.snapshot.manifest();
-        let parsed;
-        let query = match &request.query {
-            QueryInput::Text(text) => {
-                parsed = Query::parse(text, manifest.analyzer, manifest.content)?;
-                &parsed
-            }
-            QueryInput::Terms(query) => query,
-        };
-        let plan = match request.ranking.filter(|ranking| *ranking != self.ranking) {
-            None => self.planner.plan(query, request.mode, request.k)?,
-            Some(ranking) => {
-                let planner = Planner::new(self.snapshot.clone(), ranking)?;
-                planner.plan(query, request.mode, request.k)?
-            }
-        };
-        Ok(Plan { count: request.count, ..plan })
-    }
-
-    /// Answers plans on the device that is to answer them. What the GPU cannot answer, or fails, the CPU answers if the library may choose.
-    fn answer(self: &Arc<Self>, plans: &[&Plan], context: &Context) -> Answers {
-        if self.gpu.wants_revival() {
-            self.revive();
-        }
-        let Some(engine) = self.gpu.engine() else { return self.without_gpu(plans, context) };
-        if self.stays(&engine, plans, context) {
-            self.gpu.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);
-            return self.cpu.search(plans, context);
-        }
-        let mut answers = engine.search(plans, context);
-        if let Some(Err(error)) = answers.iter().find(|answer| is_final(answer)) {
-            self.give_up(&engine, error.clone());
-        }
-        if self.may_choose() {
-            self.make_good(plans, context, &mut answers);
-        }
-        answers
-    }
-
-    /// Answers plans while no GPU does.
-    fn without_gpu(&self, plans: &[&Plan], context: &Context) -> Answers {
-        let lost = match &*self.gpu.state() {
-            State::Lost(lost) if !self.may_choose() => Some(lost.error.clone()),
-            _ => None,
-        };
-        match lost {
-            Some(error) => warpseek_exec::fail_all(plans, &error),
-            None => self.cpu.search(plans, context),
-        }
-    }
-
-    /// The CPU answers what the GPU failed, or cannot answer.
-    fn make_good(&self, plans: &[&Plan], context: &Context, answers: &mut Answers) {
-        let is_open = |answer: &std::result::Result<_, ExecError>| {
-            matches!(answer, Err(ExecError::Device { .. } | ExecError::Unsupported { .. }))
-        };
-        let open: Vec<usize> = (0..plans.len()).filter(|&i| is_open(&answers[i])).collect();
-        if open.is_empty() {
-            return;
-        }
-        self.gpu.fallen_back.fetch_add(open.len() as u64, Ordering::Relaxed);
-        // A lost GPU has its own notice.
-        if let Err(error) = &answers[open[0]]
-            && !is_final(&answers[open[0]])
-            && !self.gpu.told.swap(true, Ordering::Relaxed)
-        {
-            (self.options.listener)(&Notice::FellBack { why: error.to_string() });
-        }
-        let some: Vec<&Plan> = open.iter().map(|&i| plans[i]).collect();
-        for (i, answer) in open.into_iter().zip(self.cpu.search(&some, context)) {
-            answers[i] = answer;
-        }
-    }
-
-    /// The GPU failed, and answers nothing until it is opened anew.
-    fn give_up(&self, engine: &Arc<dyn Engine>, error: ExecError) {
-        let (why, cpu_answers) = (error.to_string(), self.may_choose());
-        if error.fault() != Some(Fault::Device) || is_hung(&error) {
-            // It does not fit, is set up wrongly, or would keep everybody waiting: trying again would not help. Who insists on the GPU gets this error for every query.
-            if cpu_answers {
-                *self.gpu.state() = State::Unusable(why.clone());
-                (self.options.listener)(&Notice::NoGpu { why });
-            }
-        } else if let Some(retry_in) = self.gpu.lost(engine, error, self.options.retry) {
-            (self.options.listener)(&Notice::GpuLost { why, retry_in, cpu_answers });
-        }
-    }
-
-    /// Tries to use the GPU again, in a thread of its own: nobody waits for it.
-    fn revive(self: &Arc<Self>) {
-        let this = self.clone();
-        let revive = move || {
-            let revived = this.try_again();
-            match revived {
-                Ok(engines) => {
-                    let name = engines.name.clone();
-                    *this.gpu.state() = State::Ready(Arc::new(engines));
-                    (this.options.listener)(&Notice::GpuBack { name });
-                }
-                Err(error) => {
-                    let (why, cpu_answers) = (error.to_string(), this.may_choose());
-                    let retry_in = this.gpu.still_lost(error);
-                    (this.options.listener)(&Notice::GpuLost { why, retry_in, cpu_answers });
-                }
-            }
-            this.gpu.revived();
-        };
-        if std::thread::Builder::new().name("warpseek-gpu".into()).spawn(revive).is_err() {
-            self.gpu.revived();
-        }
-    }
-
-    fn try_again(&self) -> Result<crate::engines::GpuEngines, ExecError> {
-        let open = |&number: &u32| (self.options.open)(number, self.options.gpu_memory);
-        let gpus = self.options.gpus.iter().map(open).collect::<Result<Vec<_>, _>>();
-        let gpus = gpus.map_err(warpseek_exec_gpu::failed)?;
-        let (snapshot, planner) = (&self.snapshot, &self.planner);
-        let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
-        let engines = maker.gpus(&gpus)?;
-        engines.engine.prepare(self.planner.formula(), &self.context)?;
-        Ok(engines)
-    }
-
-    /// Whether a batch is the CPU's though a GPU is there: the one choice between devices.
-    fn stays(&self, gpu: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> bool {
-        if !self.may_choose() || self.options.algorithm != Algorithm::Auto {
-            return false;
-        }
-        match self.options.gpu_from {
-            Some(least) => Load::sum(plans.iter().copied()).postings < least,
-            None => is_sooner(self.cpu.cost(plans, context), gpu.cost(plans, context)),
-        }
-    }
-
-    fn decide(&self, plans: &[&Plan], context: &Context) -> Decision {
-        let engines = self.gpu.engines();
-        let chooses = self.options.algorithm == Algorithm::Auto && engines.is_some();
-        let estimate = |engine: &dyn Engine| engine.estimate(plans, context);
-        let cpu = chooses.then(|| estimate(&*self.cpu));
-        let gpu = engines.as_ref().filter(|_| chooses).map(|engines| estimate(&*engines.engine));
-        let stays =
-            engines.as_ref().is_some_and(|engines| self.stays(&engines.engine, plans, context));
-        let mut choices: Vec<Choice> = match &engines {
-            Some(engines) if !stays => engines.engine.explain(plans, context),
-            _ => self.cpu.explain(plans, context),
-        };
-        let reason = match (stays, self.options.gpu_from.is_some()) {
-            _ if !self.may_choose() => engines.and_then(|engines| engines.host.clone()),
-            _ if !chooses => None,
-            (true, true) => Some("fewer postings than a GPU is to have".to_owned()),
-            (false, true) => Some("as many postings as a GPU is to have, or more".to_owned()),
-            (true, false) => Some("sooner than on the GPU".to_owned()),
-            (false, false) => Some("sooner than on the CPU".to_owned()),
-        };
-        if let Some(reason) = reason {
-            choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
-        }
-        let documents = self.snapshot.statistics().documents;
-        Decision { choices, cpu, gpu, documents, threads: context.threads() }
-    }
-}
-
-/// Whether a kernel never ended. The driver would wait for it whatever this process asks of the device.
-fn is_hung(error: &ExecError) -> bool {
-    let ExecError::Device { source, .. } = error else { return false };
-    matches!(source.downcast_ref(), Some(DeviceError::Hung { .. }))
-}
-
-/// Whether the GPU will fail other queries too.
-fn is_final(answer: &std::result::Result<Answer, ExecError>) -> bool {
-    let fault = answer.as_ref().err().and_then(ExecError::fault);
-    matches!(fault, Some(Fault::Device | Fault::Setup))
 }
