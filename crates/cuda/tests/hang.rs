@@ -47,7 +47,8 @@ fn hung(kernels: &[&str]) -> DeviceError {
 /// Every way to wait for a hanging kernel ends with the error, whatever the caller waits for.
 #[test]
 fn waiting_ends() {
-    let ways: [(&str, fn(&Set) -> Result<(), DeviceError>); 6] = [
+    type Wait = fn(&Set) -> Result<(), DeviceError>;
+    let ways: [(&str, Wait); 6] = [
         ("a stream", |set| set.stream.synchronize()),
         ("a download", |set| set.stream.download(&set.to).map(drop)),
         ("an upload", |set| set.stream.upload(&[1, 2, 3, 4], &set.from)),

@@ -84,7 +84,6 @@ impl Pool {
     /// Runs rounds, several at a time, and returns the results of each, item by item, or none for rounds that were not begun because time
     /// was up. Rounds that ran out of memory are run again after the others, one at a time and in halves as far as that helps. An item that
     /// does not fit alone fails alone.
-    #[expect(clippy::type_complexity)]
     pub fn rounds<P: Sync, R: Send>(
         &self,
         rounds: &[&[P]],

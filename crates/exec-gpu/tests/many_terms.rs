@@ -95,7 +95,7 @@ fn short_lists_of_many_terms() {
 #[test]
 fn settings_shrink_to_the_available_shared_memory() {
     let docs: Vec<Doc> =
-        (0..300).map(|i| Doc::vector(i, &[("w0", 1.0 + (i % 7) as f64)])).collect();
+        (0..300).map(|i| Doc::vector(i, &[("w0", 1.0 + f64::from(i % 7))])).collect();
     let fixture = Fixture::of(&docs);
     let snapshot = fixture.snapshot();
     let engine = |settings: Settings| {
