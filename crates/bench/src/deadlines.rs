@@ -52,8 +52,6 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3, value_name = "N")]
     compare: usize,
     #[command(flatten)]
-    ranking: RankingChoice,
-    #[command(flatten)]
     threads: Threads,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -61,6 +59,8 @@ pub(crate) struct Options {
     /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    ranking: RankingChoice,
 }
 
 /// Measurements of one cell.

@@ -58,8 +58,6 @@ pub(super) struct Options {
     /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    #[command(flatten)]
-    ranking: RankingChoice,
     /// Documents per tile, for the algorithm `cohort` [default: 131072, fewer for a single query]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tile: Option<u32>,
@@ -75,6 +73,8 @@ pub(super) struct Options {
     /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    ranking: RankingChoice,
 }
 
 /// Measurements of one cell.

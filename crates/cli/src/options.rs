@@ -197,9 +197,9 @@ pub(crate) struct DeviceOptions {
     /// first
     #[arg(long, value_enum, default_value_t)]
     pub(crate) device: DeviceName,
-    /// Number of the GPU (see `warpseek devices`)
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) gpu: u32,
+    /// Number of the GPU (see `warpseek devices`) [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu: Option<u32>,
     /// Numbers of several GPUs that answer together, e.g. 0,1; a number may be repeated
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "gpu")]
     pub(crate) gpus: Vec<u32>,
@@ -307,7 +307,15 @@ impl Searching {
         threads: usize,
     ) -> Result<SearcherOptions, Failure> {
         let (device, research) = (&self.device, &self.research);
-        let gpus = if device.gpus.is_empty() { vec![device.gpu] } else { device.gpus.clone() };
+        let gpus = match device.gpus.is_empty() {
+            true => vec![device.gpu.unwrap_or(0)],
+            false => device.gpus.clone(),
+        };
+        let asked = device.gpu.is_some() || !device.gpus.is_empty() || device.gpu_memory.is_some();
+        if asked && device.device == DeviceName::Cpu {
+            let problem = "--gpu, --gpus and --gpu-memory have no effect on the CPU";
+            return Err(Failure::user(format!("{problem}; add `--device cuda`")));
+        }
         let tuning = Tuning {
             tile: research.tile,
             cohort: research.cohort.map(usize::from),

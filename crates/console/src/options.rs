@@ -22,7 +22,7 @@ where
 #[derive(Args)]
 pub struct Threads {
     /// Threads to use [default: one per core]
-    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short = 'j', help_heading = "Device", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
 

@@ -170,7 +170,7 @@ fn spread(
     let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
     // Each thread knows its own tiles; together they are complete if no thread stopped.
     let coverage = match parts.iter().any(|reading| reading.stopped) {
-        true => Coverage::of(parts.iter().flat_map(|part| part.covered.iter().cloned()).collect()),
+        true => Coverage::of(parts.iter().flat_map(|part| part.covered.iter().cloned())),
         false => Coverage::Complete,
     };
     let parts = parts.into_iter().map(Reading::finish).collect();

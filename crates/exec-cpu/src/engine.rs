@@ -208,7 +208,8 @@ impl CpuEngine {
             };
             if end < docs.end {
                 let start = self.within.as_ref().map_or(0, |docs| docs.start);
-                coverage = Coverage::of(vec![start..self.segments()[number].base() + end]);
+                coverage =
+                    Coverage::of(std::iter::once(start..self.segments()[number].base() + end));
                 break;
             }
         }

@@ -49,6 +49,7 @@ pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
 
 /// Searches a range of documents; the next range must not begin before its end. With `count`, all matches are counted
 /// in the scratch. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
+#[expect(clippy::too_many_arguments, reason = "the state of a search, as its siblings take it")]
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],

@@ -20,8 +20,9 @@ impl Coverage {
     pub const NOTHING: Coverage = Coverage::Partial(Vec::new());
 
     /// The coverage of ranges in any order, which must not overlap.
-    pub fn of(mut ranges: Vec<Range<u32>>) -> Self {
-        ranges.retain(|range| !range.is_empty());
+    pub fn of(ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
+        let mut ranges: Vec<Range<u32>> =
+            ranges.into_iter().filter(|range| !range.is_empty()).collect();
         ranges.sort_unstable_by_key(|range| range.start);
         let mut joined: Vec<Range<u32>> = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -99,11 +100,11 @@ mod tests {
         fixture.add(&docs(100)).unwrap();
         fixture.delete(&["10", "99", "100", "150"].map(str::to_owned)).unwrap();
         let snapshot = fixture.snapshot();
-        let documents = |ranges| Coverage::of(ranges).documents(&snapshot);
+        let documents = |ranges: &[Range<u32>]| Coverage::of(ranges.to_vec()).documents(&snapshot);
         assert_eq!(Coverage::Complete.documents(&snapshot), 196);
-        assert_eq!(documents(vec![0..200]), 196);
-        assert_eq!(documents(vec![0..11]), 10);
-        assert_eq!(documents(vec![90..101, 150..151]), 9);
-        assert_eq!(documents(Vec::new()), 0);
+        assert_eq!(documents(&[0..200]), 196);
+        assert_eq!(documents(&[0..11]), 10);
+        assert_eq!(documents(&[90..101, 150..151]), 9);
+        assert_eq!(documents(&[]), 0);
     }
 }

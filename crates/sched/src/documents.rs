@@ -51,7 +51,7 @@ impl ByDocuments {
                 let ranges = |(part, (docs, _)): (&Answer, &(Range<u32>, _))| {
                     part.coverage.ranges(docs.clone())
                 };
-                Coverage::of(parts.iter().zip(&self.parts).flat_map(ranges).collect())
+                Coverage::of(parts.iter().zip(&self.parts).flat_map(ranges))
             }
         };
         let mut parts = parts.into_iter();

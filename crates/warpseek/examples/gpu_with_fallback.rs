@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let response = searcher.search(&request)?;
     let decision = searcher.decide(&[response.plan()]);
     let choice = &decision.choices[0];
-    println!("answered on {}, by {}: {}", choice.device, choice.algorithm, choice.why);
+    println!("such a query goes to {}, by {}: {}", choice.device, choice.algorithm, choice.why);
 
     // Hits are the same on every device, to the bit.
     let on_cpu = index.searcher()?.search(&request)?;

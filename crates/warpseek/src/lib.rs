@@ -33,7 +33,7 @@
 //! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
 //! | know why a document scored as it did | [`Response::explain`] |
-//! | know what answered, and why | [`Searcher::decide`] |
+//! | know what answers such a query, and why | [`Searcher::decide`] |
 //! | judge results against judgements | [`eval`] |
 //!
 //! # What is exact

@@ -1,12 +1,12 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use warpseek::eval::RunWriter;
 use warpseek::{
     Answer, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request, Searcher,
@@ -19,9 +19,18 @@ use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
 use crate::decision::Decisions;
-use crate::options::{OnErrorChoice, Searching};
+use crate::options::Searching;
 use crate::queries::{Line, Queries};
 use crate::verbs::search::{caution, matching};
+
+/// What happens with queries that cannot be answered.
+#[derive(Clone, Copy, ValueEnum)]
+enum BadQuery {
+    /// Stop at the first one
+    Stop,
+    /// Report each, leave it out, and go on
+    Skip,
+}
 
 /// Answer a file of queries and write a TREC run
 ///
@@ -65,7 +74,7 @@ pub(crate) struct Options {
     threads: Threads,
     /// What to do with queries that cannot be answered
     #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
-    on_error: OnErrorChoice,
+    on_error: BadQuery,
     /// Report on standard error how many queries each algorithm and device answered, why, and the estimates behind the
     /// choice
     #[arg(long, help_heading = "Output")]
@@ -76,6 +85,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut out = Output::new(options)?;
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
@@ -84,23 +94,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let prepared = searcher.prepare();
     drop(display);
     prepared?;
-    let on_error = options.on_error.get();
+    let on_error = options.on_error();
     let queries = Queries::open(&options.queries, searcher.batch_size(options.k), on_error)?;
     let unread = queries.skipped.clone();
-    let out: Box<dyn Write> = match &options.output {
-        Some(path) => Box::new(
-            File::create(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
-        ),
-        None => Box::new(std::io::stdout().lock()),
-    };
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut done) = (Instant::now(), Done::default());
     let mut decisions = Decisions::default();
     let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options };
-    let mut out = BufWriter::with_capacity(1 << 16, out);
     let ended = pipeline.run(queries, |mut batch| {
         for text in render(&searcher, options, &batch) {
-            out.write_all(&text?)?;
+            out.open()?.write_all(&text?)?;
         }
         done.add(&batch);
         if let Some(decision) = batch.decision.take() {
@@ -110,6 +113,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(())
     });
     bar.finish_and_clear();
+    // An empty run is a run as well.
+    if ended.is_ok() {
+        out.open()?;
+    }
     // Flushed after a failure too, so that the file has all answered queries.
     let flushed = out.flush();
     ended?;
@@ -146,6 +153,65 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         decisions.lines().into_iter().for_each(summary);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn on_error(&self) -> OnError {
+        match self.on_error {
+            BadQuery::Stop => OnError::Stop,
+            BadQuery::Skip => OnError::Skip,
+        }
+    }
+}
+
+/// Where the run goes. The file is created when the first answers are written, so that a run that fails at once does not destroy an older file.
+struct Output<'a> {
+    path: Option<&'a Path>,
+    open: Option<BufWriter<Box<dyn Write>>>,
+}
+
+impl<'a> Output<'a> {
+    /// Refuses what cannot be written to, before anything else is done.
+    fn new(options: &'a Options) -> Result<Self, Failure> {
+        let path = options.output.as_deref();
+        let is_queries = |path: &&Path| match (path.canonicalize(), options.queries.canonicalize())
+        {
+            (Ok(path), Ok(queries)) => path == queries,
+            _ => false,
+        };
+        if let Some(path) = path.filter(is_queries) {
+            let path = path.display();
+            let problem = format!("{path} is the file of queries; write the run to another file");
+            return Err(Failure::user(problem));
+        }
+        let is_bad = |tag: &&str| tag.is_empty() || tag.contains(char::is_whitespace);
+        if let Some(tag) = options.tag.as_deref().filter(is_bad) {
+            let problem = format!("`{tag}` cannot be the tag of a run: it is empty or has blanks");
+            return Err(Failure::user(problem));
+        }
+        Ok(Output { path, open: None })
+    }
+
+    fn open(&mut self) -> Result<&mut BufWriter<Box<dyn Write>>, Failure> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let out: Box<dyn Write> = match self.path {
+                    Some(path) => {
+                        let fail = |e| Failure::user(format!("{}: {e}", path.display()));
+                        Box::new(File::create(path).map_err(fail)?)
+                    }
+                    None => Box::new(std::io::stdout().lock()),
+                };
+                BufWriter::with_capacity(1 << 16, out)
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.open.as_mut().map_or(Ok(()), Write::flush)
+    }
 }
 
 /// The devices that answered queries, if a GPU was asked for.
@@ -347,7 +413,7 @@ impl Pipeline<'_> {
         if !of_query {
             return Err(error.into());
         }
-        if self.options.on_error.get() == OnError::Stop {
+        if self.options.on_error() == OnError::Stop {
             let failure = Failure::from(error);
             return Err(Failure::user(format!("{name}:{}: {}", line.line, failure.message())));
         }

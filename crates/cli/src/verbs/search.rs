@@ -133,7 +133,7 @@ impl Found<'_> {
     fn engine(&self) -> String {
         let status = self.searcher.gpu_status();
         let no_gpu = match &status.why_not {
-            Some(why) => format!("; no GPU: {why}"),
+            Some(_) => "; no GPU".to_owned(),
             None => String::new(),
         };
         match self.decision.choices.first() {
