@@ -197,6 +197,9 @@ impl CpuEngine {
                 continue;
             }
             let docs = self.docs(number);
+            if docs.is_empty() {
+                continue;
+            }
             let end = match if all {
                 pass.and(number, scratch, ticker)
             } else {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_cuda::{Device, DeviceError, Kernel};
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Load, Mode, Plan, Rates,
-    answer_supported, batch_time, cheapest, fail_all,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Load, Mode, Plan,
+    Rates, answer_supported, batch_time, cheapest, fail_all,
 };
 use warpseek_index::{Segment, Snapshot, SnapshotId};
 
@@ -284,15 +284,23 @@ impl GpuEngine {
         formula: Formula,
         threads: usize,
     ) -> Result<Arc<[SegmentImage]>, ExecError> {
-        self.image.get(formula, || {
-            self.loading.start(self.fits()?);
-            let load = |segment: &Arc<Segment>| {
-                let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
-                let loading = &self.loading;
-                SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
-            };
-            self.snapshot.segments().iter().map(load).collect()
-        })
+        self.image
+            .get(formula, || {
+                self.loading.start(self.fits()?);
+                let load = |segment: &Arc<Segment>| {
+                    let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
+                    let loading = &self.loading;
+                    SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
+                };
+                self.snapshot.segments().iter().map(load).collect()
+            })
+            // An index for which there is no memory is no query's fault: every query would fail.
+            .map_err(|error| match error {
+                ExecError::Device { fault: Fault::Query, source } => {
+                    ExecError::Device { fault: Fault::Setup, source }
+                }
+                error => error,
+            })
     }
 
     /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a group have the same formula. While one round

@@ -34,6 +34,8 @@ impl Loading {
 
     /// Starts counting again.
     pub(crate) fn start(&self, total: u64) {
+        // A copy that was cancelled does not cancel the next one.
+        self.cancelled.store(false, Ordering::Relaxed);
         self.postings.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);

@@ -15,7 +15,7 @@ pub struct Cancel(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     set: AtomicBool,
-    /// Number of checks that still return false; negative without such a limit.
+    /// How many more questions are answered with no, if that is limited.
     left: Option<AtomicI64>,
 }
 

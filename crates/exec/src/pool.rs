@@ -11,6 +11,17 @@ pub struct Pool {
     /// One fewer than `threads`, since the calling thread works too; `None` if it is the only one, or if the system
     /// provides no more.
     workers: Option<rayon::ThreadPool>,
+    /// How many workers are taken.
+    busy: AtomicUsize,
+}
+
+/// A worker that is taken, until this is dropped.
+struct Helper<'a>(&'a AtomicUsize);
+
+impl Drop for Helper<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Pool {
@@ -21,7 +32,9 @@ impl Pool {
             .num_threads(threads - 1)
             .thread_name(|i| format!("warpseek-{i}"));
         let workers = if threads > 1 { builder.build().ok() } else { None };
-        Pool { threads, workers }
+        // Without workers the caller is alone.
+        let threads = if workers.is_some() { threads } else { 1 };
+        Pool { threads, workers, busy: AtomicUsize::new(0) }
     }
 
     /// The pool of this size that the whole process shares.
@@ -31,6 +44,21 @@ impl Pool {
         let pools = POOLS.get_or_init(Mutex::default);
         let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.entry(threads).or_insert_with(|| Arc::new(Pool::new(threads))).clone()
+    }
+
+    /// Takes up to this many workers that have nothing to do. A batch is given only these: work that waited for a busy one would keep its caller waiting for
+    /// another caller's batch.
+    fn reserve(&self, most: usize) -> Vec<Helper<'_>> {
+        let all = self.threads - 1;
+        let mut taken = 0;
+        let take = |busy: usize| {
+            taken = most.min(all.saturating_sub(busy));
+            (taken > 0).then_some(busy + taken)
+        };
+        match self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
+            Ok(_) => (0..taken).map(|_| Helper(&self.busy)).collect(),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// The number of threads, including the caller's.
@@ -45,8 +73,9 @@ impl Pool {
         state: impl Fn() -> S + Sync,
         work: impl Fn(&mut S, &T) -> R + Sync,
     ) -> Vec<R> {
+        let helpers = self.reserve(items.len().saturating_sub(1));
         let workers = match &self.workers {
-            Some(workers) if items.len() > 1 => workers,
+            Some(workers) if !helpers.is_empty() => workers,
             _ => {
                 let mut state = state();
                 return items.iter().map(|item| work(&mut state, item)).collect();
@@ -67,12 +96,11 @@ impl Pool {
         };
         // A panic of a worker resumes here.
         workers.in_place_scope(|scope| {
-            for _ in 1..self.threads.min(items.len()) {
-                scope.spawn(|_| {
-                    // A thread that starts late has nothing left to do and need not create a state.
-                    if next.load(Ordering::Relaxed) < items.len() {
-                        run();
-                    }
+            for helper in helpers {
+                let run = &run;
+                scope.spawn(move |_| {
+                    run();
+                    drop(helper);
                 });
             }
             run();
@@ -105,6 +133,8 @@ pub fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -138,6 +168,31 @@ mod tests {
             pool.map(&[n; 50], || (), inner).into_iter().sum::<u64>()
         });
         assert_eq!(sums, [1, 2, 3, 4].map(|n| n * 2500));
+    }
+
+    #[test]
+    fn a_batch_does_not_wait_for_another_callers_batch() {
+        let pool = Pool::new(2);
+        let (begun, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            // Both threads of the long batch are busy until the short one is done.
+            let long = scope.spawn(|| {
+                let wait = |(): &mut (), _: &u32| {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    while end.load(Ordering::SeqCst) == 0 {
+                        std::thread::yield_now();
+                    }
+                };
+                pool.map(&[1, 2], || (), wait);
+            });
+            while begun.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+            assert_eq!(pool.map(&[1, 2, 3], || (), |(), i| i + 1), [2, 3, 4]);
+            end.store(1, Ordering::SeqCst);
+            long.join().unwrap();
+        });
+        assert_eq!(pool.busy.load(Ordering::SeqCst), 0);
     }
 
     #[test]

@@ -170,6 +170,8 @@ pub struct UpdateReport {
     pub added: BuildReport,
     /// What was deleted by id.
     pub deleted: DeleteReport,
+    /// The generation of the index afterwards.
+    pub generation: u64,
 }
 
 /// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see either all of the changes or none.
@@ -215,14 +217,15 @@ fn update_locked(
     }
     if entry.is_none() && gone.is_empty() {
         lock.clean(old.manifest());
-        return Ok(UpdateReport { added, deleted });
+        let generation = old.generation();
+        return Ok(UpdateReport { added, deleted, generation });
     }
     manifest.generation += 1;
     apply_deletes(lock, old, &mut manifest, &gone, config.threads, progress)?;
     manifest.segments.extend(entry);
     progress.check()?;
     lock.commit(&manifest)?;
-    Ok(UpdateReport { added, deleted })
+    Ok(UpdateReport { added, deleted, generation: manifest.generation })
 }
 
 /// Writes the documents of `reader` as a new segment, without entering it in the manifest.

@@ -10,7 +10,9 @@ mod helper;
 pub mod measure;
 mod queries;
 mod speed;
+mod threads;
 
 pub use documents::{ByDocuments, split};
 pub use queries::ByQueries;
 pub use speed::Speed;
+pub use threads::WithThreads;

@@ -12,7 +12,7 @@ use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
 use warpseek_index::Snapshot;
 use warpseek_sched::measure::{self, Line};
-use warpseek_sched::{ByDocuments, ByQueries, Speed, split};
+use warpseek_sched::{ByDocuments, ByQueries, Speed, WithThreads, split};
 
 use crate::error::OptionsError;
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions, Split};
@@ -169,7 +169,8 @@ impl Maker<'_> {
         let mut engines: Vec<(Range<u32>, Box<dyn Engine>)> = Vec::new();
         let with_host = share > 0.0;
         if with_host {
-            engines.push((docs.clone(), Box::new(self.host().within(docs))));
+            let host = WithThreads::new(self.host().within(docs.clone()), self.host_threads());
+            engines.push((docs, Box::new(host)));
         }
         let mut loadings = Vec::new();
         for (gpu, docs) in gpus.iter().zip(ranges) {

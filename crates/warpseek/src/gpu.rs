@@ -109,6 +109,16 @@ impl Gpu {
         Some(first_retry)
     }
 
+    /// The GPU cannot be used any more, as this engine found; false if it is not the one that answers.
+    pub(crate) fn unusable(&self, engine: &Arc<dyn Engine>, why: &str) -> bool {
+        let mut state = self.state();
+        let is_this = matches!(&*state, State::Ready(now) if Arc::ptr_eq(&now.engine, engine));
+        if is_this {
+            *state = State::Unusable(why.to_owned());
+        }
+        is_this
+    }
+
     /// An attempt to get it back failed: the next one waits twice as long.
     pub(crate) fn still_lost(&self, error: ExecError) -> Duration {
         let mut state = self.state();

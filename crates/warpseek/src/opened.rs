@@ -1,7 +1,7 @@
 //! A snapshot, opened with the engines that options ask for: it plans, chooses a device, and makes good what a GPU fails.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{
@@ -32,6 +32,8 @@ pub(crate) struct Opened {
     options: Arc<SearcherOptions>,
     /// Whether hits may differ from those of other engines.
     pub(crate) approximate: bool,
+    /// Whether it was prepared.
+    prepared: AtomicBool,
 }
 
 impl Opened {
@@ -62,16 +64,29 @@ impl Opened {
             (options.listener)(&Notice::NoGpu { why: why.clone() });
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
-        Ok(Opened { snapshot, ranking, planner, context, cpu, gpu, options, approximate })
+        let prepared = AtomicBool::new(false);
+        Ok(Opened { snapshot, ranking, planner, context, cpu, gpu, options, approximate, prepared })
     }
 
     fn may_choose(&self) -> bool {
         self.options.device == DeviceChoice::Auto
     }
 
+    /// Whether [`Opened::prepare`] was called, so that what follows it should be prepared as well.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.prepared.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn prepare(&self) -> Result<(), ExecError> {
-        let Some(engine) = self.gpu.engine() else { return Ok(()) };
-        match engine.prepare(self.planner.formula(), &self.context) {
+        self.prepared.store(true, Ordering::Relaxed);
+        let formula = self.planner.formula();
+        let Some(engine) = self.gpu.engine() else {
+            return self.cpu.prepare(formula, &self.context);
+        };
+        if self.may_choose() {
+            self.cpu.prepare(formula, &self.context)?;
+        }
+        match engine.prepare(formula, &self.context) {
             Err(error @ ExecError::Device { .. }) if self.may_choose() => {
                 self.give_up(&engine, error);
                 Ok(())
@@ -129,7 +144,9 @@ impl Opened {
             self.revive();
         }
         let Some(engine) = self.gpu.engine() else { return self.without_gpu(plans, context) };
-        if self.stays(&engine, plans, context) {
+        if self.may_choose() && self.would_wait(plans, context)
+            || self.stays(&engine, plans, context)
+        {
             self.gpu.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);
             return self.cpu.search(plans, context);
         }
@@ -141,6 +158,13 @@ impl Opened {
             self.make_good(plans, context, &mut answers);
         }
         answers
+    }
+
+    /// Whether the GPU would first have to get a copy of the index, for a ranking of a request's own or for a search that has no time for it. A copy for another formula would replace the one that
+    /// is there, under searches that use it.
+    fn would_wait(&self, plans: &[&Plan], context: &Context) -> bool {
+        let other = plans.iter().any(|plan| plan.formula != self.planner.formula());
+        other || context.is_limited() && !self.is_prepared()
     }
 
     /// Answers plans while no GPU does.
@@ -183,8 +207,7 @@ impl Opened {
         let (why, cpu_answers) = (error.to_string(), self.may_choose());
         if error.fault() != Some(Fault::Device) || is_hung(&error) {
             // It does not fit, is set up wrongly, or would keep everybody waiting: trying again would not help. Who insists on the GPU gets this error for every query.
-            if cpu_answers {
-                *self.gpu.state() = State::Unusable(why.clone());
+            if cpu_answers && self.gpu.unusable(engine, &why) {
                 (self.options.listener)(&Notice::NoGpu { why });
             }
         } else if let Some(retry_in) = self.gpu.lost(engine, error, self.options.retry) {

@@ -136,16 +136,17 @@ impl Response {
 /// let arrays = index.searcher()?.search_arrays(&requests);
 /// assert_eq!(arrays.offsets, [0, 2, 3, 3]);
 /// assert_eq!(arrays.docs[arrays.range(1)], [0]);
+/// assert_eq!(arrays.id(0)?, "a");
 /// assert!(arrays.errors.is_empty());
 /// # Ok::<(), warpseek::Error>(())
 /// ```
-#[derive(Debug, Default)]
 pub struct Arrays {
+    snapshot: Arc<Snapshot>,
     /// Where the hits of each query begin, and at the end how many there are in all.
     pub offsets: Vec<usize>,
     /// Documents, by number.
     pub docs: Vec<DocId>,
-    /// Their scores.
+    /// Their scores, rounded to single precision; [`Response::hits`] has the exact integers.
     pub scores: Vec<f32>,
     /// Queries that failed, and why; they have no hits.
     pub errors: Vec<(usize, Error)>,
@@ -154,6 +155,22 @@ pub struct Arrays {
 }
 
 impl Arrays {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
+        Arrays {
+            snapshot,
+            offsets: vec![0],
+            docs: Vec::new(),
+            scores: Vec::new(),
+            errors: Vec::new(),
+            partial: Vec::new(),
+        }
+    }
+
+    /// The id that the user gave a document. Numbers are those of the snapshot that was searched, and mean nothing in another one.
+    pub fn id(&self, doc: DocId) -> Result<String> {
+        Ok(self.snapshot.external_id(doc)?)
+    }
+
     /// Where the hits of a query are.
     pub fn range(&self, query: usize) -> Range<usize> {
         self.offsets[query]..self.offsets[query + 1]

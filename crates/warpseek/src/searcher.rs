@@ -1,7 +1,6 @@
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use warpseek_core::DocId;
 use warpseek_exec::{Answers, Context, ExecError, Plan, Ranking};
 use warpseek_exec_gpu::Loading;
 use warpseek_index::Snapshot;
@@ -97,12 +96,23 @@ impl Searcher {
 
     /// Goes over to the newest commit; false if it has that already. Searches under way keep the snapshot that they began with.
     pub fn refresh(&self) -> Result<bool> {
-        let newest = self.index.snapshot_with(self.options.mmap)?;
-        if newest.generation() == self.now().snapshot.generation() {
+        if self.index.manifest()?.generation <= self.now().snapshot.generation() {
             return Ok(false);
         }
+        let newest = self.index.snapshot_with(self.options.mmap)?;
         let opened = Opened::of(newest, &self.options)?;
-        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(opened);
+        if self.now().is_prepared() {
+            opened.prepare()?;
+        }
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been faster, and have a later snapshot.
+        if opened.snapshot.generation() <= now.snapshot.generation() {
+            return Ok(false);
+        }
+        let old = std::mem::replace(&mut *now, Arc::new(opened));
+        drop(now);
+        // Its GPU memory is freed, if nobody else has it, while others search.
+        drop(old);
         Ok(true)
     }
 
@@ -167,7 +177,11 @@ impl Searcher {
 
     /// Answers many requests, in their order, all over one snapshot. One that fails does not disturb the others.
     pub fn search_batch(&self, requests: &[Request]) -> Vec<Result<Response>> {
-        let (now, start) = (self.now(), Instant::now());
+        self.search_batch_over(&self.now(), requests)
+    }
+
+    fn search_batch_over(&self, now: &Arc<Opened>, requests: &[Request]) -> Vec<Result<Response>> {
+        let start = Instant::now();
         let plans = self.context.pool().map(requests, || (), |(), request| now.plan(request));
         let mut responses: Vec<Option<Result<Response>>> =
             std::iter::repeat_with(|| None).take(requests.len()).collect();
@@ -180,6 +194,8 @@ impl Searcher {
         }
         // Requests with the same limits of time are answered together.
         let mut left = planned;
+        // The earliest deadline comes first, and what has none last.
+        left.sort_by_key(|(i, _)| requests[*i].deadline.unwrap_or(Duration::MAX));
         while let Some(first) = left.first().map(|(i, _)| *i) {
             let of = &requests[first];
             let (group, others) =
@@ -204,8 +220,10 @@ impl Searcher {
 
     /// Answers many requests, with the hits in flat arrays.
     pub fn search_arrays(&self, requests: &[Request]) -> Arrays {
-        let mut arrays = Arrays { offsets: vec![0], ..Arrays::default() };
-        for (i, response) in self.search_batch(requests).into_iter().enumerate() {
+        let now = self.now();
+        let mut arrays = Arrays::new(now.snapshot.clone());
+        let responses = self.search_batch_over(&now, requests);
+        for (i, response) in responses.into_iter().enumerate() {
             match response {
                 Ok(response) => {
                     let hits = response.hits().iter();
@@ -251,11 +269,6 @@ impl Searcher {
     /// How a batch is answered, and why.
     pub fn decide(&self, plans: &[&Plan]) -> Decision {
         self.now().decide(plans, &self.context)
-    }
-
-    /// The id that the user gave a document.
-    pub fn id(&self, doc: DocId) -> Result<String> {
-        Ok(self.now().snapshot.external_id(doc)?)
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use warpseek_index::{BuildReport, DeleteReport, Progress, Snapshot};
+use warpseek_index::{BuildReport, DeleteReport, Progress, Snapshot, UpdateReport};
 use warpseek_text::{OwnedDocument, Reader};
 
 use crate::error::Result;
@@ -119,7 +119,7 @@ impl IndexWriter {
         };
         let report = warpseek_index::update(&self.dir, reader, &self.deletes, config, progress)?;
         self.rollback();
-        let generation = Snapshot::open(&self.dir)?.generation();
-        Ok(Commit { added: report.added, deleted: report.deleted, generation })
+        let UpdateReport { added, deleted, generation } = report;
+        Ok(Commit { added, deleted, generation })
     }
 }

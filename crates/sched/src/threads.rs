@@ -1,0 +1,63 @@
+//! An engine with threads of its own, whatever the context of a search has.
+
+use std::sync::Arc;
+
+use warpseek_exec::{
+    Answers, Candidate, Choice, Context, Engine, Estimate, ExecError, Formula, Plan, Pool,
+};
+use warpseek_index::SnapshotId;
+
+/// Answers with a given number of threads: the CPU beside GPUs must leave some to those who keep the GPUs busy.
+pub struct WithThreads<E> {
+    engine: E,
+    pool: Arc<Pool>,
+}
+
+impl<E: Engine> WithThreads<E> {
+    /// The engine with this many threads.
+    pub fn new(engine: E, threads: usize) -> Self {
+        WithThreads { engine, pool: Pool::shared(threads) }
+    }
+
+    fn context(&self, of: &Context) -> Context {
+        of.with_pool(self.pool.clone())
+    }
+}
+
+impl<E: Engine> Engine for WithThreads<E> {
+    fn name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    fn device(&self) -> String {
+        self.engine.device()
+    }
+
+    fn snapshot(&self) -> SnapshotId {
+        self.engine.snapshot()
+    }
+
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+        self.engine.candidates(plan, alone, &self.context(context))
+    }
+
+    fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
+        self.engine.supports(plan)
+    }
+
+    fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
+        self.engine.estimate(plans, &self.context(context))
+    }
+
+    fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
+        self.engine.explain(plans, &self.context(context))
+    }
+
+    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+        self.engine.prepare(formula, &self.context(context))
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        self.engine.search(plans, &self.context(context))
+    }
+}
