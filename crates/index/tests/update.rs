@@ -180,7 +180,7 @@ fn an_index_may_begin_empty() {
     assert_eq!((empty.doc_limit(), empty.statistics().documents), (0, 0));
     let search = |snapshot: &Arc<Snapshot>| {
         let plans = plans(snapshot, &[Search::of(&["appl"])]);
-        warpseek_testkit::expected(&snapshot, &plans)[0].hits.len()
+        warpseek_testkit::expected(snapshot, &plans)[0].hits.len()
     };
     assert_eq!(search(&empty), 0);
     assert_sound(&home.dir());
