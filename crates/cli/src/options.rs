@@ -363,7 +363,7 @@ impl Searching {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Query")]
 pub(crate) struct Deadline {
-    /// Stop after this time, e.g. 5ms or 1.5s, and return the best hits found so far. The output says how much of the
+    /// Stop after this time, e.g. 5ms or 1.5s (a bare number is milliseconds), and return the best hits found so far. The output says how much of the
     /// index was searched
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) deadline: Option<Duration>,
