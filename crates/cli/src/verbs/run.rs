@@ -1,6 +1,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -164,42 +164,47 @@ impl Options {
     }
 }
 
-/// Where the run goes. The file is created when the first answers are written, so that a run that fails at once does not destroy an older file.
-struct Output<'a> {
-    path: Option<&'a Path>,
+/// Where the run goes. A file is opened at once, so that one that cannot be written to is reported before any work, but an older run in it is discarded only when there are answers to write.
+struct Output {
+    file: Option<File>,
     open: Option<BufWriter<Box<dyn Write>>>,
 }
 
-impl<'a> Output<'a> {
-    /// Refuses what cannot be written to, before anything else is done.
-    fn new(options: &'a Options) -> Result<Self, Failure> {
-        let path = options.output.as_deref();
-        let is_queries = |path: &&Path| match (path.canonicalize(), options.queries.canonicalize())
-        {
-            (Ok(path), Ok(queries)) => path == queries,
-            _ => false,
-        };
-        if let Some(path) = path.filter(is_queries) {
-            let path = path.display();
-            let problem = format!("{path} is the file of queries; write the run to another file");
-            return Err(Failure::user(problem));
-        }
+impl Output {
+    fn new(options: &Options) -> Result<Self, Failure> {
         let is_bad = |tag: &&str| tag.is_empty() || tag.contains(char::is_whitespace);
         if let Some(tag) = options.tag.as_deref().filter(is_bad) {
             let problem = format!("`{tag}` cannot be the tag of a run: it is empty or has blanks");
             return Err(Failure::user(problem));
         }
-        Ok(Output { path, open: None })
+        let Some(path) = options.output.as_deref() else {
+            return Ok(Output { file: None, open: None });
+        };
+        let is_queries = match (path.canonicalize(), options.queries.canonicalize()) {
+            (Ok(path), Ok(queries)) => path == queries,
+            _ => false,
+        };
+        if is_queries {
+            let path = path.display();
+            let problem = format!("{path} is the file of queries; write the run to another file");
+            return Err(Failure::user(problem));
+        }
+        let file = File::options().create(true).truncate(false).write(true).open(path);
+        let file = file.map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        Ok(Output { file: Some(file), open: None })
     }
 
-    fn open(&mut self) -> Result<&mut BufWriter<Box<dyn Write>>, Failure> {
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let out: Box<dyn Write> = match self.path {
-                    Some(path) => {
-                        let fail = |e| Failure::user(format!("{}: {e}", path.display()));
-                        Box::new(File::create(path).map_err(fail)?)
+    fn open(&mut self) -> std::io::Result<&mut BufWriter<Box<dyn Write>>> {
+        let open = match (self.open.take(), self.file.take()) {
+            (Some(open), _) => open,
+            (None, file) => {
+                let out: Box<dyn Write> = match file {
+                    Some(file) => {
+                        // Pipes and terminals have no length.
+                        if file.metadata()?.is_file() {
+                            file.set_len(0)?;
+                        }
+                        Box::new(file)
                     }
                     None => Box::new(std::io::stdout().lock()),
                 };

@@ -166,7 +166,25 @@ fn bad_query_files_are_reported() {
     space
         .run("run idx --queries queries.txt -o no/such/dir")
         .fails(2, &["no/such/dir: No such file"]);
-    space.args(&["run", "idx", "--queries", "queries.txt", "--tag", "a b"]).fails(2, &["\"a b\""]);
+    space
+        .args(&["run", "idx", "--queries", "queries.txt", "--tag", "a b"])
+        .fails(2, &["`a b` cannot be the tag"]);
+    // Neither the queries nor an older run are lost to a run that fails.
+    space.write("old.trec", "old");
+    let stops = "run idx --queries bad.txt -o old.trec";
+    space.write("bad.txt", "1\tapple^-1\n");
+    space.run(stops).fails(2, &["bad.txt:1: ", "weight"]);
+    assert_eq!(space.read("old.trec"), "old");
+    space
+        .run("run idx --queries bad.txt -o bad.txt --on-error skip")
+        .fails(2, &["is the file of queries"]);
+    assert_eq!(space.read("bad.txt"), "1\tapple^-1\n");
+    space
+        .run(&format!("{stops} --on-error skip"))
+        .says("bad.txt:1: ")
+        .says("1 query was skipped")
+        .ok();
+    assert_eq!(space.read("old.trec"), "");
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn a_missing_gpu_is_reported() {
     let space = Space::with_index(DOCS);
     space.run("search idx route --device cuda --gpu 4000000000").code(2);
     let out = space.run("search idx route --device auto --gpu 4000000000").ok();
-    assert!(out.contains("no GPU: "), "{out}");
+    assert!(out.contains("; no GPU)"), "{out}");
     space.write("q.tsv", "1\troute\n");
     space.run("run idx --queries q.tsv --device cuda --gpu 4000000000").code(2);
     let run = "run idx --queries q.tsv -o r --device auto --gpu 4000000000";
