@@ -208,7 +208,8 @@ pub fn check_snapshot(
 /// The number of searches of a case that are stopped, and after how many questions each.
 const STOPPED: usize = 12;
 const MOMENTS: [u32; 6] = [0, 1, 2, 5, 17, 60];
-/// The same on a device, which stops between rounds only: more would show nothing, and the emulator is slow.
+/// The same on a device, which stops between rounds only, and on a slow emulator. The tests of deadlines in `exec-gpu` and
+/// `exec-gpu-papers` stop them at more moments.
 const STOPPED_ON_DEVICE: usize = 3;
 const MOMENTS_ON_DEVICE: [u32; 2] = [0, 2];
 
