@@ -8,7 +8,7 @@ use warpseek_exec::{
     Answer, Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Load, Mode, Plan,
     Rates, answer_supported, batch_time, cheapest, fail_all,
 };
-use warpseek_index::{Segment, Snapshot, SnapshotId};
+use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 
 use crate::failure::failed;
 use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};

@@ -34,11 +34,14 @@ impl Loading {
 
     /// Starts counting again.
     pub(crate) fn start(&self, total: u64) {
-        // A copy that was cancelled does not cancel the next one.
-        self.cancelled.store(false, Ordering::Relaxed);
         self.postings.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Forgets a cancellation that has ended a copy, so that it does not end the next one.
+    pub(crate) fn clear(&self) {
+        self.cancelled.store(false, Ordering::Relaxed);
     }
 
     /// Adds what was copied; an error if the copy was cancelled.
