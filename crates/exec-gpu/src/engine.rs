@@ -299,6 +299,12 @@ impl GpuEngine {
                 ExecError::Device { fault: Fault::Query, source } => {
                     ExecError::Device { fault: Fault::Setup, source }
                 }
+                ExecError::Index(error) => {
+                    if matches!(*error, IndexError::Cancelled) {
+                        self.loading.clear();
+                    }
+                    ExecError::Index(error)
+                }
                 error => error,
             })
     }
