@@ -217,7 +217,7 @@ pub fn on_threads(
     })
 }
 
-/// Ranges of dictionary blocks with about [`PART`] postings each.
+/// Ranges of dictionary blocks with about `PART` postings each.
 pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
     let dictionary = segment.dictionary();
     let blocks = dictionary.blocks();
