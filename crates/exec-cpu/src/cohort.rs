@@ -173,21 +173,7 @@ fn spread(
         true => Coverage::of(parts.iter().flat_map(|part| part.covered.iter().cloned())),
         false => Coverage::Complete,
     };
-    let parts = parts.into_iter().map(Reading::finish).collect();
-    Ok(Answer { coverage, ..merge(parts, plan.k) })
-}
-
-fn merge(parts: Vec<Answer>, k: usize) -> Answer {
-    let mut parts = parts.into_iter();
-    let mut whole = parts.next().unwrap_or_default();
-    for part in parts {
-        whole.hits.extend(part.hits);
-        whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
-        whole.add_work(part.work);
-    }
-    whole.hits.sort_unstable();
-    whole.hits.truncate(k);
-    whole
+    Ok(Answer::merged(parts.into_iter().map(Reading::finish), plan.k, coverage))
 }
 
 /// A query being answered, tile by tile.
@@ -402,7 +388,8 @@ mod tests {
             parts.push(reading.finish());
         }
         assert!(worst.into_inner() > 0, "the threads shared no score");
-        let docs: Vec<u32> = merge(parts, 3).hits.iter().map(|hit| hit.doc).collect();
+        let docs: Vec<u32> =
+            Answer::merged(parts, 3, Coverage::Complete).hits.iter().map(|hit| hit.doc).collect();
         assert_eq!(docs, [0, 1, 2]);
     }
 }

@@ -51,6 +51,21 @@ impl Answer {
         Answer { matches, coverage: Coverage::NOTHING, ..Answer::default() }
     }
 
+    /// The answer over the documents of all parts, which answered one plan for k hits; the caller knows what they cover together.
+    pub fn merged(parts: impl IntoIterator<Item = Answer>, k: usize, coverage: Coverage) -> Self {
+        let mut parts = parts.into_iter();
+        let mut whole = parts.next().unwrap_or_default();
+        for part in parts {
+            whole.hits.extend(part.hits);
+            whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
+            whole.add_work(part.work);
+        }
+        // The hits are sorted runs, so this takes one pass.
+        whole.hits.sort();
+        whole.hits.truncate(k);
+        Answer { coverage, ..whole }
+    }
+
     /// Adds the work done earlier for the same plan; the sum is unknown if either is.
     pub fn add_work(&mut self, before: Option<Work>) {
         self.work = self.work.zip(before).map(|(mut work, before)| {

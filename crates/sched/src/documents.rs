@@ -54,17 +54,7 @@ impl ByDocuments {
                 Coverage::of(parts.iter().zip(&self.parts).flat_map(ranges))
             }
         };
-        let mut parts = parts.into_iter();
-        let mut whole = parts.next().unwrap_or_default();
-        for part in parts {
-            whole.hits.extend(part.hits);
-            whole.matches = whole.matches.zip(part.matches).map(|(a, b)| a + b);
-            whole.add_work(part.work);
-        }
-        // The hits are sorted runs, so this takes one pass.
-        whole.hits.sort();
-        whole.hits.truncate(k);
-        Answer { coverage, ..whole }
+        Answer::merged(parts, k, coverage)
     }
 }
 

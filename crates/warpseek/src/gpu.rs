@@ -20,14 +20,18 @@ pub(crate) fn open(
     if options.device == DeviceChoice::Cpu {
         return Ok((Vec::new(), None));
     }
-    let open = |&number: &u32| (options.open)(number, options.gpu_memory);
-    match options.gpus.iter().map(open).collect::<Result<Vec<_>, _>>() {
+    match open_all(options) {
         Ok(devices) => Ok((devices, None)),
         Err(error) if options.device == DeviceChoice::Auto => {
             Ok((Vec::new(), Some(error.to_string())))
         }
         Err(error) => Err(error),
     }
+}
+
+/// All GPUs that the options name.
+pub(crate) fn open_all(options: &SearcherOptions) -> Result<Vec<Device>, DeviceError> {
+    options.gpus.iter().map(|&number| (options.open)(number, options.gpu_memory)).collect()
 }
 
 /// What a searcher knows of its GPU.

@@ -81,9 +81,9 @@ pub use warpseek_codec::CodecId;
 pub use warpseek_core::{DocId, Hit, Score, limits};
 pub use warpseek_cuda::DeviceError;
 pub use warpseek_exec::{
-    Answer, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault, Mode,
-    Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass, TermExplanation,
-    Work,
+    Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
+    Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass,
+    TermExplanation, Work,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::Loading;

@@ -240,9 +240,7 @@ impl Opened {
     }
 
     fn try_again(&self) -> Result<GpuEngines, ExecError> {
-        let open = |&number: &u32| (self.options.open)(number, self.options.gpu_memory);
-        let gpus = self.options.gpus.iter().map(open).collect::<Result<Vec<_>, _>>();
-        let gpus = gpus.map_err(warpseek_exec_gpu::failed)?;
+        let gpus = gpu::open_all(&self.options).map_err(warpseek_exec_gpu::failed)?;
         let (snapshot, planner) = (&self.snapshot, &self.planner);
         let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
         let engines = maker.gpus(&gpus)?;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use warpseek::eval::RunWriter;
 use warpseek::{
-    Answer, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request, Searcher,
-    Work,
+    Answer, Answers, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request,
+    Searcher, Work,
 };
 
 use warpseek_console::options::Threads;
@@ -381,14 +381,21 @@ impl Pipeline<'_> {
     fn answered(&self, name: &str, batch: Batch) -> Result<Batch, Failure> {
         let plans: Vec<&Plan> = batch.plans.iter().collect();
         let answers = self.searcher.answer(&plans);
-        // Decided after the search, since a GPU may have failed.
-        let decision = self.options.explain_plan.then(|| self.searcher.decide(&plans));
-        if answers.iter().all(Result::is_ok) {
+        let mut done = if answers.iter().all(Result::is_ok) {
             let answers = answers.into_iter().flatten().collect();
-            return Ok(Batch { answers, decision, ..batch });
-        }
-        let mut kept =
-            Batch { lines: Vec::new(), plans: Vec::new(), answers: Vec::new(), decision, ..batch };
+            Batch { answers, ..batch }
+        } else {
+            self.without_bad(name, batch, answers)?
+        };
+        // Decided after the search, since a GPU may have failed, and for the plans that remain.
+        let plans: Vec<&Plan> = done.plans.iter().collect();
+        done.decision = self.options.explain_plan.then(|| self.searcher.decide(&plans));
+        Ok(done)
+    }
+
+    /// The batch without the queries that could not be answered.
+    fn without_bad(&self, name: &str, batch: Batch, answers: Answers) -> Result<Batch, Failure> {
+        let mut kept = Batch { lines: Vec::new(), plans: Vec::new(), answers: Vec::new(), ..batch };
         for ((line, plan), answer) in batch.lines.into_iter().zip(batch.plans).zip(answers) {
             match answer {
                 Ok(answer) => {
@@ -399,9 +406,6 @@ impl Pipeline<'_> {
                 Err(error) => self.bad(name, &line, error.into(), &mut kept.skipped)?,
             }
         }
-        // The choices above are for all plans of the batch; they would not match the plans that remain.
-        let kept_plans: Vec<&Plan> = kept.plans.iter().collect();
-        kept.decision = self.options.explain_plan.then(|| self.searcher.decide(&kept_plans));
         Ok(kept)
     }
 
