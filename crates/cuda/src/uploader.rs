@@ -32,29 +32,52 @@ impl Uploader {
     /// Device memory that has these bytes once [`Uploader::finish`] has returned.
     pub fn send(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, DeviceError> {
         let buffer = self.device.buffer(bytes.len())?;
-        if bytes.len() < SMALL {
-            self.stream.upload(bytes, &buffer)?;
-            return Ok(buffer);
+        self.fill(&buffer, [bytes])?;
+        Ok(buffer)
+    }
+
+    /// Writes pieces one after another to the front of a buffer, which has them once [`Uploader::finish`] has returned.
+    ///
+    /// # Panics
+    /// Panics if the buffer is too short.
+    pub fn fill<'a>(
+        &mut self,
+        buffer: &Buffer<u8>,
+        pieces: impl IntoIterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), DeviceError> {
+        let len: usize = pieces.clone().into_iter().map(<[u8]>::len).sum();
+        assert!(len <= buffer.len(), "{len} bytes do not fit in {}", buffer.len());
+        if len >= SMALL && self.stages.is_none() {
+            self.stages = Some(stages(&self.device)?);
         }
-        let stages = match &mut self.stages {
-            Some(stages) => stages,
-            none => none.insert(stages(&self.device)?),
+        let Some(stages) = self.stages.as_mut().filter(|stages| len >= SMALL && !stages.is_empty())
+        else {
+            let bytes: Vec<u8> = pieces.into_iter().flatten().copied().collect();
+            return self.stream.upload(&bytes, &buffer.slice(..len));
         };
-        if stages.is_empty() {
-            self.stream.upload(bytes, &buffer)?;
-            return Ok(buffer);
-        }
-        for (number, piece) in bytes.chunks(STAGE).enumerate() {
+        let mut pieces = pieces.into_iter();
+        let (mut piece, mut from): (&[u8], usize) = (&[], 0);
+        while from < len {
             let stage = &mut stages[self.next];
             self.next = (self.next + 1) % 2;
             // Waits for the event and not for the stream, so that the copy of the other stage continues.
             stage.copied.synchronize()?;
-            stage.pinned.write()?[..piece.len()].copy_from_slice(piece);
-            let from = number * STAGE;
-            self.stream.copy_in(&stage.pinned, 0, &buffer.slice(from..from + piece.len()))?;
+            let room = stage.pinned.write()?;
+            let mut filled = 0;
+            while filled < STAGE.min(len - from) {
+                if piece.is_empty() {
+                    piece = pieces.next().unwrap_or_default();
+                    continue;
+                }
+                let now = piece.len().min(STAGE - filled);
+                room[filled..filled + now].copy_from_slice(&piece[..now]);
+                (piece, filled) = (&piece[now..], filled + now);
+            }
+            self.stream.copy_in(&stage.pinned, 0, &buffer.slice(from..from + filled))?;
             self.stream.record(&stage.copied)?;
+            from += filled;
         }
-        Ok(buffer)
+        Ok(())
     }
 
     /// Waits until all copies have ended.

@@ -11,7 +11,9 @@ use warpseek_exec::{
 use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 
 use crate::failure::failed;
-use crate::image::{ImageError, Kept, PRUNED_TERMS, SegmentImage, least_bytes};
+use crate::image::{
+    ImageError, Kept, Key, MakeKernels, PRUNED_TERMS, Residence, SegmentImage, Target, least_bytes,
+};
 use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
     pruned_tiles,
@@ -64,6 +66,9 @@ const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
 const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
 const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
+/// The most formulas for which images are kept.
+const MOST_FORMULAS: usize = 8;
+
 /// The most hits that the queries of a round may ask for together, unless the round is one query.
 const ROUND_HITS: usize = 1 << 24;
 
@@ -77,8 +82,12 @@ pub struct GpuEngine {
     /// Positions that it answers for, if not for all.
     within: Option<Range<u32>>,
     workspaces: Pool,
-    /// The images of all segments, for one formula.
+    /// Kernels that make the image.
+    make: MakeKernels,
+    /// The images of all segments, for the formulas asked for last.
     image: Arc<Kept<SegmentImage>>,
+    /// What it shares with engines for other snapshots.
+    residence: Arc<Residence>,
     loading: Arc<Loading>,
 }
 
@@ -126,7 +135,9 @@ impl GpuEngine {
         let settings = round::fitting(settings, &kernels)?;
         let max_static = snapshot.statistics().max_static;
         let workspaces = Pool::new(device.clone());
-        let (image, loading) = Default::default();
+        let make = MakeKernels::new(&device)?;
+        let image = Arc::new(Kept::up_to(MOST_FORMULAS));
+        let (residence, loading) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -135,7 +146,9 @@ impl GpuEngine {
             max_static,
             within: None,
             workspaces,
+            make,
             image,
+            residence,
             loading,
         })
     }
@@ -150,9 +163,16 @@ impl GpuEngine {
             max_static: self.max_static,
             within: self.within.clone(),
             workspaces: Pool::new(self.device.clone()),
+            make: self.make.clone(),
             image: self.image.clone(),
+            residence: self.residence.clone(),
             loading: self.loading.clone(),
         }
+    }
+
+    /// The same engine, which shares segments on the device with all others that are given this residence. Their device must be the same.
+    pub fn in_residence(self, residence: Arc<Residence>) -> Self {
+        GpuEngine { residence, ..self }
     }
 
     /// The same engine with other kernels, which must take the same arguments. The image is kept.
@@ -196,13 +216,25 @@ impl GpuEngine {
         &self.loading
     }
 
-    /// Refuses an index that cannot fit, and returns how many postings the image will have.
-    fn fits(&self) -> Result<u64, ImageError> {
+    /// Brings the index to the device as tiles. Refuses one that cannot fit.
+    fn load_tiles(
+        &self,
+        formula: Formula,
+        threads: usize,
+    ) -> Result<Vec<SegmentImage>, ImageError> {
         check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
-        let (mut needed, mut postings) = (0, 0);
+        let bits = self.settings.tile_bits;
+        let (mut needed, mut packed, mut postings) = (0, 0, 0);
+        let mut found = Vec::new();
         for segment in self.snapshot.segments() {
-            needed += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
             postings += segment.dictionary().postings();
+            let key = Key::new(segment, self.docs(segment), bits);
+            let parts = self.residence.find(&key);
+            if parts.is_none() {
+                needed += least_bytes(segment, &self.docs(segment), bits)?;
+                packed += segment.postings_file().body_len();
+            }
+            found.push((key, parts));
         }
         let available = self.device.available()?;
         if needed > available {
@@ -211,7 +243,28 @@ impl GpuEngine {
             let budget = needed > left;
             return Err(DeviceError::TooLarge { needed, available, budget }.into());
         }
-        Ok(postings)
+        // Compressed lists stay if there is also room for rounds.
+        let keep_packed = needed + packed + (needed + packed) / 8 <= available;
+        self.loading.start(postings);
+        let load = |(segment, (key, parts)): (&Arc<Segment>, (Key, Option<_>))| {
+            let target = Target {
+                device: &self.device,
+                kernels: &self.make,
+                segment,
+                within: self.docs(segment),
+                bits,
+                formula,
+                threads,
+                loading: &self.loading,
+            };
+            if let Some(parts) = parts {
+                return SegmentImage::valued_anew(&target, parts);
+            }
+            let image = SegmentImage::load(&target, keep_packed)?;
+            self.residence.add(key, image.parts());
+            Ok(image)
+        };
+        self.snapshot.segments().iter().zip(found).map(load).collect()
     }
 
     /// What the queries of one round share: formula, mode and kind of kernels.
@@ -285,15 +338,7 @@ impl GpuEngine {
         threads: usize,
     ) -> Result<Arc<[SegmentImage]>, ExecError> {
         self.image
-            .get(formula, || {
-                self.loading.start(self.fits()?);
-                let load = |segment: &Arc<Segment>| {
-                    let (docs, bits) = (self.docs(segment), self.settings.tile_bits);
-                    let loading = &self.loading;
-                    SegmentImage::load(&self.device, segment, docs, formula, bits, threads, loading)
-                };
-                self.snapshot.segments().iter().map(load).collect()
-            })
+            .get(formula, || self.load_tiles(formula, threads))
             // An index for which there is no memory is no query's fault: every query would fail.
             .map_err(|error| match error {
                 ExecError::Device { fault: Fault::Query, source } => {

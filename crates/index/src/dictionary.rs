@@ -174,6 +174,15 @@ impl Dictionary {
         self.word(self.data_len + 8 * (2 * self.blocks + 1 + block))
     }
 
+    /// Bytes of the lists of all blocks before this one; [`Dictionary::blocks`] stands for the end.
+    pub fn lists_before(&self, block: u64) -> Result<u64> {
+        let before = self.list_start(block.min(self.blocks))?;
+        if before > self.lists_len {
+            return Err(self.file.corrupt("its lists are out of order"));
+        }
+        Ok(before)
+    }
+
     /// A term's entry, if it is there.
     pub fn find(&self, term: &[u8]) -> Result<Option<TermInfo>> {
         let wanted = key(term);

@@ -98,6 +98,15 @@ pub enum Lengths<'a> {
 }
 
 impl Lengths<'_> {
+    /// All of them as bytes, and the number of bytes of each.
+    pub fn bytes(&self) -> (&[u8], u32) {
+        match self {
+            Lengths::U8(lengths) => (lengths, 1),
+            Lengths::U16(lengths) => (lengths.as_flattened(), 2),
+            Lengths::U32(lengths) => (lengths.as_flattened(), 4),
+        }
+    }
+
     /// The length of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> u32 {
@@ -114,6 +123,11 @@ impl Lengths<'_> {
 pub struct Floats<'a>(&'a [[u8; 4]]);
 
 impl Floats<'_> {
+    /// All of them as bytes, little endian.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_flattened()
+    }
+
     /// The number of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> f32 {

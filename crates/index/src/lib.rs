@@ -38,7 +38,7 @@ pub use impacts::Impacts;
 pub use inspect::{Inspection, PartSizes, inspect};
 pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
-pub use postings::{BlockBounds, Bounds, List, ListError, MAX_PAIRS};
+pub use postings::{BlockBounds, Bounds, List, ListError, ListParts, MAX_PAIRS};
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};

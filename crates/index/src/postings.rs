@@ -6,4 +6,4 @@ mod list;
 
 pub use bounds::{Bounds, MAX_PAIRS};
 pub(crate) use encode::ListEncoder;
-pub use list::{BlockBounds, List, ListError};
+pub use list::{BlockBounds, List, ListError, ListParts};

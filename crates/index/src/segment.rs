@@ -207,6 +207,11 @@ impl Segment {
         self.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
     }
 
+    /// The codec of its lists.
+    pub fn codec(&self) -> CodecId {
+        self.codec
+    }
+
     /// The file of lists.
     pub fn postings_file(&self) -> &SealedFile {
         &self.postings

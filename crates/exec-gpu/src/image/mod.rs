@@ -1,13 +1,28 @@
 //! The form of an index on the device. It is derived from the index when it is loaded, and is never the source of truth.
 
 mod documents;
+mod error;
 mod estimate;
 mod kept;
 mod layout;
+mod make;
+pub mod oracle;
+mod packed;
+mod part;
+mod residence;
 mod segment;
+mod send;
+mod valuer;
 
 pub use documents::DocumentTables;
+pub use error::ImageError;
 pub use estimate::least_bytes;
 pub use kept::Kept;
 pub use layout::{Item, PRUNED_TERMS, QueryView, SegmentView, SingleView, TermView};
-pub use segment::{ImageError, SegmentImage, factors, largest_value, on_threads, ranges, send};
+pub(crate) use make::MakeKernels;
+pub use oracle::factors;
+pub(crate) use residence::Key;
+pub use residence::Residence;
+pub(crate) use segment::Target;
+pub use segment::{SegmentImage, largest_value};
+pub use send::{on_threads, ranges, send};

@@ -1,59 +1,75 @@
-//! A segment on the device: every list, with the values of one formula, in tiles (see `kernels/common/tiles.cuh`).
+//! A segment on the device as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`), and tables of documents.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use warpseek_codec::CodecId;
-use warpseek_core::limits::BLOCK;
-use warpseek_exec::{ExecError, Fault, Formula};
+use bytemuck::Pod;
+use warpseek_cuda::{Buffer, Device, DeviceError, Stream, Uploader};
+use warpseek_exec::Formula;
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::documents::DocumentTables;
-use super::layout::{FOUR, SegmentView, TermView};
-use crate::failure::failed;
+use super::error::ImageError;
+use super::layout::{SegmentView, TermView};
+use super::make::{Bench, Fill, MakeKernels};
+use super::oracle::TileList;
+use super::part::{Making, Part, PartValues, filter_words};
+use super::send::{on_threads, ranges};
+use super::valuer::Valuer;
 use crate::loading::Loading;
-use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
-
-/// Postings that are prepared and sent at once.
-const PART: u64 = 1 << 22;
 
 /// The most bits of a filter per posting of its list.
 const FILTER_BITS: u64 = 32;
 
-/// Why an image could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum ImageError {
-    /// The index is damaged.
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The codec has no form on the device.
-    #[error("codec {0} has no form on the device; take bitpack, rice or pfor")]
-    Codec(CodecId),
-    /// There are more documents than kernels can number.
-    #[error(
-        "the device would hold {docs} documents of the index, and can hold {most}; divide the documents among several GPUs, or search on the CPU, which gives the same hits"
-    )]
-    Documents {
-        /// Number of documents.
-        docs: u64,
-        /// The most that the device can have.
-        most: u64,
-    },
+/// For every list with at least this many postings, the value at this rank is kept: it bounds the k-th best hit of a query from below.
+pub(crate) const RANKS: [usize; 3] = [10, 100, 1000];
+
+/// A list of tiles.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ListView {
+    pub(crate) docs: u64,
+    pub(crate) values: u64,
+    pub(crate) roughs: u64,
+    pub(crate) starts: u64,
+    pub(crate) peaks: u64,
+    pub(crate) filter: u64,
+    pub(crate) filter_shift: u32,
+    /// Number of postings with padding.
+    pub(crate) count: u32,
+    /// Number of postings without padding.
+    pub(crate) postings: u32,
+    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents.
+    pub(crate) best: [f32; RANKS.len()],
 }
 
-impl From<ImageError> for ExecError {
-    fn from(error: ImageError) -> Self {
-        match error {
-            ImageError::Index(error) => error.into(),
-            ImageError::Device(error) => failed(error),
-            ImageError::Codec(_) | ImageError::Documents { .. } => {
-                ExecError::Device { fault: Fault::Setup, source: Arc::new(error) }
-            }
-        }
+/// What is the same for every snapshot that has a segment, and for every formula.
+pub(crate) struct Lasting {
+    pub(crate) tables: DocumentTables,
+    pub(crate) valuer: Valuer,
+}
+
+impl Lasting {
+    pub(crate) fn load(
+        device: &Device,
+        segment: &Segment,
+        within: Range<u32>,
+    ) -> Result<Self, ImageError> {
+        let valuer = Valuer::load(device, segment)?;
+        Ok(Lasting { tables: DocumentTables::lasting(device, segment, within)?, valuer })
+    }
+}
+
+/// The lists of a segment as tiles, for any formula.
+pub(crate) struct Parts {
+    pub(crate) lasting: Lasting,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Parts {
+    /// Whether values for another formula can be made of what is on the device.
+    pub(crate) fn can_value(&self) -> bool {
+        self.parts.iter().all(Part::can_value)
     }
 }
 
@@ -64,90 +80,120 @@ pub struct SegmentImage {
     /// Indexed by the ordinal of the term.
     lists: Vec<ListView>,
     _documents: DocumentTables,
-    /// The memory that the views' addresses point to.
-    _kept: Vec<Buffer<u8>>,
+    parts: Arc<Parts>,
+    /// In the order of the parts.
+    values: Vec<PartValues>,
 }
 
-/// For every list with at least this many postings, the value at this rank is kept: it bounds the k-th best hit of a query from below.
-const RANKS: [usize; 3] = [10, 100, 1000];
-
-#[derive(Clone, Copy, Default)]
-struct ListView {
-    docs: u64,
-    values: u64,
-    roughs: u64,
-    starts: u64,
-    peaks: u64,
-    filter: u64,
-    filter_shift: u32,
-    /// Number of postings with padding.
-    count: u32,
-    /// Number of postings without padding.
-    postings: u32,
-    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents.
-    best: [f32; RANKS.len()],
+/// What an image is made for.
+pub(crate) struct Target<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) kernels: &'a MakeKernels,
+    pub(crate) segment: &'a Segment,
+    /// The image's documents, by position in the segment.
+    pub(crate) within: Range<u32>,
+    pub(crate) bits: u32,
+    pub(crate) formula: Formula,
+    pub(crate) threads: usize,
+    /// Counts the postings as they are copied and can cancel the copy.
+    pub(crate) loading: &'a Loading,
 }
 
-/// Lists prepared on the host.
-#[derive(Default)]
-struct Part {
-    bytes: Vec<u8>,
-    postings: u64,
-    /// The ordinal of each list's term, and its view with offsets in `bytes` instead of addresses.
-    lists: Vec<(u32, ListView)>,
+impl Target<'_> {
+    fn making<'a>(&'a self, lasting: &'a Lasting, deleted: u64) -> Making<'a> {
+        Making {
+            device: self.device,
+            kernels: self.kernels,
+            segment: self.segment,
+            within: self.within.clone(),
+            bits: self.bits,
+            valuer: &lasting.valuer,
+            formula: self.formula,
+            deleted,
+        }
+    }
+
+    /// Does work number 0 to `count` - 1 in threads, and returns the results in this order.
+    fn each<T: Send>(
+        &self,
+        count: usize,
+        work: impl Fn(usize, &mut Bench, &mut Uploader) -> Result<T, ImageError> + Sync,
+    ) -> Result<Vec<T>, ImageError> {
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
+        let run = || -> Result<(), ImageError> {
+            let (mut bench, mut uploader) = (Bench::new(self.device)?, Uploader::new(self.device)?);
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= count {
+                    return Ok(());
+                }
+                let one = work(i, &mut bench, &mut uploader)?;
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
+            }
+        };
+        // One failure ends the work of all threads.
+        let run = || run().inspect_err(|_| next.store(count, Ordering::Relaxed));
+        on_threads(self.threads.min(count), run)?;
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_unstable_by_key(|&(i, _)| i);
+        Ok(done.into_iter().map(|(_, one)| one).collect())
+    }
 }
 
 impl SegmentImage {
-    /// Builds the image of the documents `within` the segment, by position. `loading` counts the postings as they are copied and can cancel
-    /// the copy.
-    pub fn load(
-        device: &Device,
-        segment: &Segment,
-        within: Range<u32>,
-        formula: Formula,
-        bits: u32,
-        threads: usize,
-        loading: &Loading,
-    ) -> Result<Self, ImageError> {
-        let factors = factors(segment, formula, within.clone())?;
-        let tiles = (within.len() as u32).div_ceil(1 << bits);
-        let maker =
-            Maker { segment, within: within.clone(), formula, factors: &factors, bits, tiles };
-        let shared = Mutex::new((
-            Vec::new(),
-            vec![ListView::default(); segment.dictionary().terms() as usize],
-        ));
+    /// Brings a segment to the device. With `keep_packed`, its compressed lists stay there, so that an image for another formula needs no
+    /// copy.
+    pub(crate) fn load(target: &Target<'_>, keep_packed: bool) -> Result<Self, ImageError> {
+        let (device, segment, within) = (target.device, target.segment, target.within.clone());
+        let lasting = Lasting::load(device, segment, within.clone())?;
+        let documents = lasting.tables.of(device, segment, within)?;
+        let making = target.making(&lasting, documents.view().deleted);
         let ranges = ranges(segment)?;
-        let next = AtomicU64::new(0);
-        let work = || -> Result<(), ImageError> {
-            let mut uploader = Uploader::new(device)?;
-            while let Some(&(from, to)) = ranges.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-            {
-                let part = maker.part(from, to)?;
-                let (buffer, address) = send(&mut uploader, &part.bytes)?;
-                loading.advance(part.postings, part.bytes.len() as u64)?;
-                let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                shared.0.extend(buffer);
-                for (ordinal, list) in part.lists {
-                    let at = |offset: u64| address + offset;
-                    let starts = if list.starts == u64::MAX { 0 } else { at(list.starts) };
-                    let (docs, values) = (at(list.docs), at(list.values));
-                    let dense = |offset| if starts == 0 { 0 } else { at(offset) };
-                    let (roughs, peaks, filter) =
-                        (dense(list.roughs), dense(list.peaks), dense(list.filter));
-                    shared.1[ordinal as usize] =
-                        ListView { docs, values, roughs, starts, peaks, filter, ..list };
-                }
+        let made = target.each(ranges.len(), |i, bench, uploader| {
+            let infos = infos(segment, ranges[i])?;
+            let (part, values, bytes) = Part::load(&making, bench, uploader, &infos, keep_packed)?;
+            target.loading.advance(part.postings(), bytes)?;
+            Ok((part, values))
+        })?;
+        let (parts, values) = made.into_iter().unzip();
+        Ok(Self::of(target, Arc::new(Parts { lasting, parts }), values, documents))
+    }
+
+    /// The same lists for another formula, or with other deletions. Nothing but deletions is copied to the device.
+    pub(crate) fn valued_anew(target: &Target<'_>, parts: Arc<Parts>) -> Result<Self, ImageError> {
+        let (device, segment) = (target.device, target.segment);
+        let documents = parts.lasting.tables.of(device, segment, target.within.clone())?;
+        let making = target.making(&parts.lasting, documents.view().deleted);
+        let values = target.each(parts.parts.len(), |i, bench, _| {
+            let part = &parts.parts[i];
+            let values = part.values(&making, bench, &[], Fill::Values)?;
+            target.loading.advance(part.postings(), 0)?;
+            Ok(values)
+        })?;
+        Ok(Self::of(target, parts, values, documents))
+    }
+
+    fn of(
+        target: &Target<'_>,
+        parts: Arc<Parts>,
+        values: Vec<PartValues>,
+        documents: DocumentTables,
+    ) -> Self {
+        let terms = target.segment.dictionary().terms() as usize;
+        let mut lists = vec![ListView::default(); terms];
+        for (part, values) in parts.parts.iter().zip(&values) {
+            for (ordinal, view) in part.views(values) {
+                lists[ordinal as usize] = view;
             }
-            Ok(uploader.finish()?)
-        };
-        // One failure ends the work of all threads.
-        let work = || work().inspect_err(|_| next.store(ranges.len() as u64, Ordering::Relaxed));
-        on_threads(threads.min(ranges.len()), work)?;
-        let (kept, lists) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let documents = DocumentTables::load(device, segment, within)?;
-        let view = SegmentView { bits, ..documents.view() };
-        Ok(SegmentImage { view, tiles, lists, _documents: documents, _kept: kept })
+        }
+        let view = SegmentView { bits: target.bits, ..documents.view() };
+        let tiles = (target.within.len() as u32).div_ceil(1 << target.bits);
+        SegmentImage { view, tiles, lists, _documents: documents, parts, values }
+    }
+
+    /// What other images of the segment can share.
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.parts
     }
 
     /// The view of the segment for kernels.
@@ -173,208 +219,74 @@ impl SegmentImage {
 
     /// A list as a term of a query; none if the list has none of the image's documents.
     pub fn term(&self, info: &TermInfo, weight: f32) -> Option<TermView> {
+        self.lists[info.ordinal as usize].term(weight)
+    }
+
+    /// The contents of a list, for tests.
+    pub fn read(&self, stream: &Stream, info: &TermInfo) -> Result<TileList, DeviceError> {
+        let list = self.lists[info.ordinal as usize];
+        let (count, tiles, docs) =
+            (list.count as usize, self.tiles as usize, u64::from(self.view.docs));
+        let buffers: Vec<&Buffer<u8>> = (self.parts.parts.iter().flat_map(Part::buffers))
+            .chain(self.values.iter().map(PartValues::buffer))
+            .collect();
+        let from = Reader { stream, buffers };
+        let mut read = TileList { best: list.best, ..TileList::default() };
+        read.values = from.read(list.values, count)?;
+        if list.starts == 0 {
+            read.docs = from.read(list.docs, count)?;
+            return Ok(read);
+        }
+        read.positions = from.read(list.docs, count)?;
+        read.roughs = from.read(list.roughs, count)?;
+        read.starts = from.read(list.starts, tiles + 1)?;
+        read.peaks = from.read(list.peaks, tiles)?;
+        read.filter = from.read(list.filter, filter_words(docs, list.filter_shift) as usize)?;
+        Ok(read)
+    }
+}
+
+/// Reads values at addresses within some buffers.
+struct Reader<'a> {
+    stream: &'a Stream,
+    buffers: Vec<&'a Buffer<u8>>,
+}
+
+impl Reader<'_> {
+    fn read<T: Pod>(&self, address: u64, count: usize) -> Result<Vec<T>, DeviceError> {
+        let bytes = count * size_of::<T>();
+        let within = |buffer: &Buffer<u8>| {
+            let from = usize::try_from(address.checked_sub(buffer.address())?).ok()?;
+            (from + bytes <= buffer.len()).then(|| buffer.slice(from..from + bytes).cast::<T>())
+        };
+        match self.buffers.iter().find_map(|buffer| within(buffer)) {
+            Some(values) if count > 0 => self.stream.download(&values),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+impl ListView {
+    /// The list as a term of a query; none if it is empty.
+    pub(crate) fn term(&self, weight: f32) -> Option<TermView> {
         let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
-            self.lists[info.ordinal as usize];
+            *self;
         let view = TermView { docs, values, roughs, starts, peaks, ..TermView::default() };
         (count > 0).then_some(TermView { filter, filter_shift, count, weight, ..view })
     }
 }
 
-/// Copies bytes to the device. No bytes have no buffer, and address 0.
-pub fn send(
-    uploader: &mut Uploader,
-    bytes: &[u8],
-) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
-    if bytes.is_empty() {
-        return Ok((None, 0));
-    }
-    let buffer = uploader.send(bytes)?;
-    let address = buffer.address();
-    Ok((Some(buffer), address))
-}
-
-/// The formula's factors of the documents `within` a segment.
-pub fn factors(
+/// The terms of some dictionary blocks.
+pub(crate) fn infos(
     segment: &Segment,
-    formula: Formula,
-    within: Range<u32>,
-) -> Result<Vec<f32>, IndexError> {
-    let documents = segment.documents();
-    let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-    Ok(within.map(|doc| formula.factor(lengths.get(doc), norms.get(doc))).collect())
-}
-
-/// Does the work in this many threads, at least one.
-pub fn on_threads(
-    threads: usize,
-    work: impl Fn() -> Result<(), ImageError> + Sync,
-) -> Result<(), ImageError> {
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(&work)).collect();
-        workers
-            .into_iter()
-            .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-    })
-}
-
-/// Ranges of dictionary blocks with about `PART` postings each.
-pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
-    let dictionary = segment.dictionary();
-    let blocks = dictionary.blocks();
-    let (mut ranges, mut from) = (Vec::new(), 0);
-    let mut postings = 0;
-    for block in 0..blocks {
-        let mut terms = dictionary.iter_blocks(block, block + 1);
-        while let Some(info) = terms.next_term()? {
-            postings += u64::from(info.df);
-        }
-        if postings >= PART {
-            ranges.push((from, block + 1));
-            (from, postings) = (block + 1, 0);
-        }
+    (from, to): (u64, u64),
+) -> Result<Vec<TermInfo>, IndexError> {
+    let mut terms = segment.dictionary().iter_blocks(from, to);
+    let mut infos = Vec::new();
+    while let Some(info) = terms.next_term()? {
+        infos.push(info);
     }
-    if from < blocks {
-        ranges.push((from, blocks));
-    }
-    Ok(ranges)
-}
-
-struct Maker<'a> {
-    segment: &'a Segment,
-    /// Documents of the image, by position in the segment.
-    within: Range<u32>,
-    formula: Formula,
-    /// Factors of these documents only.
-    factors: &'a [f32],
-    bits: u32,
-    tiles: u32,
-}
-
-impl Maker<'_> {
-    fn part(&self, from: u64, to: u64) -> Result<Part, ImageError> {
-        let mut part = Part::default();
-        let (mut docs, mut values) = (Vec::new(), Vec::new());
-        let mut terms = self.segment.dictionary().iter_blocks(from, to);
-        while let Some(info) = terms.next_term()? {
-            self.read(&info, &mut docs, &mut values)?;
-            part.postings += u64::from(info.df);
-            let list = if docs.len() >= self.tiles as usize && self.tiles > 0 {
-                self.dense(&docs, &values, &mut part.bytes)
-            } else {
-                let count = docs.len() as u32;
-                let docs = push(&mut part.bytes, &docs);
-                let values = push(&mut part.bytes, &values);
-                ListView { docs, values, starts: u64::MAX, count, ..ListView::default() }
-            };
-            let postings = docs.len() as u32;
-            let list = ListView { best: self.best(&docs, &mut values), postings, ..list };
-            part.lists.push((info.ordinal, list));
-        }
-        Ok(part)
-    }
-
-    /// Reads the documents of a list, counted from the image's first, and computes their values.
-    fn read(
-        &self,
-        info: &TermInfo,
-        docs: &mut Vec<u32>,
-        values: &mut Vec<f32>,
-    ) -> Result<(), ImageError> {
-        let list = self.segment.list(info)?;
-        docs.clear();
-        values.clear();
-        let (mut block_docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
-        let Range { start, end } = self.within;
-        for block in 0..list.blocks() {
-            if list.block_max_doc(block) < start {
-                continue;
-            }
-            if block > 0 && list.block_max_doc(block - 1) >= end {
-                break;
-            }
-            let n = list
-                .decode_docs(block, &mut block_docs)
-                .and_then(|_| list.decode_freqs(block, &mut freqs))
-                .map_err(|what| self.segment.bad_list(info, what))?;
-            let index = |limit: u32| block_docs[..n].partition_point(|&doc| doc < limit);
-            let here = index(start)..index(end);
-            let first = docs.len();
-            docs.extend(block_docs[here.clone()].iter().map(|&doc| doc - start));
-            let of =
-                |(&doc, &freq): (&u32, &u32)| self.formula.value(freq, self.factors[doc as usize]);
-            values.extend(docs[first..].iter().zip(&freqs[here]).map(of));
-        }
-        Ok(())
-    }
-
-    /// The values at the ranks of [`RANKS`]; reorders the values.
-    fn best(&self, docs: &[u32], values: &mut Vec<f32>) -> [f32; RANKS.len()] {
-        if self.segment.deletes().is_some() {
-            let mut docs = docs.iter();
-            let live = |&doc: &u32| !self.segment.is_deleted(self.within.start + doc);
-            values.retain(|_| docs.next().is_some_and(live));
-        }
-        let mut best = [0.0; RANKS.len()];
-        let mut left = &mut values[..];
-        for (slot, &rank) in best.iter_mut().zip(&RANKS).rev() {
-            if left.len() >= rank {
-                let (_, value, _) = left.select_nth_unstable_by(rank - 1, |a, b| b.total_cmp(a));
-                *slot = *value;
-                left = &mut left[..rank];
-            }
-        }
-        best
-    }
-
-    /// Appends a dense list. Padding is never the first of a group of four, because a tile without postings has no groups.
-    fn dense(&self, docs: &[u32], values: &[f32], bytes: &mut Vec<u8>) -> ListView {
-        const FILL: u16 = 1 << 15;
-        let mut starts = Vec::with_capacity(self.tiles as usize + 1);
-        let (mut positions, mut filled) = (Vec::<u16>::new(), Vec::<f32>::new());
-        let mut at = 0;
-        for tile in 0..self.tiles {
-            starts.push((positions.len() / FOUR) as u32);
-            let end = at + docs[at..].partition_point(|&doc| doc >> self.bits <= tile);
-            positions.extend(docs[at..end].iter().map(|&doc| doc as u16 & (FILL - 1)));
-            filled.extend_from_slice(&values[at..end]);
-            let whole = positions.len().next_multiple_of(FOUR);
-            positions.resize(whole, FILL);
-            filled.resize(whole, 0.0);
-            at = end;
-        }
-        starts.push((positions.len() / FOUR) as u32);
-        let count = positions.len() as u32;
-        let most = largest_value(self.formula);
-        let is_fill = |position: u16| position >= FILL;
-        let roughs: Vec<u16> = positions
-            .iter()
-            .zip(&filled)
-            .map(|(&position, &value)| if is_fill(position) { 0 } else { rough(value, most) })
-            .collect();
-        let of = |ends: &[u32]| {
-            let postings = &roughs[ends[0] as usize * FOUR..ends[1] as usize * FOUR];
-            postings.iter().copied().max().unwrap_or(0)
-        };
-        let peaks: Vec<u16> = starts.windows(2).map(of).collect();
-        let (filter, filter_shift) = self.filter(docs);
-        let (docs, values) = (push(bytes, &positions), push(bytes, &filled));
-        let (roughs, starts) = (push(bytes, &roughs), push(bytes, &starts));
-        let (peaks, filter) = (push(bytes, &peaks), push(bytes, &filter));
-        let list = ListView { docs, values, roughs, starts, peaks, ..ListView::default() };
-        ListView { filter, filter_shift, count, ..list }
-    }
-
-    /// A filter with one bit for every 2^shift documents, and the shift: as small as FILTER_BITS bits per posting allow.
-    fn filter(&self, docs: &[u32]) -> (Vec<u32>, u32) {
-        let all = self.factors.len() as u64;
-        let shift = filter_shift(all, docs.len() as u64);
-        let mut words = vec![0u32; (all.div_ceil(1 << shift)).div_ceil(32) as usize];
-        for &doc in docs {
-            let bit = doc >> shift;
-            words[bit as usize / 32] |= 1 << (bit % 32);
-        }
-        (words, shift)
-    }
+    Ok(infos)
 }
 
 /// Binary logarithm of the documents per bit in the filter of a list with `df` of `docs` documents.
@@ -386,17 +298,4 @@ pub(super) fn filter_shift(docs: u64, df: u64) -> u32 {
 pub fn largest_value(formula: Formula) -> f32 {
     // A posting with weight 1 contributes the value, rounded down, plus one.
     (formula.most(1.0) - 1) as f32
-}
-
-/// A value as a fraction of the largest, rounded up: `rough` / 65535 * `most` is at least the value. Only padding has 0.
-fn rough(value: f32, most: f32) -> u16 {
-    (f64::from(value) / f64::from(most) * 65535.0).ceil().clamp(1.0, 65535.0) as u16
-}
-
-/// Appends the numbers at a multiple of 16 bytes, and returns their offset.
-fn push<T: bytemuck::NoUninit>(bytes: &mut Vec<u8>, numbers: &[T]) -> u64 {
-    bytes.resize(bytes.len().next_multiple_of(16), 0);
-    let offset = bytes.len() as u64;
-    bytes.extend_from_slice(bytemuck::cast_slice(numbers));
-    offset
 }

@@ -1,6 +1,7 @@
 //! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
 
 pub mod and_tiles;
+pub mod make_tiles;
 pub mod merge;
 pub mod or_tiles;
 pub mod pruned_batch_any_k;
@@ -13,6 +14,7 @@ use warpseek_cuda::Source;
 /// Every source of this crate, for tools that compile all of them.
 pub const ALL: &[Source] = &[
     and_tiles::SOURCE,
+    make_tiles::SOURCE,
     merge::SOURCE,
     or_tiles::SOURCE,
     pruned_batch_any_k::SOURCE,
@@ -27,6 +29,10 @@ pub mod common {
 
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
+    /// Lists as they are on disk.
+    pub const PACKED: (&str, &str) = ("packed.cuh", include_str!("common/packed.cuh"));
+    /// Values of postings.
+    pub const VALUER: (&str, &str) = ("valuer.cuh", include_str!("common/valuer.cuh"));
     /// Pruning over tiles.
     pub const PRUNED_TILES_ITSELF: (&str, &str) =
         ("pruned_tiles.cuh", include_str!("common/pruned_tiles.cuh"));

@@ -34,6 +34,36 @@ pub enum ListError {
     Order(usize),
 }
 
+/// The parts of a list that hold its postings, as they are on disk.
+#[derive(Clone, Copy, Debug)]
+pub enum ListParts<'a> {
+    /// One posting.
+    One {
+        /// Its document.
+        doc: u32,
+        /// Its frequency.
+        freq: u32,
+    },
+    /// One block, without its first document.
+    Short {
+        /// The first document.
+        first: u32,
+        /// The block.
+        block: &'a [u8],
+    },
+    /// Several blocks.
+    Long {
+        /// Where each 16th block begins in the payload.
+        bases: &'a [[u8; 8]],
+        /// The last document of each block.
+        lasts: &'a [[u8; 4]],
+        /// Where each block ends, counted from the start of its group of 16.
+        ends: &'a [[u8; 2]],
+        /// The blocks.
+        payload: &'a [u8],
+    },
+}
+
 /// A list. Blocks decode independently of each other.
 #[derive(Clone)]
 pub struct List<'a> {
@@ -229,6 +259,17 @@ impl<'a> List<'a> {
                 Ok((list_len.saturating_sub(long.payload.len()) + start, len))
             }
             Form::One { .. } | Form::Short { .. } => Ok((0, list_len)),
+        }
+    }
+
+    /// The parts that hold its postings; blocks may be malformed.
+    pub fn parts(&self) -> ListParts<'a> {
+        match self.form {
+            Form::One { doc, freq } => ListParts::One { doc, freq },
+            Form::Short { first, block, .. } => ListParts::Short { first, block },
+            Form::Long(Long { bases, lasts, ends, payload, .. }) => {
+                ListParts::Long { bases, lasts, ends, payload }
+            }
         }
     }
 

@@ -1,0 +1,379 @@
+//! Lists of a segment that are on the device as a whole: compressed, and as tiles.
+
+use std::ops::Range;
+
+use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
+use warpseek_exec::Formula;
+use warpseek_index::{IndexError, Segment, TermInfo};
+
+use super::error::ImageError;
+use super::make::{Bench, Fill, Frame, Layout, MakeKernels, Tables, Target, units};
+use super::packed::{BEHIND, PackedList, Pieces};
+use super::segment::{ListView, RANKS, filter_shift};
+use super::valuer::Valuer;
+
+/// Neighbouring lists of a segment, in any formula: where their postings are, but not what they are worth.
+pub(crate) struct Part {
+    /// Dense lists first.
+    lists: Vec<Placed>,
+    dense: usize,
+    frame: Frame,
+    /// Compressed lists, unless there was no room to keep them.
+    packed: Option<Buffer<u8>>,
+    /// The memory of starts and filters, and that of documents.
+    kept: [Buffer<u8>; 2],
+    postings: u64,
+}
+
+/// A list and where its postings are.
+#[derive(Clone, Copy)]
+struct Placed {
+    ordinal: u32,
+    packed: PackedList,
+    docs: u64,
+    starts: u64,
+    filter: u64,
+    filter_shift: u32,
+    /// Number of postings with padding.
+    count: u32,
+    /// Number of postings without padding.
+    postings: u32,
+}
+
+/// What the postings of a part are worth by one formula.
+pub(crate) struct PartValues {
+    /// In the order of the part's lists.
+    lists: Vec<Valued>,
+    /// The memory of values and peaks.
+    kept: Buffer<u8>,
+}
+
+impl PartValues {
+    /// The memory that the values are in.
+    pub(crate) fn buffer(&self) -> &Buffer<u8> {
+        &self.kept
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Valued {
+    values: u64,
+    roughs: u64,
+    peaks: u64,
+    best: [f32; RANKS.len()],
+}
+
+/// Who makes lists, of which documents, and by which formula.
+pub(crate) struct Making<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) kernels: &'a MakeKernels,
+    pub(crate) segment: &'a Segment,
+    /// Documents of the image, by position in the segment.
+    pub(crate) within: Range<u32>,
+    pub(crate) bits: u32,
+    pub(crate) valuer: &'a Valuer,
+    pub(crate) formula: Formula,
+    /// Address of the bits of deleted documents, or 0.
+    pub(crate) deleted: u64,
+}
+
+impl Making<'_> {
+    fn frame(&self) -> Frame {
+        Frame {
+            docs: self.segment.documents().count(),
+            origin: self.within.start,
+            limit: self.within.end,
+            bits: self.bits,
+            first_tile: 0,
+            end_tile: (self.within.len() as u32).div_ceil(1 << self.bits),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.within == (0..self.segment.documents().count())
+    }
+
+    /// What a failure of the kernels means: nothing for 0, an error for malformed lists; otherwise a frequency that has no logarithm yet.
+    fn judge(&self, failed: u32, infos: &[TermInfo]) -> Result<Option<u32>, ImageError> {
+        match failed {
+            0 => Ok(None),
+            1 => Err(malformed(self.segment, infos)),
+            freq => Ok(Some(freq)),
+        }
+    }
+}
+
+/// The error for lists of which a kernel says that one is malformed.
+pub(crate) fn malformed(segment: &Segment, infos: &[TermInfo]) -> ImageError {
+    let check = |info: &TermInfo| -> Result<(), IndexError> {
+        let list = segment.list(info)?;
+        let (mut docs, mut freqs) = ([0; 128], [0; 128]);
+        (0..list.blocks())
+            .try_for_each(|block| {
+                list.decode_docs(block, &mut docs)?;
+                list.decode_freqs(block, &mut freqs).map(|_| ())
+            })
+            .map_err(|what| segment.bad_list(info, what))
+    };
+    match infos.iter().find_map(|info| check(info).err()) {
+        Some(error) => error.into(),
+        // The host reads them: then it is the device that does not.
+        None => DeviceError::Kernel {
+            ran: vec!["mark_tiles".to_owned(), "fill_tiles".to_owned()],
+            problem: "lists that are sound on the host were not on the device".to_owned(),
+        }
+        .into(),
+    }
+}
+
+impl Part {
+    /// Brings lists to the device and makes tiles of them. Returns the bytes that went over the bus, too.
+    pub(crate) fn load(
+        making: &Making<'_>,
+        bench: &mut Bench,
+        uploader: &mut Uploader,
+        infos: &[TermInfo],
+        keep_packed: bool,
+    ) -> Result<(Self, PartValues, u64), ImageError> {
+        let pieces = infos.iter().map(|info| Pieces::of(making.segment, info));
+        let pieces = pieces.collect::<Result<Vec<_>, IndexError>>()?;
+        let bytes: usize = pieces.iter().map(Pieces::len).sum();
+        let packed = making.device.buffer(bytes + BEHIND)?;
+        let mut address = packed.address();
+        let mut lists = Vec::with_capacity(infos.len());
+        for (info, pieces) in infos.iter().zip(&pieces) {
+            let placed = Placed {
+                ordinal: info.ordinal,
+                packed: pieces.at(address),
+                docs: 0,
+                starts: 0,
+                filter: 0,
+                filter_shift: 0,
+                count: 0,
+                postings: info.df,
+            };
+            lists.push(placed);
+            address += pieces.len() as u64;
+        }
+        uploader.fill(&packed, pieces.iter().flat_map(|pieces| pieces.slices()))?;
+        uploader.finish()?;
+        drop(pieces);
+        let frame = making.frame();
+        if !making.is_whole() {
+            Self::count(making, bench, &mut lists, infos)?;
+        }
+        let tiles = frame.tiles();
+        let is_dense = |list: &Placed| tiles > 0 && list.postings >= tiles;
+        // Stable, so that neighbours stay neighbours.
+        lists.sort_by_key(|list| !is_dense(list));
+        let dense = lists.partition_point(is_dense);
+        let docs = making.within.len() as u64;
+
+        // Starts and filters, whose sizes are known, and where tiles begin.
+        let mut layout = Layout::default();
+        let offsets: Vec<_> = lists[..dense]
+            .iter_mut()
+            .map(|list| {
+                list.filter_shift = filter_shift(docs, list.postings.into());
+                let starts = layout.add(4 * (u64::from(tiles) + 1));
+                (starts, layout.add(4 * filter_words(docs, list.filter_shift)))
+            })
+            .collect();
+        let known = making.device.buffer(layout.bytes() as usize)?;
+        bench.stream.zero(&known)?;
+        for (list, (starts, filter)) in lists.iter_mut().zip(offsets) {
+            (list.starts, list.filter) = (known.address() + starts, known.address() + filter);
+        }
+        let totals = Self::start(bench, making, frame, &lists, dense, infos)?;
+
+        // Documents, now that their number is known.
+        let mut layout = Layout::default();
+        let mut offsets = Vec::with_capacity(lists.len());
+        for (i, (list, total)) in lists.iter_mut().zip(&totals).enumerate() {
+            list.count = *total;
+            offsets.push(layout.add(if i < dense { 2 } else { 4 } * u64::from(*total)));
+        }
+        let placed = making.device.buffer(layout.bytes() as usize)?;
+        for (list, offset) in lists.iter_mut().zip(offsets) {
+            list.docs = placed.address() + offset;
+        }
+        let postings = infos.iter().map(|info| u64::from(info.df)).sum();
+        let kept = [known, placed];
+        let mut part = Part { lists, dense, frame, packed: Some(packed), kept, postings };
+        let values = part.values(making, bench, infos, Fill::All)?;
+        if !keep_packed {
+            part.packed = None;
+        }
+        Ok((part, values, bytes as u64))
+    }
+
+    /// Number of postings, wherever their documents are.
+    pub(crate) fn postings(&self) -> u64 {
+        self.postings
+    }
+
+    /// Whether values for another formula can be made of what is on the device.
+    pub(crate) fn can_value(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// The lists' numbers of postings within the image.
+    fn count(
+        making: &Making<'_>,
+        bench: &mut Bench,
+        lists: &mut [Placed],
+        infos: &[TermInfo],
+    ) -> Result<(), ImageError> {
+        // A sparse list counts as one tile, of all documents of the image.
+        let totals = Self::start(bench, making, making.frame(), lists, 0, infos)?;
+        for (list, total) in lists.iter_mut().zip(totals) {
+            list.postings = total;
+        }
+        Ok(())
+    }
+
+    /// Finds where tiles begin, and returns the number of postings of each list, with padding.
+    fn start(
+        bench: &mut Bench,
+        making: &Making<'_>,
+        frame: Frame,
+        lists: &[Placed],
+        dense: usize,
+        infos: &[TermInfo],
+    ) -> Result<Vec<u32>, ImageError> {
+        let mut layout = Layout::default();
+        let failed = layout.add(4 * (1 + lists.len() as u64));
+        let raws = lists.iter().enumerate();
+        let raws: Vec<u64> =
+            raws.map(|(i, _)| layout.add(4 * frame.raws(i < dense) as u64)).collect();
+        let temporary = bench.temporary.take(&bench.device, layout.bytes() as usize)?;
+        let at = temporary.address();
+        let targets: Vec<Target> = lists
+            .iter()
+            .zip(&raws)
+            .map(|(list, raws)| Target {
+                starts: list.starts,
+                raws: at + raws,
+                ..Target::default()
+            })
+            .collect();
+        let packed: Vec<PackedList> = lists.iter().map(|list| list.packed).collect();
+        let units = units(packed.iter().map(|list| (0, list.blocks())));
+        let tables = Tables::add(bench.tables.start(), frame, &packed, &targets, &units);
+        let sent = bench.tables.send(&bench.device, &bench.stream)?;
+        let words = temporary.slice(failed as usize..failed as usize + 4 * (1 + lists.len()));
+        bench.stream.zero(&words)?;
+        let job = tables.job(making.kernels, &bench.stream, &sent, words.address());
+        job.mark()?;
+        job.start(words.address() + 4)?;
+        let words = bench.stream.download(&words.cast::<u32>())?;
+        making.judge(words[0], infos)?;
+        Ok(words[1..].to_vec())
+    }
+
+    /// What the postings are worth by a formula; with [`Fill::All`], their documents and filters are made, too.
+    pub(crate) fn values(
+        &self,
+        making: &Making<'_>,
+        bench: &mut Bench,
+        infos: &[TermInfo],
+        fill: Fill,
+    ) -> Result<PartValues, ImageError> {
+        let tiles = u64::from(self.frame.tiles());
+        let mut layout = Layout::default();
+        let mut valued: Vec<Valued> = Vec::with_capacity(self.lists.len());
+        for (i, list) in self.lists.iter().enumerate() {
+            let count = u64::from(list.count);
+            let dense = i < self.dense;
+            valued.push(Valued {
+                values: layout.add(4 * count),
+                roughs: layout.add(if dense { 2 * count } else { 0 }),
+                peaks: layout.add(if dense { 2 * tiles } else { 0 }),
+                ..Valued::default()
+            });
+        }
+        let kept = making.device.buffer(layout.bytes() as usize)?;
+        for (i, list) in valued.iter_mut().enumerate() {
+            let at = |offset: u64| kept.address() + offset;
+            let dense = i < self.dense;
+            list.values = at(list.values);
+            (list.roughs, list.peaks) =
+                if dense { (at(list.roughs), at(list.peaks)) } else { (0, 0) };
+        }
+
+        // Lists so short that no rank is known are not looked at; the longest come first.
+        let mut ranked: Vec<u32> = (0..self.lists.len() as u32)
+            .filter(|&i| self.lists[i as usize].postings >= RANKS[0] as u32)
+            .collect();
+        ranked.sort_by_key(|&i| std::cmp::Reverse(self.lists[i as usize].count));
+
+        let mut layout = Layout::default();
+        let failed = layout.add(4) as usize;
+        let best = layout.add(4 * (ranked.len() * RANKS.len()) as u64) as usize;
+        let raws: Vec<u64> = (0..self.lists.len())
+            .map(|i| layout.add(4 * self.frame.raws(i < self.dense) as u64))
+            .collect();
+        let temporary = bench.temporary.take(&bench.device, layout.bytes() as usize)?;
+        let targets = self.lists.iter().zip(&valued).zip(&raws).map(|((list, valued), raws)| {
+            let Placed { docs, starts, filter, filter_shift, count, .. } = *list;
+            let Valued { values, roughs, peaks, .. } = *valued;
+            let raws = temporary.address() + raws;
+            Target { docs, values, roughs, starts, peaks, filter, raws, room: count, filter_shift }
+        });
+        let targets: Vec<Target> = targets.collect();
+        let packed: Vec<PackedList> = self.lists.iter().map(|list| list.packed).collect();
+        let counts: Vec<u32> = self.lists.iter().map(|list| list.count).collect();
+        let units = units(packed.iter().map(|list| (0, list.blocks())));
+        let input = bench.tables.start();
+        let tables = Tables::add(input, self.frame, &packed, &targets, &units);
+        let (at_ranked, at_counts) = (input.add(&ranked), input.add(&counts));
+        let sent = bench.tables.send(&bench.device, &bench.stream)?;
+        let failed = temporary.slice(failed..failed + 4);
+        let best = temporary.slice(best..best + 4 * ranked.len() * RANKS.len()).cast::<f32>();
+        let mut freq = 0;
+        loop {
+            let valuing = making.valuer.of(making.device, making.segment, making.formula, freq)?;
+            bench.stream.zero(&failed)?;
+            let job = tables.job(making.kernels, &bench.stream, &sent, failed.address());
+            job.mark()?;
+            job.fill(valuing.view, fill)?;
+            let totals = sent.slice(at_counts.clone()).address();
+            let numbers = sent.slice(at_ranked.clone()).cast::<u32>();
+            job.best(&numbers, totals, making.deleted, &best)?;
+            let failure = bench.stream.download(&failed.cast::<u32>())?[0];
+            match making.judge(failure, infos)? {
+                None => break,
+                Some(larger) => freq = larger,
+            }
+        }
+        let best = bench.stream.download(&best)?;
+        for (&i, best) in ranked.iter().zip(best.as_chunks::<{ RANKS.len() }>().0) {
+            valued[i as usize].best = *best;
+        }
+        Ok(PartValues { lists: valued, kept })
+    }
+
+    /// The ordinals of its lists, and what kernels and planning need to know of each.
+    pub(crate) fn views<'a>(
+        &'a self,
+        values: &'a PartValues,
+    ) -> impl Iterator<Item = (u32, ListView)> + 'a {
+        self.lists.iter().zip(&values.lists).map(|(list, valued)| {
+            let Placed { ordinal, docs, starts, filter, filter_shift, count, postings, .. } = *list;
+            let Valued { values, roughs, peaks, best } = *valued;
+            let view =
+                ListView { docs, values, roughs, starts, peaks, filter, ..ListView::default() };
+            (ordinal, ListView { filter_shift, count, postings, best, ..view })
+        })
+    }
+
+    /// The memory that documents, starts and filters are in.
+    pub(crate) fn buffers(&self) -> &[Buffer<u8>] {
+        &self.kept
+    }
+}
+
+/// Words of a filter over this many documents.
+pub(crate) fn filter_words(docs: u64, shift: u32) -> u64 {
+    docs.div_ceil(1 << shift).div_ceil(32)
+}

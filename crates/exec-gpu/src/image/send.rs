@@ -1,0 +1,50 @@
+//! Copies to the device, by several threads.
+
+use warpseek_cuda::{Buffer, DeviceError, Uploader};
+use warpseek_index::Segment;
+
+use super::error::ImageError;
+
+/// Bytes of compressed lists that a thread takes at once.
+const PART: u64 = 8 << 20;
+
+/// Copies bytes to the device. No bytes have no buffer, and address 0.
+pub fn send(
+    uploader: &mut Uploader,
+    bytes: &[u8],
+) -> Result<(Option<Buffer<u8>>, u64), DeviceError> {
+    if bytes.is_empty() {
+        return Ok((None, 0));
+    }
+    let buffer = uploader.send(bytes)?;
+    let address = buffer.address();
+    Ok((Some(buffer), address))
+}
+
+/// Does the work in this many threads, at least one.
+pub fn on_threads(
+    threads: usize,
+    work: impl Fn() -> Result<(), ImageError> + Sync,
+) -> Result<(), ImageError> {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(&work)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+    })
+}
+
+/// Ranges of dictionary blocks whose lists have about `PART` bytes.
+pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
+    let dictionary = segment.dictionary();
+    let blocks = dictionary.blocks();
+    let (mut ranges, mut from, mut start) = (Vec::new(), 0, 0);
+    for block in 0..blocks {
+        let end = dictionary.lists_before(block + 1)?;
+        if end - start >= PART || block + 1 == blocks {
+            ranges.push((from, block + 1));
+            (from, start) = (block + 1, end);
+        }
+    }
+    Ok(ranges)
+}

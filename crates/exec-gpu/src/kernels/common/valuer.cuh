@@ -1,0 +1,47 @@
+// The value of a posting before the term's weight, with the bits of `Formula::value`: the same IEEE operations in the same order.
+#pragma once
+
+#include "types.cuh"
+
+enum : uint32_t { SATURATION, COSINE, LINEAR, QUANTIZED };
+
+struct Valuer {
+    uint64_t lengths;  // of documents, in `width` bytes each
+    uint64_t norms;    // one float per document; only for COSINE
+    uint64_t logs;     // one float per frequency below `log_count`: 1 + ln f; only for COSINE
+    uint32_t log_count;
+    uint32_t width;
+    uint32_t formula;
+    float fixed;
+    float by_length;
+    float most;  // the largest value
+};
+
+// What the formula needs to know of a document.
+__device__ __forceinline__ float factor_of(const Valuer& valuer, uint32_t doc) {
+    if (valuer.formula == SATURATION) {
+        uint32_t length;
+        if (valuer.width == 1) length = __ldg(reinterpret_cast<const uint8_t*>(valuer.lengths) + doc);
+        else if (valuer.width == 2) length = __ldg(reinterpret_cast<const uint16_t*>(valuer.lengths) + doc);
+        else length = __ldg(reinterpret_cast<const uint32_t*>(valuer.lengths) + doc);
+        return __fadd_rn(valuer.fixed, __fmul_rn(valuer.by_length, __uint2float_rn(length)));
+    }
+    return valuer.formula == COSINE ? __ldg(reinterpret_cast<const float*>(valuer.norms) + doc) : 0.0f;
+}
+
+// `freq` is at least 1; with COSINE it must be below `log_count`. Logarithms come from the host because no two libraries agree on their last bit.
+__device__ __forceinline__ float value_of(const Valuer& valuer, uint32_t freq, float factor) {
+    if (valuer.formula == SATURATION) return __frcp_rn(__fadd_rn(1.0f, __fmul_rn(factor, __frcp_rn(__uint2float_rn(freq)))));
+    if (valuer.formula == COSINE) {
+        const float weight = __fdiv_rn(__ldg(reinterpret_cast<const float*>(valuer.logs) + freq), factor);
+        return weight < 1.0f ? weight : 1.0f;
+    }
+    if (valuer.formula == LINEAR) return __uint2float_rn(min(freq, 65535u));
+    return __fdiv_rn(__uint2float_rn(min(freq, 255u)), 255.0f);
+}
+
+// A value as a fraction of the largest, rounded up to 16 bits; only padding has 0.
+__device__ __forceinline__ uint32_t rough_of(const Valuer& valuer, float value) {
+    const double share = ceil(double(value) / double(valuer.most) * 65535.0);
+    return share < 1.0 ? 1 : share > 65535.0 ? 65535 : uint32_t(share);
+}

@@ -1,0 +1,11 @@
+//! Lists of tiles from compressed lists. [`image::make`](crate::image) launches its kernels.
+
+use super::common::{PACKED, SCAN, TYPES, VALUER, WARP};
+use warpseek_cuda::Source;
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "make_tiles",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, WARP, PACKED, VALUER],
+};
