@@ -29,6 +29,11 @@ impl Uploader {
         Ok(Uploader { device: device.clone(), stream, stages: None, next: 0 })
     }
 
+    /// The stream of its copies.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Device memory that has these bytes once [`Uploader::finish`] has returned.
     pub fn send(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, DeviceError> {
         let buffer = self.device.buffer(bytes.len())?;

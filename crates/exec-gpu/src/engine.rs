@@ -1,5 +1,5 @@
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use warpseek_core::limits::MAX_QUERY_TERMS;
@@ -12,7 +12,8 @@ use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 
 use crate::failure::failed;
 use crate::image::{
-    ImageError, Kept, Key, MakeKernels, PRUNED_TERMS, Residence, SegmentImage, Target, least_bytes,
+    CacheCounts, IN_FLIGHT, ImageError, Kept, Key, MakeKernels, Needs, OnDemand, PRUNED_TERMS,
+    Policy, Residence, SegmentImage, Target, least_bytes,
 };
 use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
@@ -40,18 +41,41 @@ pub struct Settings {
     pub in_flight: usize,
     /// Whether documents that cannot become hits are skipped; otherwise every posting is scored.
     pub pruned: bool,
+    /// Where lists are on the device.
+    pub form: Form,
+    /// Which lists stay on the device if not all have room.
+    pub policy: Policy,
+}
+
+/// The form of lists on the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Tiles if all lists have room as tiles, else compact.
+    #[default]
+    Auto,
+    /// All lists as tiles; an index that has no room is refused.
+    Tiles,
+    /// Compressed as far as there is room, with tiles made when queries need them.
+    Compact,
+}
+
+impl Settings {
+    /// The usual settings.
+    pub const USUAL: Settings = Settings {
+        tile_bits: 11,
+        or_bits: 12,
+        and_bits: 14,
+        round: 1 << 11,
+        in_flight: 3,
+        pruned: true,
+        form: Form::Auto,
+        policy: Policy::Worth,
+    };
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            tile_bits: 11,
-            or_bits: 12,
-            and_bits: 14,
-            round: 1 << 11,
-            in_flight: 3,
-            pruned: true,
-        }
+        Settings::USUAL
     }
 }
 
@@ -65,6 +89,9 @@ const EXHAUSTIVE: &str = "tiles";
 const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
 const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
 const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
+
+/// How many times as many queries a round has if its lists must be made first.
+const DEMAND_ROUNDS: usize = 2;
 
 /// The most formulas for which images are kept.
 const MOST_FORMULAS: usize = 8;
@@ -88,6 +115,8 @@ pub struct GpuEngine {
     image: Arc<Kept<SegmentImage>>,
     /// What it shares with engines for other snapshots.
     residence: Arc<Residence>,
+    /// Lists that come when queries need them, for the formula asked for last, if they have no room as tiles.
+    on_demand: Arc<Mutex<Option<(Formula, Arc<OnDemand>)>>>,
     loading: Arc<Loading>,
 }
 
@@ -137,7 +166,7 @@ impl GpuEngine {
         let workspaces = Pool::new(device.clone());
         let make = MakeKernels::new(&device)?;
         let image = Arc::new(Kept::up_to(MOST_FORMULAS));
-        let (residence, loading) = Default::default();
+        let (residence, on_demand, loading) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -149,6 +178,7 @@ impl GpuEngine {
             make,
             image,
             residence,
+            on_demand,
             loading,
         })
     }
@@ -166,6 +196,7 @@ impl GpuEngine {
             make: self.make.clone(),
             image: self.image.clone(),
             residence: self.residence.clone(),
+            on_demand: self.on_demand.clone(),
             loading: self.loading.clone(),
         }
     }
@@ -206,9 +237,10 @@ impl GpuEngine {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// Copies the index to the device with the values of a formula, which this many host threads compute.
+    /// Brings the index to the device by this many host threads, with the values of a formula. If it has no room there as tiles, lists come
+    /// when queries need them.
     pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
-        self.image(formula, threads).map(|_| ())
+        self.source(formula, threads).map(|_| ())
     }
 
     /// The progress of the copy, which can be displayed or cancelled.
@@ -246,25 +278,29 @@ impl GpuEngine {
         // Compressed lists stay if there is also room for rounds.
         let keep_packed = needed + packed + (needed + packed) / 8 <= available;
         self.loading.start(postings);
-        let load = |(segment, (key, parts)): (&Arc<Segment>, (Key, Option<_>))| {
-            let target = Target {
-                device: &self.device,
-                kernels: &self.make,
-                segment,
-                within: self.docs(segment),
-                bits,
-                formula,
-                threads,
-                loading: &self.loading,
+        let load =
+            |(number, (segment, (key, parts))): (usize, (&Arc<Segment>, (Key, Option<_>)))| {
+                let target = Target {
+                    device: &self.device,
+                    kernels: &self.make,
+                    segment,
+                    number,
+                    within: self.docs(segment),
+                    bits,
+                    formula,
+                    threads,
+                    loading: &self.loading,
+                };
+                if let Some(parts) = parts {
+                    return SegmentImage::valued_anew(&target, parts);
+                }
+                let image = SegmentImage::load(&target, keep_packed)?;
+                if let Some(parts) = image.parts() {
+                    self.residence.add(key, parts);
+                }
+                Ok(image)
             };
-            if let Some(parts) = parts {
-                return SegmentImage::valued_anew(&target, parts);
-            }
-            let image = SegmentImage::load(&target, keep_packed)?;
-            self.residence.add(key, image.parts());
-            Ok(image)
-        };
-        self.snapshot.segments().iter().zip(found).map(load).collect()
+        self.snapshot.segments().iter().zip(found).enumerate().map(load).collect()
     }
 
     /// What the queries of one round share: formula, mode and kind of kernels.
@@ -337,26 +373,73 @@ impl GpuEngine {
         formula: Formula,
         threads: usize,
     ) -> Result<Arc<[SegmentImage]>, ExecError> {
-        self.image
-            .get(formula, || self.load_tiles(formula, threads))
-            // An index for which there is no memory is no query's fault: every query would fail.
-            .map_err(|error| match error {
-                ExecError::Device { fault: Fault::Query, source } => {
-                    ExecError::Device { fault: Fault::Setup, source }
+        self.image.get(formula, || self.load_tiles(formula, threads)).map_err(as_setup).inspect_err(
+            |error| {
+                if let ExecError::Index(error) = error
+                    && matches!(**error, IndexError::Cancelled)
+                {
+                    self.loading.clear();
                 }
-                ExecError::Index(error) => {
-                    if matches!(*error, IndexError::Cancelled) {
-                        self.loading.clear();
-                    }
-                    ExecError::Index(error)
-                }
-                error => error,
-            })
+            },
+        )
+    }
+
+    /// Where the lists are that answer queries by a formula.
+    fn source(&self, formula: Formula, threads: usize) -> Result<Source, ExecError> {
+        let on_demand = lock(&self.on_demand);
+        if let Some((of, lists)) = &*on_demand
+            && *of == formula
+        {
+            return Ok(Source::OnDemand(lists.clone()));
+        }
+        let must = on_demand.is_some() || self.settings.form == Form::Compact;
+        drop(on_demand);
+        if !must {
+            match self.image(formula, threads) {
+                Err(error) if self.settings.form == Form::Auto && is_too_large(&error) => {}
+                image => return Ok(Source::Tiles(image?)),
+            }
+        }
+        self.start_on_demand(formula, threads)
+            .map(Source::OnDemand)
+            .map_err(|error| as_setup(error.into()))
+    }
+
+    fn start_on_demand(
+        &self,
+        formula: Formula,
+        threads: usize,
+    ) -> Result<Arc<OnDemand>, ImageError> {
+        let mut on_demand = lock(&self.on_demand);
+        check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
+        let mut needs = Needs::default();
+        for segment in self.snapshot.segments() {
+            // Each list begins at a multiple of 64 bytes.
+            let lists = u64::from(segment.dictionary().terms());
+            needs.packed += segment.postings_file().body_len() + 64 * lists;
+            needs.tiles += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
+        }
+        if self.settings.form == Form::Auto {
+            needs.kept = 2 * needs.tiles;
+        }
+        let lending = self.residence.lending(&self.device, self.settings.policy, needs)?;
+        let (make, bits) = (self.make.clone(), self.settings.tile_bits);
+        let docs = |segment: &Segment| self.docs(segment);
+        let lists = OnDemand::new(lending, make, &self.snapshot, docs, bits, formula)?;
+        lists.preload(threads, &self.loading)?;
+        let lists = Arc::new(lists);
+        *on_demand = Some((formula, lists.clone()));
+        Ok(lists)
+    }
+
+    /// What the cache of lists has done, if there is one: if not all lists are on the device as tiles.
+    pub fn cache_counts(&self) -> Option<CacheCounts> {
+        lock(&self.on_demand).as_ref().map(|(_, lists)| lists.lending().counts())
     }
 
     /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a group have the same formula. While one round
     /// runs on the device, the next is prepared and the hits of the last are read. If a round fails, its queries fail; no round begins once
-    /// time is up.
+    /// time is up. All lists must have room on the device as tiles.
     pub fn in_rounds<G: Copy + PartialEq + Sync>(
         &self,
         plans: &[&Plan],
@@ -366,14 +449,30 @@ impl GpuEngine {
         run: impl Fn(G, &[SegmentImage], &[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError>
         + Sync,
     ) -> Answers {
+        self.in_groups(plans, context, group, |of, plans| {
+            let image = match self.image(plans[0].formula, context.threads()) {
+                Ok(image) => image,
+                Err(error) => return fail_all(plans, &error),
+            };
+            let run = |plans: &[&Plan], workspace: &mut Workspace| {
+                run(of, &image, plans, workspace).map_err(failed)
+            };
+            self.rounds(plans, most, self.settings.in_flight, context, run)
+        })
+    }
+
+    /// Answers the plans of each group.
+    fn in_groups<G: Copy + PartialEq>(
+        &self,
+        plans: &[&Plan],
+        context: &Context,
+        group: impl Fn(&Plan) -> G,
+        answer: impl Fn(G, &[&Plan]) -> Answers,
+    ) -> Answers {
         let nothing =
             |plan: &&Plan| Ok(Answer { matches: plan.count.then_some(0), ..Answer::default() });
         let mut answers: Answers = plans.iter().map(nothing).collect();
         let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(plans[i])).collect();
-        // If queries ask for many hits, a round has room for few queries.
-        let docs = self.snapshot.doc_limit() as usize;
-        let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        let most = most.min(ROUND_HITS / k.max(1)).max(1);
         let groups: Vec<G> = plans.iter().map(|plan| group(plan)).collect();
         while let Some(&first) = left.first() {
             let of = groups[first];
@@ -383,16 +482,7 @@ impl GpuEngine {
             let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| plans[i]).collect();
             let done = match context.is_over() {
                 true => chosen_plans.iter().map(|plan| Ok(Answer::nothing(plan))).collect(),
-                false => match self.image(plans[first].formula, context.threads()) {
-                    Ok(image) => {
-                        let run = |plans: &[&Plan], workspace: &mut Workspace| {
-                            run(of, &image, plans, workspace)
-                        };
-                        let in_flight = self.settings.in_flight;
-                        self.rounds(&chosen_plans, most, in_flight, context, run)
-                    }
-                    Err(error) => fail_all(&chosen_plans, &error),
-                },
+                false => answer(of, &chosen_plans),
             };
             for (i, answer) in chosen.into_iter().zip(done) {
                 answers[i] = answer;
@@ -401,26 +491,94 @@ impl GpuEngine {
         answers
     }
 
+    /// Answers the plans of a group, wherever lists are.
+    fn answer(
+        &self,
+        (mode, formula, kind): (Mode, Formula, Kind),
+        plans: &[&Plan],
+        context: &Context,
+    ) -> Answers {
+        let settings = &self.settings;
+        match self.source(formula, context.threads()) {
+            Err(error) => fail_all(plans, &error),
+            Ok(Source::Tiles(image)) => {
+                let run = |plans: &[&Plan], workspace: &mut Workspace| {
+                    Ok(round::run(self, &image, mode, kind, plans, workspace)?)
+                };
+                self.rounds(plans, settings.round, settings.in_flight, context, run)
+            }
+            Ok(Source::OnDemand(lists)) => {
+                let run = |plans: &[&Plan], workspace: &mut Workspace| loop {
+                    let mut brought = lists.bring(plans, workspace, context.threads())?;
+                    let images = brought.images();
+                    let answers = round::run(self, images, mode, kind, plans, workspace)?;
+                    if brought.check()? {
+                        return Ok(answers);
+                    }
+                };
+                let docs = self.snapshot.doc_limit() as usize;
+                let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
+                let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
+                self.rounds(plans, most, settings.in_flight.min(IN_FLIGHT), context, run)
+            }
+        }
+    }
+
     fn rounds(
         &self,
         plans: &[&Plan],
         most: usize,
         in_flight: usize,
         context: &Context,
-        run: impl Fn(&[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError> + Sync,
+        run: impl Fn(&[&Plan], &mut Workspace) -> Result<Vec<Answer>, ExecError> + Sync,
     ) -> Answers {
+        // If queries ask for many hits, a round has room for few queries.
+        let docs = self.snapshot.doc_limit() as usize;
+        let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
+        let most = most.min(ROUND_HITS / k.max(1)).max(1);
         let rounds: Vec<&[&Plan]> = plans.chunks(most).collect();
         let mut answers = Vec::with_capacity(plans.len());
         for (round, done) in
             rounds.iter().zip(self.workspaces.rounds(&rounds, in_flight, context, run))
         {
             match done {
-                Some(done) => answers.extend(done.into_iter().map(|one| one.map_err(failed))),
+                Some(done) => answers.extend(done),
                 None => answers.extend(round.iter().map(|plan| Ok(Answer::nothing(plan)))),
             }
         }
         answers
     }
+}
+
+/// Where lists are.
+enum Source {
+    /// All on the device, as tiles.
+    Tiles(Arc<[SegmentImage]>),
+    /// Brought when queries need them.
+    OnDemand(Arc<OnDemand>),
+}
+
+/// An index for which there is no memory is no query's fault: every query would fail.
+fn as_setup(error: ExecError) -> ExecError {
+    match error {
+        ExecError::Device { fault: Fault::Query, source } => {
+            ExecError::Device { fault: Fault::Setup, source }
+        }
+        error => error,
+    }
+}
+
+/// Whether an index has no room on the device as tiles.
+fn is_too_large(error: &ExecError) -> bool {
+    let ExecError::Device { source, .. } = error else { return false };
+    matches!(
+        source.downcast_ref(),
+        Some(DeviceError::TooLarge { .. } | DeviceError::OutOfMemory { .. })
+    )
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the plan asks for anything that can be found.
@@ -461,14 +619,9 @@ impl Engine for GpuEngine {
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
-        let run = |of: (Mode, Formula, Kind),
-                   image: &[SegmentImage],
-                   plans: &[&Plan],
-                   workspace: &mut Workspace| {
-            round::run(self, image, of.0, of.2, plans, workspace)
-        };
         answer_supported(self, plans, |plans| {
-            self.in_rounds(plans, self.settings.round, context, |plan| self.group(plan), run)
+            let answer = |of, plans: &[&Plan]| self.answer(of, plans, context);
+            self.in_groups(plans, context, |plan| self.group(plan), answer)
         })
     }
 }

@@ -13,7 +13,7 @@ mod loading;
 pub mod round;
 pub mod workspace;
 
-pub use engine::{GpuEngine, Kernels, Settings};
+pub use engine::{Form, GpuEngine, Kernels, Settings};
 pub use failure::failed;
-pub use image::PRUNED_TERMS;
+pub use image::{CacheCounts, PRUNED_TERMS, Policy, Residence};
 pub use loading::Loading;

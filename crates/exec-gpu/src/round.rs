@@ -12,7 +12,7 @@ use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
-use crate::image::{Item, QueryView, SegmentImage, TermView, largest_value};
+use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
 use memory::Results;
@@ -57,7 +57,8 @@ struct Launch {
 /// Addresses of what was sent for a launch; 0 for what was not sent.
 struct Sent {
     queries: u64,
-    terms: u64,
+    /// One for all slices, or one for each.
+    terms: Vec<u64>,
     items: u64,
 }
 
@@ -80,8 +81,8 @@ pub fn run(
     kind: Kind,
     plans: &[&Plan],
     workspace: &mut Workspace,
-) -> Result<Vec<Answer>, DeviceError> {
-    let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
+) -> Result<Vec<Answer>, ImageError> {
+    let docs: u64 = image.iter().map(SegmentImage::docs).sum();
     // Kernels keep at least one hit; a plan may ask for matches only.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
@@ -94,7 +95,7 @@ pub fn run(
         // Queries with enough hits keep them: the kernel reads the counts of the first pass on the device.
         round.pass(image, Pass::Or, mode == Mode::AndOr)?;
     }
-    round.answers()
+    Ok(round.answers()?)
 }
 
 /// Room for the keys of a query that asks for `k` hits. Up to 32 keys are held in the lanes of a warp and need none.
@@ -150,20 +151,15 @@ impl<'a> Round<'a> {
     }
 
     /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
-    fn pass(
-        &mut self,
-        image: &[SegmentImage],
-        pass: Pass,
-        enough: bool,
-    ) -> Result<(), DeviceError> {
+    fn pass(&mut self, image: &[SegmentImage], pass: Pass, enough: bool) -> Result<(), ImageError> {
         let (device, stream) = (&self.engine.device, self.workspace.stream.clone());
         let stream = &stream;
         let kernels = &self.engine.kernels;
         let kernel = match pass {
-            Pass::Or if self.is_single() && self.plans[0].terms.len() >= TWICE_FROM => {
+            Pass::Or if self.is_single(image) && self.plans[0].terms.len() >= TWICE_FROM => {
                 &kernels.two_pass
             }
-            _ if self.is_single() => &kernels.single,
+            _ if self.is_single(image) => &kernels.single,
             _ if self.is_pruned() && self.stride <= WARP => &kernels.pruned,
             _ if self.is_pruned() => &kernels.any_k,
             Pass::And if self.kind == Kind::ManyTerms => &kernels.and_many,
@@ -173,67 +169,97 @@ impl<'a> Round<'a> {
         };
         let span = self.span(image, pass, kernel)?;
         let launches = self.launches(image, pass, kernel, span)?;
-        let slots: usize = launches.iter().map(|launch| launch.blocks as usize).sum();
+        let of = |(launch, image): (&Launch, &SegmentImage)| {
+            launch.blocks as usize * image.slices().len()
+        };
+        let slots: usize = launches.iter().zip(image).map(of).sum();
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let enough = if enough { self.results.counts() } else { 0 };
-        if self.is_single() && slots > 0 {
+        if self.is_single(image) && slots > 0 {
             return self.single(image, kernel, span, &launches, enough, &slot_keys);
         }
-        let (state, sent) = self.send(&launches)?;
+        let (state, sent) = self.send(image, &launches)?;
         for ((segment, launch), sent) in image.iter().zip(&launches).zip(&sent) {
             if launch.blocks == 0 {
                 continue;
             }
             let keys = self.key_room(launch.blocks, self.capacity)?;
             let shared = self.shared_bytes(segment, pass, launch, span);
-            let args = Args::new()
-                .value(segment.view())
-                .value(sent.queries)
-                .value(sent.terms)
-                .value(sent.items)
-                .value(self.results.matches(pass))
-                .buffer(&state.thresholds())
-                .value(enough)
-                .buffer(&slot_keys)
-                .buffer(&state.found())
-                .value(self.stride)
-                .value(keys.as_ref().map_or(0, Buffer::address))
-                .value(self.capacity)
-                .value(self.cursors(launch));
-            let args = match self.is_pruned() {
-                true => args.value(span).value(launch.most).buffer(&state.histograms()),
-                false => args.value(span.ilog2()),
-            };
-            let grid = Grid::new(launch.blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Items name queries, queries name terms, and terms name lists of this image, which
-            // keeps the memory that their addresses point to; what was sent is in one allocation with the state. There is room for the hits
-            // of all items, and as much room for keys and cursors as the kernel is told.
-            unsafe { stream.launch(kernel, grid, &args) }?;
+            for (slice, &terms) in segment.slices().iter().zip(sent.terms.iter().cycle()) {
+                if let Some(bring) = &slice.bring {
+                    bring.run(stream)?;
+                }
+                let args = Args::new()
+                    .value(slice.view)
+                    .value(sent.queries)
+                    .value(terms)
+                    .value(sent.items)
+                    .value(self.results.matches(pass))
+                    .buffer(&state.thresholds())
+                    .value(enough)
+                    .buffer(&slot_keys)
+                    .buffer(&state.found())
+                    .value(self.stride)
+                    .value(keys.as_ref().map_or(0, Buffer::address))
+                    .value(self.capacity)
+                    .value(self.cursors(launch));
+                let args = match self.is_pruned() {
+                    true => args.value(span).value(launch.most).buffer(&state.histograms()),
+                    false => args.value(span.ilog2()),
+                };
+                let grid = Grid::new(launch.blocks, WARP).shared(shared);
+                // SAFETY: the arguments are the kernel's. Items name queries, queries name terms, and terms name lists of this image, which
+                // keeps the memory that their addresses point to; what was sent is in one allocation with the state. There is room for the
+                // hits of all items, and as much room for keys and cursors as the kernel is told.
+                unsafe { stream.launch(kernel, grid, &args) }?;
+            }
         }
         // Segments differ in terms; the positions of hits are the same.
         let queries = sent.first().map_or(0, |sent| sent.queries);
-        self.merge(stream, queries, &state, enough, &slot_keys)
+        Ok(self.merge(stream, queries, &state, enough, &slot_keys)?)
     }
 
     /// Sends everything that kernels read in one copy, and returns its addresses for each launch.
-    fn send(&mut self, launches: &[Launch]) -> Result<(State, Vec<Sent>), DeviceError> {
+    fn send(
+        &mut self,
+        image: &[SegmentImage],
+        launches: &[Launch],
+    ) -> Result<(State, Vec<Sent>), DeviceError> {
         let queries = self.plans.len();
         let input = self.workspace.input.start();
-        let parts: Vec<_> = launches
-            .iter()
-            .map(|l| [input.add(&l.queries), input.add(&l.terms), input.add(&l.items)])
-            .collect();
+        let mut parts = Vec::with_capacity(launches.len());
+        for (segment, launch) in image.iter().zip(launches) {
+            // Lists are in the same place for every slice, except for those that stay as tiles.
+            let stays = launch.terms.iter().any(|term| term.stays != 0);
+            let slices = if stays { segment.slices() } else { &segment.slices()[..1] };
+            let terms: Vec<Range<usize>> = slices
+                .iter()
+                .map(|slice| match slice.first_tile {
+                    0 => input.add(&launch.terms),
+                    first => {
+                        let from = |term: &TermView| match term.stays {
+                            0 => *term,
+                            _ => term.from_tile(first, slice.view.bits),
+                        };
+                        input.add(&launch.terms.iter().map(from).collect::<Vec<_>>())
+                    }
+                })
+                .collect();
+            parts.push((input.add(&launch.queries), terms, input.add(&launch.items)));
+        }
         let state = input.zeros(8 * State::words(queries));
         let input = input.send(&self.engine.device, &self.workspace.stream)?;
-        let sent = |parts: [Range<usize>; 3]| {
-            let address = |part: Range<usize>| match part.is_empty() {
-                true => 0,
-                false => input.slice(part).address(),
-            };
-            let [queries, terms, items] = parts.map(address);
-            Sent { queries, terms, items }
+        let address = |part: Range<usize>| match part.is_empty() {
+            true => 0,
+            false => input.slice(part).address(),
         };
+        let sent =
+            |(queries, terms, items): (Range<usize>, Vec<Range<usize>>, Range<usize>)| Sent {
+                queries: address(queries),
+                terms: terms.into_iter().map(address).collect(),
+                items: address(items),
+            };
         let words = input.slice(state).cast();
         Ok((State { queries, words }, parts.into_iter().map(sent).collect()))
     }
@@ -292,7 +318,7 @@ impl<'a> Round<'a> {
             for (number, (segment, launch)) in image.iter().zip(&mut launches).enumerate() {
                 let first_term = launch.terms.len();
                 let lists = plan.terms.iter().filter_map(|term| {
-                    let info = term.lists[number].as_ref()?;
+                    let info = term.lists[segment.number()].as_ref()?;
                     Some(TermView { most: term.most, ..segment.term(info, term.weight)? })
                 });
                 launch.terms.extend(lists);
@@ -331,22 +357,25 @@ impl<'a> Round<'a> {
                     low_shift: histogram_shift(plan, low, static_most),
                 });
                 if !lacks && terms > 0 {
-                    let cost = postings + u64::from(tiles) * TILE_COST;
+                    let slices = segment.slices().len() as u64;
+                    let cost = postings / slices + u64::from(tiles) * TILE_COST;
                     costs.push((q as u32, number, tiles, cost));
                 }
             }
         }
         let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
         let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
-        let waves = if self.plans.len() == 1 { 1 } else { WAVES };
+        // Slices of documents come one after another, and each has items of its own.
+        let sliced = image.iter().any(|segment| segment.slices().len() > 1);
+        let waves = if self.plans.len() == 1 || sliced { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
         let mut slots = vec![0; self.plans.len()];
         for &(query, number, tiles, cost) in &costs {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
-            slots[query as usize] += parts;
+            slots[query as usize] += parts * image[number].slices().len() as u32;
             launches[number].blocks += parts;
-            if self.is_pruned() && self.plans.len() == 1 {
+            if self.is_single(image) {
                 continue;
             }
             for part in 0..parts {
@@ -363,7 +392,7 @@ impl<'a> Round<'a> {
                 first_slot += slots;
             }
         }
-        if waves > 1 {
+        if self.plans.len() > 1 {
             for (number, launch) in launches.iter_mut().enumerate() {
                 // The longest items first.
                 let mut of = vec![0; self.plans.len()];

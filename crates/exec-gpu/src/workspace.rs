@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{NoUninit, Pod};
-use warpseek_exec::{Context, at_once};
+use warpseek_exec::{Context, ExecError, at_once};
 
+use crate::failure::failed;
 use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
 
 /// A buffer that grows when more is requested.
@@ -19,6 +20,20 @@ impl<T> Default for Growing<T> {
 }
 
 impl<T: Pod> Growing<T> {
+    /// This many values of a buffer that has `room` for more from the start.
+    pub(crate) fn take_of(
+        &mut self,
+        device: &Device,
+        len: usize,
+        room: usize,
+    ) -> Result<Buffer<T>, DeviceError> {
+        if self.0.as_ref().is_none_or(|buffer| buffer.len() < len) {
+            self.0 = None;
+            self.0 = Some(device.buffer(len.max(room))?);
+        }
+        self.take(device, len)
+    }
+
     /// This many values, with unspecified contents.
     pub fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
         if let Some(buffer) = &self.0
@@ -49,6 +64,12 @@ pub struct Workspace {
     pub slot_keys: Growing<u64>,
     /// Keys that blocks of threads keep while they work, if shared memory has no room for them.
     pub block_keys: Growing<u64>,
+    /// Tiles made for the round, if not all lists are on the device.
+    pub(crate) scratch: Growing<u8>,
+    /// What the kernels that make them read.
+    pub(crate) make_input: Input,
+    /// Whether that failed.
+    pub(crate) failed: Growing<u32>,
     /// See [`Workspace::state`].
     state: Option<Buffer<u64>>,
 }
@@ -66,15 +87,15 @@ impl Pool {
     }
 
     /// Works with a workspace that nobody else uses. After a failure it is not used again.
-    pub fn with<T>(
+    fn with_workspace<T>(
         &self,
-        work: impl FnOnce(&mut Workspace) -> Result<T, DeviceError>,
-    ) -> Result<T, DeviceError> {
+        work: impl FnOnce(&mut Workspace) -> Result<T, ExecError>,
+    ) -> Result<T, ExecError> {
         let lock = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = lock().pop();
         let mut workspace = match idle {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device)?,
+            None => Workspace::new(&self.device).map_err(failed)?,
         };
         let done = work(&mut workspace)?;
         lock().push(workspace);
@@ -89,8 +110,8 @@ impl Pool {
         rounds: &[&[P]],
         in_flight: usize,
         context: &Context,
-        run: impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError> + Sync,
-    ) -> Vec<Option<Vec<Result<R, DeviceError>>>> {
+        run: impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, ExecError> + Sync,
+    ) -> Vec<Option<Vec<Result<R, ExecError>>>> {
         let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(rounds.len())));
         let workers = vec![(); in_flight.clamp(1, rounds.len().max(1))];
         // Rounds mostly wait for the device, and so do these threads.
@@ -99,7 +120,7 @@ impl Pool {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 rounds.get(i).map(|round| (i, *round))
             } {
-                let run = || self.with(|workspace| run(round, workspace));
+                let run = || self.with_workspace(|workspace| run(round, workspace));
                 let done = (!context.is_over()).then(run);
                 all.lock().unwrap_or_else(PoisonError::into_inner).push((i, done));
             }
@@ -119,11 +140,11 @@ impl Pool {
     fn halved<P, R>(
         &self,
         round: &[P],
-        run: &impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, DeviceError>,
-    ) -> Vec<Result<R, DeviceError>> {
+        run: &impl Fn(&[P], &mut Workspace) -> Result<Vec<R>, ExecError>,
+    ) -> Vec<Result<R, ExecError>> {
         // Frees the memory that other rounds used.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        match self.with(|workspace| run(round, workspace)) {
+        match self.with_workspace(|workspace| run(round, workspace)) {
             Err(error) if is_short(&error) && round.len() > 1 => {
                 let (first, second) = round.split_at(round.len() / 2);
                 let mut done = self.halved(first, run);
@@ -136,12 +157,16 @@ impl Pool {
 }
 
 /// Whether the error means that there was too little memory.
-fn is_short(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
+fn is_short(error: &ExecError) -> bool {
+    let ExecError::Device { source, .. } = error else { return false };
+    matches!(
+        source.downcast_ref(),
+        Some(DeviceError::OutOfMemory { .. } | DeviceError::HostMemory { .. })
+    )
 }
 
 /// The result of each item of a round; if the round failed, all items share the error.
-fn each<P, R>(round: &[P], done: Result<Vec<R>, DeviceError>) -> Vec<Result<R, DeviceError>> {
+fn each<P, R>(round: &[P], done: Result<Vec<R>, ExecError>) -> Vec<Result<R, ExecError>> {
     match done {
         Ok(done) => done.into_iter().map(Ok).collect(),
         Err(error) => round.iter().map(|_| Err(error.clone())).collect(),
@@ -157,6 +182,9 @@ impl Workspace {
             results: Growing::default(),
             slot_keys: Growing::default(),
             block_keys: Growing::default(),
+            scratch: Growing::default(),
+            make_input: Input::default(),
+            failed: Growing::default(),
             state: None,
         })
     }

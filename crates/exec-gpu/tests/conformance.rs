@@ -15,7 +15,7 @@ use warpseek_testkit::conformance;
 
 /// Tiles and blocks so small that small indexes have many of them.
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, ..Settings::USUAL };
 
 fn engine(snapshot: Arc<Snapshot>, threads: usize, settings: Settings) -> Box<dyn Engine> {
     // One device of the emulator runs everything forwards, the other backwards.

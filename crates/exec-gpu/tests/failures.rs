@@ -16,7 +16,7 @@ use warpseek_index::{IndexError, Snapshot};
 use warpseek_testkit::{Doc, Fixture, answers, expected};
 
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, ..Settings::USUAL };
 
 /// The largest rounds, and several at a time.
 const LAYOUTS: [Settings; 2] = [SMALL, Settings { round: 2, ..SMALL }];

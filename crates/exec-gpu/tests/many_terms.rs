@@ -13,7 +13,7 @@ use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, answers, expected, plans};
 
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, ..Settings::USUAL };
 
 /// The scale of weights in an index of vectors.
 const SCALE: f64 = 256.0;
@@ -103,8 +103,15 @@ fn settings_shrink_to_the_available_shared_memory() {
         let device = unsafe { Device::emulated(symbol, 0, None) }.unwrap();
         GpuEngine::new(snapshot.clone(), device, settings)
     };
-    let wide =
-        Settings { tile_bits: 5, or_bits: 20, and_bits: 3, round: 0, in_flight: 0, pruned: false };
+    let wide = Settings {
+        tile_bits: 5,
+        or_bits: 20,
+        and_bits: 3,
+        round: 0,
+        in_flight: 0,
+        pruned: false,
+        ..Settings::USUAL
+    };
     let of = |engine: GpuEngine| {
         let Settings { tile_bits, or_bits, and_bits, round, .. } = *engine.settings();
         (tile_bits, or_bits, and_bits, round)

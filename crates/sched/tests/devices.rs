@@ -25,7 +25,7 @@ use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, gen
 
 /// Tiles so small that small indexes have many.
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, ..Settings::USUAL };
 
 fn gpu(snapshot: &Arc<Snapshot>, ordinal: u32) -> GpuEngine {
     // SAFETY: the symbol is the emulator's own function.

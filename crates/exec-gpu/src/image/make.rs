@@ -281,6 +281,11 @@ impl Layout {
         at
     }
 
+    /// Makes sure that there are at least this many bytes.
+    pub(crate) fn reserve(&mut self, bytes: u64) {
+        self.bytes = self.bytes.max(bytes);
+    }
+
     /// All bytes so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

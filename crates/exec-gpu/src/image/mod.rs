@@ -1,11 +1,13 @@
 //! The form of an index on the device. It is derived from the index when it is loaded, and is never the source of truth.
 
+mod cache;
 mod documents;
 mod error;
 mod estimate;
 mod kept;
 mod layout;
 mod make;
+mod on_demand;
 pub mod oracle;
 mod packed;
 mod part;
@@ -14,12 +16,15 @@ mod segment;
 mod send;
 mod valuer;
 
+pub use cache::{EntryId, Level, ListCache, ListId, Policy};
 pub use documents::DocumentTables;
 pub use error::ImageError;
 pub use estimate::least_bytes;
 pub use kept::Kept;
 pub use layout::{Item, PRUNED_TERMS, QueryView, SegmentView, SingleView, TermView};
 pub(crate) use make::MakeKernels;
+pub use on_demand::CacheCounts;
+pub(crate) use on_demand::{IN_FLIGHT, Needs, OnDemand};
 pub use oracle::factors;
 pub(crate) use residence::Key;
 pub use residence::Residence;

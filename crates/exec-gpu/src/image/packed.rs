@@ -1,6 +1,7 @@
 //! Compressed lists in the form of `kernels/common/packed.cuh`.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 use warpseek_codec::{CodecId, ListState};
@@ -9,6 +10,9 @@ use warpseek_index::{IndexError, ListParts, Segment, TermInfo};
 
 /// Bytes that kernels may read behind a list.
 pub(crate) const BEHIND: usize = 16;
+
+/// Blocks that share one 64-bit start in the payload.
+const GROUP: u32 = 16;
 
 /// A list on the device, with the layout of `packed.cuh`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -40,17 +44,6 @@ impl PackedList {
     /// Number of blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.df.div_ceil(BLOCK as u32)
-    }
-
-    /// The same list with its bytes at another address.
-    pub(crate) fn moved(self, by: u64) -> Self {
-        PackedList {
-            bases: self.bases.wrapping_add(by),
-            lasts: self.lasts.wrapping_add(by),
-            ends: self.ends.wrapping_add(by),
-            payload: self.payload.wrapping_add(by),
-            ..self
-        }
     }
 }
 
@@ -100,7 +93,6 @@ impl<'a> Pieces<'a> {
 
     /// Decodes a list and codes it with `bitpack`.
     fn coded_anew(segment: &Segment, info: &TermInfo) -> Result<Self, IndexError> {
-        const GROUP: usize = 16;
         let (list, codec) = (segment.list(info)?, CodecId::BitPack.codec());
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         let (mut lasts, mut ends, mut bases) = (Vec::new(), Vec::new(), Vec::new());
@@ -116,7 +108,7 @@ impl<'a> Pieces<'a> {
                 codec.encode(&state, first, &docs[1..n], &freqs[..n], &mut payload);
                 break;
             }
-            if block % GROUP == 0 {
+            if (block as u32).is_multiple_of(GROUP) {
                 base = payload.len();
                 bases.extend((base as u64).to_le_bytes());
             }
@@ -146,6 +138,20 @@ impl<'a> Pieces<'a> {
         [&self.lasts, &self.ends, &self.bases, &self.payload]
     }
 
+    /// The same, independent of the segment.
+    pub(crate) fn into_owned(self) -> Pieces<'static> {
+        let Pieces { df, first, freq, lasts, ends, bases, payload } = self;
+        Pieces {
+            df,
+            first,
+            freq,
+            lasts: lasts.into_owned().into(),
+            ends: ends.into_owned().into(),
+            bases: bases.into_owned().into(),
+            payload: payload.into_owned().into(),
+        }
+    }
+
     /// The list if its bytes begin at an address.
     pub(crate) fn at(&self, address: u64) -> PackedList {
         let lasts = address;
@@ -155,5 +161,96 @@ impl<'a> Pieces<'a> {
         let Pieces { df, first, freq, .. } = *self;
         let to = self.payload.len() as u64;
         PackedList { bases, lasts, ends, payload, from: 0, to, df, first, freq, unused: 0 }
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.df.div_ceil(BLOCK as u32)
+    }
+
+    /// The first block that can have a document from this one on; the number of blocks if none can. 0 for a list of one block.
+    pub(crate) fn block_for(&self, doc: u32) -> u32 {
+        let lasts = self.lasts.as_chunks().0;
+        lasts.partition_point(|&last| u32::from_le_bytes(last) < doc) as u32
+    }
+
+    /// The bytes of some blocks, at least one; none if the list is malformed.
+    pub(crate) fn some(&self, blocks: Range<u32>) -> Option<SomeBlocks<'_>> {
+        let Range { start, end } = blocks;
+        let PackedList { df, first, freq, .. } = self.at(0);
+        if self.lasts.is_empty() {
+            let whole = Range { start: 0, end: self.payload.len() };
+            let slices = [&[][..], &[], &[], &self.payload];
+            return Some(SomeBlocks { df, first, freq, slices, before: 0, group: 0, span: whole });
+        }
+        let group_end = (end - 1) / GROUP + 1;
+        let (before, group) = (start.saturating_sub(1), start / GROUP);
+        let span = self.span(start)?.start..self.span(end - 1)?.end;
+        let slices = [
+            self.lasts.get(4 * before as usize..4 * end as usize)?,
+            self.ends.get(2 * before as usize..2 * end as usize)?,
+            self.bases.get(8 * group as usize..8 * group_end as usize)?,
+            self.payload.get(span.clone())?,
+        ];
+        Some(SomeBlocks { df, first, freq, slices, before, group, span })
+    }
+
+    /// Where a block is in the payload.
+    fn span(&self, block: u32) -> Option<Range<usize>> {
+        let end = |block: u32| {
+            let ends = self.ends.as_chunks().0;
+            ends.get(block as usize).map(|&end| usize::from(u16::from_le_bytes(end)))
+        };
+        let base = self.bases.as_chunks().0.get((block / GROUP) as usize)?;
+        let base = usize::try_from(u64::from_le_bytes(*base)).ok()?;
+        let start = if block.is_multiple_of(GROUP) { 0 } else { end(block - 1)? };
+        let (start, end) = (base.checked_add(start)?, base.checked_add(end(block)?)?);
+        (start <= end && end <= self.payload.len()).then_some(start..end)
+    }
+}
+
+/// The bytes of some blocks of a list.
+pub(crate) struct SomeBlocks<'a> {
+    df: u32,
+    first: u32,
+    freq: u32,
+    slices: [&'a [u8]; 4],
+    /// The first block that is in the skip array.
+    before: u32,
+    /// The first group.
+    group: u32,
+    /// The part of the payload.
+    span: Range<usize>,
+}
+
+impl<'a> SomeBlocks<'a> {
+    /// Number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.slices.iter().map(|slice| slice.len()).sum()
+    }
+
+    /// The bytes, in the order in which they go to the device.
+    pub(crate) fn slices(&self) -> [&'a [u8]; 4] {
+        self.slices
+    }
+
+    /// The list if these bytes begin at an address: blocks count from the start of the list, whose other blocks are not there.
+    pub(crate) fn at(&self, address: u64) -> PackedList {
+        let [lasts, ends, bases, _] = self.slices.map(|slice| slice.len() as u64);
+        let (before, group) = (u64::from(self.before), u64::from(self.group));
+        let (ends_at, bases_at) = (address + lasts, address + lasts + ends);
+        let SomeBlocks { df, first, freq, .. } = *self;
+        PackedList {
+            lasts: address.wrapping_sub(4 * before),
+            ends: ends_at.wrapping_sub(2 * before),
+            bases: bases_at.wrapping_sub(8 * group),
+            payload: (bases_at + bases).wrapping_sub(self.span.start as u64),
+            from: self.span.start as u64,
+            to: self.span.end as u64,
+            df,
+            first,
+            freq,
+            unused: 0,
+        }
     }
 }

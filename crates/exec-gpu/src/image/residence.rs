@@ -3,14 +3,19 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use warpseek_cuda::Device;
 use warpseek_index::Segment;
 
+use super::cache::Policy;
+use super::error::ImageError;
+use super::on_demand::{Lending, Needs};
 use super::segment::Parts;
 
 /// The segments that engines have on a device. Engines for newer snapshots that share it copy only what is new. It keeps nothing alive.
 #[derive(Default)]
 pub struct Residence {
     parts: Mutex<Vec<(Key, Weak<Parts>)>>,
+    lending: Mutex<Weak<Lending>>,
 }
 
 /// Documents of a segment, in tiles of one size. Files are named by their seals, which are checksums of their contents.
@@ -25,6 +30,11 @@ impl Key {
     pub(crate) fn new(segment: &Segment, within: Range<u32>, bits: u32) -> Self {
         let seals = [segment.postings_file().seal(), segment.documents().file().seal()];
         Key { seals, within, bits }
+    }
+
+    /// The documents, by position in the segment.
+    pub(crate) fn within(&self) -> Range<u32> {
+        self.within.clone()
     }
 }
 
@@ -41,5 +51,21 @@ impl Residence {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.retain(|(_, parts)| parts.strong_count() > 0);
         parts.push((key, Arc::downgrade(of)));
+    }
+
+    /// The memory for lists that rounds ask for, which takes what is free on the device.
+    pub(crate) fn lending(
+        &self,
+        device: &Device,
+        policy: Policy,
+        needs: Needs,
+    ) -> Result<Arc<Lending>, ImageError> {
+        let mut lending = self.lending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lending) = lending.upgrade() {
+            return Ok(lending);
+        }
+        let made = Arc::new(Lending::new(device, policy, needs)?);
+        *lending = Arc::downgrade(&made);
+        Ok(made)
     }
 }

@@ -1,5 +1,6 @@
 //! A segment on the device as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`), and tables of documents.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use super::documents::DocumentTables;
 use super::error::ImageError;
 use super::layout::{SegmentView, TermView};
 use super::make::{Bench, Fill, MakeKernels};
+use super::on_demand::Bring;
 use super::oracle::TileList;
 use super::part::{Making, Part, PartValues, filter_words};
 use super::send::{on_threads, ranges};
@@ -39,8 +41,10 @@ pub(crate) struct ListView {
     pub(crate) count: u32,
     /// Number of postings without padding.
     pub(crate) postings: u32,
-    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents.
+    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents, or if they are not known.
     pub(crate) best: [f32; RANKS.len()],
+    /// Whether it begins with the segment's first tile although the image is cut into slices.
+    pub(crate) stays: bool,
 }
 
 /// What is the same for every snapshot that has a segment, and for every formula.
@@ -73,16 +77,43 @@ impl Parts {
     }
 }
 
-/// The lists of a segment, and tables of its documents.
+/// The lists of a segment, and tables of its documents. Kernels take the documents in slices, of which there is one if all lists are on the
+/// device.
 pub struct SegmentImage {
-    view: SegmentView,
+    /// The number of the segment.
+    number: usize,
+    /// Tiles of a slice.
     tiles: u32,
-    /// Indexed by the ordinal of the term.
-    lists: Vec<ListView>,
+    lists: Lists,
+    slices: Vec<Slice>,
+    /// If all lists are on the device.
+    whole: Option<Whole>,
+}
+
+/// Lists by the ordinal of their term.
+enum Lists {
+    /// All of them.
+    All(Vec<ListView>),
+    /// Those of some queries.
+    Some(HashMap<u32, ListView>),
+}
+
+/// What keeps a whole image's memory.
+struct Whole {
     _documents: DocumentTables,
     parts: Arc<Parts>,
     /// In the order of the parts.
     values: Vec<PartValues>,
+}
+
+/// Some documents of a segment.
+pub(crate) struct Slice {
+    /// Documents count from the slice's first.
+    pub(crate) view: SegmentView,
+    /// The slice's first tile in the segment.
+    pub(crate) first_tile: u32,
+    /// What must happen before kernels can look at it.
+    pub(crate) bring: Option<Bring>,
 }
 
 /// What an image is made for.
@@ -90,6 +121,8 @@ pub(crate) struct Target<'a> {
     pub(crate) device: &'a Device,
     pub(crate) kernels: &'a MakeKernels,
     pub(crate) segment: &'a Segment,
+    /// The number of the segment.
+    pub(crate) number: usize,
     /// The image's documents, by position in the segment.
     pub(crate) within: Range<u32>,
     pub(crate) bits: u32,
@@ -188,48 +221,96 @@ impl SegmentImage {
         }
         let view = SegmentView { bits: target.bits, ..documents.view() };
         let tiles = (target.within.len() as u32).div_ceil(1 << target.bits);
-        SegmentImage { view, tiles, lists, _documents: documents, parts, values }
+        let whole = Whole { _documents: documents, parts, values };
+        SegmentImage {
+            number: target.number,
+            tiles,
+            lists: Lists::All(lists),
+            slices: vec![Slice { view, first_tile: 0, bring: None }],
+            whole: Some(whole),
+        }
     }
 
-    /// What other images of the segment can share.
-    pub(crate) fn parts(&self) -> &Arc<Parts> {
-        &self.parts
+    /// An image with lists of some queries, in slices of this many tiles, of which this is the first.
+    pub(crate) fn sliced(
+        number: usize,
+        tiles: u32,
+        lists: HashMap<u32, ListView>,
+        first: Slice,
+    ) -> Self {
+        let (lists, slices) = (Lists::Some(lists), vec![first]);
+        SegmentImage { number, tiles, lists, slices, whole: None }
     }
 
-    /// The view of the segment for kernels.
+    /// Adds a slice, of the same size.
+    pub(crate) fn push(&mut self, slice: Slice) {
+        self.slices.push(slice);
+    }
+
+    /// The slices, at least one.
+    pub(crate) fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// The number of the segment.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What other images of the segment can share, if all lists are on the device.
+    pub(crate) fn parts(&self) -> Option<&Arc<Parts>> {
+        self.whole.as_ref().map(|whole| &whole.parts)
+    }
+
+    /// The view of the segment for kernels; of its first slice.
     pub fn view(&self) -> SegmentView {
-        self.view
+        self.slices[0].view
     }
 
-    /// Number of tiles.
+    /// Number of documents in all slices.
+    pub(crate) fn docs(&self) -> u64 {
+        self.slices.iter().map(|slice| u64::from(slice.view.docs)).sum()
+    }
+
+    /// Number of tiles; of a slice.
     pub fn tiles(&self) -> u32 {
         self.tiles
+    }
+
+    fn list(&self, info: &TermInfo) -> ListView {
+        match &self.lists {
+            Lists::All(lists) => lists[info.ordinal as usize],
+            Lists::Some(lists) => lists.get(&info.ordinal).copied().unwrap_or_default(),
+        }
     }
 
     /// A value that at least `k` live documents of the list reach, if one is known.
     pub fn best(&self, info: &TermInfo, k: u32) -> Option<f32> {
         let rank = RANKS.iter().position(|&rank| rank >= k as usize)?;
-        Some(self.lists[info.ordinal as usize].best[rank]).filter(|&value| value > 0.0)
+        Some(self.list(info).best[rank]).filter(|&value| value > 0.0)
     }
 
     /// Number of postings of a list within the image's documents.
     pub fn postings(&self, info: &TermInfo) -> u32 {
-        self.lists[info.ordinal as usize].postings
+        self.list(info).postings
     }
 
     /// A list as a term of a query; none if the list has none of the image's documents.
     pub fn term(&self, info: &TermInfo, weight: f32) -> Option<TermView> {
-        self.lists[info.ordinal as usize].term(weight)
+        self.list(info).term(weight)
     }
 
-    /// The contents of a list, for tests.
+    /// The contents of a list, for tests; nothing unless all lists are on the device.
     pub fn read(&self, stream: &Stream, info: &TermInfo) -> Result<TileList, DeviceError> {
-        let list = self.lists[info.ordinal as usize];
+        let Some(Whole { parts, values, .. }) = &self.whole else {
+            return Ok(TileList::default());
+        };
+        let list = self.list(info);
         let (count, tiles, docs) =
-            (list.count as usize, self.tiles as usize, u64::from(self.view.docs));
-        let buffers: Vec<&Buffer<u8>> = (self.parts.parts.iter().flat_map(Part::buffers))
-            .chain(self.values.iter().map(PartValues::buffer))
-            .collect();
+            (list.count as usize, self.tiles as usize, u64::from(self.view().docs));
+        let buffers = parts.parts.iter().flat_map(Part::buffers);
+        let buffers: Vec<&Buffer<u8>> =
+            buffers.chain(values.iter().map(PartValues::buffer)).collect();
         let from = Reader { stream, buffers };
         let mut read = TileList { best: list.best, ..TileList::default() };
         read.values = from.read(list.values, count)?;
@@ -271,7 +352,8 @@ impl ListView {
     pub(crate) fn term(&self, weight: f32) -> Option<TermView> {
         let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
             *self;
-        let view = TermView { docs, values, roughs, starts, peaks, ..TermView::default() };
+        let stays = u32::from(self.stays);
+        let view = TermView { docs, values, roughs, starts, peaks, stays, ..TermView::default() };
         (count > 0).then_some(TermView { filter, filter_shift, count, weight, ..view })
     }
 }

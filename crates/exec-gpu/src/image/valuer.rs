@@ -57,11 +57,6 @@ impl Valuer {
         Ok(Valuer { lengths: send(device, bytes)?, width, cosine: Mutex::default() })
     }
 
-    /// Bytes that it takes on the device, before any formula needs more.
-    pub(crate) fn bytes(segment: &Segment) -> Result<u64, ImageError> {
-        Ok(segment.documents().lengths()?.bytes().0.len() as u64)
-    }
-
     /// For a formula; with logarithms up to this frequency, if it is above those that are usual.
     pub(crate) fn of(
         &self,

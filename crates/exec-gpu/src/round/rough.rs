@@ -16,8 +16,8 @@ pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
         return 0;
     }
     let lists = plan.terms.iter().flat_map(|term| {
-        let lists = term.lists.iter().zip(image);
-        lists.filter_map(|(info, image)| Some((image.best(info.as_ref()?, k)?, term.weight)))
+        let best = |image: &SegmentImage| image.best(term.lists[image.number()].as_ref()?, k);
+        image.iter().filter_map(move |image| Some((best(image)?, term.weight)))
     });
     let score = lists.map(|(value, weight)| Formula::units(weight, value)).max().unwrap_or(0);
     (u64::from(score) << 32).saturating_sub(1)

@@ -3,13 +3,14 @@
 
 use super::memory::State;
 use super::{Launch, Pass, Round, WARP};
-use crate::image::{PRUNED_TERMS, SegmentImage, SingleView, TermView};
-use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
+use crate::image::{ImageError, PRUNED_TERMS, SegmentImage, SingleView, TermView};
+use warpseek_cuda::{Args, Buffer, Grid, Kernel};
 
 impl Round<'_> {
-    /// Whether the round is one query that can be passed with the arguments and asks for so few hits that a warp can merge them.
-    pub(super) fn is_single(&self) -> bool {
-        self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP
+    /// Whether the round is one query that can be passed with the arguments, needs one launch per segment, and asks for so few hits that a warp can merge them.
+    pub(super) fn is_single(&self, image: &[SegmentImage]) -> bool {
+        let whole = image.iter().all(|segment| segment.slices().len() == 1);
+        self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP && whole
     }
 
     /// Runs over all segments with one query. Nothing is copied, the state is the one that the last such query reset to 0, and the last
@@ -22,7 +23,7 @@ impl Round<'_> {
         launches: &[Launch],
         enough: u64,
         slot_keys: &Buffer<u64>,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), ImageError> {
         let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
         let ended = words.slice(State::words(1)..).address();
         let state = State { queries: 1, words };
@@ -30,6 +31,9 @@ impl Round<'_> {
         let blocks = launches.iter().map(|launch| launch.blocks).sum();
         let stream = &self.workspace.stream;
         for (segment, launch) in image.iter().zip(launches) {
+            if let (Some(bring), true) = (&segment.slices()[0].bring, launch.blocks > 0) {
+                bring.run(stream)?;
+            }
             let mut terms = [TermView::default(); PRUNED_TERMS];
             terms[..launch.terms.len()].copy_from_slice(&launch.terms);
             let query = launch.queries[0];

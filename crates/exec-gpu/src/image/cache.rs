@@ -1,0 +1,382 @@
+//! Which lists stay on the device when there is no room for all of them. Knows numbers only: no memory is touched here.
+
+use std::collections::HashMap;
+
+use offset_allocator::{Allocation, Allocator};
+
+/// Memory is handed out in multiples of this many bytes.
+const UNIT: u64 = 64;
+
+/// Uses are forgotten by halves after this many times as many uses as there are lists in the cache, and at least this many.
+const AGE: u64 = 16;
+const LEAST_AGE: u64 = 1 << 14;
+
+/// Which lists stay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Those whose presence saves the most time per byte: by how often they were used lately, and by what it costs to bring them anew. A
+    /// list that is worth less than those it would replace is not let in.
+    #[default]
+    Worth,
+    /// Those used last.
+    Recent,
+}
+
+/// A list of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListId {
+    /// The number of the segment in the cache.
+    pub segment: u32,
+    /// The ordinal of its term.
+    pub ordinal: u32,
+}
+
+/// The form of a list on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Compressed.
+    Packed,
+    /// Tiles with the values of a formula, by its number.
+    Tiles(u32),
+}
+
+/// An entry of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryId(usize);
+
+struct Entry<T> {
+    key: (ListId, Level),
+    place: Allocation,
+    bytes: u64,
+    /// What a use of it saves, in nanoseconds.
+    saves: f32,
+    /// Rounds that use it now.
+    users: u32,
+    /// When it was used last.
+    used: u64,
+    contents: T,
+}
+
+/// Lists in a range of memory, with what `T` says of each.
+pub struct ListCache<T> {
+    policy: Policy,
+    allocator: Allocator,
+    bytes: u64,
+    held: u64,
+    entries: Vec<Option<Entry<T>>>,
+    free: Vec<usize>,
+    by_key: HashMap<(ListId, Level), usize>,
+    /// Recent uses of each list, also of those that are not there, by segment and ordinal.
+    uses: Vec<Vec<u8>>,
+    /// The formula whose tiles are wanted now: those of others are worth nothing.
+    formula: u32,
+    clock: u64,
+    since_halved: u64,
+    /// Entries that can go, the least worth last; empty if they are to be found anew.
+    victims: Vec<(f32, EntryId)>,
+}
+
+impl<T> ListCache<T> {
+    /// An empty cache over this many bytes, of at most 256 GiB.
+    pub fn new(bytes: u64, policy: Policy) -> Self {
+        let units = (bytes / UNIT).min(u64::from(u32::MAX)) as u32;
+        // An allocator without any memory is not possible.
+        let most = units.clamp(16, 1 << 22);
+        ListCache {
+            policy,
+            allocator: Allocator::with_max_allocs(units.max(1), most),
+            bytes: if units == 0 { 0 } else { u64::from(units) * UNIT },
+            held: 0,
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_key: HashMap::new(),
+            uses: Vec::new(),
+            formula: 0,
+            clock: 0,
+            since_halved: 0,
+            victims: Vec::new(),
+        }
+    }
+
+    /// Bytes that lists take, and bytes that there are.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.held, self.bytes)
+    }
+
+    /// Makes room for the uses of a segment's lists and returns its number.
+    pub fn add_segment(&mut self, lists: u32) -> u32 {
+        self.uses.push(vec![0; lists as usize]);
+        (self.uses.len() - 1) as u32
+    }
+
+    /// Removes what is there of a segment that no snapshot has any more.
+    pub fn remove_segment(&mut self, segment: u32) {
+        let of = |entry: &Entry<T>| entry.key.0.segment == segment && entry.users == 0;
+        let gone: Vec<usize> =
+            (0..self.entries.len()).filter(|&i| self.entries[i].as_ref().is_some_and(of)).collect();
+        gone.into_iter().for_each(|i| self.remove(EntryId(i)));
+        self.uses[segment as usize] = Vec::new();
+    }
+
+    /// A new round begins, which wants tiles of this formula.
+    pub fn begin(&mut self, formula: u32) {
+        self.clock += 1;
+        self.formula = formula;
+        self.victims.clear();
+    }
+
+    /// A round uses a list, wherever it is.
+    pub fn touch(&mut self, list: ListId) {
+        if let Some(uses) = self
+            .uses
+            .get_mut(list.segment as usize)
+            .and_then(|uses| uses.get_mut(list.ordinal as usize))
+        {
+            *uses = uses.saturating_add(1);
+        }
+        self.since_halved += 1;
+        if self.since_halved > AGE * (self.by_key.len() as u64).max(LEAST_AGE / AGE) {
+            self.since_halved = 0;
+            self.uses.iter_mut().flatten().for_each(|uses| *uses /= 2);
+        }
+    }
+
+    fn uses(&self, list: ListId) -> u8 {
+        let uses = self.uses.get(list.segment as usize);
+        uses.and_then(|uses| uses.get(list.ordinal as usize)).copied().unwrap_or(0)
+    }
+
+    /// The entry of a list, which is in use until [`ListCache::release`].
+    pub fn take(&mut self, list: ListId, level: Level) -> Option<(EntryId, &T)> {
+        let &at = self.by_key.get(&(list, level))?;
+        let entry = self.entries[at].as_mut()?;
+        (entry.users, entry.used) = (entry.users + 1, self.clock);
+        Some((EntryId(at), &entry.contents))
+    }
+
+    /// Whether a list is there.
+    pub fn has(&self, list: ListId, level: Level) -> bool {
+        self.by_key.contains_key(&(list, level))
+    }
+
+    /// A round does not use an entry any more.
+    pub fn release(&mut self, id: EntryId) {
+        if let Some(entry) = &mut self.entries[id.0] {
+            entry.users -= 1;
+        }
+    }
+
+    /// Lets a list in, if that pays, and returns the entry, which is in use, and the offset of its bytes. `saves` is the time that a use of
+    /// it saves, in nanoseconds; `contents` gets the offset. Lists that are in use stay.
+    pub fn admit(
+        &mut self,
+        list: ListId,
+        level: Level,
+        bytes: u64,
+        saves: f32,
+        contents: impl FnOnce(u64) -> T,
+    ) -> Option<(EntryId, u64)> {
+        let units = bytes.div_ceil(UNIT).max(1);
+        if units * UNIT > self.bytes {
+            return None;
+        }
+        let worth = self.worth((list, level), bytes, saves, self.clock);
+        let place = loop {
+            if let Some(place) = self.allocator.allocate(units as u32) {
+                break place;
+            }
+            let victim = self.next_victim()?;
+            if self.policy == Policy::Worth && victim.0 >= worth {
+                // It stays; the next list may be worth more.
+                self.victims.push(victim);
+                return None;
+            }
+            self.remove(victim.1);
+        };
+        let offset = u64::from(place.offset) * UNIT;
+        let bytes = units * UNIT;
+        self.held += bytes;
+        let entry = Entry {
+            key: (list, level),
+            place,
+            bytes,
+            saves,
+            users: 1,
+            used: self.clock,
+            contents: contents(offset),
+        };
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        self.entries[at] = Some(entry);
+        self.by_key.insert((list, level), at);
+        Some((EntryId(at), offset))
+    }
+
+    /// Removes an entry whether it is in use or not: what it was to hold never came.
+    pub fn forget(&mut self, id: EntryId) {
+        self.remove(id);
+    }
+
+    fn worth(&self, (list, level): (ListId, Level), bytes: u64, saves: f32, used: u64) -> f32 {
+        match (self.policy, level) {
+            (_, Level::Tiles(formula)) if formula != self.formula => -1.0,
+            (Policy::Worth, _) => f32::from(self.uses(list)) * saves / bytes as f32,
+            (Policy::Recent, _) => used as f32,
+        }
+    }
+
+    /// The entry that is worth least among those not in use.
+    fn next_victim(&mut self) -> Option<(f32, EntryId)> {
+        if self.victims.is_empty() {
+            let idle = self.entries.iter().enumerate().filter_map(|(i, entry)| {
+                let entry = entry.as_ref().filter(|entry| entry.users == 0)?;
+                let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
+                Some((worth, EntryId(i)))
+            });
+            let mut victims: Vec<_> = idle.collect();
+            victims.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+            self.victims = victims;
+        }
+        while let Some(victim) = self.victims.pop() {
+            if self.entries[victim.1.0].as_ref().is_some_and(|entry| entry.users == 0) {
+                return Some(victim);
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        if let Some(entry) = self.entries[id.0].take() {
+            self.allocator.free(entry.place);
+            self.held -= entry.bytes;
+            self.by_key.remove(&entry.key);
+            self.free.push(id.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn list(ordinal: u32) -> ListId {
+        ListId { segment: 0, ordinal }
+    }
+
+    fn cache(bytes: u64, policy: Policy) -> ListCache<u64> {
+        let mut cache = ListCache::new(bytes, policy);
+        cache.add_segment(1000);
+        cache
+    }
+
+    /// Uses a list in a round of its own; whether it was there.
+    fn ask(cache: &mut ListCache<u64>, ordinal: u32, bytes: u64) -> bool {
+        cache.begin(0);
+        cache.touch(list(ordinal));
+        if let Some((id, _)) = cache.take(list(ordinal), Level::Packed) {
+            cache.release(id);
+            return true;
+        }
+        if let Some((id, _)) =
+            cache.admit(list(ordinal), Level::Packed, bytes, bytes as f32, |at| at)
+        {
+            cache.release(id);
+        }
+        false
+    }
+
+    #[test]
+    fn a_list_used_often_is_not_replaced_by_those_used_once() {
+        for (policy, stays) in [(Policy::Worth, true), (Policy::Recent, false)] {
+            let mut cache = cache(4 * UNIT, policy);
+            for _ in 0..3 {
+                ask(&mut cache, 0, 2 * UNIT);
+            }
+            for other in 1..20 {
+                ask(&mut cache, other, 2 * UNIT);
+            }
+            assert_eq!(ask(&mut cache, 0, 2 * UNIT), stays, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn lists_in_use_stay() {
+        for policy in [Policy::Worth, Policy::Recent] {
+            let mut cache = cache(2 * UNIT, policy);
+            cache.begin(0);
+            cache.touch(list(0));
+            let (id, _) = cache.admit(list(0), Level::Packed, 2 * UNIT, 1.0, |at| at).unwrap();
+            for _ in 0..9 {
+                cache.begin(0);
+                cache.touch(list(1));
+                assert!(cache.admit(list(1), Level::Packed, UNIT, 1e9, |at| at).is_none());
+            }
+            cache.release(id);
+            assert!(cache.admit(list(1), Level::Packed, UNIT, 1e9, |at| at).is_some());
+            assert!(!cache.has(list(0), Level::Packed));
+        }
+    }
+
+    #[test]
+    fn tiles_of_another_formula_go_first() {
+        let mut cache = cache(2 * UNIT, Policy::Worth);
+        cache.begin(1);
+        for _ in 0..100 {
+            cache.touch(list(0));
+        }
+        let (id, _) = cache.admit(list(0), Level::Tiles(1), 2 * UNIT, 1e9, |at| at).unwrap();
+        cache.release(id);
+        cache.begin(2);
+        cache.touch(list(1));
+        assert!(cache.admit(list(1), Level::Packed, UNIT, 1.0, |at| at).is_some());
+    }
+
+    #[test]
+    fn nothing_fits_into_nothing() {
+        let mut cache = cache(UNIT - 1, Policy::Worth);
+        cache.begin(0);
+        assert!(cache.admit(list(0), Level::Packed, 1, 1.0, |at| at).is_none());
+        assert_eq!(cache.bytes(), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn places_never_overlap(
+            asked in proptest::collection::vec((0u32..60, 1u64..3000, any::<bool>()), 1..300),
+            bytes in 1000u64..20_000,
+            recent: bool,
+        ) {
+            let mut cache = cache(bytes, if recent { Policy::Recent } else { Policy::Worth });
+            let mut in_use = Vec::new();
+            for (ordinal, len, keep) in asked {
+                // A list has one length.
+                let len = len * u64::from(ordinal + 1) % 3000 + 1;
+                cache.begin(0);
+                cache.touch(list(ordinal));
+                let found = match cache.take(list(ordinal), Level::Packed) {
+                    Some((id, _)) => Some(id),
+                    None => cache.admit(list(ordinal), Level::Packed, len, 1.0, |at| at).map(|a| a.0),
+                };
+                match found {
+                    Some(id) if keep => in_use.push((id, ordinal)),
+                    Some(id) => cache.release(id),
+                    None => {}
+                }
+                if in_use.len() > 5 {
+                    let (id, ordinal) = in_use.remove(0);
+                    prop_assert!(cache.has(list(ordinal), Level::Packed));
+                    cache.release(id);
+                }
+                let mut places: Vec<(u64, u64)> =
+                    cache.entries.iter().flatten().map(|e| (e.contents, e.bytes)).collect();
+                places.sort_unstable();
+                prop_assert!(places.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0));
+                prop_assert!(places.last().is_none_or(|last| last.0 + last.1 <= bytes));
+                prop_assert_eq!(places.iter().map(|p| p.1).sum::<u64>(), cache.bytes().0);
+            }
+        }
+    }
+}

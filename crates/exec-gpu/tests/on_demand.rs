@@ -1,0 +1,190 @@
+//! Lists that come to the device when queries need them: whatever the memory, the hits are the reference's.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../cuda/tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use support::{devices, devices_within};
+use warpseek_codec::CodecId;
+use warpseek_exec::{Context, Engine, ExecError, Fault, Mode, Plan};
+use warpseek_exec_gpu::image::least_bytes;
+use warpseek_exec_gpu::{Form, GpuEngine, Policy, Settings};
+use warpseek_index::{BuildConfig, Snapshot};
+use warpseek_testkit::generator::{Case, cases};
+use warpseek_testkit::{Doc, Fixture, Random, Search, build_config, conformance, expected, plans};
+
+const SMALL: Settings = Settings {
+    tile_bits: 5,
+    or_bits: 8,
+    and_bits: 10,
+    round: 25,
+    form: Form::Compact,
+    ..Settings::USUAL
+};
+
+fn compact(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
+    let mut devices = devices();
+    let device = devices.remove(threads / 2 % devices.len());
+    Box::new(GpuEngine::new(snapshot, device, SMALL).unwrap())
+}
+
+conformance!(compact_lists, compact, cases alone);
+
+/// Answers all plans, in one batch and in small ones; errors must be about memory. Returns how many were answered.
+fn check(engine: &GpuEngine, snapshot: &Arc<Snapshot>, plans: &[Plan], threads: usize) -> usize {
+    let context = Context::new(threads);
+    let expected = expected(snapshot, plans);
+    let all: Vec<&Plan> = plans.iter().collect();
+    let mut answered = 0;
+    for batch in [plans.len().max(1), 3, 1] {
+        for (some, wanted) in all.chunks(batch).zip(expected.chunks(batch)) {
+            for (answer, wanted) in engine.search(some, &context).into_iter().zip(wanted) {
+                match answer {
+                    Ok(answer) => {
+                        assert_eq!(answer.hits, wanted.hits);
+                        assert!(answer.matches.is_none_or(|n| Some(n) == wanted.matches));
+                        answered += 1;
+                    }
+                    Err(ExecError::Device { fault, source }) => {
+                        assert_ne!(fault, Fault::Device, "{source}");
+                        assert!(source.to_string().contains("memory"), "{source}");
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+    answered
+}
+
+/// Documents with common and rare words.
+fn docs(count: usize) -> Vec<Doc> {
+    let mut random = Random::new(3);
+    let text = |i: usize| {
+        let mut words = Vec::new();
+        for step in [1usize, 2, 3, 5, 20, 90, 700] {
+            if random.one_in(step) {
+                words.extend(std::iter::repeat_n(format!("w{step}"), random.below(4) + 1));
+            }
+        }
+        // Words that are in one part of the documents only.
+        words.push(format!("part{}", i * 5 / count.max(1)));
+        words.join(" ")
+    };
+    (0..count).map(text).enumerate().map(|(i, text)| Doc::text(i, text)).collect()
+}
+
+fn searches() -> Vec<Search> {
+    let of = |terms: &[&str]| Search::of(terms);
+    let mut searches = vec![
+        of(&["w1"]),
+        of(&["w1", "w2", "w3"]),
+        of(&["w2", "w20", "part3"]),
+        of(&["w700"]),
+        of(&["w5", "w90", "w700", "part0"]),
+        of(&["part1", "part2"]),
+        of(&["w3", "absent"]),
+    ];
+    for (i, k) in [(0, 1), (1, 3), (2, 10), (3, 40), (4, 100)] {
+        searches.push(Search { k, ..searches[i].clone() });
+    }
+    let and = searches.iter().map(|search| Search { mode: Mode::And, ..search.clone() });
+    let and_or = searches.iter().map(|search| Search { mode: Mode::AndOr, ..search.clone() });
+    let (and, and_or): (Vec<_>, Vec<_>) = (and.collect(), and_or.collect());
+    searches.into_iter().chain(and).chain(and_or).collect()
+}
+
+/// Plans of the searches, half of them with a count of all matches.
+fn all_plans(snapshot: &Arc<Snapshot>) -> Vec<Plan> {
+    let plans = plans(snapshot, &searches());
+    let counted = plans.iter().map(|plan| Plan { count: true, ..plan.clone() });
+    plans.iter().cloned().chain(counted).collect()
+}
+
+/// From no memory at all to enough for everything: the answers are right or there are none, and every query is answered from some size on.
+#[test]
+fn any_budget() {
+    let docs = docs(6000);
+    let fixture = Fixture::of(&docs[..5000]);
+    fixture.add(&docs[5000..]).unwrap();
+    let deleted: Vec<String> = (0..6000).step_by(7).map(|i| i.to_string()).collect();
+    fixture.delete(&deleted).unwrap();
+    let snapshot = fixture.snapshot();
+    let plans = all_plans(&snapshot);
+    // Those that need no list at all are answered without memory.
+    let asks = |plan: &&Plan| plan.mode != Mode::And || plan.missing.is_empty();
+    let asking = 3 * plans.iter().filter(asks).count();
+    let idle = 3 * plans.len() - asking;
+    for policy in [Policy::Worth, Policy::Recent] {
+        for budget in [0, 30_000, 100_000, 250_000, 500_000, 3_000_000] {
+            for device in devices_within(Some(budget)) {
+                let settings = Settings { form: Form::Auto, policy, ..SMALL };
+                let engine = GpuEngine::new(snapshot.clone(), device.unwrap(), settings).unwrap();
+                let answered = check(&engine, &snapshot, &plans, 2);
+                assert!(engine.device().memory().peak <= budget);
+                assert!(budget > 0 || answered == idle, "{answered} of {asking}");
+                assert!(budget < 500_000 || answered == asking + idle, "{budget}: {answered}");
+            }
+        }
+    }
+}
+
+/// Lists are cut into slices, come from main memory, and stay as tiles: each of it happens.
+#[test]
+fn all_levels_are_used() {
+    let docs = docs(20_000);
+    let fixture = Fixture::of(&docs);
+    let snapshot = fixture.snapshot();
+    let plans = all_plans(&snapshot);
+    let segment = &snapshot.segments()[0];
+    let all = 0..segment.documents().count();
+    let whole = least_bytes(segment, &all, SMALL.tile_bits).unwrap();
+    let counts = |budget: u64| {
+        let device = devices_within(Some(budget)).remove(0).unwrap();
+        let settings = Settings { form: Form::Auto, ..SMALL };
+        let engine = GpuEngine::new(snapshot.clone(), device, settings).unwrap();
+        assert!(check(&engine, &snapshot, &plans, 2) > 3, "{budget} of {whole}");
+        engine.cache_counts().unwrap()
+    };
+    let (little, more) = (counts(whole * 2 / 3), counts(whole * 9 / 10));
+    assert!(little.slices > 2 * little.rounds, "{little:?}");
+    assert!(little.lists[2] > 0 && little.bytes_moved > 0, "{little:?}");
+    assert!(more.lists[1] > more.lists[2], "{more:?}");
+    assert!(more.bytes_moved < little.bytes_moved, "{more:?} {little:?}");
+}
+
+#[test]
+fn every_codec() {
+    let docs = docs(1500);
+    for codec in CodecId::ALL {
+        let fixture = Fixture::with(&docs, BuildConfig { codec, ..build_config() });
+        let snapshot = fixture.snapshot();
+        let plans = all_plans(&snapshot);
+        let device = devices_within(Some(800_000)).remove(0).unwrap();
+        let settings = Settings { form: Form::Compact, ..SMALL };
+        let engine = GpuEngine::new(snapshot.clone(), device, settings).unwrap();
+        assert_eq!(check(&engine, &snapshot, &plans, 1), 3 * plans.len(), "{codec}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10))]
+
+    #[test]
+    fn any_index_any_budget(case in cases(), budget in 50_000u64..1_500_000, recent: bool) {
+        let case: Case = case;
+        let fixture = Fixture::after_each(&case.history(), |operation| case.config(operation));
+        let snapshot = fixture.snapshot();
+        let plans = plans(&snapshot, &case.searches(30));
+        let policy = if recent { Policy::Recent } else { Policy::Worth };
+        for device in devices_within(Some(budget)) {
+            let settings = Settings { policy, ..SMALL };
+            let engine = GpuEngine::new(snapshot.clone(), device.unwrap(), settings).unwrap();
+            check(&engine, &snapshot, &plans, 2);
+        }
+    }
+}
