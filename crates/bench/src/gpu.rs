@@ -6,6 +6,7 @@ mod cohorts;
 mod intersect;
 mod kernels;
 mod matrices;
+mod memory;
 mod pruning;
 mod queries;
 mod thesis;
@@ -47,6 +48,9 @@ use warpseek_exec_gpu_papers::MAX_COHORT;
 ///
 /// Cohorts: OR by the algorithm `cohort` for every size of cohort and of tile, next to the engine that `auto` chooses and to cohorts on the CPU. Hits are compared with the CPU's. With
 /// --matrices, the first cohort and its lists are written as sparse matrices, for scripts/cusparse.py.
+///
+/// Memory: queries as one batch, with less and less memory on the device. How soon the index is ready, throughput, where lists were found, and what was copied. The hits of every row
+/// are compared with those of all lists as tiles, and the first with the CPU's.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -58,6 +62,7 @@ Examples:
   warpseek bench gpu --intersect --index idx --queries log.txt
   warpseek bench gpu --pruning --index idx --queries log.txt --rounds 1
   warpseek bench gpu --cohorts --index idx --queries log.txt -k 32
+  warpseek bench gpu --memory 5,10,20,50,100,120 --policies --index idx --queries log.txt --modes or
   warpseek bench gpu --cohorts --index idx --queries log.txt --cohort 256 --tile 262144 --matrices m")]
 pub(super) struct Options {
     /// Directory of the index
@@ -102,6 +107,13 @@ pub(super) struct Options {
     /// With --cohorts: write the matrices of the first cohort of the last size to this directory
     #[arg(long, value_name = "DIR", requires = "cohorts")]
     matrices: Option<PathBuf>,
+    /// Measure queries with less memory instead: percent of what all lists take as tiles
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts", "kernels", "classes"],
+        value_parser = percent)]
+    memory: Vec<f64>,
+    /// With --memory: also measure a cache that keeps the lists used last
+    #[arg(long, requires = "memory")]
+    policies: bool,
     /// With --codecs: decode at least this many postings of each class of lists at once; four million are encoded and then copied on the device
     #[arg(long, default_value_t = 1 << 28, value_name = "N")]
     postings: usize,
@@ -151,7 +163,16 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         () if options.intersect => intersect::run(options),
         () if options.pruning => pruning::run(options),
         () if options.cohorts => cohorts::run(options),
+        () if !options.memory.is_empty() => memory::run(options),
         () => queries::run(options),
+    }
+}
+
+/// A part of the memory.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 1000.0 => Ok(percent),
+        _ => Err("it must be a number above 0, up to 1000".to_owned()),
     }
 }
 

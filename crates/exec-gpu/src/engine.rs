@@ -13,7 +13,7 @@ use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 use crate::failure::failed;
 use crate::image::{
     CacheCounts, IN_FLIGHT, ImageError, Kept, Key, MakeKernels, Needs, OnDemand, PRUNED_TERMS,
-    Policy, Residence, SegmentImage, Target, least_bytes,
+    Policy, Residence, SegmentImage, Target, least_bytes, table_bytes,
 };
 use crate::kernels::{
     and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
@@ -89,6 +89,10 @@ const EXHAUSTIVE: &str = "tiles";
 const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
 const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
 const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
+
+/// Seconds to bring a byte of a list from main memory, and to make tiles of a posting.
+const MISSING_BYTE: f64 = 1.0 / 20e9;
+const MISSING_POSTING: f64 = 1.0 / 100e9;
 
 /// How many times as many queries a round has if its lists must be made first.
 const DEMAND_ROUNDS: usize = 2;
@@ -418,6 +422,7 @@ impl GpuEngine {
             let lists = u64::from(segment.dictionary().terms());
             needs.packed += segment.postings_file().body_len() + 64 * lists;
             needs.tiles += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
+            needs.tables += table_bytes(segment)?;
         }
         if self.settings.form == Form::Auto {
             needs.kept = 2 * needs.tiles;
@@ -609,9 +614,16 @@ impl Engine for GpuEngine {
     }
 
     fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
-        batch_time(plans.iter().copied(), context.threads(), |plan, load| {
+        let answered = batch_time(plans.iter().copied(), context.threads(), |plan, load| {
             cheapest(&self.offers(plan), load)?.rates.ok()
-        })
+        });
+        // Lists may be far away.
+        let on_demand = lock(&self.on_demand).as_ref().map(|(_, lists)| lists.clone());
+        let (bytes, postings) = on_demand.map_or((0, 0), |lists| lists.missing(plans));
+        answered
+            + Duration::from_secs_f64(
+                bytes as f64 * MISSING_BYTE + postings as f64 * MISSING_POSTING,
+            )
     }
 
     fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {

@@ -12,7 +12,7 @@ use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
-use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value};
+use crate::image::{ImageError, Item, QueryView, SegmentImage, Slice, TermView, largest_value};
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
 use memory::Results;
@@ -230,22 +230,10 @@ impl<'a> Round<'a> {
         let input = self.workspace.input.start();
         let mut parts = Vec::with_capacity(launches.len());
         for (segment, launch) in image.iter().zip(launches) {
-            // Lists are in the same place for every slice, except for those that stay as tiles.
             let stays = launch.terms.iter().any(|term| term.stays != 0);
             let slices = if stays { segment.slices() } else { &segment.slices()[..1] };
-            let terms: Vec<Range<usize>> = slices
-                .iter()
-                .map(|slice| match slice.first_tile {
-                    0 => input.add(&launch.terms),
-                    first => {
-                        let from = |term: &TermView| match term.stays {
-                            0 => *term,
-                            _ => term.from_tile(first, slice.view.bits),
-                        };
-                        input.add(&launch.terms.iter().map(from).collect::<Vec<_>>())
-                    }
-                })
-                .collect();
+            let add = |slice: &Slice| input.add(&slice.terms(&launch.terms));
+            let terms: Vec<Range<usize>> = slices.iter().map(add).collect();
             parts.push((input.add(&launch.queries), terms, input.add(&launch.items)));
         }
         let state = input.zeros(8 * State::words(queries));

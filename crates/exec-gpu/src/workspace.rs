@@ -20,20 +20,6 @@ impl<T> Default for Growing<T> {
 }
 
 impl<T: Pod> Growing<T> {
-    /// This many values of a buffer that has `room` for more from the start.
-    pub(crate) fn take_of(
-        &mut self,
-        device: &Device,
-        len: usize,
-        room: usize,
-    ) -> Result<Buffer<T>, DeviceError> {
-        if self.0.as_ref().is_none_or(|buffer| buffer.len() < len) {
-            self.0 = None;
-            self.0 = Some(device.buffer(len.max(room))?);
-        }
-        self.take(device, len)
-    }
-
     /// This many values, with unspecified contents.
     pub fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
         if let Some(buffer) = &self.0
@@ -43,7 +29,8 @@ impl<T: Pod> Growing<T> {
         }
         // The old buffer is freed first.
         self.0 = None;
-        let buffer = device.buffer(len.next_power_of_two())?;
+        // A little more, so that it seldom grows.
+        let buffer = device.buffer((len + len / 8).next_multiple_of(64))?;
         let part = buffer.slice(..len);
         self.0 = Some(buffer);
         Ok(part)
@@ -64,9 +51,7 @@ pub struct Workspace {
     pub slot_keys: Growing<u64>,
     /// Keys that blocks of threads keep while they work, if shared memory has no room for them.
     pub block_keys: Growing<u64>,
-    /// Tiles made for the round, if not all lists are on the device.
-    pub(crate) scratch: Growing<u8>,
-    /// What the kernels that make them read.
+    /// What the kernels read that make tiles for the round, if not all lists are there.
     pub(crate) make_input: Input,
     /// Whether that failed.
     pub(crate) failed: Growing<u32>,
@@ -182,7 +167,6 @@ impl Workspace {
             results: Growing::default(),
             slot_keys: Growing::default(),
             block_keys: Growing::default(),
-            scratch: Growing::default(),
             make_input: Input::default(),
             failed: Growing::default(),
             state: None,

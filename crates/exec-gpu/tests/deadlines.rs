@@ -17,7 +17,7 @@ const MODES: [Mode; 3] = [Mode::Or, Mode::And, Mode::AndOr];
 
 /// Rounds of two queries.
 const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 2, in_flight: 3, pruned: true };
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 2, ..Settings::USUAL };
 
 #[test]
 fn queries_are_answered_as_a_whole_or_not_at_all() {

@@ -32,6 +32,18 @@ pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<
     Ok(bytes + statics + ordinals)
 }
 
+/// The most bytes that tables of a segment's documents take: lengths, static scores, ordinals and deletions. Ranking by cosine
+/// needs norms, too.
+pub(crate) fn table_bytes(segment: &Segment) -> Result<u64, IndexError> {
+    let documents = segment.documents();
+    let docs = u64::from(documents.count());
+    let lengths = documents.lengths()?.bytes().0.len() as u64;
+    let statics = if documents.statics()?.is_some() { 4 * docs } else { 0 };
+    let ordinals = if documents.ordinals()?.is_some() { 4 * docs } else { 0 };
+    let deletes = if segment.deletes().is_some() { docs.div_ceil(8) } else { 0 };
+    Ok(lengths + statics + ordinals + deletes + 1024)
+}
+
 /// Postings of a list in blocks that lie entirely within the range.
 fn whole_blocks(
     segment: &Segment,

@@ -16,13 +16,15 @@ use crate::workspace::{Growing, Input};
 const DECODERS: u32 = 4;
 /// Threads that find where the tiles of a list begin.
 const START_THREADS: u32 = 256;
-/// Threads that find the best values of a list.
-const BEST_THREADS: u32 = 512;
+/// Threads that find the best values of a list, and those of a list with at most this many postings.
+const BEST_THREADS: u32 = 1024;
+const FEW_BEST_THREADS: u32 = 128;
+pub(crate) const FEW_VALUES: u32 = 1 << 12;
 const WARP: u32 = 32;
 
 /// The most blocks of a list that a warp decodes, and how many pieces of work are enough to fill any device.
 const UNIT_BLOCKS: u32 = 64;
-const ENOUGH_UNITS: u64 = 1 << 15;
+const ENOUGH_UNITS: u64 = 1 << 13;
 
 /// Where a list goes, with the layout of the kernel's `Target`. Addresses of what is not made are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -250,20 +252,26 @@ impl Job<'_> {
         unsafe { self.stream.launch(&self.kernels.peak, Grid::new(warps, WARP), &args) }
     }
 
-    /// Finds the best values of some lists, given by their numbers. `deleted` is the address of the bits of deleted documents, or 0.
+    /// Finds the best values of some lists, given by their numbers, of which the first `long` have more than [`FEW_VALUES`] postings.
+    /// `deleted` is the address of the bits of deleted documents, or 0.
     pub(crate) fn best(
         &self,
         lists: &Buffer<u32>,
+        long: usize,
         totals: u64,
         deleted: u64,
         best: &Buffer<f32>,
     ) -> Result<(), DeviceError> {
         assert_eq!(best.len(), lists.len() * RANKS.len(), "room for the best values");
-        let args = Args::new().value(self.view).buffer(lists).value(totals);
-        let args = args.value(deleted).buffer(best);
-        let grid = Grid::new(lists.len() as u32, BEST_THREADS);
-        // SAFETY: as above; lists are numbered as in the tables.
-        unsafe { self.stream.launch(&self.kernels.best, grid, &args) }
+        for (some, threads) in [(0..long, BEST_THREADS), (long..lists.len(), FEW_BEST_THREADS)] {
+            let best = best.slice(some.start * RANKS.len()..some.end * RANKS.len());
+            let grid = Grid::new(some.len() as u32, threads);
+            let args = Args::new().value(self.view).buffer(&lists.slice(some)).value(totals);
+            let args = args.value(deleted).buffer(&best);
+            // SAFETY: as above; lists are numbered as in the tables.
+            unsafe { self.stream.launch(&self.kernels.best, grid, &args) }?;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream, Uploader};
@@ -55,7 +55,7 @@ const MOST_COPIERS: usize = 8;
 
 /// The part of the free memory that a round may use for its tiles, and that which all rounds together may use for queries and hits.
 const SCRATCH_PART: u64 = 16;
-const ROUNDS_PART: u64 = 16;
+const ROUNDS_PART: u64 = 8;
 /// More than this part of all tiles is not needed for a round, but at least this many bytes.
 const SCRATCH_OF_TILES: u64 = 8;
 const LEAST_SCRATCH: u64 = 1 << 26;
@@ -95,6 +95,8 @@ pub(crate) struct Needs {
     pub(crate) tiles: u64,
     /// Tiles that may stay in addition to compressed lists.
     pub(crate) kept: u64,
+    /// Tables of documents.
+    pub(crate) tables: u64,
 }
 
 /// The memory for lists, which engines for different snapshots share.
@@ -104,6 +106,9 @@ pub(crate) struct Lending {
     /// Bytes of a round's tiles, and those of all rounds' queries and hits.
     scratch: u64,
     rounds_bytes: u64,
+    /// Memory for tiles that no round uses. Rounds wait for it.
+    idle: Mutex<Vec<Buffer<u8>>>,
+    returned: Condvar,
     cache: Mutex<ListCache<Contents>>,
     /// The segments in the cache, with what kernels need to know of their documents.
     segments: Mutex<Vec<(Key, u32, Weak<Lasting>)>>,
@@ -159,11 +164,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Lending {
     /// Takes as much of the device's free memory as lists of `needs` can use, except for what rounds need.
     pub(crate) fn new(device: &Device, policy: Policy, needs: Needs) -> Result<Self, ImageError> {
-        let free = device.available()?;
+        let free = device.available()?.saturating_sub(needs.tables);
         let rounds = free / ROUNDS_PART;
         let scratch =
             (free / SCRATCH_PART).min((needs.tiles / SCRATCH_OF_TILES).max(LEAST_SCRATCH));
         let left = free - rounds - IN_FLIGHT as u64 * scratch;
+        let idle = (0..IN_FLIGHT).map(|_| device.buffer(scratch as usize));
+        let idle = idle.collect::<Result<Vec<_>, DeviceError>>()?;
         let cache = ListCache::new(left.min(needs.packed + needs.kept), policy);
         let arena = device.buffer(cache.bytes().1 as usize + BEHIND)?;
         Ok(Lending {
@@ -171,6 +178,8 @@ impl Lending {
             arena,
             scratch,
             rounds_bytes: rounds,
+            idle: Mutex::new(idle),
+            returned: Condvar::new(),
             cache: Mutex::new(cache),
             segments: Mutex::default(),
             formulas: Mutex::default(),
@@ -233,9 +242,20 @@ impl Lending {
         }) as u32
     }
 
-    /// A round's memory for tiles, of which it needs this much.
-    fn scratch(&self, workspace: &mut Workspace, bytes: u64) -> Result<Buffer<u8>, DeviceError> {
-        workspace.scratch.take_of(&self.device, bytes.max(16) as usize, self.scratch as usize)
+    /// Memory for the tiles of a round, once another round returns it.
+    fn take_scratch(&self) -> Buffer<u8> {
+        let mut idle = lock(&self.idle);
+        loop {
+            if let Some(scratch) = idle.pop() {
+                return scratch;
+            }
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn return_scratch(&self, scratch: Buffer<u8>) {
+        lock(&self.idle).push(scratch);
+        self.returned.notify_one();
     }
 
     /// Works with uploaders that nobody else uses. After a failure they are not used again.
@@ -318,6 +338,8 @@ pub(crate) struct Brought {
     infos: Vec<Vec<TermInfo>>,
     /// Entries in use.
     held: Vec<EntryId>,
+    /// The memory of the tiles made for it.
+    scratch: Buffer<u8>,
     stream: Stream,
     ended: bool,
 }
@@ -356,7 +378,9 @@ impl Drop for Brought {
             // Kernels may still read lists; after a failure of the device nothing does.
             let _ = self.stream.synchronize();
         }
-        let mut cache = lock(&self.on_demand.lending.cache);
+        let lending = &self.on_demand.lending;
+        lending.return_scratch(self.scratch.clone());
+        let mut cache = lock(&lending.cache);
         self.held.iter().for_each(|&id| cache.release(id));
     }
 }
@@ -566,20 +590,21 @@ impl OnDemand {
         let infos = self.infos(plans);
         let failed = workspace.failed.take(&lending.device, 1)?;
         workspace.stream.zero(&failed)?;
+        let start = Instant::now();
         let mut brought = Brought {
             images: Vec::new(),
             failed,
             on_demand: self.clone(),
             infos,
             held: Vec::new(),
+            scratch: lending.take_scratch(),
             stream: workspace.stream.clone(),
             ended: false,
         };
-        let start = Instant::now();
         let (wanted, kept) = self.look_up(&mut brought, workspace, threads, start)?;
         let cut = self.cut(&wanted)?;
         lending.rounds.fetch_add(1, Ordering::Relaxed);
-        brought.images = self.images(&brought.failed, &wanted, &kept, &cut, workspace, threads)?;
+        brought.images = self.images(&brought, &wanted, &kept, &cut, workspace, threads)?;
         let slices: usize = brought.images.iter().map(|image| image.slices().len()).sum();
         lending.slices.fetch_add(slices as u64, Ordering::Relaxed);
         Ok(brought)
@@ -701,7 +726,7 @@ impl OnDemand {
             let failed = temporary.add(4);
             for (i, list) in wanted[number].iter().enumerate() {
                 let df = list.info.df;
-                let raws = 4 * (u64::from(tiles) + 1) + 16 + 4;
+                let raws = 4 * (u64::from(tiles) + 1) + 64;
                 let fits = temporary.bytes() + raws <= lending.scratch;
                 if left == 0 || !fits || df < TILES_FROM * tiles.max(1) {
                     continue;
@@ -733,7 +758,8 @@ impl OnDemand {
                 continue;
             }
             let totals = temporary.add(4 * made.len() as u64);
-            let done = self.make_tiles(lists, &made, failed, totals, &temporary, workspace);
+            let (words, scratch) = ((failed, totals), &brought.scratch);
+            let done = self.make_tiles(lists, &made, words, scratch, workspace);
             if let Err(error) = done {
                 made.iter().for_each(|&(_, entry, ..)| cache.forget(entry));
                 return Err(error);
@@ -752,13 +778,11 @@ impl OnDemand {
         &self,
         lists: &SegmentLists,
         made: &[(usize, EntryId, PackedList, ListView, u64)],
-        failed: u64,
-        totals: u64,
-        temporary: &Layout,
+        (failed, totals): (u64, u64),
+        scratch: &Buffer<u8>,
         workspace: &mut Workspace,
     ) -> Result<(), ImageError> {
         let lending = &*self.lending;
-        let scratch = lending.scratch(workspace, temporary.bytes())?;
         let packed: Vec<PackedList> = made.iter().map(|one| one.2).collect();
         let targets: Vec<Target> = made
             .iter()
@@ -880,7 +904,7 @@ impl OnDemand {
     /// The segments as kernels see them: slices of one size, and the rest, which is shorter.
     fn images(
         self: &Arc<Self>,
-        failed: &Buffer<u32>,
+        brought: &Brought,
         wanted: &[Vec<Wanted<'_>>],
         kept: &[HashMap<u32, ListView>],
         cut: &Cut,
@@ -888,7 +912,7 @@ impl OnDemand {
         threads: usize,
     ) -> Result<Vec<SegmentImage>, ImageError> {
         let device = &self.lending.device;
-        let scratch = self.lending.scratch(workspace, cut.bytes)?;
+        let scratch = &brought.scratch;
         let (filters, rest) = (scratch.address(), scratch.address() + cut.before);
         let input = workspace.make_input.start();
         let mut planned = Vec::new();
@@ -935,7 +959,7 @@ impl OnDemand {
                 tables,
                 sent: sent.clone(),
                 valuing: valuings[number].clone(),
-                failed: failed.clone(),
+                failed: brought.failed.clone(),
                 filters: scratch.slice(..cut.filters as usize),
                 totals: rest,
                 copies,

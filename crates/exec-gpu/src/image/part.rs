@@ -7,7 +7,7 @@ use warpseek_exec::Formula;
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::error::ImageError;
-use super::make::{Bench, Fill, Frame, Layout, MakeKernels, Tables, Target, units};
+use super::make::{Bench, FEW_VALUES, Fill, Frame, Layout, MakeKernels, Tables, Target, units};
 use super::packed::{BEHIND, PackedList, Pieces};
 use super::segment::{ListView, RANKS, filter_shift};
 use super::valuer::Valuer;
@@ -200,7 +200,8 @@ impl Part {
         let postings = infos.iter().map(|info| u64::from(info.df)).sum();
         let kept = [known, placed];
         let mut part = Part { lists, dense, frame, packed: Some(packed), kept, postings };
-        let values = part.values(making, bench, infos, Fill::All)?;
+        let room = making.device.buffer(part.value_bytes() as usize)?;
+        let values = part.values(making, bench, infos, Fill::All, room)?;
         if !keep_packed {
             part.packed = None;
         }
@@ -271,28 +272,38 @@ impl Part {
         Ok(words[1..].to_vec())
     }
 
-    /// What the postings are worth by a formula; with [`Fill::All`], their documents and filters are made, too.
+    /// Where values go within their memory, and how much there is of it.
+    fn value_layout(&self) -> (Vec<Valued>, u64) {
+        let tiles = u64::from(self.frame.tiles());
+        let mut layout = Layout::default();
+        let valued = self.lists.iter().enumerate().map(|(i, list)| {
+            let (count, dense) = (u64::from(list.count), i < self.dense);
+            Valued {
+                values: layout.add(4 * count),
+                roughs: layout.add(if dense { 2 * count } else { 0 }),
+                peaks: layout.add(if dense { 2 * tiles } else { 0 }),
+                ..Valued::default()
+            }
+        });
+        (valued.collect(), layout.bytes())
+    }
+
+    /// Bytes of memory that values take.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        self.value_layout().1
+    }
+
+    /// What the postings are worth by a formula, in `kept`, which has [`Part::value_bytes`]; with [`Fill::All`], their documents and filters
+    /// are made, too.
     pub(crate) fn values(
         &self,
         making: &Making<'_>,
         bench: &mut Bench,
         infos: &[TermInfo],
         fill: Fill,
+        kept: Buffer<u8>,
     ) -> Result<PartValues, ImageError> {
-        let tiles = u64::from(self.frame.tiles());
-        let mut layout = Layout::default();
-        let mut valued: Vec<Valued> = Vec::with_capacity(self.lists.len());
-        for (i, list) in self.lists.iter().enumerate() {
-            let count = u64::from(list.count);
-            let dense = i < self.dense;
-            valued.push(Valued {
-                values: layout.add(4 * count),
-                roughs: layout.add(if dense { 2 * count } else { 0 }),
-                peaks: layout.add(if dense { 2 * tiles } else { 0 }),
-                ..Valued::default()
-            });
-        }
-        let kept = making.device.buffer(layout.bytes() as usize)?;
+        let (mut valued, _) = self.value_layout();
         for (i, list) in valued.iter_mut().enumerate() {
             let at = |offset: u64| kept.address() + offset;
             let dense = i < self.dense;
@@ -306,6 +317,7 @@ impl Part {
             .filter(|&i| self.lists[i as usize].postings >= RANKS[0] as u32)
             .collect();
         ranked.sort_by_key(|&i| std::cmp::Reverse(self.lists[i as usize].count));
+        let long = ranked.partition_point(|&i| self.lists[i as usize].count > FEW_VALUES);
 
         let mut layout = Layout::default();
         let failed = layout.add(4) as usize;
@@ -339,7 +351,7 @@ impl Part {
             job.fill(valuing.view, fill)?;
             let totals = sent.slice(at_counts.clone()).address();
             let numbers = sent.slice(at_ranked.clone()).cast::<u32>();
-            job.best(&numbers, totals, making.deleted, &best)?;
+            job.best(&numbers, long, totals, making.deleted, &best)?;
             let failure = bench.stream.download(&failed.cast::<u32>())?[0];
             match making.judge(failure, infos)? {
                 None => break,

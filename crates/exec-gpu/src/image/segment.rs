@@ -1,5 +1,6 @@
 //! A segment on the device as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`), and tables of documents.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use warpseek_index::{IndexError, Segment, TermInfo};
 use super::documents::DocumentTables;
 use super::error::ImageError;
 use super::layout::{SegmentView, TermView};
-use super::make::{Bench, Fill, MakeKernels};
+use super::make::{Bench, Fill, Layout, MakeKernels};
 use super::on_demand::Bring;
 use super::oracle::TileList;
 use super::part::{Making, Part, PartValues, filter_words};
@@ -116,6 +117,20 @@ pub(crate) struct Slice {
     pub(crate) bring: Option<Bring>,
 }
 
+impl Slice {
+    /// Terms of queries for this slice. Lists are in the same place for every slice, except for those that stay as tiles.
+    pub(crate) fn terms<'a>(&self, terms: &'a [TermView]) -> Cow<'a, [TermView]> {
+        if self.first_tile == 0 || terms.iter().all(|term| term.stays == 0) {
+            return terms.into();
+        }
+        let of = |term: &TermView| match term.stays {
+            0 => *term,
+            _ => term.from_tile(self.first_tile, self.view.bits),
+        };
+        terms.iter().map(of).collect()
+    }
+}
+
 /// What an image is made for.
 pub(crate) struct Target<'a> {
     pub(crate) device: &'a Device,
@@ -197,9 +212,18 @@ impl SegmentImage {
         let (device, segment) = (target.device, target.segment);
         let documents = parts.lasting.tables.of(device, segment, target.within.clone())?;
         let making = target.making(&parts.lasting, documents.view().deleted);
+        // One allocation: many would take longer than the kernels.
+        let mut layout = Layout::default();
+        let places = parts.parts.iter().map(|part| {
+            let bytes = part.value_bytes();
+            let at = layout.add(bytes.next_multiple_of(256)) as usize;
+            at..at + bytes as usize
+        });
+        let places: Vec<Range<usize>> = places.collect();
+        let room = device.buffer::<u8>(layout.bytes() as usize)?;
         let values = target.each(parts.parts.len(), |i, bench, _| {
-            let part = &parts.parts[i];
-            let values = part.values(&making, bench, &[], Fill::Values)?;
+            let (part, room) = (&parts.parts[i], room.slice(places[i].clone()));
+            let values = part.values(&making, bench, &[], Fill::Values, room)?;
             target.loading.advance(part.postings(), 0)?;
             Ok(values)
         })?;

@@ -6,7 +6,7 @@ use warpseek_index::Segment;
 use super::error::ImageError;
 
 /// Bytes of compressed lists that a thread takes at once.
-const PART: u64 = 8 << 20;
+const PART: u64 = 32 << 20;
 
 /// Copies bytes to the device. No bytes have no buffer, and address 0.
 pub fn send(

@@ -35,7 +35,7 @@ impl Round<'_> {
                 bring.run(stream)?;
             }
             let mut terms = [TermView::default(); PRUNED_TERMS];
-            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
+            terms[..launch.terms.len()].copy_from_slice(&segment.slices()[0].terms(&launch.terms));
             let query = launch.queries[0];
             let view = SingleView { query, hits, count, ended, blocks, unused: 0, terms };
             let args = Args::new()

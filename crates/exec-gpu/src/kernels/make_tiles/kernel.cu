@@ -258,47 +258,77 @@ constexpr uint32_t RANKS = 3;
 // Digits of a value's bits: 11, 10 and 10 of 31, since no value is negative.
 constexpr uint32_t BINS = 2048;
 
+// Groups of four values that a thread loads at once.
+constexpr uint32_t LOADS = 4;
+
+// Calls `take` with the bits of each live document's value, by all threads of a block; padding has 0, which is below all values.
+template <class F>
+__device__ __forceinline__ void each_live_value(const Job& job, const Target& target, uint32_t count, const uint32_t* deleted, F take) {
+    const float* values = reinterpret_cast<const float*>(target.values);
+    const float4* fours = reinterpret_cast<const float4*>(target.values);
+    if (deleted == nullptr) {
+        const uint32_t groups = count / FOUR;
+        for (uint32_t first = threadIdx.x; first < groups; first += LOADS * blockDim.x) {
+            float4 loaded[LOADS];
+#pragma unroll
+            for (uint32_t i = 0; i < LOADS; i++) {
+                const uint32_t group = first + i * blockDim.x;
+                loaded[i] = group < groups ? fours[group] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < LOADS; i++) {
+                take(__float_as_uint(loaded[i].x));
+                take(__float_as_uint(loaded[i].y));
+                take(__float_as_uint(loaded[i].z));
+                take(__float_as_uint(loaded[i].w));
+            }
+        }
+        for (uint32_t i = groups * FOUR + threadIdx.x; i < count; i += blockDim.x) take(__float_as_uint(values[i]));
+        return;
+    }
+    if (target.starts == 0) {
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+            const uint32_t doc = reinterpret_cast<const uint32_t*>(target.docs)[i];
+            if ((deleted[doc / 32] >> (doc % 32) & 1) == 0) take(__float_as_uint(values[i]));
+        }
+        return;
+    }
+    const uint32_t* starts = reinterpret_cast<const uint32_t*>(target.starts);
+    const ushort4* positions = reinterpret_cast<const ushort4*>(target.docs);
+    const uint32_t tiles = job.end_tile - job.first_tile, low = (1u << job.bits) - 1;
+    for (uint32_t tile = warp_id(); tile < tiles; tile += blockDim.x / WARP) {
+        const uint32_t first = (job.first_tile + tile) << job.bits;
+        for (uint32_t group = starts[tile] + lane_id(); group < starts[tile + 1]; group += WARP) {
+            const ushort4 position = positions[group];
+            const float4 value = fours[group];
+            const uint32_t position_of[FOUR] = {position.x, position.y, position.z, position.w};
+            const float value_of[FOUR] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+            for (uint32_t i = 0; i < FOUR; i++) {
+                const uint32_t doc = first + (position_of[i] & low);
+                if ((position_of[i] & FILL) == 0 && (deleted[doc / 32] >> (doc % 32) & 1) == 0) take(__float_as_uint(value_of[i]));
+            }
+        }
+    }
+}
+
 // The values at ranks 10, 100 and 1000 among the live documents of a list, 0 if there are fewer: a block of threads for each list, with one pass over
 // its values for each digit. `lists` are the numbers of the lists, `deleted` has one bit per document of the image, or is 0.
-extern "C" __global__ void __launch_bounds__(512) best_values(Job job, const uint32_t* lists, const uint32_t* totals, uint64_t deleted, float* best) {
+extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const uint32_t* lists, const uint32_t* totals, uint64_t deleted, float* best) {
     __shared__ uint32_t histograms[RANKS][BINS];
     __shared__ uint32_t prefixes[RANKS], lefts[RANKS];
-    const uint32_t number = lists[blockIdx.x], warps = blockDim.x / WARP;
+    const uint32_t number = lists[blockIdx.x], count = totals[number];
     const Target target = target_of(job, number);
-    const uint32_t count = totals[number], tiles = job.end_tile - job.first_tile;
-    const float* values = reinterpret_cast<const float*>(target.values);
-    const uint32_t* starts = reinterpret_cast<const uint32_t*>(target.starts);
-    const uint32_t* bits = reinterpret_cast<const uint32_t*>(deleted);
     if (threadIdx.x < RANKS) {
         prefixes[threadIdx.x] = 0;
         lefts[threadIdx.x] = threadIdx.x == 0 ? 10 : threadIdx.x == 1 ? 100 : 1000;
     }
-    // Calls `take` with the bits of each live document's value; padding has 0, which is below all values.
-    const auto each = [&](auto take) {
-        if (bits == nullptr) {
-            for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) take(__float_as_uint(values[i]));
-        } else if (target.starts == 0) {
-            for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
-                const uint32_t doc = reinterpret_cast<const uint32_t*>(target.docs)[i];
-                if ((bits[doc / 32] >> (doc % 32) & 1) == 0) take(__float_as_uint(values[i]));
-            }
-        } else {
-            const uint32_t low = (1u << job.bits) - 1;
-            for (uint32_t tile = warp_id(); tile < tiles; tile += warps) {
-                for (uint32_t i = starts[tile] * FOUR + lane_id(); i < starts[tile + 1] * FOUR; i += WARP) {
-                    const uint32_t position = reinterpret_cast<const uint16_t*>(target.docs)[i];
-                    const uint32_t doc = ((job.first_tile + tile) << job.bits) + (position & low);
-                    if ((position & FILL) == 0 && (bits[doc / 32] >> (doc % 32) & 1) == 0) take(__float_as_uint(values[i]));
-                }
-            }
-        }
-    };
     for (uint32_t digit = 0; digit < 3; digit++) {
         const uint32_t shift = 20 - 10 * digit, bins = digit == 0 ? BINS : BINS / 2, above = shift + (digit == 0 ? 11 : 10);
         const uint32_t sets = digit == 0 ? 1 : RANKS;
         for (uint32_t i = threadIdx.x; i < RANKS * BINS; i += blockDim.x) (&histograms[0][0])[i] = 0;
         __syncthreads();
-        each([&](uint32_t value) {
+        each_live_value(job, target, count, reinterpret_cast<const uint32_t*>(deleted), [&](uint32_t value) {
             if (value == 0) return;
             const uint32_t bin = value >> shift & (bins - 1);
             for (uint32_t set = 0; set < sets; set++) {
