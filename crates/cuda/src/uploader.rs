@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::{Buffer, Device, DeviceError, Event, Pinned, Stream};
 
 /// Bytes of a stage. Two per thread are little enough that a few dozen threads can lock them under the usual limits.
@@ -5,6 +7,9 @@ const STAGE: usize = 4 << 20;
 
 /// Fewer bytes than this are not worth a stage.
 const SMALL: usize = 1 << 18;
+
+/// The most bytes between two pieces that are copied together.
+const GAP: usize = 64;
 
 /// Copies large amounts to the device. The bytes go through page-locked memory, so that a copy runs while the next bytes are prepared,
 /// concurrently with the copies of other uploaders.
@@ -37,50 +42,60 @@ impl Uploader {
     /// Device memory that has these bytes once [`Uploader::finish`] has returned.
     pub fn send(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, DeviceError> {
         let buffer = self.device.buffer(bytes.len())?;
-        self.fill(&buffer, [bytes])?;
+        if bytes.len() < SMALL {
+            self.stream.upload(bytes, &buffer)?;
+        } else {
+            self.scatter(&buffer, [(0, bytes)])?;
+        }
         Ok(buffer)
     }
 
-    /// Writes pieces one after another to the front of a buffer, which has them once [`Uploader::finish`] has returned.
+    /// Writes pieces to their places in a buffer, which has them once [`Uploader::finish`] has returned. Pieces whose places follow each other
+    /// are copied together, also if a few bytes lie between them, which become 0.
     ///
     /// # Panics
-    /// Panics if the buffer is too short.
-    pub fn fill<'a>(
+    /// Panics if a place is not within the buffer.
+    pub fn scatter<'a>(
         &mut self,
         buffer: &Buffer<u8>,
-        pieces: impl IntoIterator<Item = &'a [u8]> + Clone,
+        pieces: impl IntoIterator<Item = (usize, &'a [u8])>,
     ) -> Result<(), DeviceError> {
-        let len: usize = pieces.clone().into_iter().map(<[u8]>::len).sum();
-        assert!(len <= buffer.len(), "{len} bytes do not fit in {}", buffer.len());
-        if len >= SMALL && self.stages.is_none() {
-            self.stages = Some(stages(&self.device)?);
-        }
-        let Some(stages) = self.stages.as_mut().filter(|stages| len >= SMALL && !stages.is_empty())
-        else {
-            let bytes: Vec<u8> = pieces.into_iter().flatten().copied().collect();
-            return self.stream.upload(&bytes, &buffer.slice(..len));
+        let stages = match &mut self.stages {
+            Some(stages) => stages,
+            none => none.insert(stages(&self.device)?),
         };
-        let mut pieces = pieces.into_iter();
-        let (mut piece, mut from): (&[u8], usize) = (&[], 0);
-        while from < len {
-            let stage = &mut stages[self.next];
-            self.next = (self.next + 1) % 2;
-            // Waits for the event and not for the stream, so that the copy of the other stage continues.
-            stage.copied.synchronize()?;
-            let room = stage.pinned.write()?;
-            let mut filled = 0;
-            while filled < STAGE.min(len - from) {
-                if piece.is_empty() {
-                    piece = pieces.next().unwrap_or_default();
-                    continue;
+        // What the stage at hand has for the buffer.
+        let mut held = 0..0;
+        for (mut at, mut piece) in pieces {
+            while !piece.is_empty() {
+                if stages.is_empty() {
+                    self.stream.upload(piece, &buffer.slice(at..at + piece.len()))?;
+                    break;
                 }
-                let now = piece.len().min(STAGE - filled);
-                room[filled..filled + now].copy_from_slice(&piece[..now]);
-                (piece, filled) = (&piece[now..], filled + now);
+                let follows = at >= held.end && at - held.end <= GAP;
+                if !held.is_empty() && (!follows || at - held.start >= STAGE) {
+                    copy(&self.stream, &mut stages[self.next], buffer, held.clone())?;
+                    self.next = (self.next + 1) % stages.len();
+                    held = 0..0;
+                }
+                let stage = &mut stages[self.next];
+                if held.is_empty() {
+                    held = at..at;
+                    // Waits for the event and not for the stream, so that the copies of other stages continue.
+                    stage.copied.synchronize()?;
+                }
+                let room = stage.pinned.write()?;
+                let from = at - held.start;
+                let now = piece.len().min(STAGE - from);
+                room[held.end - held.start..from].fill(0);
+                room[from..from + now].copy_from_slice(&piece[..now]);
+                (piece, at) = (&piece[now..], at + now);
+                held.end = at;
             }
-            self.stream.copy_in(&stage.pinned, 0, &buffer.slice(from..from + filled))?;
-            self.stream.record(&stage.copied)?;
-            from += filled;
+        }
+        if !held.is_empty() {
+            copy(&self.stream, &mut stages[self.next], buffer, held)?;
+            self.next = (self.next + 1) % stages.len();
         }
         Ok(())
     }
@@ -89,6 +104,17 @@ impl Uploader {
     pub fn finish(&self) -> Result<(), DeviceError> {
         self.stream.synchronize()
     }
+}
+
+/// Copies what a stage holds for a range of a buffer.
+fn copy(
+    stream: &Stream,
+    stage: &mut Stage,
+    buffer: &Buffer<u8>,
+    range: Range<usize>,
+) -> Result<(), DeviceError> {
+    stream.copy_in(&stage.pinned, 0, &buffer.slice(range))?;
+    stream.record(&stage.copied)
 }
 
 fn stages(device: &Device) -> Result<Vec<Stage>, DeviceError> {

@@ -524,7 +524,8 @@ impl GpuEngine {
                 let docs = self.snapshot.doc_limit() as usize;
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
                 let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
-                self.rounds(plans, most, settings.in_flight.min(IN_FLIGHT), context, run)
+                let rounds = lists.rounds(plans, most.min(ROUND_HITS / k.max(1)).max(1));
+                self.run_rounds(&rounds, settings.in_flight.min(IN_FLIGHT), context, run)
             }
         }
     }
@@ -542,9 +543,19 @@ impl GpuEngine {
         let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
         let most = most.min(ROUND_HITS / k.max(1)).max(1);
         let rounds: Vec<&[&Plan]> = plans.chunks(most).collect();
-        let mut answers = Vec::with_capacity(plans.len());
+        self.run_rounds(&rounds, in_flight, context, run)
+    }
+
+    fn run_rounds(
+        &self,
+        rounds: &[&[&Plan]],
+        in_flight: usize,
+        context: &Context,
+        run: impl Fn(&[&Plan], &mut Workspace) -> Result<Vec<Answer>, ExecError> + Sync,
+    ) -> Answers {
+        let mut answers = Vec::with_capacity(rounds.iter().map(|round| round.len()).sum());
         for (round, done) in
-            rounds.iter().zip(self.workspaces.rounds(&rounds, in_flight, context, run))
+            rounds.iter().zip(self.workspaces.rounds(rounds, in_flight, context, run))
         {
             match done {
                 Some(done) => answers.extend(done),

@@ -103,6 +103,18 @@ fn long_lists_in_every_codec() {
     }
 }
 
+/// With as many tiles as this, the largest values of tiles say where the best values are.
+#[test]
+fn many_tiles() {
+    let fixture = Fixture::of(&many(40_000, 13));
+    let snapshot = fixture.snapshot();
+    let device = devices().remove(0);
+    let engine = engine(&snapshot, &device, 5);
+    for formula in [FORMULAS[0], Formula::Linear] {
+        check(&engine, &snapshot, formula, None);
+    }
+}
+
 #[test]
 fn parts_of_segments_with_deletions() {
     let docs = many(2000, 11);

@@ -156,6 +156,24 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// The tables of another job on the same lists, in the same places: other blocks, for other documents. `lists` are the lists again if
+    /// their bytes are elsewhere.
+    pub(crate) fn also(
+        &self,
+        input: &mut Input,
+        frame: Frame,
+        lists: Option<&[PackedList]>,
+        units: &[Unit],
+    ) -> Self {
+        Tables {
+            frame,
+            lists: lists.map_or_else(|| self.lists.clone(), |lists| input.add(lists)),
+            units: input.add(units),
+            unit_count: units.len() as u32,
+            ..self.clone()
+        }
+    }
+
     /// Adds the tables of a job to what will be sent. Dense lists come first.
     pub(crate) fn add(
         input: &mut Input,

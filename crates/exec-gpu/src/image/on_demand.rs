@@ -4,21 +4,21 @@
 //! the device. What a round uses of the others is brought for it: a *slice* of the documents at a time, if there is no room for all of them. In a
 //! slice every list is dense, and it has the same address in every slice, so that the queries are sent once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream, Uploader};
-use warpseek_exec::{Formula, Plan};
+use warpseek_exec::{Formula, Plan, PlanTerm};
 use warpseek_index::{IndexError, Segment, Snapshot, TermInfo};
 
 use super::cache::{EntryId, Level, ListCache, ListId, Policy};
 use super::documents::DocumentTables;
 use super::error::ImageError;
 use super::layout::SegmentView;
-use super::make::{Fill, Frame, Layout, MakeKernels, Tables, Target, Unit, units};
+use super::make::{Fill, Frame, Layout, MakeKernels, Tables, Target, units};
 use super::packed::{BEHIND, PackedList, Pieces, SomeBlocks};
 use super::part::{filter_words, malformed};
 use super::residence::Key;
@@ -29,7 +29,7 @@ use crate::loading::Loading;
 use crate::workspace::Workspace;
 
 /// Cells into which the documents of a segment are cut: the smallest slices.
-const CELLS: u32 = 64;
+const CELLS: u32 = 128;
 /// Tiles of a cell are a multiple of this, so that slices are whole windows of every kernel.
 const CELL_TILES: u32 = 32;
 /// Documents of which a position has all bits: slices that begin at multiples of them can use lists that stay as tiles.
@@ -59,6 +59,9 @@ const ROUNDS_PART: u64 = 8;
 /// More than this part of all tiles is not needed for a round, but at least this many bytes.
 const SCRATCH_OF_TILES: u64 = 8;
 const LEAST_SCRATCH: u64 = 1 << 26;
+
+/// About the bytes that tiles take for each posting, for planning.
+const BYTES_PER_POSTING: u64 = 10;
 
 /// Rounds that are in flight at the same time: one waits for lists while the other is answered.
 pub(crate) const IN_FLIGHT: usize = 2;
@@ -277,14 +280,15 @@ impl Lending {
         Ok(done)
     }
 
-    /// Copies pieces to places, given by address, and waits. `after` must have happened on the device before.
+    /// Copies pieces of lists to their places in a buffer, in ascending order, and waits. `after` must have happened on the device before.
     fn copy(
         &self,
-        copies: &[(Buffer<u8>, [&[u8]; 4])],
+        to: &Buffer<u8>,
+        copies: &[(usize, [&[u8]; 4])],
         threads: usize,
         after: Option<&Event>,
     ) -> Result<(), ImageError> {
-        let len = |(_, pieces): &(_, [&[u8]; 4])| pieces.iter().map(|p| p.len()).sum::<usize>();
+        let len = |(_, pieces): &(usize, [&[u8]; 4])| pieces.iter().map(|p| p.len()).sum::<usize>();
         let bytes: usize = copies.iter().map(len).sum();
         if bytes == 0 {
             return Ok(());
@@ -301,13 +305,18 @@ impl Lending {
             }
         }
         self.with_uploaders(shares.len(), |uploaders| {
-            let copy = |uploader: &mut Uploader, share: &[(Buffer<u8>, [&[u8]; 4])]| {
+            let copy = |uploader: &mut Uploader, share: &[(usize, [&[u8]; 4])]| {
                 if let Some(after) = after {
                     uploader.stream().wait(after)?;
                 }
-                for (to, pieces) in share {
-                    uploader.fill(to, pieces.iter().copied())?;
-                }
+                let placed = share.iter().flat_map(|(at, pieces)| {
+                    let mut at = *at;
+                    pieces.iter().map(move |piece| {
+                        at += piece.len();
+                        (at - piece.len(), *piece)
+                    })
+                });
+                uploader.scatter(to, placed)?;
                 uploader.finish()
             };
             let mut work = uploaders.iter_mut().zip(&shares);
@@ -421,8 +430,6 @@ struct Place {
     values: u64,
     roughs: u64,
     peaks: u64,
-    /// Compressed blocks, for lists that come from main memory.
-    packed: u64,
     room: u32,
 }
 
@@ -523,12 +530,11 @@ impl OnDemand {
                 came.push((entry, at as usize, pieces));
             }
         }
-        let copies: Vec<_> = came
-            .iter()
-            .map(|(_, at, pieces)| (lending.arena.slice(*at..at + pieces.len()), pieces.slices()))
-            .collect();
+        let mut copies: Vec<_> =
+            came.iter().map(|(_, at, pieces)| (*at, pieces.slices())).collect();
+        copies.sort_unstable_by_key(|&(at, _)| at);
         let moved: usize = came.iter().map(|(.., pieces)| pieces.len()).sum();
-        let copied = lending.copy(&copies, threads, None);
+        let copied = lending.copy(&lending.arena, &copies, threads, None);
         for (entry, ..) in came {
             match copied {
                 Ok(()) => cache.release(entry),
@@ -538,6 +544,37 @@ impl OnDemand {
         copied?;
         let postings = infos.iter().map(|info| u64::from(info.df)).sum();
         Ok(loading.advance(postings, moved as u64)?)
+    }
+
+    /// Cuts plans into rounds of at most `most` queries whose lists probably have room, a cell of documents at a time.
+    pub(crate) fn rounds<'p, 'a>(&self, plans: &'p [&'a Plan], most: usize) -> Vec<&'p [&'a Plan]> {
+        let cells = self.segments.iter().map(SegmentLists::cells).max().unwrap_or(1);
+        let room = self.lending.scratch * u64::from(cells) / BYTES_PER_POSTING * 3 / 4;
+        let (mut rounds, mut from) = (Vec::new(), 0);
+        let (mut seen, mut postings) = (HashSet::new(), 0);
+        for (i, plan) in plans.iter().enumerate() {
+            let lists = || {
+                let of = |term: &'a PlanTerm| term.lists.iter().enumerate();
+                let lists = plan.terms.iter().flat_map(of);
+                lists.filter_map(|(number, info)| Some((number, (*info)?)))
+            };
+            let is_new =
+                |&(number, info): &(usize, TermInfo)| !seen.contains(&(number, info.ordinal));
+            let more: u64 = lists().filter(is_new).map(|(_, info)| u64::from(info.df)).sum();
+            if i > from && (postings + more > room || i - from >= most) {
+                rounds.push(&plans[from..i]);
+                from = i;
+                seen.clear();
+                postings = 0;
+            }
+            for (number, info) in lists() {
+                if seen.insert((number, info.ordinal)) {
+                    postings += u64::from(info.df);
+                }
+            }
+        }
+        rounds.push(&plans[from..]);
+        rounds
     }
 
     /// The most queries of a round that ask for this many hits.
@@ -681,14 +718,10 @@ impl OnDemand {
                 let (info, pieces) = (*info, pieces.clone());
                 some.push(Wanted { info, pieces, packed, cuts, filter_shift: shift });
             }
-            let copies: Vec<_> = came
-                .iter()
-                .map(|&(_, at, i)| {
-                    let pieces = &some[i].pieces;
-                    (lending.arena.slice(at..at + pieces.len()), pieces.slices())
-                })
-                .collect();
-            let copied = lending.copy(&copies, threads, None);
+            let mut copies: Vec<_> =
+                came.iter().map(|&(_, at, i)| (at, some[i].pieces.slices())).collect();
+            copies.sort_unstable_by_key(|&(at, _)| at);
+            let copied = lending.copy(&lending.arena, &copies, threads, None);
             if let Err(error) = copied {
                 // They never came, and nobody else has seen them.
                 for (entry, ..) in came {
@@ -865,34 +898,30 @@ impl OnDemand {
             let each = lists.cells().div_ceil(slices).max(1);
             cells.push(each);
             // Segments come one after another, and use the same memory.
-            let (mut own_filters, mut own_copied, mut own) =
-                (Layout::default(), Layout::default(), Layout::default());
+            let (mut own_filters, mut own) = (Layout::default(), Layout::default());
+            let mut from_memory = vec![0; lists.slices(each).count()];
             let mut of_segment = Vec::with_capacity(wanted.len());
             // Totals come first.
             own.add(4 * wanted.len() as u64);
             for list in wanted {
                 let docs = (each * lists.cell).min(lists.within.len() as u32);
                 let tiles = docs.div_ceil(1 << self.bits);
-                let (mut room, mut bytes) = (0, 0);
-                for slice in lists.slices(each) {
+                let mut room = 0;
+                for (number, slice) in lists.slices(each).enumerate() {
                     room = room.max(list.room(&slice, docs, tiles));
                     if list.packed.is_none() {
-                        bytes = bytes
-                            .max(lists.some(&list.info, &list.pieces, &list.blocks(&slice))?.len());
+                        let some = lists.some(&list.info, &list.pieces, &list.blocks(&slice))?;
+                        from_memory[number] += some.len() as u64;
                     }
                 }
                 let words = filter_words(docs.into(), list.filter_shift);
                 let filter = own_filters.add(4 * words);
                 let place = Place { filter, ..Place::of(&mut own, room, tiles) };
                 let raws = own.add(4 * (u64::from(tiles) + 1));
-                let packed = match list.packed {
-                    Some(_) => 0,
-                    None => own_copied.add((bytes + BEHIND) as u64),
-                };
-                of_segment.push(Place { raws, packed, ..place });
+                of_segment.push(Place { raws, ..place });
             }
             filters.reserve(own_filters.bytes());
-            copied.reserve(own_copied.bytes());
+            copied.reserve(from_memory.into_iter().max().unwrap_or(0) + BEHIND as u64);
             layout.reserve(own.bytes());
             places.push(of_segment);
         }
@@ -918,29 +947,40 @@ impl OnDemand {
         let mut planned = Vec::new();
         for (number, (lists, wanted)) in self.segments.iter().zip(wanted).enumerate() {
             let places = &cut.places[number];
+            let target = |(list, place): (&Wanted<'_>, &Place)| {
+                place.target(filters, rest, list.filter_shift)
+            };
+            let targets: Vec<Target> = wanted.iter().zip(places).map(target).collect();
+            let all_there = wanted.iter().all(|list| list.packed.is_some());
+            let mut first: Option<Tables> = None;
             for slice in lists.slices(cut.cells[number]) {
                 let docs = lists.docs(&slice);
-                let (mut packed, mut work, mut copies) = (Vec::new(), Vec::new(), Vec::new());
-                for (list, place) in wanted.iter().zip(places) {
-                    let blocks = list.blocks(&slice);
-                    work.push((blocks.start, blocks.end - blocks.start));
+                let (mut packed, mut copies) = (Vec::with_capacity(wanted.len()), Vec::new());
+                let mut at = cut.filters as usize;
+                for list in wanted {
                     if let Some(there) = list.packed {
                         packed.push(there);
                         continue;
                     }
+                    let blocks = list.blocks(&slice);
                     let some = lists.some(&list.info, &list.pieces, &blocks)?;
-                    let from = (cut.filters + place.packed) as usize;
-                    let to = scratch.slice(from..from + some.len());
-                    packed.push(some.at(to.address()));
-                    copies.push((to, list.info, blocks));
+                    packed.push(some.at(filters + at as u64));
+                    copies.push((at, list.info, blocks));
+                    at += some.len();
                 }
-                let target = |(list, place): (&Wanted<'_>, &Place)| {
-                    place.target(filters, rest, list.filter_shift)
+                let work = wanted.iter().map(|list| {
+                    let blocks = list.blocks(&slice);
+                    (blocks.start, blocks.end - blocks.start)
+                });
+                let (units, frame) = (units(work), lists.frame(&docs, self.bits));
+                // Where lists go is the same for all slices.
+                let tables = match &first {
+                    None => Tables::add(input, frame, &packed, &targets, &units),
+                    Some(first) => {
+                        first.also(input, frame, (!all_there).then_some(&packed), &units)
+                    }
                 };
-                let targets: Vec<Target> = wanted.iter().zip(places).map(target).collect();
-                let units: Vec<Unit> = units(work.into_iter());
-                let frame = lists.frame(&docs, self.bits);
-                let tables = Tables::add(input, frame, &packed, &targets, &units);
+                first.get_or_insert_with(|| tables.clone());
                 planned.push((number, docs, tables, copies));
             }
         }
@@ -962,6 +1002,7 @@ impl OnDemand {
                 failed: brought.failed.clone(),
                 filters: scratch.slice(..cut.filters as usize),
                 totals: rest,
+                scratch: scratch.clone(),
                 copies,
                 threads,
                 made: made.clone(),
@@ -1141,8 +1182,9 @@ pub(crate) struct Bring {
     filters: Buffer<u8>,
     /// Address of one word per list.
     totals: u64,
-    /// Blocks that come from main memory, and where they go.
-    copies: Vec<(Buffer<u8>, TermInfo, Range<u32>)>,
+    scratch: Buffer<u8>,
+    /// Blocks that come from main memory, and where in the scratch memory they go.
+    copies: Vec<(usize, TermInfo, Range<u32>)>,
     threads: usize,
     /// Recorded when tiles have been made, so that the memory of compressed blocks is free.
     made: Arc<Event>,
@@ -1157,11 +1199,11 @@ impl Bring {
             let pieces = self.copies.iter().map(|(_, info, _)| lists.pieces(info));
             let pieces = pieces.collect::<Result<Vec<_>, IndexError>>()?;
             let copies = self.copies.iter().zip(&pieces).map(|((to, info, blocks), pieces)| {
-                Ok((to.clone(), lists.some(info, pieces, blocks)?.slices()))
+                Ok((*to, lists.some(info, pieces, blocks)?.slices()))
             });
             let copies = copies.collect::<Result<Vec<_>, ImageError>>()?;
             // Queries of the slice before may still run meanwhile.
-            lending.copy(&copies, self.threads, Some(&self.made))?;
+            lending.copy(&self.scratch, &copies, self.threads, Some(&self.made))?;
         }
         stream.zero(&self.filters)?;
         let failed = self.failed.address();

@@ -155,7 +155,12 @@ impl Part {
             lists.push(placed);
             address += pieces.len() as u64;
         }
-        uploader.fill(&packed, pieces.iter().flat_map(|pieces| pieces.slices()))?;
+        let mut at = 0;
+        let placed = pieces.iter().flat_map(Pieces::slices).map(|piece| {
+            at += piece.len();
+            (at - piece.len(), piece)
+        });
+        uploader.scatter(&packed, placed)?;
         uploader.finish()?;
         drop(pieces);
         let frame = making.frame();

@@ -261,11 +261,31 @@ constexpr uint32_t BINS = 2048;
 // Groups of four values that a thread loads at once.
 constexpr uint32_t LOADS = 4;
 
-// Calls `take` with the bits of each live document's value, by all threads of a block; padding has 0, which is below all values.
+// Tiles from which on a list's peaks are looked at before its values.
+constexpr uint32_t MANY_TILES = 1024;
+
+// Calls `take` with the bits of each live document's value, by all threads of a block; padding has 0, which is below all values. Tiles whose peak is
+// below `least` may be left out.
 template <class F>
-__device__ __forceinline__ void each_live_value(const Job& job, const Target& target, uint32_t count, const uint32_t* deleted, F take) {
+__device__ __forceinline__ void each_live_value(const Job& job, const Target& target, uint32_t count, const uint32_t* deleted, uint32_t least, F take) {
     const float* values = reinterpret_cast<const float*>(target.values);
     const float4* fours = reinterpret_cast<const float4*>(target.values);
+    if (deleted == nullptr && least > 0) {
+        const uint32_t* starts = reinterpret_cast<const uint32_t*>(target.starts);
+        const uint16_t* peaks = reinterpret_cast<const uint16_t*>(target.peaks);
+        const uint32_t tiles = job.end_tile - job.first_tile;
+        for (uint32_t tile = warp_id(); tile < tiles; tile += blockDim.x / WARP) {
+            if (peaks[tile] < least) continue;
+            for (uint32_t group = starts[tile] + lane_id(); group < starts[tile + 1]; group += WARP) {
+                const float4 four = fours[group];
+                take(__float_as_uint(four.x));
+                take(__float_as_uint(four.y));
+                take(__float_as_uint(four.z));
+                take(__float_as_uint(four.w));
+            }
+        }
+        return;
+    }
     if (deleted == nullptr) {
         const uint32_t groups = count / FOUR;
         for (uint32_t first = threadIdx.x; first < groups; first += LOADS * blockDim.x) {
@@ -323,12 +343,39 @@ extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const ui
         prefixes[threadIdx.x] = 0;
         lefts[threadIdx.x] = threadIdx.x == 0 ? 10 : threadIdx.x == 1 ? 100 : 1000;
     }
+    // If as many tiles as the last rank have a peak from `least` on, so have all values at the ranks: they are in tiles with such peaks.
+    uint32_t least = 0;
+    if (target.starts != 0 && deleted == 0 && job.end_tile - job.first_tile >= MANY_TILES) {
+        __shared__ uint32_t found_least;
+        uint32_t* histogram = histograms[0];
+        for (uint32_t i = threadIdx.x; i < BINS; i += blockDim.x) histogram[i] = 0;
+        if (threadIdx.x == 0) found_least = 0;
+        __syncthreads();
+        const uint16_t* peaks = reinterpret_cast<const uint16_t*>(target.peaks);
+        for (uint32_t tile = threadIdx.x; tile < job.end_tile - job.first_tile; tile += blockDim.x) atomicAdd(&histogram[peaks[tile] / 32], 1u);
+        __syncthreads();
+        if (warp_id() == 0) {
+            uint32_t left = lefts[RANKS - 1];
+            for (uint32_t end = BINS; end > 0; end -= WARP) {
+                const uint32_t sum = warp_inclusive_sum(histogram[end - 1 - lane_id()]);
+                const uint32_t reached = __ballot_sync(FULL_WARP, sum >= left);
+                if (reached != 0) {
+                    if (lane_id() == 0) found_least = (end - __ffs(reached)) * 32;
+                    break;
+                }
+                left -= __shfl_sync(FULL_WARP, sum, WARP - 1);
+            }
+        }
+        __syncthreads();
+        least = found_least;
+        __syncthreads();
+    }
     for (uint32_t digit = 0; digit < 3; digit++) {
         const uint32_t shift = 20 - 10 * digit, bins = digit == 0 ? BINS : BINS / 2, above = shift + (digit == 0 ? 11 : 10);
         const uint32_t sets = digit == 0 ? 1 : RANKS;
         for (uint32_t i = threadIdx.x; i < RANKS * BINS; i += blockDim.x) (&histograms[0][0])[i] = 0;
         __syncthreads();
-        each_live_value(job, target, count, reinterpret_cast<const uint32_t*>(deleted), [&](uint32_t value) {
+        each_live_value(job, target, count, reinterpret_cast<const uint32_t*>(deleted), least, [&](uint32_t value) {
             if (value == 0) return;
             const uint32_t bin = value >> shift & (bins - 1);
             for (uint32_t set = 0; set < sets; set++) {
