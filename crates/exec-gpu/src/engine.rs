@@ -16,8 +16,8 @@ use crate::image::{
     Policy, Residence, SegmentImage, Target, least_bytes, table_bytes,
 };
 use crate::kernels::{
-    and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single, pruned_single_two_pass,
-    pruned_tiles,
+    advance_terms, and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single,
+    pruned_single_two_pass, pruned_tiles,
 };
 use crate::limits::{FEW_TERMS, check_docs};
 use crate::loading::Loading;
@@ -95,7 +95,7 @@ const MISSING_BYTE: f64 = 1.0 / 20e9;
 const MISSING_POSTING: f64 = 1.0 / 100e9;
 
 /// How many times as many queries a round has if its lists must be made first.
-const DEMAND_ROUNDS: usize = 2;
+const DEMAND_ROUNDS: usize = 8;
 
 /// The most formulas for which images are kept.
 const MOST_FORMULAS: usize = 8;
@@ -119,8 +119,10 @@ pub struct GpuEngine {
     image: Arc<Kept<SegmentImage>>,
     /// What it shares with engines for other snapshots.
     residence: Arc<Residence>,
-    /// Lists that come when queries need them, for the formula asked for last, if they have no room as tiles.
-    on_demand: Arc<Mutex<Option<(Formula, Arc<OnDemand>)>>>,
+    /// Advances terms from one slice of documents to the next.
+    pub(crate) advance: Kernel,
+    /// Lists that come when queries need them, if they have no room as tiles, for the formulas asked for last: the last comes last.
+    on_demand: Arc<Mutex<Vec<(Formula, Arc<OnDemand>)>>>,
     loading: Arc<Loading>,
 }
 
@@ -169,6 +171,7 @@ impl GpuEngine {
         let max_static = snapshot.statistics().max_static;
         let workspaces = Pool::new(device.clone());
         let make = MakeKernels::new(&device)?;
+        let advance = device.kernel(&advance_terms::SOURCE, "advance_terms")?;
         let image = Arc::new(Kept::up_to(MOST_FORMULAS));
         let (residence, on_demand, loading) = Default::default();
         Ok(GpuEngine {
@@ -182,6 +185,7 @@ impl GpuEngine {
             make,
             image,
             residence,
+            advance,
             on_demand,
             loading,
         })
@@ -200,6 +204,7 @@ impl GpuEngine {
             make: self.make.clone(),
             image: self.image.clone(),
             residence: self.residence.clone(),
+            advance: self.advance.clone(),
             on_demand: self.on_demand.clone(),
             loading: self.loading.clone(),
         }
@@ -390,13 +395,13 @@ impl GpuEngine {
 
     /// Where the lists are that answer queries by a formula.
     fn source(&self, formula: Formula, threads: usize) -> Result<Source, ExecError> {
-        let on_demand = lock(&self.on_demand);
-        if let Some((of, lists)) = &*on_demand
-            && *of == formula
-        {
-            return Ok(Source::OnDemand(lists.clone()));
+        let mut on_demand = lock(&self.on_demand);
+        if let Some(at) = on_demand.iter().position(|(of, _)| *of == formula) {
+            let found = on_demand.remove(at);
+            on_demand.push(found.clone());
+            return Ok(Source::OnDemand(found.1));
         }
-        let must = on_demand.is_some() || self.settings.form == Form::Compact;
+        let must = !on_demand.is_empty() || self.settings.form == Form::Compact;
         drop(on_demand);
         if !must {
             match self.image(formula, threads) {
@@ -415,6 +420,10 @@ impl GpuEngine {
         threads: usize,
     ) -> Result<Arc<OnDemand>, ImageError> {
         let mut on_demand = lock(&self.on_demand);
+        if let Some((_, lists)) = on_demand.iter().find(|(of, _)| *of == formula) {
+            // Another thread was faster.
+            return Ok(lists.clone());
+        }
         check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
         let mut needs = Needs::default();
         for segment in self.snapshot.segments() {
@@ -433,13 +442,15 @@ impl GpuEngine {
         let lists = OnDemand::new(lending, make, &self.snapshot, docs, bits, formula)?;
         lists.preload(threads, &self.loading)?;
         let lists = Arc::new(lists);
-        *on_demand = Some((formula, lists.clone()));
+        let surplus = (on_demand.len() + 1).saturating_sub(MOST_FORMULAS);
+        on_demand.drain(..surplus);
+        on_demand.push((formula, lists.clone()));
         Ok(lists)
     }
 
     /// What the cache of lists has done, if there is one: if not all lists are on the device as tiles.
     pub fn cache_counts(&self) -> Option<CacheCounts> {
-        lock(&self.on_demand).as_ref().map(|(_, lists)| lists.lending().counts())
+        lock(&self.on_demand).last().map(|(_, lists)| lists.lending().counts())
     }
 
     /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a group have the same formula. While one round
@@ -524,8 +535,14 @@ impl GpuEngine {
                 let docs = self.snapshot.doc_limit() as usize;
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
                 let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
-                let rounds = lists.rounds(plans, most.min(ROUND_HITS / k.max(1)).max(1));
-                self.run_rounds(&rounds, settings.in_flight.min(IN_FLIGHT), context, run)
+                let order = lists.order(plans);
+                let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
+                let rounds = lists.rounds(&ordered, most.min(ROUND_HITS / k.max(1)).max(1));
+                let in_flight = settings.in_flight.min(IN_FLIGHT);
+                let answers = self.run_rounds(&rounds, in_flight, context, run);
+                let mut answers: Vec<_> = order.into_iter().zip(answers).collect();
+                answers.sort_unstable_by_key(|&(i, _)| i);
+                answers.into_iter().map(|(_, answer)| answer).collect()
             }
         }
     }
@@ -629,7 +646,7 @@ impl Engine for GpuEngine {
             cheapest(&self.offers(plan), load)?.rates.ok()
         });
         // Lists may be far away.
-        let on_demand = lock(&self.on_demand).as_ref().map(|(_, lists)| lists.clone());
+        let on_demand = lock(&self.on_demand).last().map(|(_, lists)| lists.clone());
         let (bytes, postings) = on_demand.map_or((0, 0), |lists| lists.missing(plans));
         answered
             + Duration::from_secs_f64(

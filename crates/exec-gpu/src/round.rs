@@ -12,7 +12,7 @@ use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
-use crate::image::{ImageError, Item, QueryView, SegmentImage, Slice, TermView, largest_value};
+use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
 use memory::Results;
@@ -40,6 +40,9 @@ pub const WARP: u32 = 32;
 const MERGE_THREADS: u32 = 512;
 const MERGE_KEYS: u32 = 1024;
 
+/// Threads of a block that changes terms.
+const ADVANCE_THREADS: u32 = 256;
+
 /// What is launched for one segment.
 #[derive(Default)]
 struct Launch {
@@ -57,8 +60,7 @@ struct Launch {
 /// Addresses of what was sent for a launch; 0 for what was not sent.
 struct Sent {
     queries: u64,
-    /// One for all slices, or one for each.
-    terms: Vec<u64>,
+    terms: u64,
     items: u64,
 }
 
@@ -179,21 +181,27 @@ impl<'a> Round<'a> {
         if self.is_single(image) && slots > 0 {
             return self.single(image, kernel, span, &launches, enough, &slot_keys);
         }
-        let (state, sent) = self.send(image, &launches)?;
+        let (state, sent) = self.send(&launches)?;
         for ((segment, launch), sent) in image.iter().zip(&launches).zip(&sent) {
             if launch.blocks == 0 {
                 continue;
             }
             let keys = self.key_room(launch.blocks, self.capacity)?;
             let shared = self.shared_bytes(segment, pass, launch, span);
-            for (slice, &terms) in segment.slices().iter().zip(sent.terms.iter().cycle()) {
+            let stays = launch.terms.iter().any(|term| term.stays != 0);
+            let mut tile = 0;
+            for slice in segment.slices() {
                 if let Some(bring) = &slice.bring {
                     bring.run(stream)?;
+                }
+                if stays && slice.first_tile > tile {
+                    self.advance(stream, sent.terms, launch, slice.first_tile - tile)?;
+                    tile = slice.first_tile;
                 }
                 let args = Args::new()
                     .value(slice.view)
                     .value(sent.queries)
-                    .value(terms)
+                    .value(sent.terms)
                     .value(sent.items)
                     .value(self.results.matches(pass))
                     .buffer(&state.thresholds())
@@ -221,19 +229,12 @@ impl<'a> Round<'a> {
     }
 
     /// Sends everything that kernels read in one copy, and returns its addresses for each launch.
-    fn send(
-        &mut self,
-        image: &[SegmentImage],
-        launches: &[Launch],
-    ) -> Result<(State, Vec<Sent>), DeviceError> {
+    fn send(&mut self, launches: &[Launch]) -> Result<(State, Vec<Sent>), DeviceError> {
         let queries = self.plans.len();
         let input = self.workspace.input.start();
         let mut parts = Vec::with_capacity(launches.len());
-        for (segment, launch) in image.iter().zip(launches) {
-            let stays = launch.terms.iter().any(|term| term.stays != 0);
-            let slices = if stays { segment.slices() } else { &segment.slices()[..1] };
-            let add = |slice: &Slice| input.add(&slice.terms(&launch.terms));
-            let terms: Vec<Range<usize>> = slices.iter().map(add).collect();
+        for launch in launches {
+            let terms = input.add(&launch.terms);
             parts.push((input.add(&launch.queries), terms, input.add(&launch.items)));
         }
         let state = input.zeros(8 * State::words(queries));
@@ -242,14 +243,29 @@ impl<'a> Round<'a> {
             true => 0,
             false => input.slice(part).address(),
         };
-        let sent =
-            |(queries, terms, items): (Range<usize>, Vec<Range<usize>>, Range<usize>)| Sent {
-                queries: address(queries),
-                terms: terms.into_iter().map(address).collect(),
-                items: address(items),
-            };
+        let sent = |(queries, terms, items): (Range<usize>, Range<usize>, Range<usize>)| Sent {
+            queries: address(queries),
+            terms: address(terms),
+            items: address(items),
+        };
         let words = input.slice(state).cast();
         Ok((State { queries, words }, parts.into_iter().map(sent).collect()))
+    }
+
+    /// The terms become those of a slice that begins this many tiles later.
+    fn advance(
+        &self,
+        stream: &Stream,
+        terms: u64,
+        launch: &Launch,
+        tiles: u32,
+    ) -> Result<(), DeviceError> {
+        let count = launch.terms.len() as u32;
+        let args = Args::new().value(terms).value(count).value(tiles);
+        let args = args.value(self.engine.settings.tile_bits);
+        let grid = Grid::new(count.div_ceil(ADVANCE_THREADS), ADVANCE_THREADS);
+        // SAFETY: the arguments are the kernel's, and so many terms were sent.
+        unsafe { stream.launch(&self.engine.advance, grid, &args) }
     }
 
     /// Merges the hits of each query's items. `queries` is the address of the queries, in one allocation with the state; `enough` is as in

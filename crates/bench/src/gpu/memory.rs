@@ -63,6 +63,8 @@ struct Row {
     /// The most bytes that were in use.
     peak: u64,
     p50_us: f64,
+    /// Milliseconds of each kernel and copy for the batch, one after the other.
+    steps: BTreeMap<String, f64>,
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -215,13 +217,7 @@ impl Bench<'_> {
     fn steps(&self, settings: Settings) -> Result<[BTreeMap<String, f64>; 2], Failure> {
         let engine = self.engine(None, settings)?;
         let of = |formula: Formula| -> Result<BTreeMap<String, f64>, Failure> {
-            let trace = engine.device().trace();
-            engine.load(formula, 1)?;
-            let mut steps = BTreeMap::new();
-            for step in trace.take()? {
-                *steps.entry(step.name.to_string()).or_default() += step.time.as_secs_f64() * 1e3;
-            }
-            Ok(steps)
+            traced(&engine, || Ok(engine.load(formula, 1)?))
         };
         let other = self.formulas().first().copied().unwrap_or(Formula::Linear);
         Ok([of(self.planner.formula())?, of(other)?])
@@ -263,6 +259,8 @@ impl Bench<'_> {
             times.push(start.elapsed());
             check(&expected[i..], &answers, "has other hits alone")?;
         }
+        let plans = self.plans(&self.queries)?;
+        let steps = traced(&engine, || Ok(drop(search_all(&engine, &plans, &self.context)?)))?;
         let qps = self.queries.len() as f64 / seconds;
         let memory = engine.device().memory();
         Ok(Row {
@@ -281,8 +279,23 @@ impl Bench<'_> {
             held: after.held,
             peak: memory.peak,
             p50_us: median(&mut times).as_secs_f64() * 1e6,
+            steps,
         })
     }
+}
+
+/// Milliseconds of each kernel and copy of some work, by the device's clock.
+fn traced(
+    engine: &GpuEngine,
+    work: impl FnOnce() -> Result<(), Failure>,
+) -> Result<BTreeMap<String, f64>, Failure> {
+    let trace = engine.device().trace();
+    work()?;
+    let mut steps = BTreeMap::new();
+    for step in trace.take()? {
+        *steps.entry(step.name.to_string()).or_default() += step.time.as_secs_f64() * 1e3;
+    }
+    Ok(steps)
 }
 
 fn slices(before: &CacheCounts, after: &CacheCounts) -> f64 {

@@ -36,21 +36,8 @@ pub struct TermView {
     pub most: u32,
     /// See `filter`.
     pub filter_shift: u32,
-    /// For the host: not 0 if the list begins with the first tile of the segment, and not of the slice.
+    /// Not 0 if the list begins with the first tile of the segment, and not of the slice (`kernels/advance_terms`).
     pub stays: u32,
-}
-
-impl TermView {
-    /// The list as it is from a tile on, which begins a multiple of 2^15 documents after the first.
-    pub(crate) fn from_tile(self, tile: u32, bits: u32) -> Self {
-        let tile = u64::from(tile);
-        TermView {
-            starts: self.starts + 4 * tile,
-            peaks: self.peaks + 2 * tile,
-            filter: self.filter + ((tile << bits) >> self.filter_shift) / 8,
-            ..self
-        }
-    }
 }
 
 /// A query.

@@ -29,6 +29,6 @@ pub(crate) use on_demand::{IN_FLIGHT, Needs, OnDemand};
 pub use oracle::factors;
 pub(crate) use residence::Key;
 pub use residence::Residence;
+pub(crate) use segment::Target;
 pub use segment::{SegmentImage, largest_value};
-pub(crate) use segment::{Slice, Target};
 pub use send::{on_threads, ranges, send};

@@ -1,10 +1,8 @@
 //! A segment on the device as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`), and tables of documents.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use warpseek_cuda::{Buffer, Device, DeviceError, Stream, Uploader};
@@ -18,7 +16,7 @@ use super::make::{Bench, Fill, Layout, MakeKernels};
 use super::on_demand::Bring;
 use super::oracle::TileList;
 use super::part::{Making, Part, PartValues, filter_words};
-use super::send::{on_threads, ranges};
+use super::send::{numbered, ranges};
 use super::valuer::Valuer;
 use crate::loading::Loading;
 
@@ -117,20 +115,6 @@ pub(crate) struct Slice {
     pub(crate) bring: Option<Bring>,
 }
 
-impl Slice {
-    /// Terms of queries for this slice. Lists are in the same place for every slice, except for those that stay as tiles.
-    pub(crate) fn terms<'a>(&self, terms: &'a [TermView]) -> Cow<'a, [TermView]> {
-        if self.first_tile == 0 || terms.iter().all(|term| term.stays == 0) {
-            return terms.into();
-        }
-        let of = |term: &TermView| match term.stays {
-            0 => *term,
-            _ => term.from_tile(self.first_tile, self.view.bits),
-        };
-        terms.iter().map(of).collect()
-    }
-}
-
 /// What an image is made for.
 pub(crate) struct Target<'a> {
     pub(crate) device: &'a Device,
@@ -167,24 +151,8 @@ impl Target<'_> {
         count: usize,
         work: impl Fn(usize, &mut Bench, &mut Uploader) -> Result<T, ImageError> + Sync,
     ) -> Result<Vec<T>, ImageError> {
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
-        let run = || -> Result<(), ImageError> {
-            let (mut bench, mut uploader) = (Bench::new(self.device)?, Uploader::new(self.device)?);
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= count {
-                    return Ok(());
-                }
-                let one = work(i, &mut bench, &mut uploader)?;
-                done.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
-            }
-        };
-        // One failure ends the work of all threads.
-        let run = || run().inspect_err(|_| next.store(count, Ordering::Relaxed));
-        on_threads(self.threads.min(count), run)?;
-        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.sort_unstable_by_key(|&(i, _)| i);
-        Ok(done.into_iter().map(|(_, one)| one).collect())
+        let start = || Ok((Bench::new(self.device)?, Uploader::new(self.device)?));
+        numbered(count, self.threads, start, |i, (bench, uploader)| work(i, bench, uploader))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Copies to the device, by several threads.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use warpseek_cuda::{Buffer, DeviceError, Uploader};
 use warpseek_index::Segment;
 
@@ -32,6 +35,36 @@ pub fn on_threads(
             .into_iter()
             .try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
     })
+}
+
+/// Does work number 0 to `count` - 1 in threads, each of which has a state of its own, and returns the results in this order.
+pub(crate) fn numbered<S, T: Send>(
+    count: usize,
+    threads: usize,
+    start: impl Fn() -> Result<S, ImageError> + Sync,
+    work: impl Fn(usize, &mut S) -> Result<T, ImageError> + Sync,
+) -> Result<Vec<T>, ImageError> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
+    let run = || -> Result<(), ImageError> {
+        let mut state = start()?;
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count {
+                return Ok(());
+            }
+            let one = work(i, &mut state)?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
+        }
+    };
+    // One failure ends the work of all threads.
+    let run = || run().inspect_err(|_| next.store(count, Ordering::Relaxed));
+    match threads.min(count) {
+        ..=1 => run()?,
+        threads => on_threads(threads, run)?,
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|&(i, _)| i);
+    Ok(done.into_iter().map(|(_, one)| one).collect())
 }
 
 /// Ranges of dictionary blocks whose lists have about `PART` bytes.

@@ -1,5 +1,6 @@
 //! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
 
+pub mod advance_terms;
 pub mod and_tiles;
 pub mod make_tiles;
 pub mod merge;
@@ -13,6 +14,7 @@ use warpseek_cuda::Source;
 
 /// Every source of this crate, for tools that compile all of them.
 pub const ALL: &[Source] = &[
+    advance_terms::SOURCE,
     and_tiles::SOURCE,
     make_tiles::SOURCE,
     merge::SOURCE,

@@ -9,7 +9,9 @@ use warpseek_cuda::{Args, Buffer, Grid, Kernel};
 impl Round<'_> {
     /// Whether the round is one query that can be passed with the arguments, needs one launch per segment, and asks for so few hits that a warp can merge them.
     pub(super) fn is_single(&self, image: &[SegmentImage]) -> bool {
-        let whole = image.iter().all(|segment| segment.slices().len() == 1);
+        let is_whole =
+            |segment: &SegmentImage| matches!(segment.slices(), [only] if only.first_tile == 0);
+        let whole = image.iter().all(is_whole);
         self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP && whole
     }
 
@@ -35,7 +37,7 @@ impl Round<'_> {
                 bring.run(stream)?;
             }
             let mut terms = [TermView::default(); PRUNED_TERMS];
-            terms[..launch.terms.len()].copy_from_slice(&segment.slices()[0].terms(&launch.terms));
+            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
             let query = launch.queries[0];
             let view = SingleView { query, hits, count, ended, blocks, unused: 0, terms };
             let args = Args::new()

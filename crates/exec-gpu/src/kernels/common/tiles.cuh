@@ -25,7 +25,7 @@ struct Term {
     float rough_per_unit;   // quantised steps of a rough value per score unit, rounded down
     uint32_t most;          // the most units that a posting contributes
     uint32_t filter_shift;
-    uint32_t unused;
+    uint32_t stays;  // not 0 if the list begins with the first tile of the segment, although the launch is about a slice of its documents
 };
 
 struct Query {

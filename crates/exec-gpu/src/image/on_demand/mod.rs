@@ -4,36 +4,38 @@
 //! the device. What a round uses of the others is brought for it: a *slice* of the documents at a time, if there is no room for all of them. In a
 //! slice every list is dense, and it has the same address in every slice, so that the queries are sent once.
 
+mod bests;
+mod lending;
+mod lists;
+mod places;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream, Uploader};
+use warpseek_cuda::{Buffer, DeviceError, Event, Stream};
 use warpseek_exec::{Formula, Plan, PlanTerm};
 use warpseek_index::{IndexError, Segment, Snapshot, TermInfo};
 
-use super::cache::{EntryId, Level, ListCache, ListId, Policy};
-use super::documents::DocumentTables;
+use super::cache::{EntryId, Level, ListCache, ListId};
 use super::error::ImageError;
-use super::layout::SegmentView;
-use super::make::{Fill, Frame, Layout, MakeKernels, Tables, Target, units};
-use super::packed::{BEHIND, PackedList, Pieces, SomeBlocks};
+use super::make::{Fill, Layout, MakeKernels, Tables, Target, units};
+use super::packed::PackedList;
 use super::part::{filter_words, malformed};
 use super::residence::Key;
-use super::segment::{Lasting, ListView, SegmentImage, Slice, filter_shift, infos};
-use super::send::ranges;
+use super::segment::{ListView, SegmentImage, Slice, infos};
+use super::send::{numbered, ranges};
 use super::valuer::Valuing;
 use crate::loading::Loading;
 use crate::workspace::Workspace;
-
-/// Cells into which the documents of a segment are cut: the smallest slices.
-const CELLS: u32 = 128;
-/// Tiles of a cell are a multiple of this, so that slices are whole windows of every kernel.
-const CELL_TILES: u32 = 32;
-/// Documents of which a position has all bits: slices that begin at multiples of them can use lists that stay as tiles.
-const POSITIONS: u32 = 1 << 15;
+use bests::{Bests, Unknown};
+pub use lending::CacheCounts;
+use lending::Contents;
+pub(crate) use lending::{Lending, Needs};
+use lists::{SegmentLists, Wanted};
+use places::{Cut, Place};
 
 /// What bringing a list costs, in nanoseconds: a transfer, per byte; making tiles, per posting; and either of them at all. Only their ratios
 /// matter, and only roughly.
@@ -45,20 +47,11 @@ const MAKING: f32 = 500.0;
 /// A dense list stays as tiles only if it has this many postings per tile: shorter ones are quickly made, and padding would be most of them.
 const TILES_FROM: u32 = 4;
 
+/// Lists in slices that are enough work for a thread.
+const LISTS_OF_A_THREAD: usize = 1 << 14;
+
 /// The most lists that become tiles that stay, in one round.
 const MOST_KEPT: usize = 256;
-
-/// Transfers of more bytes than this are shared among threads.
-const SHARE: usize = 4 << 20;
-/// The most threads that copy.
-const MOST_COPIERS: usize = 8;
-
-/// The part of the free memory that a round may use for its tiles, and that which all rounds together may use for queries and hits.
-const SCRATCH_PART: u64 = 16;
-const ROUNDS_PART: u64 = 8;
-/// More than this part of all tiles is not needed for a round, but at least this many bytes.
-const SCRATCH_OF_TILES: u64 = 8;
-const LEAST_SCRATCH: u64 = 1 << 26;
 
 /// About the bytes that tiles take for each posting, for planning.
 const BYTES_PER_POSTING: u64 = 10;
@@ -66,71 +59,8 @@ const BYTES_PER_POSTING: u64 = 10;
 /// Rounds that are in flight at the same time: one waits for lists while the other is answered.
 pub(crate) const IN_FLIGHT: usize = 2;
 
-/// What has happened since an engine was opened, by where lists were when a round asked for them. A round asks for a list once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CacheCounts {
-    /// Lists that were tiles on the device, compressed on the device, and in main memory.
-    pub lists: [u64; 3],
-    /// The same in postings.
-    pub postings: [u64; 3],
-    /// Bytes of lists that were copied to the device.
-    pub bytes_moved: u64,
-    /// Time that rounds waited for copies, and for each other's copies.
-    pub waited: Duration,
-    /// Rounds.
-    pub rounds: u64,
-    /// Slices of documents in which they were answered.
-    pub slices: u64,
-    /// Bytes of lists that stay, and room for them.
-    pub held: u64,
-    /// See `held`.
-    pub room: u64,
-    /// Bytes that a round has for the tiles made for it.
-    pub scratch: u64,
-}
-
-/// How many bytes the lists of an index take on the device.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Needs {
-    /// Compressed.
-    pub(crate) packed: u64,
-    /// As tiles.
-    pub(crate) tiles: u64,
-    /// Tiles that may stay in addition to compressed lists.
-    pub(crate) kept: u64,
-    /// Tables of documents.
-    pub(crate) tables: u64,
-}
-
-/// The memory for lists, which engines for different snapshots share.
-pub(crate) struct Lending {
-    device: Device,
-    arena: Buffer<u8>,
-    /// Bytes of a round's tiles, and those of all rounds' queries and hits.
-    scratch: u64,
-    rounds_bytes: u64,
-    /// Memory for tiles that no round uses. Rounds wait for it.
-    idle: Mutex<Vec<Buffer<u8>>>,
-    returned: Condvar,
-    cache: Mutex<ListCache<Contents>>,
-    /// The segments in the cache, with what kernels need to know of their documents.
-    segments: Mutex<Vec<(Key, u32, Weak<Lasting>)>>,
-    /// Formulas by their numbers.
-    formulas: Mutex<Vec<Formula>>,
-    uploaders: Mutex<Vec<Uploader>>,
-    lists: [AtomicU64; 3],
-    postings: [AtomicU64; 3],
-    bytes_moved: AtomicU64,
-    waited: AtomicU64,
-    rounds: AtomicU64,
-    slices: AtomicU64,
-}
-
-/// A list that stays on the device.
-#[derive(Clone, Copy)]
-enum Contents {
-    Packed(PackedList),
-    Tiles(ListView),
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The lists of a snapshot, by one formula, made when rounds need them.
@@ -146,196 +76,15 @@ pub(crate) struct OnDemand {
     largest: AtomicU64,
 }
 
-struct SegmentLists {
-    segment: Arc<Segment>,
-    within: Range<u32>,
-    slot: u32,
-    lasting: Arc<Lasting>,
-    documents: DocumentTables,
-    /// Documents of a cell.
-    cell: u32,
-    /// The first block of each cell, by list.
-    cuts: Mutex<HashMap<u32, Arc<[u32]>>>,
-    /// Lists of other codecs in the form that the device reads.
-    coded: Mutex<HashMap<u32, Arc<Pieces<'static>>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Lending {
-    /// Takes as much of the device's free memory as lists of `needs` can use, except for what rounds need.
-    pub(crate) fn new(device: &Device, policy: Policy, needs: Needs) -> Result<Self, ImageError> {
-        let free = device.available()?.saturating_sub(needs.tables);
-        let rounds = free / ROUNDS_PART;
-        let scratch =
-            (free / SCRATCH_PART).min((needs.tiles / SCRATCH_OF_TILES).max(LEAST_SCRATCH));
-        let left = free - rounds - IN_FLIGHT as u64 * scratch;
-        let idle = (0..IN_FLIGHT).map(|_| device.buffer(scratch as usize));
-        let idle = idle.collect::<Result<Vec<_>, DeviceError>>()?;
-        let cache = ListCache::new(left.min(needs.packed + needs.kept), policy);
-        let arena = device.buffer(cache.bytes().1 as usize + BEHIND)?;
-        Ok(Lending {
-            device: device.clone(),
-            arena,
-            scratch,
-            rounds_bytes: rounds,
-            idle: Mutex::new(idle),
-            returned: Condvar::new(),
-            cache: Mutex::new(cache),
-            segments: Mutex::default(),
-            formulas: Mutex::default(),
-            uploaders: Mutex::default(),
-            lists: Default::default(),
-            postings: Default::default(),
-            bytes_moved: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
-            rounds: AtomicU64::new(0),
-            slices: AtomicU64::new(0),
-        })
-    }
-
-    pub(crate) fn counts(&self) -> CacheCounts {
-        let (held, room) = lock(&self.cache).bytes();
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        CacheCounts {
-            lists: [of(&self.lists[0]), of(&self.lists[1]), of(&self.lists[2])],
-            postings: [of(&self.postings[0]), of(&self.postings[1]), of(&self.postings[2])],
-            bytes_moved: of(&self.bytes_moved),
-            waited: Duration::from_nanos(of(&self.waited)),
-            rounds: of(&self.rounds),
-            slices: of(&self.slices),
-            held,
-            room,
-            scratch: self.scratch,
-        }
-    }
-
-    /// The number of a segment in the cache, and tables of its documents, copied unless a snapshot has them.
-    fn segment(&self, segment: &Segment, key: Key) -> Result<(u32, Arc<Lasting>), ImageError> {
-        let mut segments = lock(&self.segments);
-        let found = segments.iter().find(|(of, ..)| *of == key);
-        if let Some((slot, lasting)) =
-            found.and_then(|(_, slot, lasting)| Some((*slot, lasting.upgrade()?)))
-        {
-            return Ok((slot, lasting));
-        }
-        let lasting = Arc::new(Lasting::load(&self.device, segment, key.within())?);
-        let mut cache = lock(&self.cache);
-        // Segments that no snapshot has any more make room.
-        segments.retain(|(_, slot, lasting)| {
-            let alive = lasting.strong_count() > 0;
-            if !alive {
-                cache.remove_segment(*slot);
-            }
-            alive
-        });
-        let slot = cache.add_segment(segment.dictionary().terms());
-        segments.push((key, slot, Arc::downgrade(&lasting)));
-        Ok((slot, lasting))
-    }
-
-    fn formula(&self, formula: Formula) -> u32 {
-        let mut formulas = lock(&self.formulas);
-        let at = formulas.iter().position(|of| *of == formula);
-        at.unwrap_or_else(|| {
-            formulas.push(formula);
-            formulas.len() - 1
-        }) as u32
-    }
-
-    /// Memory for the tiles of a round, once another round returns it.
-    fn take_scratch(&self) -> Buffer<u8> {
-        let mut idle = lock(&self.idle);
-        loop {
-            if let Some(scratch) = idle.pop() {
-                return scratch;
-            }
-            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn return_scratch(&self, scratch: Buffer<u8>) {
-        lock(&self.idle).push(scratch);
-        self.returned.notify_one();
-    }
-
-    /// Works with uploaders that nobody else uses. After a failure they are not used again.
-    fn with_uploaders<T>(
-        &self,
-        count: usize,
-        work: impl FnOnce(&mut [Uploader]) -> Result<T, ImageError>,
-    ) -> Result<T, ImageError> {
-        let mut own: Vec<Uploader> = {
-            let mut idle = lock(&self.uploaders);
-            let keep = idle.len().saturating_sub(count);
-            idle.drain(keep..).collect()
-        };
-        while own.len() < count {
-            own.push(Uploader::new(&self.device)?);
-        }
-        let done = work(&mut own)?;
-        lock(&self.uploaders).append(&mut own);
-        Ok(done)
-    }
-
-    /// Copies pieces of lists to their places in a buffer, in ascending order, and waits. `after` must have happened on the device before.
-    fn copy(
-        &self,
-        to: &Buffer<u8>,
-        copies: &[(usize, [&[u8]; 4])],
-        threads: usize,
-        after: Option<&Event>,
-    ) -> Result<(), ImageError> {
-        let len = |(_, pieces): &(usize, [&[u8]; 4])| pieces.iter().map(|p| p.len()).sum::<usize>();
-        let bytes: usize = copies.iter().map(len).sum();
-        if bytes == 0 {
-            return Ok(());
-        }
-        let start = Instant::now();
-        let copiers = bytes.div_ceil(SHARE).min(threads.clamp(1, MOST_COPIERS));
-        // Neighbours in shares of about the same size.
-        let (mut shares, mut from, mut sum) = (Vec::with_capacity(copiers), 0, 0);
-        for (i, copy) in copies.iter().enumerate() {
-            sum += len(copy);
-            if sum * copiers >= bytes * (shares.len() + 1) || i + 1 == copies.len() {
-                shares.push(&copies[from..=i]);
-                from = i + 1;
-            }
-        }
-        self.with_uploaders(shares.len(), |uploaders| {
-            let copy = |uploader: &mut Uploader, share: &[(usize, [&[u8]; 4])]| {
-                if let Some(after) = after {
-                    uploader.stream().wait(after)?;
-                }
-                let placed = share.iter().flat_map(|(at, pieces)| {
-                    let mut at = *at;
-                    pieces.iter().map(move |piece| {
-                        at += piece.len();
-                        (at - piece.len(), *piece)
-                    })
-                });
-                uploader.scatter(to, placed)?;
-                uploader.finish()
-            };
-            let mut work = uploaders.iter_mut().zip(&shares);
-            let Some((own, share)) = work.next() else { return Ok(()) };
-            std::thread::scope(|scope| {
-                let others: Vec<_> =
-                    work.map(|(uploader, share)| scope.spawn(|| copy(uploader, share))).collect();
-                let done = copy(own, share);
-                let joined = others.into_iter().map(|other| {
-                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                });
-                joined.fold(done, Result::and)
-            })?;
-            Ok(())
-        })?;
-        self.bytes_moved.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.waited.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        Ok(())
-    }
+/// The lists of a round, by segment.
+#[derive(Default)]
+struct Found<'a> {
+    /// Those that are not on the device as tiles.
+    wanted: Vec<Vec<Wanted<'a>>>,
+    /// Those that are, by ordinal.
+    kept: Vec<HashMap<u32, ListView>>,
+    /// Those of either whose best values are not known.
+    unknown: Vec<Vec<Unknown<'a>>>,
 }
 
 /// The lists that a round uses, until it has ended.
@@ -374,7 +123,7 @@ impl Brought {
                 Err(errors.swap_remove(at.unwrap_or(0)))
             }
             freq => {
-                self.on_demand.largest.fetch_max(u64::from(freq), Ordering::Relaxed);
+                self.on_demand.needs_logarithm(freq);
                 Ok(false)
             }
         }
@@ -394,58 +143,6 @@ impl Drop for Brought {
     }
 }
 
-/// A list that a round uses and that is not there as tiles.
-struct Wanted<'a> {
-    info: TermInfo,
-    pieces: Arc<Pieces<'a>>,
-    /// On the device, if it is there.
-    packed: Option<PackedList>,
-    cuts: Arc<[u32]>,
-    filter_shift: u32,
-}
-
-impl Wanted<'_> {
-    /// The blocks of some cells, at least one.
-    fn blocks(&self, cells: &Range<u32>) -> Range<u32> {
-        let last = self.pieces.blocks() - 1;
-        let of = |cell: u32| self.cuts[cell as usize].min(last);
-        of(cells.start)..of(cells.end) + 1
-    }
-
-    /// The most postings of a slice, with padding.
-    fn room(&self, cells: &Range<u32>, docs: u32, tiles: u32) -> u32 {
-        let blocks = self.blocks(cells);
-        let postings = ((blocks.end - blocks.start) * 128).min(self.info.df).min(docs);
-        (postings + 3 * postings.min(tiles)).next_multiple_of(4)
-    }
-}
-
-/// Where the arrays of a list are in the scratch memory, the same for all slices.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    filter: u64,
-    starts: u64,
-    raws: u64,
-    docs: u64,
-    values: u64,
-    roughs: u64,
-    peaks: u64,
-    room: u32,
-}
-
-/// How the documents of all segments are cut for a round.
-struct Cut {
-    /// Cells of a slice, by segment.
-    cells: Vec<u32>,
-    places: Vec<Vec<Place>>,
-    /// Bytes of filters, which come first.
-    filters: u64,
-    /// Bytes of filters and of compressed blocks, which come next.
-    before: u64,
-    /// Bytes of everything.
-    bytes: u64,
-}
-
 impl OnDemand {
     /// For a snapshot, whose documents `within` it the device answers for.
     pub(crate) fn new(
@@ -461,21 +158,10 @@ impl OnDemand {
             let key = Key::new(segment, within.clone(), bits);
             let (slot, lasting) = lending.segment(segment, key)?;
             let documents = lasting.tables.of(&lending.device, segment, within.clone())?;
-            let tiles = (within.len() as u32).div_ceil(1 << bits);
-            let whole = POSITIONS >> bits;
-            // Small segments have smaller cells, which lists that stay as tiles cannot use.
-            let step = if tiles / CELLS >= whole { whole.max(CELL_TILES) } else { CELL_TILES };
-            let cell = tiles.div_ceil(CELLS).next_multiple_of(step).max(step) << bits;
-            Ok(SegmentLists {
-                segment: segment.clone(),
-                within,
-                slot,
-                lasting,
-                documents,
-                cell,
-                cuts: Mutex::default(),
-                coded: Mutex::default(),
-            })
+            let deleted = segment.deletes().map(|deletes| deletes.docs.clone());
+            let bests = lending.bests(slot, Bests::new(formula, deleted));
+            let lasting = (slot, lasting);
+            Ok(SegmentLists::new(segment, within, bits, lasting, documents, bests))
         };
         let segments =
             snapshot.segments().iter().map(of).collect::<Result<Vec<_>, ImageError>>()?;
@@ -577,10 +263,30 @@ impl OnDemand {
         rounds
     }
 
+    /// The order in which plans are best answered: those with the same long lists one after another, so that rounds share them.
+    pub(crate) fn order(&self, plans: &[&Plan]) -> Vec<usize> {
+        let key = |&i: &usize| {
+            let mut lists: Vec<(u64, &str)> = plans[i]
+                .terms
+                .iter()
+                .map(|term| {
+                    let dfs = term.lists.iter().flatten().map(|info| u64::from(info.df));
+                    (dfs.sum(), term.term.as_str())
+                })
+                .collect();
+            lists.sort_unstable_by(|a, b| b.cmp(a));
+            lists
+        };
+        let mut order: Vec<usize> = (0..plans.len()).collect();
+        order.sort_by_cached_key(key);
+        order
+    }
+
     /// The most queries of a round that ask for this many hits.
     pub(crate) fn most_queries(&self, hits: usize) -> usize {
-        // Each slice has hits of its own for every query, and so has each round in flight.
-        let of_query = 8 * hits.max(1) as u64 * 16 * IN_FLIGHT as u64;
+        // Each slice has hits of its own for every query, and so has each round in flight. Some queries are cut into items.
+        let cells = self.segments.iter().map(|lists| u64::from(lists.cells())).sum::<u64>();
+        let of_query = 8 * hits.max(1) as u64 * cells.max(1) * IN_FLIGHT as u64 * 5 / 4;
         (self.lending.rounds_bytes / of_query).max(1) as usize
     }
 
@@ -638,7 +344,11 @@ impl OnDemand {
             stream: workspace.stream.clone(),
             ended: false,
         };
-        let (wanted, kept) = self.look_up(&mut brought, workspace, threads, start)?;
+        let Found { wanted, kept, unknown } =
+            self.look_up(&mut brought, workspace, threads, start)?;
+        for (lists, unknown) in self.segments.iter().zip(unknown) {
+            self.learn(lists, unknown, &brought.scratch, workspace, threads)?;
+        }
         let cut = self.cut(&wanted)?;
         lending.rounds.fetch_add(1, Ordering::Relaxed);
         brought.images = self.images(&brought, &wanted, &kept, &cut, workspace, threads)?;
@@ -647,15 +357,14 @@ impl OnDemand {
         Ok(brought)
     }
 
-    /// Finds the lists of a round, lets those in that are to stay, and returns those that are not tiles, and those that are.
-    #[allow(clippy::type_complexity)]
+    /// Finds the lists of a round, and lets those in that are to stay.
     fn look_up<'a>(
         &'a self,
         brought: &mut Brought,
         workspace: &mut Workspace,
         threads: usize,
         start: Instant,
-    ) -> Result<(Vec<Vec<Wanted<'a>>>, Vec<HashMap<u32, ListView>>), ImageError> {
+    ) -> Result<Found<'a>, ImageError> {
         let lending = &*self.lending;
         let mut pieces = Vec::with_capacity(self.segments.len());
         for (lists, infos) in self.segments.iter().zip(&brought.infos) {
@@ -666,8 +375,7 @@ impl OnDemand {
         let mut cache = lock(&lending.cache);
         lending.waited.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         cache.begin(self.number);
-        let mut wanted: Vec<Vec<Wanted<'a>>> = Vec::new();
-        let mut kept: Vec<HashMap<u32, ListView>> = Vec::new();
+        let mut found = Found::default();
         let mut came: Vec<(EntryId, usize, usize)> = Vec::new();
         let count = |place: usize, info: &TermInfo| {
             lending.lists[place].fetch_add(1, Ordering::Relaxed);
@@ -679,13 +387,14 @@ impl OnDemand {
             }
         }
         for (number, lists) in self.segments.iter().enumerate() {
-            let (mut some, mut whole) = (Vec::new(), HashMap::new());
+            let (mut some, mut whole, mut unknown) = (Vec::new(), HashMap::new(), Vec::new());
             for (info, pieces) in brought.infos[number].iter().zip(&pieces[number]) {
                 let id = ListId { segment: lists.slot, ordinal: info.ordinal };
                 if let Some((entry, Contents::Tiles(view))) =
                     cache.take(id, Level::Tiles(self.number))
                 {
                     count(0, info);
+                    unknown.extend(Unknown::of(lists, info, pieces, None));
                     whole.insert(info.ordinal, *view);
                     brought.held.push(entry);
                     continue;
@@ -714,7 +423,8 @@ impl OnDemand {
                         brought.held.push(entry);
                     }
                 }
-                let (cuts, shift) = (lists.cuts(info, pieces), lists.filter_shift(info));
+                unknown.extend(Unknown::of(lists, info, pieces, packed));
+                let (cuts, shift) = (lists.cuts(info, pieces)?, lists.filter_shift(info));
                 let (info, pieces) = (*info, pieces.clone());
                 some.push(Wanted { info, pieces, packed, cuts, filter_shift: shift });
             }
@@ -731,11 +441,12 @@ impl OnDemand {
                 return Err(error);
             }
             came.clear();
-            wanted.push(some);
-            kept.push(whole);
+            found.wanted.push(some);
+            found.kept.push(whole);
+            found.unknown.push(unknown);
         }
-        self.keep_tiles(&mut cache, brought, &mut wanted, &mut kept, workspace)?;
-        Ok((wanted, kept))
+        self.keep_tiles(&mut cache, brought, &mut found, workspace)?;
+        Ok(found)
     }
 
     /// Makes tiles that stay, of lists for which there is room.
@@ -743,11 +454,11 @@ impl OnDemand {
         &self,
         cache: &mut ListCache<Contents>,
         brought: &mut Brought,
-        wanted: &mut [Vec<Wanted<'_>>],
-        kept: &mut [HashMap<u32, ListView>],
+        found: &mut Found<'_>,
         workspace: &mut Workspace,
     ) -> Result<(), ImageError> {
         let lending = &*self.lending;
+        let Found { wanted, kept, .. } = found;
         let mut left = MOST_KEPT;
         for (number, lists) in self.segments.iter().enumerate() {
             let docs = lists.within.len() as u32;
@@ -854,7 +565,7 @@ impl OnDemand {
                 0 => return Ok(()),
                 1 => return Err(malformed(&lists.segment, &[])),
                 freq => {
-                    self.largest.fetch_max(u64::from(freq), Ordering::Relaxed);
+                    self.needs_logarithm(freq);
                     stream.zero(&failed)?;
                 }
             }
@@ -868,66 +579,17 @@ impl OnDemand {
 
     /// Cuts the documents into as few slices as there is room for.
     fn cut(&self, wanted: &[Vec<Wanted<'_>>]) -> Result<Cut, ImageError> {
-        let most = self.segments.iter().map(SegmentLists::cells).max().unwrap_or(1);
-        let mut slices = 1;
-        loop {
-            let cut = self.cut_in(wanted, slices)?;
-            if cut.bytes <= self.lending.scratch {
-                return Ok(cut);
-            }
-            if slices >= most {
-                let memory = self.lending.device.memory();
-                return Err(DeviceError::OutOfMemory {
-                    asked: cut.bytes,
-                    used: memory.current,
-                    available: self.lending.scratch,
-                    budget: memory.budget.is_some(),
-                }
-                .into());
-            }
-            slices = (2 * slices).min(most);
-        }
+        let available = self.lending.scratch;
+        Cut::fitting(&self.segments, wanted, self.bits, available).map_err(|asked| {
+            let memory = self.lending.device.memory();
+            let (used, budget) = (memory.current, memory.budget.is_some());
+            DeviceError::OutOfMemory { asked, used, available, budget }.into()
+        })
     }
 
-    fn cut_in(&self, wanted: &[Vec<Wanted<'_>>], slices: u32) -> Result<Cut, ImageError> {
-        let (mut cells, mut places) = (Vec::new(), Vec::new());
-        // What comes from main memory has its own part of the memory, since it is copied while queries read the tiles made before.
-        let (mut filters, mut copied, mut layout) =
-            (Layout::default(), Layout::default(), Layout::default());
-        for (lists, wanted) in self.segments.iter().zip(wanted) {
-            let each = lists.cells().div_ceil(slices).max(1);
-            cells.push(each);
-            // Segments come one after another, and use the same memory.
-            let (mut own_filters, mut own) = (Layout::default(), Layout::default());
-            let mut from_memory = vec![0; lists.slices(each).count()];
-            let mut of_segment = Vec::with_capacity(wanted.len());
-            // Totals come first.
-            own.add(4 * wanted.len() as u64);
-            for list in wanted {
-                let docs = (each * lists.cell).min(lists.within.len() as u32);
-                let tiles = docs.div_ceil(1 << self.bits);
-                let mut room = 0;
-                for (number, slice) in lists.slices(each).enumerate() {
-                    room = room.max(list.room(&slice, docs, tiles));
-                    if list.packed.is_none() {
-                        let some = lists.some(&list.info, &list.pieces, &list.blocks(&slice))?;
-                        from_memory[number] += some.len() as u64;
-                    }
-                }
-                let words = filter_words(docs.into(), list.filter_shift);
-                let filter = own_filters.add(4 * words);
-                let place = Place { filter, ..Place::of(&mut own, room, tiles) };
-                let raws = own.add(4 * (u64::from(tiles) + 1));
-                of_segment.push(Place { raws, ..place });
-            }
-            filters.reserve(own_filters.bytes());
-            copied.reserve(from_memory.into_iter().max().unwrap_or(0) + BEHIND as u64);
-            layout.reserve(own.bytes());
-            places.push(of_segment);
-        }
-        let filters = filters.bytes().next_multiple_of(16);
-        let before = filters + copied.bytes().next_multiple_of(16);
-        Ok(Cut { cells, places, filters, before, bytes: before + layout.bytes() })
+    /// A posting has a frequency that has no logarithm on the device yet.
+    fn needs_logarithm(&self, freq: u32) {
+        self.largest.fetch_max(u64::from(freq), Ordering::Relaxed);
     }
 
     /// The segments as kernels see them: slices of one size, and the rest, which is shorter.
@@ -944,45 +606,52 @@ impl OnDemand {
         let scratch = &brought.scratch;
         let (filters, rest) = (scratch.address(), scratch.address() + cut.before);
         let input = workspace.make_input.start();
-        let mut planned = Vec::new();
-        for (number, (lists, wanted)) in self.segments.iter().zip(wanted).enumerate() {
-            let places = &cut.places[number];
-            let target = |(list, place): (&Wanted<'_>, &Place)| {
-                place.target(filters, rest, list.filter_shift)
-            };
-            let targets: Vec<Target> = wanted.iter().zip(places).map(target).collect();
-            let all_there = wanted.iter().all(|list| list.packed.is_some());
-            let mut first: Option<Tables> = None;
-            for slice in lists.slices(cut.cells[number]) {
-                let docs = lists.docs(&slice);
-                let (mut packed, mut copies) = (Vec::with_capacity(wanted.len()), Vec::new());
-                let mut at = cut.filters as usize;
-                for list in wanted {
-                    if let Some(there) = list.packed {
-                        packed.push(there);
-                        continue;
-                    }
-                    let blocks = list.blocks(&slice);
-                    let some = lists.some(&list.info, &list.pieces, &blocks)?;
-                    packed.push(some.at(filters + at as u64));
-                    copies.push((at, list.info, blocks));
-                    at += some.len();
+        let slices = self.segments.iter().enumerate().flat_map(|(number, lists)| {
+            lists.slices(1 << cut.level).map(move |cells| (number, cells))
+        });
+        let slices: Vec<(usize, Range<u32>)> = slices.collect();
+        let all: usize = slices.iter().map(|(number, _)| wanted[*number].len()).sum();
+        let threads_for = (all / LISTS_OF_A_THREAD).clamp(1, threads.max(1));
+        let plans = numbered(
+            slices.len(),
+            threads_for,
+            || Ok(()),
+            |i, ()| {
+                let (number, cells) = &slices[i];
+                let at = (filters, cut.filters as usize);
+                self.segments[*number].plan(&wanted[*number], cells, at)
+            },
+        )?;
+        let (mut planned, mut first) = (Vec::with_capacity(slices.len()), None);
+        for ((number, cells), plan) in slices.into_iter().zip(plans) {
+            let lists = &self.segments[number];
+            let docs = lists.docs(&cells);
+            let frame = lists.frame(&docs, self.bits);
+            // Where lists go is the same for all slices.
+            let tables = match &first {
+                Some((of, first)) if *of == number => {
+                    let all_there = plan.copies.is_empty();
+                    Tables::also(
+                        first,
+                        input,
+                        frame,
+                        (!all_there).then_some(&plan.packed),
+                        &plan.units,
+                    )
                 }
-                let work = wanted.iter().map(|list| {
-                    let blocks = list.blocks(&slice);
-                    (blocks.start, blocks.end - blocks.start)
-                });
-                let (units, frame) = (units(work), lists.frame(&docs, self.bits));
-                // Where lists go is the same for all slices.
-                let tables = match &first {
-                    None => Tables::add(input, frame, &packed, &targets, &units),
-                    Some(first) => {
-                        first.also(input, frame, (!all_there).then_some(&packed), &units)
-                    }
-                };
-                first.get_or_insert_with(|| tables.clone());
-                planned.push((number, docs, tables, copies));
+                _ => {
+                    let target = |(list, place): (&Wanted<'_>, &Place)| {
+                        place.target(filters, rest, list.filter_shift)
+                    };
+                    let targets: Vec<Target> =
+                        wanted[number].iter().zip(&cut.places[number]).map(target).collect();
+                    Tables::add(input, frame, &plan.packed, &targets, &plan.units)
+                }
+            };
+            if cells.start == 0 {
+                first = Some((number, tables.clone()));
             }
+            planned.push((number, docs, tables, plan.copies));
         }
         let sent = workspace.make_input.send(device, &workspace.stream)?;
         let made = Arc::new(device.event()?);
@@ -1017,156 +686,18 @@ impl OnDemand {
                 continue;
             }
             let mut views = kept[number].clone();
+            for (&ordinal, view) in &mut views {
+                view.best = lists.bests.of(ordinal);
+            }
             for (list, place) in wanted[number].iter().zip(&cut.places[number]) {
                 let view = place.view_in(filters, rest, list.filter_shift);
-                let df = list.info.df;
-                views.insert(list.info.ordinal, ListView { count: df, postings: df, ..view });
+                let (ordinal, df) = (list.info.ordinal, list.info.df);
+                let best = lists.bests.of(ordinal);
+                views.insert(ordinal, ListView { count: df, postings: df, best, ..view });
             }
             images.push(SegmentImage::sliced(number, tiles, views, slice));
         }
         Ok(images)
-    }
-}
-
-impl SegmentLists {
-    fn pieces(&self, info: &TermInfo) -> Result<Arc<Pieces<'_>>, IndexError> {
-        if self.segment.codec() == warpseek_codec::CodecId::BitPack {
-            return Ok(Arc::new(Pieces::of(&self.segment, info)?));
-        }
-        if let Some(pieces) = lock(&self.coded).get(&info.ordinal) {
-            return Ok(pieces.clone());
-        }
-        let pieces = Arc::new(Pieces::of(&self.segment, info)?.into_owned());
-        lock(&self.coded).insert(info.ordinal, pieces.clone());
-        Ok(pieces)
-    }
-
-    /// Some blocks of a list.
-    fn some<'a>(
-        &self,
-        info: &TermInfo,
-        pieces: &'a Pieces<'_>,
-        blocks: &Range<u32>,
-    ) -> Result<SomeBlocks<'a>, ImageError> {
-        pieces.some(blocks.clone()).ok_or_else(|| malformed(&self.segment, &[*info]))
-    }
-
-    /// Number of cells, at least one.
-    fn cells(&self) -> u32 {
-        (self.within.len() as u32).div_ceil(self.cell).max(1)
-    }
-
-    /// Whether slices begin where lists that stay as tiles can be entered.
-    fn can_keep_tiles(&self) -> bool {
-        self.cells() == 1 || self.cell.is_multiple_of(POSITIONS)
-    }
-
-    /// The first block of each cell, and of what follows the last.
-    fn cuts(&self, info: &TermInfo, pieces: &Pieces<'_>) -> Arc<[u32]> {
-        if let Some(cuts) = lock(&self.cuts).get(&info.ordinal) {
-            return cuts.clone();
-        }
-        let first = |cell: u32| {
-            let doc = u64::from(self.within.start) + u64::from(cell) * u64::from(self.cell);
-            pieces.block_for(doc.min(self.within.end.into()) as u32)
-        };
-        let cuts: Arc<[u32]> = (0..=self.cells()).map(first).collect();
-        lock(&self.cuts).insert(info.ordinal, cuts.clone());
-        cuts
-    }
-
-    fn filter_shift(&self, info: &TermInfo) -> u32 {
-        filter_shift(self.within.len() as u64, info.df.into())
-    }
-
-    /// Ranges of cells.
-    fn slices(&self, each: u32) -> impl Iterator<Item = Range<u32>> + use<> {
-        let cells = self.cells();
-        (0..cells).step_by(each as usize).map(move |from| from..(from + each).min(cells))
-    }
-
-    /// The documents of some cells, by position in the segment.
-    fn docs(&self, cells: &Range<u32>) -> Range<u32> {
-        let at = |cell: u32| {
-            let doc = u64::from(self.within.start) + u64::from(cell) * u64::from(self.cell);
-            doc.min(self.within.end.into()) as u32
-        };
-        at(cells.start)..at(cells.end)
-    }
-
-    fn frame(&self, docs: &Range<u32>, bits: u32) -> Frame {
-        Frame {
-            docs: self.segment.documents().count(),
-            origin: docs.start,
-            limit: docs.end,
-            bits,
-            first_tile: 0,
-            end_tile: (docs.len() as u32).div_ceil(1 << bits),
-        }
-    }
-
-    /// What kernels see of some documents: numbers count from the first of them.
-    fn view(&self, docs: &Range<u32>, bits: u32) -> SegmentView {
-        let all = self.documents.view();
-        let by = docs.start - self.within.start;
-        let moved = |address: u64, bytes: u64| if address == 0 { 0 } else { address + bytes };
-        SegmentView {
-            statics: moved(all.statics, 4 * u64::from(by)),
-            deleted: moved(all.deleted, u64::from(by / 8)),
-            ordinals: moved(all.ordinals, 4 * u64::from(by)),
-            docs: docs.len() as u32,
-            base: if all.ordinals == 0 { all.base + by } else { all.base },
-            bits,
-            unused: 0,
-        }
-    }
-}
-
-impl Place {
-    /// Room for arrays of a list, without filter, raws and compressed blocks.
-    fn of(layout: &mut Layout, room: u32, tiles: u32) -> Self {
-        let (postings, tiles) = (u64::from(room), u64::from(tiles));
-        Place {
-            starts: layout.add(4 * (tiles + 1)),
-            docs: layout.add(2 * postings),
-            values: layout.add(4 * postings),
-            roughs: layout.add(2 * postings),
-            peaks: layout.add(2 * tiles),
-            room,
-            ..Place::default()
-        }
-    }
-
-    /// The same with the filter.
-    fn whole(layout: &mut Layout, room: u32, tiles: u32, docs: u64, shift: u32) -> Self {
-        let filter = layout.add(4 * filter_words(docs, shift));
-        Place { filter, ..Self::of(layout, room, tiles) }
-    }
-
-    /// The list if everything is behind an address.
-    fn view(&self, at: u64, filter_shift: u32) -> ListView {
-        self.view_in(at, at, filter_shift)
-    }
-
-    /// The list if filters are behind one address, and everything else is behind another.
-    fn view_in(&self, filters: u64, at: u64, filter_shift: u32) -> ListView {
-        ListView {
-            docs: at + self.docs,
-            values: at + self.values,
-            roughs: at + self.roughs,
-            starts: at + self.starts,
-            peaks: at + self.peaks,
-            filter: filters + self.filter,
-            filter_shift,
-            ..ListView::default()
-        }
-    }
-
-    fn target(&self, filters: u64, at: u64, filter_shift: u32) -> Target {
-        let ListView { docs, values, roughs, starts, peaks, filter, .. } =
-            self.view_in(filters, at, filter_shift);
-        let (raws, room) = (at + self.raws, self.room);
-        Target { docs, values, roughs, starts, peaks, filter, raws, room, filter_shift }
     }
 }
 

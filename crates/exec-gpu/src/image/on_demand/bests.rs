@@ -1,0 +1,205 @@
+//! What the best documents of a list are worth: searches begin with a threshold.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use warpseek_core::limits::BLOCK;
+use warpseek_cuda::Buffer;
+use warpseek_exec::Formula;
+use warpseek_index::{DocSet, TermInfo};
+
+use super::lists::SegmentLists;
+use super::{OnDemand, lock};
+use crate::image::error::ImageError;
+use crate::image::make::{FEW_VALUES, Fill, Layout, Tables, Target, units};
+use crate::image::packed::{BEHIND, PackedList, Pieces};
+use crate::image::part::malformed;
+use crate::image::segment::RANKS;
+use crate::workspace::Workspace;
+
+/// Values at the ranks of [`RANKS`].
+pub(super) type Best = [f32; RANKS.len()];
+
+/// The best values of a segment's lists, as far as they are known. They are lower bounds of what a whole image has.
+pub(super) struct Bests {
+    formula: Formula,
+    deleted: Option<DocSet>,
+    /// By ordinal.
+    known: Mutex<HashMap<u32, Best>>,
+}
+
+impl Bests {
+    pub(super) fn new(formula: Formula, deleted: Option<DocSet>) -> Self {
+        Bests { formula, deleted, known: Mutex::default() }
+    }
+
+    pub(super) fn is_like(&self, other: &Bests) -> bool {
+        self.formula == other.formula && self.deleted == other.deleted
+    }
+
+    /// Of a list; 0 if nothing is known.
+    pub(super) fn of(&self, ordinal: u32) -> Best {
+        lock(&self.known).get(&ordinal).copied().unwrap_or_default()
+    }
+}
+
+/// A list whose best values are not known.
+pub(super) struct Unknown<'a> {
+    info: TermInfo,
+    pieces: Arc<Pieces<'a>>,
+    packed: Option<PackedList>,
+}
+
+impl<'a> Unknown<'a> {
+    /// A list of a segment, unless its best values are known or it has none.
+    pub(super) fn of(
+        lists: &SegmentLists,
+        info: &TermInfo,
+        pieces: &Arc<Pieces<'a>>,
+        packed: Option<PackedList>,
+    ) -> Option<Self> {
+        let has = info.df >= RANKS[0] as u32;
+        (has && !lock(&lists.bests.known).contains_key(&info.ordinal)).then(|| Unknown {
+            info: *info,
+            pieces: pieces.clone(),
+            packed,
+        })
+    }
+}
+
+/// Some lists, with what is looked at of each.
+#[derive(Default)]
+struct Group<'a> {
+    lists: Vec<(&'a Unknown<'a>, Range<u32>)>,
+    bytes: u64,
+}
+
+impl OnDemand {
+    /// Finds the best values of lists, in the memory of a round that is not used yet. Of a list for which there is no room, only the first
+    /// documents are looked at: what these reach, the whole list does.
+    pub(super) fn learn(
+        &self,
+        lists: &SegmentLists,
+        mut unknown: Vec<Unknown<'_>>,
+        scratch: &Buffer<u8>,
+        workspace: &mut Workspace,
+        threads: usize,
+    ) -> Result<(), ImageError> {
+        unknown.sort_by_key(|list| Reverse(list.info.df));
+        let room = scratch.len() as u64;
+        let of_posting = if lists.documents.view().deleted == 0 { 4 } else { 8 };
+        // Half of the memory is enough for compressed blocks, of which none has more bytes than its values.
+        let most = (room / 3 / of_posting / BLOCK as u64) as u32;
+        let mut group = Group::default();
+        for list in &unknown {
+            let first = list.pieces.block_for(lists.within.start);
+            let end = list.pieces.block_for(lists.within.end).saturating_add(1);
+            let blocks = first..end.min(list.pieces.blocks()).min(first.saturating_add(most));
+            if blocks.is_empty() {
+                lock(&lists.bests.known).insert(list.info.ordinal, Best::default());
+                continue;
+            }
+            let postings = u64::from(blocks.end - blocks.start) * BLOCK as u64;
+            let mut bytes = postings * of_posting + 64 + BEHIND as u64;
+            if list.packed.is_none() {
+                bytes += lists.some(&list.info, &list.pieces, &blocks)?.len() as u64;
+            }
+            if group.bytes + bytes > room {
+                let full = std::mem::take(&mut group);
+                self.learn_some(lists, full, scratch, workspace, threads)?;
+                if bytes > room {
+                    continue;
+                }
+            }
+            group.lists.push((list, blocks));
+            group.bytes += bytes;
+        }
+        self.learn_some(lists, group, scratch, workspace, threads)
+    }
+
+    fn learn_some(
+        &self,
+        lists: &SegmentLists,
+        group: Group<'_>,
+        scratch: &Buffer<u8>,
+        workspace: &mut Workspace,
+        threads: usize,
+    ) -> Result<(), ImageError> {
+        if group.lists.is_empty() {
+            return Ok(());
+        }
+        let deleted = lists.documents.view().deleted;
+        let counts = group
+            .lists
+            .iter()
+            .map(|(list, blocks)| list.info.df.min((blocks.end - blocks.start) * BLOCK as u32));
+        let counts: Vec<u32> = counts.collect();
+        let mut layout = Layout::default();
+        let failed = layout.add(4) as usize;
+        let best = layout.add(4 * (counts.len() * RANKS.len()) as u64) as usize;
+        let at = scratch.address();
+        let targets = counts.iter().map(|&count| Target {
+            raws: at + layout.add(8),
+            values: at + layout.add(4 * u64::from(count)),
+            docs: if deleted == 0 { 0 } else { at + layout.add(4 * u64::from(count)) },
+            room: count,
+            ..Target::default()
+        });
+        let targets: Vec<Target> = targets.collect();
+        let zeros = layout.bytes() as usize;
+        let (mut packed, mut copies) = (Vec::with_capacity(counts.len()), Vec::new());
+        for (list, blocks) in &group.lists {
+            packed.push(match list.packed {
+                Some(packed) => packed,
+                None => {
+                    let some = lists.some(&list.info, &list.pieces, blocks)?;
+                    let to = layout.add(some.len() as u64);
+                    copies.push((to as usize, some.slices()));
+                    some.at(at + to)
+                }
+            });
+        }
+        self.lending.copy(scratch, &copies, threads, None)?;
+        let work = group.lists.iter().map(|(_, blocks)| (blocks.start, blocks.end - blocks.start));
+        let frame = lists.frame(&lists.within, self.bits);
+        let numbers: Vec<u32> = (0..counts.len() as u32).collect();
+        let long = counts.partition_point(|&count| count > FEW_VALUES);
+        let input = workspace.make_input.start();
+        let tables = Tables::add(input, frame, &packed, &targets, &units(work));
+        let (at_numbers, at_counts) = (input.add(&numbers), input.add(&counts));
+        let stream = &workspace.stream;
+        let sent = workspace.make_input.send(&self.lending.device, stream)?;
+        let failed = scratch.slice(failed..failed + 4).cast::<u32>();
+        let best = scratch.slice(best..best + 4 * counts.len() * RANKS.len()).cast::<f32>();
+        // What is not filled, since it is not within the image, is worth nothing.
+        stream.zero(&scratch.slice(..zeros))?;
+        let fill = if deleted == 0 { Fill::Values } else { Fill::All };
+        loop {
+            let valuing = self.valuing(lists)?;
+            let job = tables.job(&self.kernels, stream, &sent, failed.address());
+            job.mark()?;
+            job.fill(valuing.view, fill)?;
+            let (numbers, totals) = (sent.slice(at_numbers.clone()).cast(), &at_counts);
+            job.best(&numbers, long, sent.slice(totals.clone()).address(), deleted, &best)?;
+            match stream.download(&failed)?[0] {
+                0 => break,
+                1 => {
+                    let infos: Vec<TermInfo> = group.lists.iter().map(|(l, _)| l.info).collect();
+                    return Err(malformed(&lists.segment, &infos));
+                }
+                freq => {
+                    self.needs_logarithm(freq);
+                    stream.zero(&failed)?;
+                }
+            }
+        }
+        let found = stream.download(&best)?;
+        let mut known = lock(&lists.bests.known);
+        for ((list, _), best) in group.lists.iter().zip(found.as_chunks().0) {
+            known.insert(list.info.ordinal, *best);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Where tiles of lists go in the memory of a round.
+
+use super::lists::{SegmentLists, Wanted};
+use crate::image::make::{Layout, Target};
+use crate::image::packed::BEHIND;
+use crate::image::part::filter_words;
+use crate::image::segment::ListView;
+
+/// Where the arrays of a list are in the scratch memory, the same for all slices.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    filter: u64,
+    starts: u64,
+    raws: u64,
+    docs: u64,
+    values: u64,
+    roughs: u64,
+    peaks: u64,
+    room: u32,
+}
+
+/// How the documents of all segments are cut for a round.
+pub(super) struct Cut {
+    /// Binary logarithm of the cells in a slice.
+    pub(super) level: usize,
+    pub(super) places: Vec<Vec<Place>>,
+    /// Bytes of filters, which come first.
+    pub(super) filters: u64,
+    /// Bytes of filters and of compressed blocks, which come next.
+    pub(super) before: u64,
+    /// Bytes of everything.
+    bytes: u64,
+}
+
+impl Place {
+    /// Room for arrays of a list, without filter, raws and compressed blocks.
+    fn of(layout: &mut Layout, room: u32, tiles: u32) -> Self {
+        let (postings, tiles) = (u64::from(room), u64::from(tiles));
+        Place {
+            starts: layout.add(4 * (tiles + 1)),
+            docs: layout.add(2 * postings),
+            values: layout.add(4 * postings),
+            roughs: layout.add(2 * postings),
+            peaks: layout.add(2 * tiles),
+            room,
+            ..Place::default()
+        }
+    }
+
+    /// The same with the filter.
+    pub(super) fn whole(layout: &mut Layout, room: u32, tiles: u32, docs: u64, shift: u32) -> Self {
+        let filter = layout.add(4 * filter_words(docs, shift));
+        Place { filter, ..Self::of(layout, room, tiles) }
+    }
+
+    /// The list if everything is behind an address.
+    pub(super) fn view(&self, at: u64, filter_shift: u32) -> ListView {
+        self.view_in(at, at, filter_shift)
+    }
+
+    /// The list if filters are behind one address, and everything else is behind another.
+    pub(super) fn view_in(&self, filters: u64, at: u64, filter_shift: u32) -> ListView {
+        ListView {
+            docs: at + self.docs,
+            values: at + self.values,
+            roughs: at + self.roughs,
+            starts: at + self.starts,
+            peaks: at + self.peaks,
+            filter: filters + self.filter,
+            filter_shift,
+            ..ListView::default()
+        }
+    }
+
+    pub(super) fn target(&self, filters: u64, at: u64, filter_shift: u32) -> Target {
+        let ListView { docs, values, roughs, starts, peaks, filter, .. } =
+            self.view_in(filters, at, filter_shift);
+        let (raws, room) = (at + self.raws, self.room);
+        Target { docs, values, roughs, starts, peaks, filter, raws, room, filter_shift }
+    }
+}
+
+impl Cut {
+    /// Cuts the documents into as few slices as there is room for in this many bytes. The error says how many bytes the smallest slices take.
+    pub(super) fn fitting(
+        segments: &[SegmentLists],
+        wanted: &[Vec<Wanted<'_>>],
+        bits: u32,
+        room: u64,
+    ) -> Result<Cut, u64> {
+        let cells = segments.iter().map(SegmentLists::cells).max().unwrap_or(1);
+        let most = cells.next_power_of_two().ilog2() as usize;
+        let mut least = 0;
+        for level in (0..=most).rev() {
+            let cut = Cut::at(level, segments, wanted, bits);
+            if cut.bytes <= room {
+                return Ok(cut);
+            }
+            least = cut.bytes;
+        }
+        Err(least)
+    }
+
+    fn at(level: usize, segments: &[SegmentLists], wanted: &[Vec<Wanted<'_>>], bits: u32) -> Cut {
+        let mut places = Vec::with_capacity(segments.len());
+        // What comes from main memory has its own part of the memory, since it is copied while queries read the tiles made before.
+        let (mut filters, mut copied, mut layout) =
+            (Layout::default(), Layout::default(), Layout::default());
+        for (lists, wanted) in segments.iter().zip(wanted) {
+            let docs = u64::from(lists.cell) << level;
+            let docs = docs.min(lists.within.len() as u64) as u32;
+            let tiles = docs.div_ceil(1 << bits);
+            // Segments come one after another, and use the same memory.
+            let (mut own_filters, mut own) = (Layout::default(), Layout::default());
+            // Totals come first.
+            own.add(4 * wanted.len() as u64);
+            let place = |list: &Wanted<'_>| {
+                let filter = own_filters.add(4 * filter_words(docs.into(), list.filter_shift));
+                let place = Place::of(&mut own, list.room(level, docs, tiles), tiles);
+                Place { filter, raws: own.add(4 * (u64::from(tiles) + 1)), ..place }
+            };
+            places.push(wanted.iter().map(place).collect());
+            filters.reserve(own_filters.bytes());
+            copied
+                .reserve(wanted.iter().map(|list| list.bytes(level)).sum::<u64>() + BEHIND as u64);
+            layout.reserve(own.bytes());
+        }
+        let filters = filters.bytes().next_multiple_of(16);
+        let before = filters + copied.bytes().next_multiple_of(16);
+        Cut { level, places, filters, before, bytes: before + layout.bytes() }
+    }
+}
