@@ -8,9 +8,6 @@ const STAGE: usize = 4 << 20;
 /// Fewer bytes than this are not worth a stage.
 const SMALL: usize = 1 << 18;
 
-/// The most bytes between two pieces that are copied together.
-const GAP: usize = 64;
-
 /// Copies large amounts to the device. The bytes go through page-locked memory, so that a copy runs while the next bytes are prepared,
 /// concurrently with the copies of other uploaders.
 pub struct Uploader {
@@ -45,19 +42,20 @@ impl Uploader {
         if bytes.len() < SMALL {
             self.stream.upload(bytes, &buffer)?;
         } else {
-            self.scatter(&buffer, [(0, bytes)])?;
+            self.scatter(&buffer, 1, [(0, bytes)])?;
         }
         Ok(buffer)
     }
 
     /// Writes pieces to their places in a buffer, which has them once [`Uploader::finish`] has returned. Pieces whose places follow each other
-    /// are copied together, also if a few bytes lie between them, which become 0.
+    /// are copied together. A place reaches up to a multiple of `unit` bytes: what the next piece leaves of it may become 0.
     ///
     /// # Panics
     /// Panics if a place is not within the buffer.
     pub fn scatter<'a>(
         &mut self,
         buffer: &Buffer<u8>,
+        unit: usize,
         pieces: impl IntoIterator<Item = (usize, &'a [u8])>,
     ) -> Result<(), DeviceError> {
         let stages = match &mut self.stages {
@@ -65,14 +63,14 @@ impl Uploader {
             none => none.insert(stages(&self.device)?),
         };
         // What the stage at hand has for the buffer.
-        let mut held = 0..0;
+        let mut held: Range<usize> = 0..0;
         for (mut at, mut piece) in pieces {
             while !piece.is_empty() {
                 if stages.is_empty() {
                     self.stream.upload(piece, &buffer.slice(at..at + piece.len()))?;
                     break;
                 }
-                let follows = at >= held.end && at - held.end <= GAP;
+                let follows = (held.end..=held.end.next_multiple_of(unit)).contains(&at);
                 if !held.is_empty() && (!follows || at - held.start >= STAGE) {
                     copy(&self.stream, &mut stages[self.next], buffer, held.clone())?;
                     self.next = (self.next + 1) % stages.len();

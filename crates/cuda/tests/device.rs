@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use support::{devices, devices_within, on_gpu};
 use warpseek_cuda::kernels::copy::{self, Copy};
 use warpseek_cuda::kernels::scan::Scan;
-use warpseek_cuda::{Args, Device, DeviceError, Grid, Source, Stream};
+use warpseek_cuda::{Args, Device, DeviceError, Grid, Source, Stream, Uploader};
 
 #[test]
 fn devices_describe_themselves() {
@@ -286,6 +286,36 @@ proptest! {
     fn scan_equals_prefix_sums_on_the_cpu(values in prop::collection::vec(any::<u32>(), 0..10_000)) {
         for device in devices() {
             check_scan(&device, &values);
+        }
+    }
+}
+
+proptest! {
+    /// What lies between the units of pieces belongs to others.
+    #[test]
+    fn scattered_pieces_leave_other_units_alone(
+        unit in prop::sample::select(vec![1usize, 16, 64]),
+        lens in prop::collection::vec((0usize..200, 0usize..3), 1..40),
+    ) {
+        for device in devices() {
+            let stream = device.stream().unwrap();
+            let (mut at, mut pieces, mut expected) = (0, Vec::new(), Vec::new());
+            for (i, &(len, skipped)) in lens.iter().enumerate() {
+                pieces.push((at, vec![i as u8 + 1; len]));
+                expected.extend(std::iter::repeat_n(Some(i as u8 + 1), len));
+                at = (at + len).next_multiple_of(unit);
+                expected.resize(at, None);
+                expected.extend(std::iter::repeat_n(Some(0xee), skipped * unit));
+                at += skipped * unit;
+            }
+            let buffer = device.buffer::<u8>(at.max(1)).unwrap();
+            stream.upload(&vec![0xee; buffer.len()], &buffer).unwrap();
+            let mut uploader = Uploader::new(&device).unwrap();
+            uploader.scatter(&buffer, unit, pieces.iter().map(|(at, p)| (*at, &p[..]))).unwrap();
+            uploader.finish().unwrap();
+            let found = stream.download(&buffer).unwrap();
+            let wrong = expected.iter().zip(&found).position(|(e, f)| e.is_some_and(|e| e != *f));
+            prop_assert_eq!(wrong, None);
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::engine::GpuEngine;
 use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value};
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
-use memory::Results;
 pub use memory::State;
+use memory::{Best, Results};
 use rough::saturating_shift;
 pub use rough::{histogram_shift, least, rough_shift, rough_weight};
 pub(crate) use shared::fitting;
@@ -39,6 +39,10 @@ pub const WARP: u32 = 32;
 /// Threads that merge the hits of a query, and the fewest keys they have room for.
 const MERGE_THREADS: u32 = 512;
 const MERGE_KEYS: u32 = 1024;
+
+/// Hits of an item that wait to be merged, unless it finds more at once, and launches that find them.
+const UNMERGED_HITS: u32 = 1 << 13;
+const MOST_UNMERGED: u32 = 8;
 
 /// Threads of a block that changes terms.
 const ADVANCE_THREADS: u32 = 256;
@@ -117,6 +121,11 @@ pub enum Pass {
     Or,
 }
 
+/// How many launches find hits before they are merged.
+fn most_unmerged(k: u32) -> usize {
+    (UNMERGED_HITS / k.max(1)).clamp(1, MOST_UNMERGED) as usize
+}
+
 /// Queries of one mode and formula while they are answered.
 pub struct Round<'a> {
     engine: &'a GpuEngine,
@@ -170,11 +179,7 @@ impl<'a> Round<'a> {
             Pass::Or => &kernels.or,
         };
         let span = self.span(image, pass, kernel)?;
-        let launches = self.launches(image, pass, kernel, span)?;
-        let of = |(launch, image): (&Launch, &SegmentImage)| {
-            launch.blocks as usize * image.slices().len()
-        };
-        let slots: usize = launches.iter().zip(image).map(of).sum();
+        let (launches, slots) = self.launches(image, pass, kernel, span)?;
         let slot_keys =
             self.workspace.slot_keys.take(device, (slots * self.stride as usize).max(1))?;
         let enough = if enough { self.results.counts() } else { 0 };
@@ -182,6 +187,9 @@ impl<'a> Round<'a> {
             return self.single(image, kernel, span, &launches, enough, &slot_keys);
         }
         let (state, sent) = self.send(&launches)?;
+        // Segments differ in terms; the positions of hits are the same.
+        let queries = sent.first().map_or(0, |sent| sent.queries);
+        let (mut unmerged, mut before) = (0, None);
         for ((segment, launch), sent) in image.iter().zip(&launches).zip(&sent) {
             if launch.blocks == 0 {
                 continue;
@@ -197,6 +205,13 @@ impl<'a> Round<'a> {
                 if stays && slice.first_tile > tile {
                     self.advance(stream, sent.terms, launch, slice.first_tile - tile)?;
                     tile = slice.first_tile;
+                }
+                if unmerged == most_unmerged(self.stride) {
+                    // What is the best so far is kept elsewhere than the answers: those of the first pass are still needed.
+                    let best = Best::room(self.workspace, device, self.plans.len(), self.stride)?;
+                    self.merge_to(stream, queries, &state, enough, &slot_keys, before, best)?;
+                    stream.zero(&state.found())?;
+                    (unmerged, before) = (0, Some(best));
                 }
                 let args = Args::new()
                     .value(slice.view)
@@ -221,11 +236,11 @@ impl<'a> Round<'a> {
                 // keeps the memory that their addresses point to; what was sent is in one allocation with the state. There is room for the
                 // hits of all items, and as much room for keys and cursors as the kernel is told.
                 unsafe { stream.launch(kernel, grid, &args) }?;
+                unmerged += 1;
             }
         }
-        // Segments differ in terms; the positions of hits are the same.
-        let queries = sent.first().map_or(0, |sent| sent.queries);
-        Ok(self.merge(stream, queries, &state, enough, &slot_keys)?)
+        let answers = Best { keys: self.results.keys(), counts: self.results.counts() };
+        Ok(self.merge_to(stream, queries, &state, enough, &slot_keys, before, answers)?)
     }
 
     /// Sends everything that kernels read in one copy, and returns its addresses for each launch.
@@ -278,6 +293,23 @@ impl<'a> Round<'a> {
         enough: u64,
         slot_keys: &Buffer<u64>,
     ) -> Result<(), DeviceError> {
+        let answers = Best { keys: self.results.keys(), counts: self.results.counts() };
+        self.merge_to(stream, queries, state, enough, slot_keys, None, answers)
+    }
+
+    /// The same with those that were the best `before`; the result goes `to` a place, which may be the same.
+    #[allow(clippy::too_many_arguments)]
+    fn merge_to(
+        &mut self,
+        stream: &Stream,
+        queries: u64,
+        state: &State,
+        enough: u64,
+        slot_keys: &Buffer<u64>,
+        before: Option<Best>,
+        to: Best,
+    ) -> Result<(), DeviceError> {
+        let before = before.unwrap_or(Best { keys: 0, counts: 0 });
         let blocks = self.plans.len() as u32;
         let capacity = self.capacity.max(MERGE_KEYS);
         let keys = if capacity <= MERGE_KEYS { None } else { self.key_room(blocks, capacity)? };
@@ -288,8 +320,10 @@ impl<'a> Round<'a> {
             .buffer(slot_keys)
             .buffer(&state.found())
             .value(self.stride)
-            .value(self.results.keys())
-            .value(self.results.counts())
+            .value(before.keys)
+            .value(before.counts)
+            .value(to.keys)
+            .value(to.counts)
             .value(keys.as_ref().map_or(0, Buffer::address))
             .value(capacity);
         let shared = if keys.is_none() { 8 * capacity } else { 0 };
@@ -298,14 +332,15 @@ impl<'a> Round<'a> {
         unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }
     }
 
-    /// The plans in the form that kernels need, one launch per segment. The items of a query have neighbouring slots.
+    /// The plans in the form that kernels need, one launch per segment and slice, and the number of slots for hits. The items of a query have
+    /// neighbouring slots.
     fn launches(
         &self,
         image: &[SegmentImage],
         pass: Pass,
         kernel: &Kernel,
         span: u32,
-    ) -> Result<Vec<Launch>, DeviceError> {
+    ) -> Result<(Vec<Launch>, usize), DeviceError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
         let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
@@ -369,15 +404,16 @@ impl<'a> Round<'a> {
         }
         let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
         let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
-        // Slices of documents come one after another, and each has items of its own.
-        let sliced = image.iter().any(|segment| segment.slices().len() > 1);
-        let waves = if self.plans.len() == 1 || sliced { 1 } else { WAVES };
+        let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
         let mut slots = vec![0; self.plans.len()];
         for &(query, number, tiles, cost) in &costs {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
-            slots[query as usize] += parts * image[number].slices().len() as u32;
+            // Hits are merged before there are too many.
+            let most = parts * most_unmerged(self.stride) as u32;
+            let all = slots[query as usize] + parts * image[number].slices().len() as u32;
+            slots[query as usize] = all.min(most.max(slots[query as usize]));
             launches[number].blocks += parts;
             if self.is_single(image) {
                 continue;
@@ -409,7 +445,7 @@ impl<'a> Round<'a> {
                 launch.items.sort_by_key(|item| std::cmp::Reverse(cost(item)));
             }
         }
-        Ok(launches)
+        Ok((launches, slots.into_iter().map(|slots| slots as usize).sum()))
     }
 
     fn is_pruned(&self) -> bool {

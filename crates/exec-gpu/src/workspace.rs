@@ -49,6 +49,8 @@ pub struct Workspace {
     pub results: Growing<u64>,
     /// The best keys of each item.
     pub slot_keys: Growing<u64>,
+    /// The best keys of each query, if those of its items are merged several times.
+    pub(crate) best: Growing<u64>,
     /// Keys that blocks of threads keep while they work, if shared memory has no room for them.
     pub block_keys: Growing<u64>,
     /// What the kernels read that make tiles for the round, if not all lists are there.
@@ -166,6 +168,7 @@ impl Workspace {
             output: Output::default(),
             results: Growing::default(),
             slot_keys: Growing::default(),
+            best: Growing::default(),
             block_keys: Growing::default(),
             make_input: Input::default(),
             failed: Growing::default(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use offset_allocator::{Allocation, Allocator};
 
 /// Memory is handed out in multiples of this many bytes.
-const UNIT: u64 = 64;
+pub(crate) const UNIT: u64 = 64;
 
 /// Uses are forgotten by halves after this many times as many uses as there are lists in the cache, and at least this many.
 const AGE: u64 = 16;

@@ -195,8 +195,14 @@ impl<'a> Pieces<'a> {
         Some(SomeBlocks { df, first, freq, slices, before, group, span })
     }
 
+    /// The most bytes that the skip array takes for some blocks.
+    pub(crate) fn skip_bytes(blocks: &Range<u32>) -> u64 {
+        let count = u64::from(blocks.end - blocks.start);
+        (count + 1) * (4 + 2) + (count / u64::from(GROUP) + 2) * 8
+    }
+
     /// Where a block is in the payload.
-    fn span(&self, block: u32) -> Option<Range<usize>> {
+    pub(crate) fn span(&self, block: u32) -> Option<Range<usize>> {
         let end = |block: u32| {
             let ends = self.ends.as_chunks().0;
             ends.get(block as usize).map(|&end| usize::from(u16::from_le_bytes(end)))

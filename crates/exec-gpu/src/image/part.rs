@@ -160,7 +160,7 @@ impl Part {
             at += piece.len();
             (at - piece.len(), piece)
         });
-        uploader.scatter(&packed, placed)?;
+        uploader.scatter(&packed, 1, placed)?;
         uploader.finish()?;
         drop(pieces);
         let frame = making.frame();

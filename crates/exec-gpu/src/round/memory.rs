@@ -114,3 +114,26 @@ impl Results {
         }
     }
 }
+
+/// Where the best keys of each query are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Best {
+    /// Address of the keys.
+    pub(super) keys: u64,
+    /// Address of their number, in half a word per query.
+    pub(super) counts: u64,
+}
+
+impl Best {
+    /// Room that is the same in every call of a round.
+    pub(super) fn room(
+        workspace: &mut Workspace,
+        device: &Device,
+        queries: usize,
+        stride: u32,
+    ) -> Result<Self, DeviceError> {
+        let counts = queries.div_ceil(2);
+        let words = workspace.best.take(device, counts + queries * stride as usize)?;
+        Ok(Best { counts: words.address(), keys: words.slice(counts..).address() })
+    }
+}

@@ -161,7 +161,7 @@ impl OnDemand {
                 }
             });
         }
-        self.lending.copy(scratch, &copies, threads, None)?;
+        self.lending.copy_to(scratch, &copies, threads, None)?;
         let work = group.lists.iter().map(|(_, blocks)| (blocks.start, blocks.end - blocks.start));
         let frame = lists.frame(&lists.within, self.bits);
         let numbers: Vec<u32> = (0..counts.len() as u32).collect();

@@ -9,15 +9,16 @@ use warpseek_exec::Formula;
 use warpseek_index::Segment;
 
 use super::bests::Bests;
+use super::lists::CELLS;
 use super::{IN_FLIGHT, lock};
-use crate::image::cache::{ListCache, Policy};
+use crate::image::cache::{ListCache, Policy, UNIT};
 use crate::image::error::ImageError;
 use crate::image::packed::{BEHIND, PackedList};
 use crate::image::residence::Key;
 use crate::image::segment::{Lasting, ListView};
 
 /// Transfers of more bytes than this are shared among threads.
-const SHARE: usize = 4 << 20;
+const SHARE: usize = 1 << 20;
 /// The most threads that copy.
 const MOST_COPIERS: usize = 8;
 
@@ -71,6 +72,8 @@ pub(crate) struct Lending {
     /// Bytes of a round's tiles, and those of all rounds' queries and hits.
     pub(super) scratch: u64,
     pub(super) rounds_bytes: u64,
+    /// Cells into which segments are cut: a round can use every list if its tiles of a cell have room.
+    pub(super) cells: u32,
     /// Memory for tiles that no round uses. Rounds wait for it.
     idle: Mutex<Vec<Buffer<u8>>>,
     returned: Condvar,
@@ -109,6 +112,8 @@ impl Lending {
         let rounds = free / ROUNDS_PART;
         let scratch =
             (free / SCRATCH_PART).min((needs.tiles / SCRATCH_OF_TILES).max(LEAST_SCRATCH));
+        let cells = needs.tiles.saturating_mul(3) / 2 / scratch.max(1);
+        let cells = cells.clamp((*CELLS.start()).into(), (*CELLS.end()).into()) as u32;
         let left = free - rounds - IN_FLIGHT as u64 * scratch;
         let idle = (0..IN_FLIGHT).map(|_| device.buffer(scratch as usize));
         let idle = idle.collect::<Result<Vec<_>, DeviceError>>()?;
@@ -119,6 +124,7 @@ impl Lending {
             arena,
             scratch,
             rounds_bytes: rounds,
+            cells,
             idle: Mutex::new(idle),
             returned: Condvar::new(),
             cache: Mutex::new(cache),
@@ -239,10 +245,30 @@ impl Lending {
         Ok(done)
     }
 
-    /// Copies pieces of lists to their places in a buffer, in ascending order, and waits. `after` must have happened on the device before.
-    pub(super) fn copy(
+    /// Copies pieces of lists to their places in the arena, in ascending order, and waits.
+    pub(super) fn copy_to_arena(
         &self,
-        to: &Buffer<u8>,
+        copies: &[(usize, [&[u8]; 4])],
+        threads: usize,
+    ) -> Result<(), ImageError> {
+        self.copy((&self.arena, UNIT as usize), copies, threads, None)
+    }
+
+    /// The same to other memory, where places begin at multiples of 16 bytes or follow each other. `after` must have happened on the device
+    /// before.
+    pub(super) fn copy_to(
+        &self,
+        scratch: &Buffer<u8>,
+        copies: &[(usize, [&[u8]; 4])],
+        threads: usize,
+        after: Option<&Event>,
+    ) -> Result<(), ImageError> {
+        self.copy((scratch, 16), copies, threads, after)
+    }
+
+    fn copy(
+        &self,
+        (to, unit): (&Buffer<u8>, usize),
         copies: &[(usize, [&[u8]; 4])],
         threads: usize,
         after: Option<&Event>,
@@ -275,7 +301,7 @@ impl Lending {
                         (at - piece.len(), *piece)
                     })
                 });
-                uploader.scatter(to, placed)?;
+                uploader.scatter(to, unit, placed)?;
                 uploader.finish()
             };
             let mut work = uploaders.iter_mut().zip(&shares);

@@ -1,7 +1,7 @@
 //! The lists of a segment where only some of them, and only some of their documents, are on the device at a time.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 use warpseek_core::limits::BLOCK;
@@ -17,9 +17,9 @@ use crate::image::packed::{PackedList, Pieces, SomeBlocks};
 use crate::image::part::malformed;
 use crate::image::segment::{Lasting, filter_shift};
 
-/// Cells into which the documents of a segment are cut: the smallest slices. A slice has a power of two of them.
-const CELLS: u32 = 128;
-pub(super) const LEVELS: usize = CELLS.ilog2() as usize + 1;
+/// The fewest and the most cells into which the documents of a segment are cut: the smallest slices. A slice has a power of two of them.
+pub(super) const CELLS: RangeInclusive<u32> = 64..=256;
+const LEVELS: usize = CELLS.end().ilog2() as usize + 1;
 /// Tiles of a cell are a multiple of this, so that slices are whole windows of every kernel.
 const CELL_TILES: u32 = 32;
 /// Documents of which a position has all bits: slices that begin at multiples of them can use lists that stay as tiles.
@@ -51,11 +51,11 @@ pub(super) struct Cuts {
 }
 
 impl SegmentLists {
-    /// For the documents `within` a segment, cut into cells.
+    /// For the documents `within` a segment, cut into about so many cells.
     pub(super) fn new(
         segment: &Arc<Segment>,
         within: Range<u32>,
-        bits: u32,
+        (bits, cells): (u32, u32),
         (slot, lasting): (u32, Arc<Lasting>),
         documents: DocumentTables,
         bests: Arc<Bests>,
@@ -63,8 +63,8 @@ impl SegmentLists {
         let tiles = (within.len() as u32).div_ceil(1 << bits);
         let whole = POSITIONS >> bits;
         // Small segments have smaller cells, which lists that stay as tiles cannot use.
-        let step = if tiles / CELLS >= whole { whole.max(CELL_TILES) } else { CELL_TILES };
-        let cell = tiles.div_ceil(CELLS).next_multiple_of(step).max(step) << bits;
+        let step = if tiles / cells >= whole { whole.max(CELL_TILES) } else { CELL_TILES };
+        let cell = tiles.div_ceil(cells).next_multiple_of(step).max(step) << bits;
         let (cuts, coded) = Default::default();
         let segment = segment.clone();
         SegmentLists { segment, within, slot, lasting, documents, cell, cuts, coded, bests }
@@ -117,13 +117,20 @@ impl SegmentLists {
         };
         let first: Box<[u32]> = (0..=self.cells()).map(first).collect();
         let mut most = [(1, pieces.len() as u64); LEVELS];
-        let levels = if pieces.blocks() == 1 { 0 } else { LEVELS };
-        for (level, most) in most[..levels].iter_mut().enumerate() {
-            *most = (0, 0);
-            for slice in self.slices(1 << level) {
-                let blocks = blocks(&first, pieces, &slice);
-                let bytes = self.some(info, pieces, &blocks)?.len() as u64;
-                *most = (most.0.max(blocks.end - blocks.start), most.1.max(bytes));
+        if pieces.blocks() > 1 {
+            // Where the blocks begin with which a cell begins and ends.
+            let last = pieces.blocks() - 1;
+            let spans = first.iter().map(|&block| pieces.span(block.min(last)));
+            let spans: Option<Vec<Range<usize>>> = spans.collect();
+            let spans = spans.ok_or_else(|| malformed(&self.segment, &[*info]))?;
+            for (level, most) in most.iter_mut().enumerate() {
+                *most = (0, 0);
+                for slice in self.slices(1 << level) {
+                    let blocks = blocks(&first, pieces, &slice);
+                    let payload = spans[slice.start as usize].start..spans[slice.end as usize].end;
+                    let bytes = payload.len() as u64 + Pieces::skip_bytes(&blocks);
+                    *most = (most.0.max(blocks.end - blocks.start), most.1.max(bytes));
+                }
             }
         }
         let cuts = Arc::new(Cuts { first, most });

@@ -53,8 +53,12 @@ const LISTS_OF_A_THREAD: usize = 1 << 14;
 /// The most lists that become tiles that stay, in one round.
 const MOST_KEPT: usize = 256;
 
-/// About the bytes that tiles take for each posting, for planning.
-const BYTES_PER_POSTING: u64 = 10;
+/// About the room that a query has for each of its hits: it has several items, and several slices are merged at a time.
+const ITEM_HITS: u64 = 24;
+
+/// About the bytes of tables for each list in each slice: if its blocks are elsewhere each time, and if not.
+const TABLE_BYTES: u64 = 104;
+const UNIT_BYTES: u64 = 24;
 
 /// Rounds that are in flight at the same time: one waits for lists while the other is answered.
 pub(crate) const IN_FLIGHT: usize = 2;
@@ -161,7 +165,7 @@ impl OnDemand {
             let deleted = segment.deletes().map(|deletes| deletes.docs.clone());
             let bests = lending.bests(slot, Bests::new(formula, deleted));
             let lasting = (slot, lasting);
-            Ok(SegmentLists::new(segment, within, bits, lasting, documents, bests))
+            Ok(SegmentLists::new(segment, within, (bits, lending.cells), lasting, documents, bests))
         };
         let segments =
             snapshot.segments().iter().map(of).collect::<Result<Vec<_>, ImageError>>()?;
@@ -220,7 +224,7 @@ impl OnDemand {
             came.iter().map(|(_, at, pieces)| (*at, pieces.slices())).collect();
         copies.sort_unstable_by_key(|&(at, _)| at);
         let moved: usize = came.iter().map(|(.., pieces)| pieces.len()).sum();
-        let copied = lending.copy(&lending.arena, &copies, threads, None);
+        let copied = lending.copy_to_arena(&copies, threads);
         for (entry, ..) in came {
             match copied {
                 Ok(()) => cache.release(entry),
@@ -234,28 +238,39 @@ impl OnDemand {
 
     /// Cuts plans into rounds of at most `most` queries whose lists probably have room, a cell of documents at a time.
     pub(crate) fn rounds<'p, 'a>(&self, plans: &'p [&'a Plan], most: usize) -> Vec<&'p [&'a Plan]> {
-        let cells = self.segments.iter().map(SegmentLists::cells).max().unwrap_or(1);
-        let room = self.lending.scratch * u64::from(cells) / BYTES_PER_POSTING * 3 / 4;
+        let room = self.lending.scratch * 3 / 4;
+        let room_for_tables = self.lending.rounds_bytes / 4 / IN_FLIGHT as u64;
+        let cache = lock(&self.lending.cache);
+        // Bytes of a list's tiles in a cell, and of its tables in all of them.
+        let bytes = |number: usize, info: &TermInfo| {
+            let lists = &self.segments[number];
+            let (cells, tiles) = (u64::from(lists.cells()), u64::from(lists.cell >> self.bits));
+            let postings = u64::from(info.df) / cells + 1;
+            let id = ListId { segment: lists.slot, ordinal: info.ordinal };
+            let table = if cache.has(id, Level::Packed) { UNIT_BYTES } else { TABLE_BYTES };
+            (8 * (postings + 3 * postings.min(tiles)) + 12 * tiles, table * cells)
+        };
         let (mut rounds, mut from) = (Vec::new(), 0);
-        let (mut seen, mut postings) = (HashSet::new(), 0);
+        let (mut seen, mut sum) = (HashSet::new(), (0, 0));
         for (i, plan) in plans.iter().enumerate() {
             let lists = || {
                 let of = |term: &'a PlanTerm| term.lists.iter().enumerate();
                 let lists = plan.terms.iter().flat_map(of);
                 lists.filter_map(|(number, info)| Some((number, (*info)?)))
             };
-            let is_new =
-                |&(number, info): &(usize, TermInfo)| !seen.contains(&(number, info.ordinal));
-            let more: u64 = lists().filter(is_new).map(|(_, info)| u64::from(info.df)).sum();
-            if i > from && (postings + more > room || i - from >= most) {
+            let more = lists().filter(|(number, info)| !seen.contains(&(*number, info.ordinal)));
+            let more: u64 = more.map(|(number, info)| bytes(number, &info).0).sum();
+            let full = sum.0 + more > room || sum.1 > room_for_tables || i - from >= most;
+            if i > from && full {
                 rounds.push(&plans[from..i]);
                 from = i;
                 seen.clear();
-                postings = 0;
+                sum = (0, 0);
             }
             for (number, info) in lists() {
                 if seen.insert((number, info.ordinal)) {
-                    postings += u64::from(info.df);
+                    let (tiles, tables) = bytes(number, &info);
+                    sum = (sum.0 + tiles, sum.1 + tables);
                 }
             }
         }
@@ -284,10 +299,9 @@ impl OnDemand {
 
     /// The most queries of a round that ask for this many hits.
     pub(crate) fn most_queries(&self, hits: usize) -> usize {
-        // Each slice has hits of its own for every query, and so has each round in flight. Some queries are cut into items.
-        let cells = self.segments.iter().map(|lists| u64::from(lists.cells())).sum::<u64>();
-        let of_query = 8 * hits.max(1) as u64 * cells.max(1) * IN_FLIGHT as u64 * 5 / 4;
-        (self.lending.rounds_bytes / of_query).max(1) as usize
+        // For its items, with what is merged at a time, and in each round in flight.
+        let of_query = 8 * hits.max(1) as u64 * ITEM_HITS * IN_FLIGHT as u64;
+        (self.lending.rounds_bytes / 2 / of_query).max(1) as usize
     }
 
     /// Bytes that would have to be copied, and postings of which tiles would have to be made, for plans.
@@ -431,7 +445,7 @@ impl OnDemand {
             let mut copies: Vec<_> =
                 came.iter().map(|&(_, at, i)| (at, some[i].pieces.slices())).collect();
             copies.sort_unstable_by_key(|&(at, _)| at);
-            let copied = lending.copy(&lending.arena, &copies, threads, None);
+            let copied = lending.copy_to_arena(&copies, threads);
             if let Err(error) = copied {
                 // They never came, and nobody else has seen them.
                 for (entry, ..) in came {
@@ -734,7 +748,7 @@ impl Bring {
             });
             let copies = copies.collect::<Result<Vec<_>, ImageError>>()?;
             // Queries of the slice before may still run meanwhile.
-            lending.copy(&self.scratch, &copies, self.threads, Some(&self.made))?;
+            lending.copy_to(&self.scratch, &copies, self.threads, Some(&self.made))?;
         }
         stream.zero(&self.filters)?;
         let failed = self.failed.address();

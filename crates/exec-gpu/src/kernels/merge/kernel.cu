@@ -1,9 +1,10 @@
-// The best k keys of a query from those of its items, one block of threads per query.
+// The best k keys of a query from those of its items and those that were the best before, if there are any: one block of threads per query. The keys
+// may replace those before.
 #include "tiles.cuh"
 #include "topk.cuh"
 
 extern "C" __global__ void merge(const Query* queries, const uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
-                                 const uint32_t* key_counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
+                                 const uint32_t* key_counts, uint32_t stride, const uint64_t* keys_before, const uint32_t* counts_before, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
                                  uint32_t capacity) {
     DYNAMIC_SHARED(uint64_t, shared_keys);
     __shared__ TopKState state;
@@ -20,6 +21,7 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
         state.count = 0;
     }
     __syncthreads();
+    if (keys_before != nullptr) top.take<8>(keys_before + uint64_t(blockIdx.x) * stride, counts_before[blockIdx.x]);
     top.take<8>(keys + uint64_t(query.first_slot) * stride, key_counts[blockIdx.x]);
     COUNTED(for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) moved(&buffer[i]), moved(&out_keys[uint64_t(blockIdx.x) * stride + i]);)
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(blockIdx.x) * stride + i] = buffer[i];
