@@ -3,6 +3,7 @@
 mod decision;
 mod options;
 mod queries;
+mod residency;
 mod verbs;
 
 use std::process::ExitCode;

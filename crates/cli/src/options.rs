@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek::{
-    Algorithm, CodecId, DeviceChoice, Format, GPU_CODECS, Index, IndexOptions, MAX_COHORT, Mode,
-    Notice, OnError, PartitionBatch, PartitionSettings, Partitioning, SearcherOptions, Split,
-    Threshold, Tuning,
+    Algorithm, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index, IndexOptions,
+    MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings, Partitioning,
+    SearcherOptions, Split, Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -170,8 +170,8 @@ pub(crate) enum DeviceName {
     Cpu,
     /// A GPU; without one, the command fails
     Cuda,
-    /// The GPU or the CPU, whichever is estimated to be faster; the CPU if there is no GPU, if the index does not fit
-    /// it, or if the GPU fails. The output says which one answered
+    /// The GPU or the CPU, whichever is estimated to be faster; the CPU if there is no GPU, or if it fails. The output says
+    /// which one answered
     Auto,
     /// The CPU and the GPU together (see `--split`); without a GPU, the command fails
     Both,
@@ -193,8 +193,7 @@ pub(crate) enum SplitName {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceOptions {
-    /// The device that answers queries. All devices return the same hits. For a GPU, the index is copied to its memory
-    /// first
+    /// The device that answers queries. All devices return the same hits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) device: DeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
@@ -203,9 +202,15 @@ pub(crate) struct DeviceOptions {
     /// Numbers of several GPUs that answer together, e.g. 0,1; a number may be repeated
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "gpu")]
     pub(crate) gpus: Vec<u32>,
-    /// GPU memory to use at most, e.g. 8G [default: all]
+    /// GPU memory to use at most, e.g. 8G [default: all]. An index with less room is answered as well, more slowly: lists
+    /// then come when queries need them
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) gpu_memory: Option<usize>,
+    /// Lists in GPU memory: as tiles, ready to be searched (about 11 bytes a posting); compact, as they are on disk (about 2);
+    /// on-demand, nothing before a query needs it; auto is tiles if they have room, else compact [default: auto; on-demand for
+    /// a single query]
+    #[arg(long, value_name = "FORM", value_parser = named::<GpuLists>(GpuLists::NAMES.to_vec()))]
+    pub(crate) gpu_lists: Option<GpuLists>,
     /// What is divided among several GPUs, or among the CPU and GPUs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) split: SplitName,
@@ -311,15 +316,19 @@ impl Searching {
             true => vec![device.gpu.unwrap_or(0)],
             false => device.gpus.clone(),
         };
-        let asked = device.gpu.is_some() || !device.gpus.is_empty() || device.gpu_memory.is_some();
+        let asked = device.gpu.is_some()
+            || !device.gpus.is_empty()
+            || device.gpu_memory.is_some()
+            || device.gpu_lists.is_some();
         if asked && device.device == DeviceName::Cpu {
-            let problem = "--gpu, --gpus and --gpu-memory have no effect on the CPU";
+            let problem = "--gpu, --gpus, --gpu-memory and --gpu-lists have no effect on the CPU";
             return Err(Failure::user(format!("{problem}; add `--device cuda`")));
         }
         let tuning = Tuning {
             tile: research.tile,
             cohort: research.cohort.map(usize::from),
             partitions: research.partitions(),
+            gpu_lists: device.gpu_lists.unwrap_or_default(),
         };
         let mut options = SearcherOptions::new()
             .ranking(self.ranking.get(&index.manifest()?)?)
@@ -356,6 +365,18 @@ impl Searching {
             options = options.gpu_memory(bytes as u64);
         }
         Ok(options)
+    }
+}
+
+impl Searching {
+    /// The same for one query: if nothing else was asked for, a GPU gets only what that needs.
+    pub(crate) fn for_one(&self) -> Self {
+        let mut one = self.clone();
+        let usual = matches!(self.research.algorithm, Algorithm::Auto | Algorithm::Exhaustive);
+        if usual && matches!(self.device.device, DeviceName::Cuda | DeviceName::Auto) {
+            one.device.gpu_lists.get_or_insert(GpuLists::OnDemand);
+        }
+        one
     }
 }
 

@@ -139,6 +139,9 @@ fn advise(error: &OptionsError) -> String {
         OptionsError::NoPartitions { .. } => {
             "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec need --device cuda and --algorithm wand or maxscore"
         }
+        OptionsError::NoEffect { option: "the form of lists on a GPU", .. } => {
+            "remove `--gpu-lists`"
+        }
         OptionsError::NoEffect { .. } => "add `--device both`",
         OptionsError::NoParameters { .. } => "remove `--k1` and `--b`",
         _ => return error.to_string(),

@@ -135,6 +135,16 @@ impl Device {
         self.0.available()
     }
 
+    /// The same if it is at least this much; otherwise an error that says what is missing.
+    pub fn require(&self, needed: u64) -> Result<u64, DeviceError> {
+        let (available, memory) = (self.available()?, self.memory());
+        if needed <= available {
+            return Ok(available);
+        }
+        let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
+        Err(DeviceError::TooLarge { needed, available, budget: needed > left })
+    }
+
     /// A new stream, that is, a sequence of work.
     pub fn stream(&self) -> Result<Stream, DeviceError> {
         Stream::new(self)

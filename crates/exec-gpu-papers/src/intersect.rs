@@ -148,7 +148,7 @@ impl IntersectEngine {
 
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.device, self.codec);
-        self.image.get(formula, || {
+        self.image.get(formula, |_| {
             let (snapshot, loaded) = (&self.snapshot, &self.loaded);
             SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
         })

@@ -18,8 +18,14 @@ use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, plans};
 
 /// Tiles so small that small indexes have many of them.
-const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, in_flight: 3, pruned: false };
+const SMALL: Settings = Settings {
+    tile_bits: 5,
+    or_bits: 8,
+    and_bits: 10,
+    round: 50,
+    pruned: false,
+    ..Settings::USUAL
+};
 
 fn engine(snapshot: Arc<Snapshot>, device: usize, cohort: CohortSettings) -> CohortEngine {
     let mut devices = devices();

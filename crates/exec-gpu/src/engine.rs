@@ -1,4 +1,6 @@
+use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 use crate::failure::failed;
 use crate::image::{
     CacheCounts, IN_FLIGHT, ImageError, Kept, Key, MakeKernels, Needs, OnDemand, PRUNED_TERMS,
-    Policy, Residence, SegmentImage, Target, least_bytes, table_bytes,
+    Policy, Residence, SegmentImage, Target, is_short, least_bytes, table_bytes,
 };
 use crate::kernels::{
     advance_terms, and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single,
@@ -21,6 +23,7 @@ use crate::kernels::{
 };
 use crate::limits::{FEW_TERMS, check_docs};
 use crate::loading::Loading;
+use crate::resident::Resident;
 use crate::round::{self, Kind};
 use crate::workspace::{Pool, Workspace};
 
@@ -55,8 +58,40 @@ pub enum Form {
     Auto,
     /// All lists as tiles; an index that has no room is refused.
     Tiles,
-    /// Compressed as far as there is room, with tiles made when queries need them.
+    /// All lists compressed if they have room, with tiles made when queries need them.
     Compact,
+    /// Nothing before a query needs it: best for few queries.
+    OnDemand,
+}
+
+/// How a form is called, in the order of the enumeration.
+const FORMS: [(Form, &str); 4] = [
+    (Form::Auto, "auto"),
+    (Form::Tiles, "tiles"),
+    (Form::Compact, "compact"),
+    (Form::OnDemand, "on-demand"),
+];
+
+impl Form {
+    /// The names of all forms.
+    pub const NAMES: [&str; 4] = [FORMS[0].1, FORMS[1].1, FORMS[2].1, FORMS[3].1];
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = FORMS.iter().find(|(form, _)| form == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Form {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = FORMS.iter().find(|(_, other)| *other == name);
+        let unknown = || format!("is not one of {}", Form::NAMES.join(", "));
+        found.map(|(form, _)| *form).ok_or_else(unknown)
+    }
 }
 
 impl Settings {
@@ -97,11 +132,20 @@ const MISSING_POSTING: f64 = 1.0 / 100e9;
 /// How many times as many queries a round has if its lists must be made first.
 const DEMAND_ROUNDS: usize = 8;
 
+/// About the bytes of a posting in tiles.
+const TILE_BYTES: u64 = 11;
+
+/// If an index has tiles only where that leaves room for rounds: so many bytes, or less for a small index.
+const ROOM_FOR_ROUNDS: u64 = 32 << 20;
+
 /// The most formulas for which images are kept.
 const MOST_FORMULAS: usize = 8;
 
 /// The most hits that the queries of a round may ask for together, unless the round is one query.
 const ROUND_HITS: usize = 1 << 24;
+
+/// Lists that come when queries need them, by formula: the one asked for last comes last.
+pub(crate) type OnDemands = Vec<(Formula, Arc<OnDemand>)>;
 
 /// Answers queries on a GPU, one tile of documents after another.
 pub struct GpuEngine {
@@ -121,8 +165,8 @@ pub struct GpuEngine {
     residence: Arc<Residence>,
     /// Advances terms from one slice of documents to the next.
     pub(crate) advance: Kernel,
-    /// Lists that come when queries need them, if they have no room as tiles, for the formulas asked for last: the last comes last.
-    on_demand: Arc<Mutex<Vec<(Formula, Arc<OnDemand>)>>>,
+    /// If lists have no room as tiles.
+    on_demand: Arc<Mutex<OnDemands>>,
     loading: Arc<Loading>,
 }
 
@@ -257,11 +301,13 @@ impl GpuEngine {
         &self.loading
     }
 
-    /// Brings the index to the device as tiles. Refuses one that cannot fit.
+    /// Brings the index to the device as tiles. Refuses one that cannot fit. Unless it is `alone`, it must leave room for rounds: otherwise
+    /// images for other formulas would be kept instead of answering queries.
     fn load_tiles(
         &self,
         formula: Formula,
         threads: usize,
+        alone: bool,
     ) -> Result<Vec<SegmentImage>, ImageError> {
         check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
         let bits = self.settings.tile_bits;
@@ -271,24 +317,25 @@ impl GpuEngine {
             postings += segment.dictionary().postings();
             let key = Key::new(segment, self.docs(segment), bits);
             let parts = self.residence.find(&key);
-            if parts.is_none() {
-                needed += least_bytes(segment, &self.docs(segment), bits)?;
-                packed += segment.postings_file().body_len();
+            match &parts {
+                Some(parts) => needed += parts.value_bytes(),
+                None => {
+                    needed += least_bytes(segment, &self.docs(segment), bits)?;
+                    packed += segment.postings_file().body_len();
+                }
             }
             found.push((key, parts));
         }
-        let available = self.device.available()?;
-        if needed > available {
-            let memory = self.device.memory();
-            let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
-            let budget = needed > left;
-            return Err(DeviceError::TooLarge { needed, available, budget }.into());
+        if !alone {
+            needed += needed / 8;
         }
-        // Compressed lists stay if there is also room for rounds.
-        let keep_packed = needed + packed + (needed + packed) / 8 <= available;
-        self.loading.start(postings);
-        let load =
-            |(number, (segment, (key, parts))): (usize, (&Arc<Segment>, (Key, Option<_>)))| {
+        let available = self.device.require(needed)?;
+        let load = |keep_packed: bool| -> Result<Vec<SegmentImage>, ImageError> {
+            self.loading.start(postings);
+            let mut images = Vec::with_capacity(found.len());
+            for (number, (segment, (key, parts))) in
+                self.snapshot.segments().iter().zip(&found).enumerate()
+            {
                 let target = Target {
                     device: &self.device,
                     kernels: &self.make,
@@ -301,15 +348,27 @@ impl GpuEngine {
                     loading: &self.loading,
                 };
                 if let Some(parts) = parts {
-                    return SegmentImage::valued_anew(&target, parts);
+                    images.push(SegmentImage::valued_anew(&target, parts.clone())?);
+                    continue;
                 }
                 let image = SegmentImage::load(&target, keep_packed)?;
                 if let Some(parts) = image.parts() {
-                    self.residence.add(key, parts);
+                    self.residence.add(key.clone(), parts);
                 }
-                Ok(image)
-            };
-        self.snapshot.segments().iter().zip(found).enumerate().map(load).collect()
+                images.push(image);
+            }
+            if self.settings.form == Form::Auto {
+                // Without room for rounds, no query would be answered.
+                self.device.require((needed / 32).min(ROOM_FOR_ROUNDS))?;
+            }
+            Ok(images)
+        };
+        // Compressed lists stay if there is also room for rounds, which is known once tiles have their padding.
+        let keep_packed = needed + packed + (needed + packed) / 8 <= available;
+        match load(keep_packed) {
+            Err(error) if keep_packed && packed > 0 && is_short(&error) => load(false),
+            images => images,
+        }
     }
 
     /// What the queries of one round share: formula, mode and kind of kernels.
@@ -382,15 +441,14 @@ impl GpuEngine {
         formula: Formula,
         threads: usize,
     ) -> Result<Arc<[SegmentImage]>, ExecError> {
-        self.image.get(formula, || self.load_tiles(formula, threads)).map_err(as_setup).inspect_err(
-            |error| {
-                if let ExecError::Index(error) = error
-                    && matches!(**error, IndexError::Cancelled)
-                {
-                    self.loading.clear();
-                }
-            },
-        )
+        let make = |alone| self.load_tiles(formula, threads, alone);
+        self.image.get(formula, make).map_err(as_setup).inspect_err(|error| {
+            if let ExecError::Index(error) = error
+                && matches!(**error, IndexError::Cancelled)
+            {
+                self.loading.clear();
+            }
+        })
     }
 
     /// Where the lists are that answer queries by a formula.
@@ -401,7 +459,8 @@ impl GpuEngine {
             on_demand.push(found.clone());
             return Ok(Source::OnDemand(found.1));
         }
-        let must = !on_demand.is_empty() || self.settings.form == Form::Compact;
+        let must =
+            !on_demand.is_empty() || matches!(self.settings.form, Form::Compact | Form::OnDemand);
         drop(on_demand);
         if !must {
             match self.image(formula, threads) {
@@ -429,18 +488,23 @@ impl GpuEngine {
         for segment in self.snapshot.segments() {
             // Each list begins at a multiple of 64 bytes.
             let lists = u64::from(segment.dictionary().terms());
+            needs.lists += lists;
             needs.packed += segment.postings_file().body_len() + 64 * lists;
-            needs.tiles += least_bytes(segment, &self.docs(segment), self.settings.tile_bits)?;
+            needs.tiles += TILE_BYTES * segment.dictionary().postings();
             needs.tables += table_bytes(segment)?;
         }
+        // Who asks for little memory gets small rounds as well.
+        needs.round = needs.tiles / 64;
         if self.settings.form == Form::Auto {
-            needs.kept = 2 * needs.tiles;
+            (needs.kept, needs.round) = (2 * needs.tiles, needs.tiles / 8);
         }
         let lending = self.residence.lending(&self.device, self.settings.policy, needs)?;
         let (make, bits) = (self.make.clone(), self.settings.tile_bits);
         let docs = |segment: &Segment| self.docs(segment);
         let lists = OnDemand::new(lending, make, &self.snapshot, docs, bits, formula)?;
-        lists.preload(threads, &self.loading)?;
+        if self.settings.form != Form::OnDemand {
+            lists.preload(threads, &self.loading)?;
+        }
         let lists = Arc::new(lists);
         let surplus = (on_demand.len() + 1).saturating_sub(MOST_FORMULAS);
         on_demand.drain(..surplus);
@@ -450,7 +514,14 @@ impl GpuEngine {
 
     /// What the cache of lists has done, if there is one: if not all lists are on the device as tiles.
     pub fn cache_counts(&self) -> Option<CacheCounts> {
-        lock(&self.on_demand).last().map(|(_, lists)| lists.lending().counts())
+        self.resident().now().cache
+    }
+
+    /// What it has on the device, for those who want to look at any time.
+    pub fn resident(&self) -> Resident {
+        let (device, loading) = (self.device.clone(), self.loading.clone());
+        let (image, on_demand) = (self.image.clone(), self.on_demand.clone());
+        Resident { device, image, on_demand, loading }
     }
 
     /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a group have the same formula. While one round
@@ -535,6 +606,8 @@ impl GpuEngine {
                 let docs = self.snapshot.doc_limit() as usize;
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
                 let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
+                // Large batches are shared out, so that one round is prepared while another is answered.
+                let most = most.min(plans.len().div_ceil(IN_FLIGHT).max(settings.round));
                 let order = lists.order(plans);
                 let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
                 let rounds = lists.rounds(&ordered, most.min(ROUND_HITS / k.max(1)).max(1));

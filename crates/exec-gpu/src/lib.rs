@@ -10,6 +10,7 @@ pub mod image;
 pub mod kernels;
 pub mod limits;
 mod loading;
+mod resident;
 pub mod round;
 pub mod workspace;
 
@@ -17,3 +18,4 @@ pub use engine::{Form, GpuEngine, Kernels, Settings};
 pub use failure::failed;
 pub use image::{CacheCounts, PRUNED_TERMS, Policy, Residence};
 pub use loading::Loading;
+pub use resident::{Residency, Resident};

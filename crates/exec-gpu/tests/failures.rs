@@ -11,15 +11,29 @@ use warpseek_exec::{
     Answer, Answers, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query, Ranking,
 };
 use warpseek_exec_gpu::image::least_bytes;
-use warpseek_exec_gpu::{GpuEngine, Settings, failed};
+use warpseek_exec_gpu::{Form, GpuEngine, Settings, failed};
 use warpseek_index::{IndexError, Snapshot};
 use warpseek_testkit::{Doc, Fixture, answers, expected};
 
-const SMALL: Settings =
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, ..Settings::USUAL };
+const SMALL: Settings = Settings {
+    tile_bits: 5,
+    or_bits: 8,
+    and_bits: 10,
+    round: 50,
+    form: Form::Tiles,
+    ..Settings::USUAL
+};
 
 /// The largest rounds, and several at a time.
 const LAYOUTS: [Settings; 2] = [SMALL, Settings { round: 2, ..SMALL }];
+
+/// The same, and lists that come when queries need them.
+const FORMS: [Settings; 4] = [
+    SMALL,
+    Settings { round: 2, ..SMALL },
+    Settings { form: Form::Compact, ..SMALL },
+    Settings { form: Form::OnDemand, ..SMALL },
+];
 
 /// An index, plans for it, and the answers to them.
 struct Case {
@@ -138,7 +152,7 @@ fn a_device_may_be_lost_at_any_call() {
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         "cuLaunchKernel",
     ];
-    for settings in LAYOUTS {
+    for settings in FORMS {
         let whole = case.engine_with(None, settings).unwrap();
         assert!(case.failures(case.search(&whole)).is_empty());
         for function in functions {
@@ -175,31 +189,41 @@ fn a_device_may_be_lost_at_any_call() {
 #[test]
 fn a_transient_failure_fails_only_its_round() {
     let case = Case::new(100);
-    for settings in LAYOUTS {
+    let mut first_rounds: HashSet<Vec<usize>> = HashSet::new();
+    for settings in FORMS {
         for function in ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
-            let injected = inject(&format!("{function}@3=1"));
-            let engine = case.engine_with(None, settings).unwrap();
-            drop(injected);
-            let failed = (0..20).filter(|_| {
-                let failures = case.failures(case.search(&engine));
-                for (_, error) in &failures {
-                    assert!(matches!(device_error(error), DeviceError::Driver { .. }), "{error}");
-                    assert_eq!(error.fault(), Some(Fault::Device));
+            let mut failed = 0;
+            for n in 1..60 {
+                let injected = inject(&format!("{function}@{n}=1"));
+                let engine = case.engine_with(None, settings).unwrap();
+                drop(injected);
+                // Here it may fail as well, once.
+                let loaded = engine.load(case.plans[0].formula, 1).is_ok();
+                let mut failed_batches = usize::from(!loaded);
+                for _ in 0..3 {
+                    let failures = case.failures(case.search(&engine));
+                    for (_, error) in &failures {
+                        let driver = matches!(device_error(error), DeviceError::Driver { .. });
+                        assert!(driver, "{error}");
+                        assert_eq!(error.fault(), Some(Fault::Device));
+                    }
+                    let modes = failures.iter().map(|(i, _)| case.plans[*i].mode);
+                    assert!(modes.collect::<HashSet<_>>().len() <= 1, "a round has one mode");
+                    let is_small = failures.len() <= settings.round;
+                    assert!(is_small || settings.form != Form::Tiles, "{function} {n}");
+                    if !failures.is_empty() {
+                        failed += 1;
+                        failed_batches += 1;
+                        first_rounds.insert(failures.into_iter().map(|(i, _)| i).collect());
+                    }
                 }
-                let modes = failures.iter().map(|(i, _)| case.plans[*i].mode);
-                assert!(modes.collect::<HashSet<_>>().len() <= 1, "a round has one mode");
-                assert!(failures.len() <= settings.round);
-                !failures.is_empty()
-            });
-            assert_eq!(failed.count(), 1, "{function}");
+                assert!(failed_batches <= 1, "{function} {n}");
+            }
+            assert!(failed > 0, "{function}");
         }
     }
-    // The first round, with all OR queries, launches a kernel for each segment, and merges.
-    let injected = inject("cuLaunchKernel@3=1");
-    let engine = case.engine(None).unwrap();
-    drop(injected);
-    let failed = case.failures(case.search(&engine)).into_iter().map(|(i, _)| i);
-    assert_eq!(failed.collect::<Vec<_>>(), [0, 3, 4]);
+    // All OR queries are one round.
+    assert!(first_rounds.contains(&vec![0, 3, 4]), "{first_rounds:?}");
 }
 
 /// A kernel that never ends, at every launch of a search: the error comes within the limit, nothing waits after it, and another device
@@ -257,13 +281,16 @@ fn a_lost_device_answers_when_opened_again() {
 fn kernels_that_fail_are_named() {
     let case = Case::new(100);
     // The first waits are for the copy of the index.
-    let named = (1..20).any(|wait| {
+    let named = (1..60).any(|wait| {
         let _injected = inject(&format!("cuStreamQuery@{wait}=719"));
         let engine = case.engine(None).unwrap();
-        let (_, error) = case.failures(case.search(&engine)).remove(0);
-        let DeviceError::Kernel { ran, .. } = device_error(&error) else { panic!("{error}") };
+        let Some((_, error)) = case.failures(case.search(&engine)).into_iter().next() else {
+            return false;
+        };
         assert_eq!(error.fault(), Some(Fault::Device));
         assert!(error.to_string().contains("--device cpu"), "{error}");
+        // What is given back after the copy of the index may be the first to notice.
+        let DeviceError::Kernel { ran, .. } = device_error(&error) else { return false };
         ran.contains(&"merge".to_owned())
     });
     assert!(named);
@@ -283,7 +310,8 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     let (copied, total) = whole.loading().postings();
     assert_eq!(copied, total);
     // The estimate is at most the real size and not far from it. Padding is the difference, and small lists have much of it.
-    assert!(least <= whole.loading().bytes() && least * 4 > whole.loading().bytes());
+    let real = whole.device().memory().current;
+    assert!(least <= real && least * 4 > real, "{least} and {real}");
 
     let engine = case.engine(Some(least - 1)).unwrap();
     let error = case.failure(&engine);
@@ -298,6 +326,60 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     assert_eq!(error.fault(), Some(Fault::Setup));
     let DeviceError::TooLarge { budget, .. } = device_error(&error) else { panic!("{error}") };
     assert!(!budget && error.to_string().contains("--device cpu"), "{error}");
+}
+
+/// What has no room as tiles is answered with what there is.
+#[test]
+fn an_index_that_cannot_fit_is_answered_on_demand() {
+    let case = Case::new(40_000);
+    let whole = case.engine(None).unwrap();
+    whole.load(case.plans[0].formula, 1).unwrap();
+    let tiles = whole.device().memory().current - whole.loading().bytes();
+    for budget in [tiles / 2, tiles - 1] {
+        let auto = Settings { form: Form::Auto, ..SMALL };
+        let engine = case.engine_with(Some(budget), auto).unwrap();
+        let failures = case.failures(case.search(&engine));
+        assert!(failures.is_empty(), "{budget}: {failures:?}");
+        assert_eq!(engine.resident().now().form(), Some("compact"), "{budget}");
+        assert!(engine.device().memory().peak <= budget);
+    }
+}
+
+/// Memory that another process takes: allocations fail from some moment on, or once. Queries are answered with what is left, or end with
+/// an error that says what is missing; and all memory is given back.
+#[test]
+fn allocations_may_fail_half_way() {
+    let case = Case::new(100);
+    for form in [Form::Auto, Form::Compact, Form::OnDemand] {
+        let settings = Settings { form, ..SMALL };
+        for kind in ["", "+"] {
+            let (mut failed, mut answered) = (0, 0);
+            for n in 1.. {
+                assert!(n < 300, "there is no end");
+                let injected = inject(&format!("cuMemAlloc_v2@{n}{kind}=2"));
+                // SAFETY: the emulator's own function.
+                let gpu = unsafe { Device::emulated(symbol, 0, None) }.unwrap();
+                drop(injected);
+                let engine = GpuEngine::new(case.snapshot.clone(), gpu.clone(), settings).unwrap();
+                let failures = case.failures(case.search(&engine));
+                for (_, error) in &failures {
+                    let error = device_error(error);
+                    let short = matches!(error, DeviceError::OutOfMemory { .. });
+                    assert!(short || matches!(error, DeviceError::TooLarge { .. }), "{error}");
+                }
+                failed += failures.len();
+                answered += case.plans.len() - failures.len();
+                let done = engine.device().memory().current > 0 && failures.is_empty() && n > 100;
+                drop(engine);
+                assert_eq!(gpu.memory().current, 0, "{form} {n}{kind}");
+                if done {
+                    break;
+                }
+            }
+            assert!(answered > 0, "{form} {kind}");
+            assert!(failed > 0 || kind.is_empty(), "{form} {kind}");
+        }
+    }
 }
 
 /// Bytes of the image, and the most bytes that rounds need in addition.
@@ -322,12 +404,6 @@ fn batches_shrink_to_what_fits() {
         {
             assert_eq!(answer.hits, expected.hits);
         }
-    }
-    let engine = case.engine(Some(image + 8)).unwrap();
-    for answer in engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1)) {
-        let error = answer.unwrap_err();
-        assert!(matches!(device_error(&error), DeviceError::OutOfMemory { budget: true, .. }));
-        assert_eq!(error.fault(), Some(Fault::Query));
     }
 }
 
@@ -399,7 +475,7 @@ fn pinned_memory_runs_out() {
     let _injected = inject("cuMemHostAlloc@1+=2");
     let error = case.failure(&case.engine(None).unwrap());
     assert!(matches!(device_error(&error), DeviceError::HostMemory { .. }), "{error}");
-    assert_eq!(error.fault(), Some(Fault::Query));
+    assert_eq!(error.fault(), Some(Fault::Setup));
     assert!(error.to_string().contains("ulimit -l"), "{error}");
 }
 

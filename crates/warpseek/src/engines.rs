@@ -4,10 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use warpseek_cuda::Device;
 use warpseek_exec::{Context, Engine, ExecError, Mode, Plan, Planner, Rates, Reference};
 use warpseek_exec_cpu::{Algorithm as CpuAlgorithm, CpuEngine};
-use warpseek_exec_gpu::{GpuEngine, Loading, Settings, failed};
+use warpseek_exec_gpu::{Form, GpuEngine, Resident, Settings, failed};
 use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
 use warpseek_index::Snapshot;
@@ -15,6 +14,7 @@ use warpseek_sched::measure::{self, Line};
 use warpseek_sched::{ByDocuments, ByQueries, Speed, WithThreads, split};
 
 use crate::error::OptionsError;
+use crate::gpu::OpenGpu;
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions, Split};
 
 /// The part of the documents on which a GPU is measured: one in this many.
@@ -33,8 +33,10 @@ const PROBE_K: usize = 10;
 /// An engine with GPUs in it.
 pub(crate) struct GpuEngines {
     pub(crate) engine: Arc<dyn Engine>,
-    /// Copies of the index to come.
-    pub(crate) loadings: Vec<Arc<Loading>>,
+    /// The GPUs.
+    pub(crate) gpus: Vec<OpenGpu>,
+    /// What each has of the index.
+    pub(crate) residents: Vec<Resident>,
     /// What answers.
     pub(crate) name: String,
     /// The CPU's part of the documents, if it was asked to take one.
@@ -53,7 +55,7 @@ pub(crate) struct Maker<'a> {
 
 impl Maker<'_> {
     /// Refuses options that contradict each other; `why` says why there is no GPU, if there is none but one was asked for.
-    pub(crate) fn check(&self, gpus: &[Device], why: Option<&str>) -> Result<(), OptionsError> {
+    pub(crate) fn check(&self, gpus: &[OpenGpu], why: Option<&str>) -> Result<(), OptionsError> {
         let options = self.options;
         let algorithm = options.algorithm.name();
         let partitions = options.partitions();
@@ -71,6 +73,12 @@ impl Maker<'_> {
         let has_gpu_form = takes_all || on_gpu_alone || options.algorithm == Algorithm::Auto;
         if !gpus.is_empty() && !has_gpu_form {
             return Err(OptionsError::NotOnGpu { algorithm });
+        }
+        if takes_all && options.tuning.gpu_lists != Form::Auto {
+            return Err(OptionsError::NoEffect {
+                option: "the form of lists on a GPU",
+                when: "with an algorithm that has a form of its own",
+            });
         }
         if options.tuning.partitions.is_some() && (gpus.is_empty() || partitions.is_none()) {
             return Err(OptionsError::NoPartitions { algorithm });
@@ -107,7 +115,7 @@ impl Maker<'_> {
     }
 
     /// The engine on these GPUs, and on the CPU if both are asked for.
-    pub(crate) fn gpus(&self, gpus: &[Device]) -> Result<GpuEngines, ExecError> {
+    pub(crate) fn gpus(&self, gpus: &[OpenGpu]) -> Result<GpuEngines, ExecError> {
         let with_host = self.options.device == DeviceChoice::Both;
         let by_queries = self.options.split == Split::Queries;
         if by_queries || (gpus.len() == 1 && !with_host) {
@@ -128,15 +136,15 @@ impl Maker<'_> {
     }
 
     /// Each answers some queries; one GPU all of them.
-    fn by_queries(&self, gpus: &[Device], with_host: bool) -> Result<GpuEngines, ExecError> {
-        let (mut loadings, mut engines) = (Vec::new(), Vec::new());
+    fn by_queries(&self, gpus: &[OpenGpu], with_host: bool) -> Result<GpuEngines, ExecError> {
+        let (mut residents, mut engines) = (Vec::new(), Vec::new());
         for gpu in gpus {
-            engines.push(self.whole(gpu, &mut loadings)?);
+            engines.push(self.whole(gpu, &mut residents)?);
         }
-        let name = names(gpus, with_host);
+        let (gpus, name) = (gpus.to_vec(), names(gpus, with_host));
         if !with_host && engines.len() == 1 {
             let engine = engines.remove(0).into();
-            return Ok(GpuEngines { engine, loadings, name, host: None, helped: None });
+            return Ok(GpuEngines { engine, gpus, residents, name, host: None, helped: None });
         }
         let probes = self.probes()?;
         let with_speed = |engine: Box<dyn Engine>| {
@@ -152,13 +160,13 @@ impl Maker<'_> {
             helped = Some(both.helped());
         }
         let engine = Arc::new(both);
-        Ok(GpuEngines { engine, loadings, name, host: None, helped })
+        Ok(GpuEngines { engine, gpus, residents, name, host: None, helped })
     }
 
     /// Each has some documents: the GPUs the same number, and the CPU, if it takes part, a part of all and why that.
     fn by_documents(
         &self,
-        gpus: &[Device],
+        gpus: &[OpenGpu],
         host: Option<(f64, &str)>,
     ) -> Result<GpuEngines, ExecError> {
         let share = host.map_or(0.0, |(share, _)| share);
@@ -172,13 +180,13 @@ impl Maker<'_> {
             let host = WithThreads::new(self.host().within(docs.clone()), self.host_threads());
             engines.push((docs, Box::new(host)));
         }
-        let mut loadings = Vec::new();
+        let mut residents = Vec::new();
         for (gpu, docs) in gpus.iter().zip(ranges) {
             let engine = self.gpu(gpu)?;
             // Alone it is to be as it always is.
             let alone = !with_host && gpus.len() == 1;
             let engine = if alone { engine } else { engine.within(docs.clone()) };
-            loadings.push(engine.loading().clone());
+            residents.push(engine.resident());
             engines.push((docs, Box::new(engine)));
         }
         let host = host.map(|(_, how)| match with_host {
@@ -189,25 +197,27 @@ impl Maker<'_> {
             Some((_, engine)) if engines.is_empty() => engine.into(),
             last => Arc::new(ByDocuments::new(engines.into_iter().chain(last).collect())),
         };
-        Ok(GpuEngines { engine, loadings, name: names(gpus, with_host), host, helped: None })
+        let (gpus, name) = (gpus.to_vec(), names(gpus, with_host));
+        Ok(GpuEngines { engine, gpus, residents, name, host, helped: None })
     }
 
     /// For all documents, by the algorithm asked for.
     fn whole(
         &self,
-        gpu: &Device,
-        loadings: &mut Vec<Arc<Loading>>,
+        gpu: &OpenGpu,
+        residents: &mut Vec<Resident>,
     ) -> Result<Box<dyn Engine>, ExecError> {
         if self.options.algorithm == Algorithm::Intersect {
-            let engine = IntersectEngine::new(self.snapshot.clone(), gpu.clone(), None);
+            let engine = IntersectEngine::new(self.snapshot.clone(), gpu.device.clone(), None);
             return Ok(Box::new(engine.map_err(failed)?));
         }
         if let Some(settings) = self.options.partitions() {
-            let engine = PartitionedEngine::new(self.snapshot.clone(), gpu.clone(), settings);
+            let engine =
+                PartitionedEngine::new(self.snapshot.clone(), gpu.device.clone(), settings);
             return Ok(Box::new(engine.map_err(failed)?));
         }
         let engine = self.gpu(gpu)?;
-        loadings.push(engine.loading().clone());
+        residents.push(engine.resident());
         if self.options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort) {
             let engine = CohortEngine::new(Arc::new(engine), self.cohort());
             return Ok(Box::new(engine.map_err(failed)?));
@@ -215,10 +225,15 @@ impl Maker<'_> {
         Ok(Box::new(engine))
     }
 
-    fn gpu(&self, gpu: &Device) -> Result<GpuEngine, ExecError> {
+    fn gpu(&self, gpu: &OpenGpu) -> Result<GpuEngine, ExecError> {
         let pruned = self.options.algorithm != Algorithm::Exhaustive;
-        let settings = Settings { pruned, ..Settings::default() };
-        GpuEngine::new(self.snapshot.clone(), gpu.clone(), settings).map_err(failed)
+        let form = self.options.tuning.gpu_lists;
+        // Cohorts are made of tiles.
+        let cohort = self.options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort);
+        let form = if cohort { Form::Tiles } else { form };
+        let settings = Settings { pruned, form, ..Settings::default() };
+        let engine = GpuEngine::new(self.snapshot.clone(), gpu.device.clone(), settings);
+        Ok(engine.map_err(failed)?.in_residence(gpu.residence.clone()))
     }
 
     fn cohort(&self) -> CohortSettings {
@@ -255,7 +270,7 @@ impl Maker<'_> {
     }
 
     /// The CPU's part of the documents: a GPU is measured on a small part of them, and the CPU on its own.
-    fn measured(&self, gpus: &[Device]) -> Result<f64, ExecError> {
+    fn measured(&self, gpus: &[OpenGpu]) -> Result<f64, ExecError> {
         let Some(gpu) = gpus.first() else { return Ok(1.0) };
         let probes = self.probes()?;
         let docs = self.snapshot.doc_limit();
@@ -280,8 +295,8 @@ impl Maker<'_> {
 }
 
 /// What answers, for people.
-fn names(gpus: &[Device], with_host: bool) -> String {
+fn names(gpus: &[OpenGpu], with_host: bool) -> String {
     let host = with_host.then_some("the CPU");
-    let names = host.into_iter().chain(gpus.iter().map(|gpu| gpu.info().name.as_str()));
+    let names = host.into_iter().chain(gpus.iter().map(|gpu| gpu.device.info().name.as_str()));
     names.collect::<Vec<_>>().join(" and ")
 }

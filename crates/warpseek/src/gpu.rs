@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec::{Engine, ExecError};
+use warpseek_exec_gpu::Residence;
 
 use crate::engines::GpuEngines;
 use crate::options::{DeviceChoice, SearcherOptions};
@@ -13,15 +14,22 @@ use crate::options::{DeviceChoice, SearcherOptions};
 /// The longest time between two attempts to use a GPU that failed.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
+/// A GPU, and what of the index is on it, which snapshots share.
+#[derive(Clone)]
+pub(crate) struct OpenGpu {
+    pub(crate) device: Device,
+    pub(crate) residence: Arc<Residence>,
+}
+
 /// The GPUs, if any are to be used, and why there are none if the library may choose.
 pub(crate) fn open(
     options: &SearcherOptions,
-) -> Result<(Vec<Device>, Option<String>), DeviceError> {
+) -> Result<(Vec<OpenGpu>, Option<String>), DeviceError> {
     if options.device == DeviceChoice::Cpu {
         return Ok((Vec::new(), None));
     }
     match open_all(options) {
-        Ok(devices) => Ok((devices, None)),
+        Ok(gpus) => Ok((gpus, None)),
         Err(error) if options.device == DeviceChoice::Auto => {
             Ok((Vec::new(), Some(error.to_string())))
         }
@@ -30,8 +38,12 @@ pub(crate) fn open(
 }
 
 /// All GPUs that the options name.
-pub(crate) fn open_all(options: &SearcherOptions) -> Result<Vec<Device>, DeviceError> {
-    options.gpus.iter().map(|&number| (options.open)(number, options.gpu_memory)).collect()
+pub(crate) fn open_all(options: &SearcherOptions) -> Result<Vec<OpenGpu>, DeviceError> {
+    let open = |&number: &u32| {
+        let device = (options.open)(number, options.gpu_memory)?;
+        Ok(OpenGpu { device, residence: Arc::default() })
+    };
+    options.gpus.iter().map(open).collect()
 }
 
 /// What a searcher knows of its GPU.

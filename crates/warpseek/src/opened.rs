@@ -8,6 +8,7 @@ use warpseek_exec::{
     Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query,
     Ranking, fail_all, is_sooner,
 };
+use warpseek_exec_gpu::Resident;
 use warpseek_index::Snapshot;
 
 use crate::decision::Decision;
@@ -37,11 +38,19 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn of(snapshot: Arc<Snapshot>, options: &Arc<SearcherOptions>) -> Result<Self> {
+    /// With the GPUs of an earlier snapshot, if they answer: then only what is new goes to them.
+    pub(crate) fn of(
+        snapshot: Arc<Snapshot>,
+        options: &Arc<SearcherOptions>,
+        before: Option<&Opened>,
+    ) -> Result<Self> {
         let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let context = Context::new(options.threads);
-        let (gpus, why) = gpu::open(options)?;
+        let (gpus, why) = match before.and_then(|before| before.gpu.engines()) {
+            Some(engines) => (engines.gpus.clone(), None),
+            None => gpu::open(options)?,
+        };
         let maker = Maker { snapshot: &snapshot, planner: &planner, options, context: &context };
         maker.check(&gpus, why.as_deref())?;
         let cpu = maker.cpu();
@@ -107,6 +116,7 @@ impl Opened {
             State::Ready(engines) => {
                 status.name = Some(engines.name.clone());
                 status.host.clone_from(&engines.host);
+                status.residency = engines.residents.iter().map(Resident::now).collect();
                 let helped = engines.helped.as_ref();
                 status.helped = helped.map_or(0, |helped| helped.load(Ordering::Relaxed));
             }
@@ -160,8 +170,7 @@ impl Opened {
         answers
     }
 
-    /// Whether the GPU would first have to get a copy of the index, for a ranking of a request's own or for a search that has no time for it. A copy for another formula would replace the one that
-    /// is there, under searches that use it.
+    /// Whether the GPU would first have to get the index, for a search that has no time for it, or make values for a ranking of a request's own, which it may never use again.
     fn would_wait(&self, plans: &[&Plan], context: &Context) -> bool {
         let other = plans.iter().any(|plan| plan.formula != self.planner.formula());
         other || context.is_limited() && !self.is_prepared()
@@ -206,7 +215,7 @@ impl Opened {
     fn give_up(&self, engine: &Arc<dyn Engine>, error: ExecError) {
         let (why, cpu_answers) = (error.to_string(), self.may_choose());
         if error.fault() != Some(Fault::Device) || is_hung(&error) {
-            // It does not fit, is set up wrongly, or would keep everybody waiting: trying again would not help. Who insists on the GPU gets this error for every query.
+            // It has no memory, is set up wrongly, or would keep everybody waiting: trying again would not help. Who insists on the GPU gets this error for every query.
             if cpu_answers && self.gpu.unusable(engine, &why) {
                 (self.options.listener)(&Notice::NoGpu { why });
             }

@@ -9,6 +9,7 @@ use warpseek_codec::CodecId;
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec::Ranking;
 use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
+use warpseek_exec_gpu::Form as GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 use warpseek_index::{BuildConfig, Impacts, OnError, StoreMode};
 use warpseek_text::{Analyzer, Format};
@@ -133,7 +134,7 @@ pub enum DeviceChoice {
     Cpu,
     /// On a GPU; it is an error if that cannot be.
     Cuda,
-    /// On the GPU or on the CPU, whichever is estimated to answer sooner; on the CPU if there is no GPU, the index does not fit it, or it fails.
+    /// On the GPU or on the CPU, whichever is estimated to answer sooner; on the CPU if there is no GPU, or it fails.
     Auto,
     /// On the CPU and the GPU together; it is an error if there is no GPU.
     Both,
@@ -240,6 +241,8 @@ pub struct Tuning {
     pub cohort: Option<usize>,
     /// How WAND and MaxScore go about it on a GPU (Gaioso 2019); which of the two it is follows from the algorithm.
     pub partitions: Option<PartitionSettings>,
+    /// The form of lists on a GPU. Default: tiles if they have room, otherwise compressed, and what has no room comes when queries need it.
+    pub gpu_lists: GpuLists,
 }
 
 /// Who hears of things that an operator may want to know.

@@ -2,10 +2,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{Answers, Context, ExecError, Plan, Ranking};
-use warpseek_exec_gpu::Loading;
+use warpseek_exec_gpu::{Loading, Residency};
 use warpseek_index::Snapshot;
 
 use crate::decision::Decision;
+use crate::engines::GpuEngines;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::opened::Opened;
@@ -73,13 +74,15 @@ pub struct GpuStatus {
     pub helped: u64,
     /// Queries that the CPU answered because the GPU failed.
     pub fallen_back: u64,
+    /// What each GPU has of the index.
+    pub residency: Vec<Residency>,
 }
 
 impl Searcher {
     pub(crate) fn open(index: &Index, options: SearcherOptions) -> Result<Self> {
         let options = Arc::new(options);
         let snapshot = index.snapshot_with(options.mmap)?;
-        let opened = Opened::of(snapshot, &options)?;
+        let opened = Opened::of(snapshot, &options, None)?;
         let context = opened.context.clone();
         let now = Arc::new(RwLock::new(Arc::new(opened)));
         Ok(Searcher { index: index.clone(), options, context, now })
@@ -100,10 +103,13 @@ impl Searcher {
             return Ok(false);
         }
         let newest = self.index.snapshot_with(self.options.mmap)?;
-        let opened = Opened::of(newest, &self.options)?;
-        if self.now().is_prepared() {
+        let before = self.now();
+        let opened = Opened::of(newest, &self.options, Some(&before))?;
+        if before.is_prepared() {
             opened.prepare()?;
         }
+        // What it has on a GPU is freed with the last search over it.
+        drop(before);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been faster, and have a later snapshot.
         if opened.snapshot.generation() <= now.snapshot.generation() {
@@ -144,7 +150,10 @@ impl Searcher {
 
     /// Copies of the index to GPUs that the first query, or [`Searcher::prepare`], makes: for those who show how far they are, or end them.
     pub fn loadings(&self) -> Vec<Arc<Loading>> {
-        self.now().gpu.engines().map_or(Vec::new(), |engines| engines.loadings.clone())
+        let loadings = |engines: Arc<GpuEngines>| {
+            engines.residents.iter().map(|of| of.loading().clone()).collect()
+        };
+        self.now().gpu.engines().map_or(Vec::new(), loadings)
     }
 
     /// Does what the first query would have to wait for, such as copying the index to a GPU.

@@ -1,15 +1,16 @@
 //! Devices, with the emulator in the place of a GPU: choice, fallback of single queries, devices that are lost and come back.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warpseek::devices::Device;
 use warpseek::{
-    DeviceChoice, Document, Error, Index, IndexOptions, Mode, Notice, Progress, Request, Searcher,
-    SearcherOptions, Split,
+    DeviceChoice, Document, Error, GpuLists, Index, IndexOptions, Mode, Notice, Progress, Request,
+    Searcher, SearcherOptions, Split, Tuning,
 };
 use warpseek_cuda_emulator::{inject, symbol};
 
@@ -193,4 +194,77 @@ fn without_fallback_a_lost_gpu_is_an_error() {
     }
     case.check(&searcher);
     assert!(matches!(case.notices()[0], Notice::GpuLost { cpu_answers: false, .. }));
+}
+
+/// A newer snapshot has the same GPU, gets only what is new, and searches go on meanwhile.
+#[test]
+fn refresh_moves_what_is_new_while_searches_run() {
+    for gpu_lists in [GpuLists::Auto, GpuLists::Compact] {
+        let case = Case::new();
+        let tuning = Tuning { gpu_lists, ..Tuning::default() };
+        let options = case.options(DeviceChoice::Cuda, &[]).tuning(tuning);
+        let searcher = case.index.searcher_with(options).unwrap();
+        searcher.prepare().unwrap();
+        let copied = |searcher: &Searcher| searcher.gpu_status().residency[0].copied;
+        let (whole, ended) = (copied(&searcher), AtomicBool::new(false));
+        assert!(whole > 0);
+        std::thread::scope(|scope| {
+            // Each response is that of the snapshot it names.
+            let searching = scope.spawn(|| {
+                let mut seen = BTreeMap::new();
+                while !ended.load(Ordering::Relaxed) {
+                    for response in searcher.search_batch(&case.requests()) {
+                        let response = response.unwrap();
+                        let hits = response.hits().to_vec();
+                        let key = (response.generation(), response.plan().terms.len(), hits);
+                        *seen.entry(key).or_insert(0) += 1;
+                    }
+                }
+                seen
+            });
+            for i in 0..5 {
+                let mut writer = case.index.writer().unwrap();
+                for n in 0..20 {
+                    let id = format!("new {i} {n}");
+                    writer.add(Document::new(id, "", "red green blue new")).unwrap();
+                }
+                writer.commit().unwrap();
+                assert!(searcher.refresh().unwrap());
+                assert!(copied(&searcher) < whole / 4, "{}", copied(&searcher));
+                case.check(&searcher);
+            }
+            ended.store(true, Ordering::Relaxed);
+            assert!(!searching.join().unwrap().is_empty());
+        });
+        assert_eq!(case.opened.load(Ordering::Relaxed), 1, "the GPU stays open");
+        assert!(case.notices().is_empty(), "{:?}", case.notices());
+    }
+}
+
+#[test]
+fn a_budget_below_the_index_is_enough() {
+    let case = Case::new();
+    let whole = case.searcher(DeviceChoice::Cuda, &[]);
+    whole.prepare().unwrap();
+    let residency = whole.gpu_status().residency.remove(0);
+    assert_eq!((residency.form(), residency.formulas), (Some("tiles"), 1));
+    let budget = residency.used - residency.used / 8;
+    let options = case.options(DeviceChoice::Cuda, &[]).gpu_memory(budget);
+    let searcher = case.index.searcher_with(options).unwrap();
+    case.check(&searcher);
+    let residency = searcher.gpu_status().residency.remove(0);
+    assert_eq!((residency.form(), residency.limit), (Some("compact"), Some(budget)));
+    assert!(residency.cache.unwrap().lists.iter().sum::<u64>() > 0);
+}
+
+#[test]
+fn a_form_of_lists_that_has_no_effect_is_refused() {
+    let case = Case::new();
+    let tuning = Tuning { gpu_lists: GpuLists::Compact, ..Tuning::default() };
+    for algorithm in ["wand", "cohort", "intersect"] {
+        let options = case.options(DeviceChoice::Cuda, &[]).tuning(tuning.clone());
+        let error = case.index.searcher_with(options.algorithm(algorithm.parse().unwrap()));
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains("the form of lists on a GPU"), "{error}");
+    }
 }

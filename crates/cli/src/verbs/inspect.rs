@@ -1,25 +1,31 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
-use serde_json::json;
-use warpseek::{Impacts, Index, Inspection, ShapeClass};
+use serde_json::{Value, json};
+use warpseek::{Impacts, Index, Inspection, Residency, ShapeClass};
 
-use warpseek_console::Failure;
+use crate::options::{DeviceName, DeviceOptions, Searching};
+use crate::residency;
+use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, bytes, count, table};
+use warpseek_console::{Failure, Interrupt};
 
 /// Show the contents and sizes of an index
 ///
 /// Shows the size of each part, the bits per posting and the lengths of lists. With --shape, shows the distribution of
 /// gaps, frequencies and block maxima, by the share of documents that contain a term; two indexes of the same shape
-/// behave alike in an engine.
+/// behave alike in an engine. With --device cuda, the index is brought to a GPU: shows in which form, how much memory that
+/// takes, and how long.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek inspect idx
   warpseek inspect idx --json
-  warpseek inspect idx --shape      to compare with another index")]
+  warpseek inspect idx --shape      to compare with another index
+  warpseek inspect idx --device cuda --gpu-memory 4G")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -27,6 +33,8 @@ pub(crate) struct Options {
     /// Show gaps, frequencies and block maxima instead
     #[arg(long)]
     shape: bool,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -45,15 +53,80 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let found = index.inspect()?;
+    let on_gpu = match options.device.device {
+        DeviceName::Cpu => None,
+        _ => Some(OnGpu::load(&index, &options.device)?),
+    };
     if options.json {
         let mut report = serde_json::to_value(&found)?;
         report["bytes"] = json!(found.sizes.total());
         report["searchable_bytes"] = json!(found.sizes.searchable());
+        if let Some(on_gpu) = on_gpu {
+            report["gpu"] = json!({
+                "seconds": on_gpu.seconds,
+                "residency": on_gpu.residency.iter().map(residency::as_json).collect::<Value>(),
+            });
+        }
         writeln!(out, "{report:#}")?;
     } else {
         print(&found, &mut out)?;
+        if let Some(on_gpu) = on_gpu {
+            on_gpu.print(found.postings, &mut out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An index on GPUs.
+struct OnGpu {
+    residency: Vec<Residency>,
+    /// From open devices to an index that is ready.
+    seconds: f64,
+}
+
+impl OnGpu {
+    fn load(index: &Index, device: &DeviceOptions) -> Result<Self, Failure> {
+        let searching = Searching { device: device.clone(), ..Searching::default() };
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let searcher = index.searcher_with(searching.options(index, threads)?)?;
+        let interrupt = Interrupt::default();
+        let display = Display::loading(&searcher.loadings(), &interrupt, false);
+        let start = Instant::now();
+        let prepared = searcher.prepare();
+        let seconds = start.elapsed().as_secs_f64();
+        drop(display);
+        prepared?;
+        let status = searcher.gpu_status();
+        match status.why_not {
+            Some(why) => Err(Failure::user(format!("no GPU has the index: {why}"))),
+            None => Ok(OnGpu { residency: status.residency, seconds }),
+        }
+    }
+
+    fn print(&self, postings: u64, out: &mut impl Write) -> std::io::Result<()> {
+        let theme = Theme::stdout();
+        writeln!(out, "\n{}", theme.paint(theme.strong, "on the GPU"))?;
+        for of in &self.residency {
+            let row = |name: &str, value: String| vec![name.to_owned(), value];
+            let limit = of.limit.map_or("all of its memory".to_owned(), bytes);
+            let each = of.used as f64 / postings.max(1) as f64;
+            let mut rows = vec![
+                row("device", of.device.clone()),
+                row("form of lists", of.form().unwrap_or("none").to_owned()),
+                row("memory in use", format!("{} ({each:.2} bytes a posting)", bytes(of.used))),
+                row("memory it may use", limit),
+                row("copied", bytes(of.copied)),
+                row("ready after", format!("{:.3} s", self.seconds)),
+            ];
+            if let Some(cache) = &of.cache {
+                rows.push(row("room for lists", bytes(cache.room)));
+                rows.push(row("lists that are there", bytes(cache.held)));
+                rows.push(row("room for a round's tiles", bytes(cache.scratch)));
+            }
+            table(&rows, out)?;
+        }
+        Ok(())
+    }
 }
 
 fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {

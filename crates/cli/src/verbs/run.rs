@@ -21,6 +21,7 @@ use warpseek_console::{Failure, Interrupt};
 use crate::decision::Decisions;
 use crate::options::Searching;
 use crate::queries::{Line, Queries};
+use crate::residency;
 use crate::verbs::search::{caution, matching};
 
 /// What happens with queries that cannot be answered.
@@ -151,6 +152,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if options.explain_plan {
         decisions.lines().into_iter().for_each(summary);
+        let residency = searcher.gpu_status().residency;
+        residency.iter().for_each(|of| summary(format!("  {}", residency::line(of))));
     }
     Ok(ExitCode::SUCCESS)
 }

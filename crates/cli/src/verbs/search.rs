@@ -10,8 +10,8 @@ use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, count, counted, note, table};
 use warpseek_console::{Failure, Interrupt};
 
-use crate::decision;
 use crate::options::{Deadline, Searching};
+use crate::{decision, residency};
 
 /// Search an index
 ///
@@ -57,7 +57,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let (index, searching) = (Index::at(&options.index), &options.searching);
+    let (index, searching) = (Index::at(&options.index), options.searching.for_one());
     let settings = searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
     let query = options.query.join(" ");
@@ -201,7 +201,9 @@ impl Found<'_> {
             "hits": hits,
         });
         if self.explain_plan {
+            let residency = self.searcher.gpu_status().residency;
             found["plan"] = decision::as_json(&self.decision, plan);
+            found["plan"]["residency"] = residency.iter().map(residency::as_json).collect();
         }
         Ok(found)
     }
@@ -241,7 +243,9 @@ impl Found<'_> {
         dim(format!("{matches}{scored}{:.2} ms", response.took().as_secs_f64() * 1e3))?;
         dim(format!("by {}{}", self.engine(), self.caution()))?;
         if self.explain_plan {
-            let lines = decision::lines(&self.decision, plan);
+            let mut lines = decision::lines(&self.decision, plan);
+            let residency = self.searcher.gpu_status().residency;
+            lines.extend(residency.iter().map(|of| format!("  {}", residency::line(of))));
             lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         Ok(())

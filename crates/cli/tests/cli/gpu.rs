@@ -69,6 +69,50 @@ fn a_gpu_gives_the_same_bytes_as_the_cpu() {
     assert!(report["images"][0]["bytes"].as_u64().unwrap() > 0);
 }
 
+#[test]
+fn lists_may_be_on_the_gpu_in_any_form() {
+    let machine = Machine::new();
+    let line = "run idx --queries q.tsv -k 20";
+    let cpu = machine.run(line, "").ok();
+    for (options, form) in [
+        ("--gpu-lists tiles", "tiles"),
+        ("--gpu-lists compact", "compact"),
+        ("--gpu-lists on-demand", "compact"),
+        ("--gpu-memory 150k", "compact"),
+    ] {
+        let gpu = machine.run(&format!("{line} --device cuda {options}"), "");
+        assert_eq!(gpu.ok(), cpu, "{options}");
+        let found = machine.run(&format!("inspect idx --json --device cuda {options}"), "").json();
+        let residency = &found["gpu"]["residency"][0];
+        assert_eq!(residency["form"], form, "{options}: {found:#}");
+        assert!(residency["bytes_used"].as_u64().unwrap() > 0, "{found:#}");
+        assert_eq!(residency["cache"].is_null(), form == "tiles", "{found:#}");
+    }
+    let inspected = machine.run("inspect idx --device cuda", "").ok();
+    for part in ["on the GPU", "form of lists", "bytes a posting", "ready after"] {
+        assert!(inspected.contains(part), "{part} in {inspected}");
+    }
+
+    // One query needs little; many need all.
+    let search = "search idx x --device cuda --explain-plan";
+    let found = machine.run(search, "").ok();
+    assert!(found.contains("lists come when queries need them"), "{found}");
+    let found = machine.run(&format!("{search} --gpu-lists tiles"), "").ok();
+    assert!(found.contains("all lists are there as tiles"), "{found}");
+    let found = machine.run(&format!("{search} --json"), "").json();
+    let lists = &found["plan"]["residency"][0]["cache"]["lists"];
+    assert!(lists["main_memory"].as_u64().unwrap() > 0, "{found:#}");
+    let run = machine.run(&format!("{line} --device cuda --gpu-lists compact --explain-plan"), "");
+    run.says("compressed there").ok();
+
+    machine.run(&format!("{line} --gpu-lists tiles"), "").fails(2, &["add `--device cuda`"]);
+    machine.run(&format!("{line} --device cuda --gpu-lists flat"), "").fails(2, &["on-demand"]);
+    machine
+        .run(&format!("{line} --device cuda --gpu-lists tiles --gpu-memory 150k"), "")
+        .fails(2, &["--gpu-memory"]);
+    machine.run("inspect idx --device cuda --gpu 7", "").fails(2, &["there is no GPU 7"]);
+}
+
 /// Failures, the exit code of `--device cuda`, and the message.
 const FAILURES: [(&str, &str, i32, &str); 12] = [
     ("", "cuInit@1=100", 2, "sees no GPU; check nvidia-smi"),

@@ -133,7 +133,7 @@ impl PartitionedEngine {
 
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
         let (device, codec) = (&self.device, self.settings.codec);
-        self.image.get(formula, || {
+        self.image.get(formula, |_| {
             let (snapshot, loaded) = (&self.snapshot, &self.loaded);
             SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
         })

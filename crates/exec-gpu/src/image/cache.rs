@@ -11,6 +11,9 @@ pub(crate) const UNIT: u64 = 64;
 const AGE: u64 = 16;
 const LEAST_AGE: u64 = 1 << 14;
 
+/// The most bytes that make room for a list, as a multiple of its own: room must be in one piece.
+const MOST_FREED: u64 = 4;
+
 /// Which lists stay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -72,8 +75,8 @@ pub struct ListCache<T> {
     formula: u32,
     clock: u64,
     since_halved: u64,
-    /// Entries that can go, the least worth last; empty if they are to be found anew.
-    victims: Vec<(f32, EntryId)>,
+    /// Entries that can go, tiles and compressed lists, the least worth last; none if they are to be found anew.
+    victims: Option<[Vec<(f32, EntryId)>; 2]>,
 }
 
 impl<T> ListCache<T> {
@@ -94,7 +97,7 @@ impl<T> ListCache<T> {
             formula: 0,
             clock: 0,
             since_halved: 0,
-            victims: Vec::new(),
+            victims: None,
         }
     }
 
@@ -122,7 +125,7 @@ impl<T> ListCache<T> {
     pub fn begin(&mut self, formula: u32) {
         self.clock += 1;
         self.formula = formula;
-        self.victims.clear();
+        self.victims = None;
     }
 
     /// A round uses a list, wherever it is.
@@ -163,11 +166,17 @@ impl<T> ListCache<T> {
     pub fn release(&mut self, id: EntryId) {
         if let Some(entry) = &mut self.entries[id.0] {
             entry.users -= 1;
+            if entry.users == 0
+                && self.victims.as_ref().is_some_and(|[t, p]| t.len() + p.len() == 0)
+            {
+                self.victims = None;
+            }
         }
     }
 
     /// Lets a list in, if that pays, and returns the entry, which is in use, and the offset of its bytes. `saves` is the time that a use of
-    /// it saves, in nanoseconds; `contents` gets the offset. Lists that are in use stay.
+    /// it saves, in nanoseconds; `contents` gets the offset. Lists that are in use stay, and compressed lists do not make room for tiles,
+    /// which can be made of them.
     pub fn admit(
         &mut self,
         list: ListId,
@@ -181,16 +190,22 @@ impl<T> ListCache<T> {
             return None;
         }
         let worth = self.worth((list, level), bytes, saves, self.clock);
+        let mut freed = 0;
         let place = loop {
             if let Some(place) = self.allocator.allocate(units as u32) {
                 break place;
             }
-            let victim = self.next_victim()?;
-            if self.policy == Policy::Worth && victim.0 >= worth {
-                // It stays; the next list may be worth more.
-                self.victims.push(victim);
+            // What was freed may lie in many places.
+            if freed > MOST_FREED * bytes {
                 return None;
             }
+            let victim = self.next_victim(level)?;
+            if self.policy == Policy::Worth && victim.0 >= worth {
+                // It stays; the next list may be worth more.
+                self.put_back(victim);
+                return None;
+            }
+            freed += self.entries[victim.1.0].as_ref().map_or(0, |entry| entry.bytes);
             self.remove(victim.1);
         };
         let offset = u64::from(place.offset) * UNIT;
@@ -227,24 +242,43 @@ impl<T> ListCache<T> {
         }
     }
 
-    /// The entry that is worth least among those not in use.
-    fn next_victim(&mut self) -> Option<(f32, EntryId)> {
-        if self.victims.is_empty() {
-            let idle = self.entries.iter().enumerate().filter_map(|(i, entry)| {
-                let entry = entry.as_ref().filter(|entry| entry.users == 0)?;
-                let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
-                Some((worth, EntryId(i)))
-            });
-            let mut victims: Vec<_> = idle.collect();
-            victims.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
-            self.victims = victims;
+    /// The entry that is worth least among those not in use that may make room for a level.
+    fn next_victim(&mut self, level: Level) -> Option<(f32, EntryId)> {
+        let mut victims = self.victims.take().unwrap_or_else(|| self.find_victims());
+        let in_use = |id: EntryId| self.entries[id.0].as_ref().is_none_or(|entry| entry.users > 0);
+        for of in &mut victims {
+            while of.pop_if(|(_, id)| in_use(*id)).is_some() {}
         }
-        while let Some(victim) = self.victims.pop() {
-            if self.entries[victim.1.0].as_ref().is_some_and(|entry| entry.users == 0) {
-                return Some(victim);
-            }
+        let [tiles, packed] = &mut victims;
+        let of = match (level, tiles.last(), packed.last()) {
+            (Level::Packed, Some(tile), Some(list)) if list.0 < tile.0 => packed,
+            (Level::Packed, None, _) => packed,
+            _ => tiles,
+        };
+        let victim = of.pop();
+        self.victims = Some(victims);
+        victim
+    }
+
+    fn find_victims(&self) -> [Vec<(f32, EntryId)>; 2] {
+        let mut victims = [Vec::new(), Vec::new()];
+        for (i, entry) in self.entries.iter().enumerate() {
+            let Some(entry) = entry.as_ref().filter(|entry| entry.users == 0) else { continue };
+            let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
+            victims[usize::from(entry.key.1 == Level::Packed)].push((worth, EntryId(i)));
         }
-        None
+        for of in &mut victims {
+            of.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+        }
+        victims
+    }
+
+    fn put_back(&mut self, victim: (f32, EntryId)) {
+        let entry = self.entries[victim.1.0].as_ref();
+        let is_packed = entry.is_some_and(|entry| entry.key.1 == Level::Packed);
+        if let Some(victims) = &mut self.victims {
+            victims[usize::from(is_packed)].push(victim);
+        }
     }
 
     fn remove(&mut self, id: EntryId) {
@@ -332,6 +366,44 @@ mod tests {
         cache.begin(2);
         cache.touch(list(1));
         assert!(cache.admit(list(1), Level::Packed, UNIT, 1.0, |at| at).is_some());
+    }
+
+    #[test]
+    fn tiles_take_room_that_is_left_or_that_of_tiles() {
+        for policy in [Policy::Worth, Policy::Recent] {
+            let mut cache = cache(4 * UNIT, policy);
+            cache.begin(0);
+            let admit = |cache: &mut ListCache<u64>, ordinal, level, units, saves| {
+                cache.touch(list(ordinal));
+                let found = cache.admit(list(ordinal), level, units * UNIT, saves, |at| at);
+                found.map(|(id, _)| cache.release(id)).is_some()
+            };
+            assert!(admit(&mut cache, 0, Level::Packed, 2, 1.0));
+            assert!(!admit(&mut cache, 1, Level::Tiles(0), 3, 1e9), "{policy:?}");
+            assert!(admit(&mut cache, 1, Level::Tiles(0), 2, 1.0), "{policy:?}");
+            cache.begin(0);
+            assert!(admit(&mut cache, 2, Level::Tiles(0), 2, 1e9), "{policy:?}");
+            assert!(!cache.has(list(1), Level::Tiles(0)) && cache.has(list(0), Level::Packed));
+            cache.begin(0);
+            assert!(admit(&mut cache, 3, Level::Packed, 2, 1e10), "{policy:?}");
+            assert!(cache.has(list(3), Level::Packed));
+        }
+    }
+
+    /// Room is in one piece: what cannot be had does not cost everything else.
+    #[test]
+    fn a_large_list_does_not_empty_the_cache() {
+        let mut cache = cache(100 * UNIT, Policy::Worth);
+        cache.begin(0);
+        let mut in_use = Vec::new();
+        for ordinal in 0..98 {
+            let (id, _) = cache.admit(list(ordinal), Level::Packed, UNIT, 1.0, |at| at).unwrap();
+            // Every ninth stays in use, so that no room is larger than eight units.
+            if ordinal % 9 == 0 { in_use.push(id) } else { cache.release(id) }
+        }
+        cache.touch(list(200));
+        assert!(cache.admit(list(200), Level::Packed, 10 * UNIT, 1e9, |at| at).is_none());
+        assert!(cache.bytes().0 > 50 * UNIT, "{:?}", cache.bytes());
     }
 
     #[test]

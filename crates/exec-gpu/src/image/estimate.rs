@@ -9,8 +9,8 @@ use super::segment::filter_shift;
 const POSTING: u64 = 8;
 
 /// The fewest bytes that the image of a segment's documents `within` takes. It follows from the dictionary alone, or from skip arrays if
-/// `within` is not the whole segment. Padding of tiles and of arrays comes on top. An index that does not fit is therefore refused at once
-/// and not after minutes.
+/// `within` is not the whole segment. Padding of tiles and of arrays comes on top. So it is known at once that an index has no room as
+/// tiles.
 pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<u64, IndexError> {
     let documents = segment.documents();
     let whole = *within == (0..documents.count());

@@ -40,11 +40,12 @@ impl<T> Kept<T> {
         Some(found.1)
     }
 
-    /// The segments for a formula, made if they are not there. Where there is no room, images for other formulas are dropped first.
+    /// The segments for a formula, made if they are not there. Where there is no room, images for other formulas are dropped first; `make` is
+    /// told if there are none.
     pub fn get(
         &self,
         formula: Formula,
-        make: impl Fn() -> Result<Vec<T>, ImageError>,
+        make: impl Fn(bool) -> Result<Vec<T>, ImageError>,
     ) -> Result<Arc<[T]>, ExecError> {
         if let Some(image) = self.find(formula) {
             return Ok(image);
@@ -56,9 +57,10 @@ impl<T> Kept<T> {
         let surplus = self.images().len().saturating_sub(self.most - 1);
         drop(self.images().drain(..surplus).collect::<Vec<_>>());
         let made: Arc<[T]> = loop {
-            match make() {
+            let alone = self.images().is_empty();
+            match make(alone) {
                 Ok(made) => break made.into(),
-                Err(error) if is_short(&error) && !self.images().is_empty() => {
+                Err(error) if is_short(&error) && !alone => {
                     // Outside of the lock: freeing waits for the device.
                     let oldest = self.images().remove(0);
                     drop(oldest);
@@ -77,7 +79,7 @@ impl<T> Kept<T> {
 }
 
 /// Whether there was too little memory.
-fn is_short(error: &ImageError) -> bool {
+pub(crate) fn is_short(error: &ImageError) -> bool {
     matches!(
         error,
         ImageError::Device(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })

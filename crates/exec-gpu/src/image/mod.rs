@@ -22,6 +22,7 @@ pub use error::ImageError;
 pub use estimate::least_bytes;
 pub(crate) use estimate::table_bytes;
 pub use kept::Kept;
+pub(crate) use kept::is_short;
 pub use layout::{Item, PRUNED_TERMS, QueryView, SegmentView, SingleView, TermView};
 pub(crate) use make::MakeKernels;
 pub use on_demand::CacheCounts;

@@ -42,8 +42,8 @@ impl Residence {
     /// The lists of a segment, if they are on the device in a form from which any formula's values can be made.
     pub(crate) fn find(&self, key: &Key) -> Option<Arc<Parts>> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = parts.iter().filter(|(of, _)| of == key).find_map(|(_, parts)| parts.upgrade());
-        found.filter(|parts| parts.can_value())
+        let mut found = parts.iter().filter(|(of, _)| of == key);
+        found.find_map(|(_, parts)| parts.upgrade().filter(|parts| parts.can_value()))
     }
 
     /// Remembers lists for as long as an engine keeps them.

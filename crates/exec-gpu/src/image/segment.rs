@@ -74,6 +74,11 @@ impl Parts {
     pub(crate) fn can_value(&self) -> bool {
         self.parts.iter().all(Part::can_value)
     }
+
+    /// Bytes that values for a formula take.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        self.parts.iter().map(Part::value_bytes).sum()
+    }
 }
 
 /// The lists of a segment, and tables of its documents. Kernels take the documents in slices, of which there is one if all lists are on the

@@ -8,8 +8,9 @@ use warpseek_index::Segment;
 
 use super::error::ImageError;
 
-/// Bytes of compressed lists that a thread takes at once.
+/// Bytes of compressed lists that a thread takes at once, and about how many lists: indexes of real text have very many that are short.
 const PART: u64 = 32 << 20;
+const PART_LISTS: u64 = 1 << 14;
 
 /// Copies bytes to the device. No bytes have no buffer, and address 0.
 pub fn send(
@@ -67,14 +68,15 @@ pub(crate) fn numbered<S, T: Send>(
     Ok(done.into_iter().map(|(_, one)| one).collect())
 }
 
-/// Ranges of dictionary blocks whose lists have about `PART` bytes.
+/// Ranges of dictionary blocks for a thread each.
 pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
     let dictionary = segment.dictionary();
     let blocks = dictionary.blocks();
+    let most = (PART_LISTS * blocks / u64::from(dictionary.terms()).max(1)).max(1);
     let (mut ranges, mut from, mut start) = (Vec::new(), 0, 0);
     for block in 0..blocks {
         let end = dictionary.lists_before(block + 1)?;
-        if end - start >= PART || block + 1 == blocks {
+        if end - start >= PART || block + 1 - from >= most || block + 1 == blocks {
             ranges.push((from, block + 1));
             (from, start) = (block + 1, end);
         }

@@ -49,7 +49,8 @@ impl Bests {
 pub(super) struct Unknown<'a> {
     info: TermInfo,
     pieces: Arc<Pieces<'a>>,
-    packed: Option<PackedList>,
+    /// On the device, if it is there.
+    pub(super) packed: Option<PackedList>,
 }
 
 impl<'a> Unknown<'a> {

@@ -18,16 +18,21 @@ use crate::image::residence::Key;
 use crate::image::segment::{Lasting, ListView};
 
 /// Transfers of more bytes than this are shared among threads.
-const SHARE: usize = 1 << 20;
+const SHARE: usize = 4 << 20;
 /// The most threads that copy.
 const MOST_COPIERS: usize = 8;
 
 /// The part of the free memory that a round may use for its tiles, and that which all rounds together may use for queries and hits.
 const SCRATCH_PART: u64 = 16;
 const ROUNDS_PART: u64 = 8;
-/// More than this part of all tiles is not needed for a round, but at least this many bytes.
-const SCRATCH_OF_TILES: u64 = 8;
+/// Any round may have so many bytes, if there is memory.
 const LEAST_SCRATCH: u64 = 1 << 26;
+/// Each of these is at least so many bytes, unless that is more than a quarter of all.
+const FEW_BYTES: u64 = 1 << 20;
+/// Bytes that are enough for each list of a very small index, in addition to four times as many as its tiles take.
+const ENOUGH: u64 = 1 << 11;
+/// With less memory, there is no use in trying.
+const LEAST_FREE: u64 = 1 << 14;
 
 /// What has happened since an engine was opened, by where lists were when a round asked for them. A round asks for a list once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,8 +66,12 @@ pub(crate) struct Needs {
     pub(crate) tiles: u64,
     /// Tiles that may stay in addition to compressed lists.
     pub(crate) kept: u64,
+    /// Number of lists.
+    pub(crate) lists: u64,
     /// Tables of documents.
     pub(crate) tables: u64,
+    /// Tiles that a round may have.
+    pub(crate) round: u64,
 }
 
 /// The memory for lists, which engines for different snapshots share.
@@ -108,10 +117,14 @@ pub(super) enum Contents {
 impl Lending {
     /// Takes as much of the device's free memory as lists of `needs` can use, except for what rounds need.
     pub(crate) fn new(device: &Device, policy: Policy, needs: Needs) -> Result<Self, ImageError> {
-        let free = device.available()?.saturating_sub(needs.tables);
-        let rounds = free / ROUNDS_PART;
-        let scratch =
-            (free / SCRATCH_PART).min((needs.tiles / SCRATCH_OF_TILES).max(LEAST_SCRATCH));
+        let available = device.require(needs.tables + LEAST_FREE)?;
+        let free = available - needs.tables;
+        // With little memory, rounds come before lists that stay.
+        let few = (free / 4).min(FEW_BYTES);
+        let rounds = (free / ROUNDS_PART).max(few);
+        let part = (free / SCRATCH_PART).max(few);
+        let enough = 4 * needs.tiles + ENOUGH * (1 + needs.lists);
+        let scratch = part.min(needs.round.max(LEAST_SCRATCH)).min(enough);
         let cells = needs.tiles.saturating_mul(3) / 2 / scratch.max(1);
         let cells = cells.clamp((*CELLS.start()).into(), (*CELLS.end()).into()) as u32;
         let left = free - rounds - IN_FLIGHT as u64 * scratch;

@@ -22,7 +22,7 @@ use warpseek_index::{IndexError, Segment, Snapshot, TermInfo};
 use super::cache::{EntryId, Level, ListCache, ListId};
 use super::error::ImageError;
 use super::make::{Fill, Layout, MakeKernels, Tables, Target, units};
-use super::packed::PackedList;
+use super::packed::{PackedList, Pieces};
 use super::part::{filter_words, malformed};
 use super::residence::Key;
 use super::segment::{ListView, SegmentImage, Slice, infos};
@@ -182,11 +182,11 @@ impl OnDemand {
     pub(crate) fn preload(&self, threads: usize, loading: &Loading) -> Result<(), ImageError> {
         let lending = &*self.lending;
         let bodies = self.segments.iter().map(|lists| lists.segment.postings_file().body_len());
-        let postings = self.segments.iter().map(|lists| lists.segment.dictionary().postings());
-        loading.start(postings.sum());
         if bodies.sum::<u64>() > lock(&lending.cache).bytes().1 {
             return Ok(());
         }
+        let postings = self.segments.iter().map(|lists| lists.segment.dictionary().postings());
+        loading.start(postings.sum());
         for lists in &self.segments {
             for range in ranges(&lists.segment)? {
                 self.preload_some(lists, &infos(&lists.segment, range)?, threads, loading)?;
@@ -204,7 +204,7 @@ impl OnDemand {
     ) -> Result<(), ImageError> {
         let lending = &*self.lending;
         let address = lending.arena.address();
-        let pieces = infos.iter().map(|info| lists.pieces(info));
+        let pieces = infos.iter().map(|info| Pieces::of(&lists.segment, info));
         let pieces = pieces.collect::<Result<Vec<_>, IndexError>>()?;
         let mut cache = lock(&lending.cache);
         let mut came = Vec::new();
@@ -408,9 +408,17 @@ impl OnDemand {
                     cache.take(id, Level::Tiles(self.number))
                 {
                     count(0, info);
-                    unknown.extend(Unknown::of(lists, info, pieces, None));
                     whole.insert(info.ordinal, *view);
                     brought.held.push(entry);
+                    if let Some(mut list) = Unknown::of(lists, info, pieces, None) {
+                        if let Some((entry, Contents::Packed(packed))) =
+                            cache.take(id, Level::Packed)
+                        {
+                            list.packed = Some(*packed);
+                            brought.held.push(entry);
+                        }
+                        unknown.push(list);
+                    }
                     continue;
                 }
                 let mut packed = None;

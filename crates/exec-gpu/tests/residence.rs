@@ -1,0 +1,181 @@
+//! What newer snapshots and other formulas share on a device: only what is new is copied, and memory is freed with the last user.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../cuda/tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use support::{devices, devices_within};
+use warpseek_cuda::Device;
+use warpseek_exec::{Context, Engine, Mode, Plan, Ranking, RankingFunction};
+use warpseek_exec_gpu::{Form, GpuEngine, Residence, Settings};
+use warpseek_index::Snapshot;
+use warpseek_testkit::{Doc, Fixture, Search, expected, plans};
+
+const FORMS: [Form; 3] = [Form::Tiles, Form::Compact, Form::OnDemand];
+
+fn settings(form: Form) -> Settings {
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 7, form, ..Settings::USUAL }
+}
+
+fn docs(range: std::ops::Range<usize>) -> Vec<Doc> {
+    let text = |i: usize| {
+        let every = [(1, "one "), (2, "two "), (3, "three "), (7, "seven "), (50, "fifty ")];
+        let times = |n: usize| if i.is_multiple_of(n) { 1 + i * i % 5 } else { 0 };
+        every.map(|(n, word)| word.repeat(times(n))).concat() + &format!("rare{}", i / 3)
+    };
+    range.map(|i| Doc::text(i, text(i))).collect()
+}
+
+/// Queries by some formulas: this many others in addition to the usual one.
+fn searches(snapshot: &Arc<Snapshot>, formulas: usize) -> Vec<Plan> {
+    let words: [&[&str]; 5] =
+        [&["one", "two"], &["three", "fifty"], &["two", "rare3", "seven"], &["rare90"], &["one"]];
+    let bm25 = |k1: f64, b: f64| Ranking {
+        function: RankingFunction::Bm25 { k1, b },
+        ..Ranking::default()
+    };
+    let cosine = Ranking { function: RankingFunction::Cosine, ..Ranking::default() };
+    let rankings = [Ranking::default(), bm25(2.0, 0.1), cosine, bm25(0.4, 0.9)];
+    let search = |i: usize| Search {
+        mode: [Mode::Or, Mode::And, Mode::AndOr][i % 3],
+        k: [3, 40][i % 2],
+        ranking: rankings[i / 5 % (formulas + 1)],
+        ..Search::of(words[i % 5])
+    };
+    plans(snapshot, &(0..40).map(search).collect::<Vec<_>>())
+}
+
+fn check(engine: &GpuEngine, snapshot: &Arc<Snapshot>, plans: &[Plan]) {
+    let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(2));
+    for (answer, expected) in answers.into_iter().zip(expected(snapshot, plans)) {
+        assert_eq!(answer.unwrap().hits, expected.hits);
+    }
+}
+
+fn engine(
+    snapshot: &Arc<Snapshot>,
+    device: &Device,
+    residence: &Arc<Residence>,
+    form: Form,
+) -> GpuEngine {
+    let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings(form)).unwrap();
+    engine.in_residence(residence.clone())
+}
+
+/// Bytes of lists that went to the device.
+fn moved(engine: &GpuEngine) -> u64 {
+    engine.cache_counts().map_or(engine.loading().bytes(), |counts| counts.bytes_moved)
+}
+
+#[test]
+fn a_newer_snapshot_copies_only_what_is_new() {
+    for form in [Form::Tiles, Form::Compact] {
+        for device in devices() {
+            let residence = Arc::new(Residence::default());
+            let fixture = Fixture::of(&docs(0..1500));
+            let first = fixture.snapshot();
+            let old = engine(&first, &device, &residence, form);
+            check(&old, &first, &searches(&first, 0));
+            let all = moved(&old);
+            // The cache of lists counts for all engines.
+            let before = if form == Form::Tiles { 0 } else { all };
+
+            fixture.add(&docs(1500..1600)).unwrap();
+            let second = fixture.snapshot();
+            let new = engine(&second, &device, &residence, form);
+            check(&new, &second, &searches(&second, 0));
+            let added = new
+                .cache_counts()
+                .map_or(new.loading().bytes(), |counts| counts.bytes_moved - before);
+            assert!(added > 0 && added < all / 4, "{form}: {added} of {all}");
+
+            fixture.delete(&["3".to_owned(), "700".to_owned(), "1502".to_owned()]).unwrap();
+            let third = fixture.snapshot();
+            let newest = engine(&third, &device, &residence, form);
+            check(&newest, &third, &searches(&third, 0));
+            let copied = newest
+                .cache_counts()
+                .map_or(newest.loading().bytes(), |counts| counts.bytes_moved - before - added);
+            // Deletions are not in lists; but lists may have made room for tiles.
+            assert!(copied == 0 || form == Form::Compact && copied < all / 20, "{form}: {copied}");
+
+            // Searches over older snapshots go on.
+            check(&old, &first, &searches(&first, 0));
+            check(&new, &second, &searches(&second, 0));
+            let together = device.memory().current;
+            drop((old, new));
+            assert!(device.memory().current < together, "{form}");
+            check(&newest, &third, &searches(&third, 0));
+            drop(newest);
+            assert_eq!(device.memory().current, 0, "{form}: the residence keeps nothing");
+        }
+    }
+}
+
+#[test]
+fn formulas_share_lists() {
+    for form in FORMS {
+        for device in devices() {
+            let fixture = Fixture::of(&docs(0..900));
+            let snapshot = fixture.snapshot();
+            let engine = engine(&snapshot, &device, &Arc::default(), form);
+            check(&engine, &snapshot, &searches(&snapshot, 0));
+            let (copied, memory) = (moved(&engine), device.memory().current);
+            let plans = searches(&snapshot, 3);
+            check(&engine, &snapshot, &plans);
+            check(&engine, &snapshot, &plans);
+            if form == Form::Tiles {
+                assert_eq!(engine.loading().bytes(), 0, "values are made of what is there");
+                assert_eq!(engine.resident().now().formulas, 4);
+                assert!(device.memory().current < 4 * memory);
+            } else {
+                assert!(moved(&engine) < 2 * copied, "{form}");
+            }
+        }
+    }
+}
+
+/// Memory for one formula, but not for all: the oldest goes.
+#[test]
+fn formulas_take_turns_if_memory_is_short() {
+    let fixture = Fixture::of(&docs(0..6000));
+    let snapshot = fixture.snapshot();
+    let whole = engine(&snapshot, &devices()[0], &Arc::default(), Form::Tiles);
+    let plans = searches(&snapshot, 1);
+    check(&whole, &snapshot, &searches(&snapshot, 0));
+    let one = whole.device().memory().peak;
+    for device in devices_within(Some(one + one / 8)) {
+        let engine = engine(&snapshot, &device.unwrap(), &Arc::default(), Form::Tiles);
+        for _ in 0..2 {
+            check(&engine, &snapshot, &plans);
+        }
+        assert_eq!(engine.resident().now().formulas, 1);
+    }
+}
+
+/// Without room for both, the newer snapshot's lists come on demand.
+#[test]
+fn a_newer_snapshot_may_have_less_room() {
+    let fixture = Fixture::of(&docs(0..6000));
+    let first = fixture.snapshot();
+    let whole = engine(&first, &devices()[0], &Arc::default(), Form::Tiles);
+    check(&whole, &first, &searches(&first, 0));
+    let one = whole.device().memory().peak;
+    fixture.add(&docs(6000..6003)).unwrap();
+    let second = fixture.snapshot();
+    for (budget, form) in [(one * 5 / 4, "compact"), (2 * one, "tiles")] {
+        let device = devices_within(Some(budget)).remove(0).unwrap();
+        let residence = Arc::default();
+        let old = engine(&first, &device, &residence, Form::Auto);
+        check(&old, &first, &searches(&first, 0));
+        let new = engine(&second, &device, &residence, Form::Auto);
+        check(&new, &second, &searches(&second, 0));
+        assert_eq!(new.resident().now().form(), Some(form), "{budget}");
+        check(&old, &first, &searches(&first, 0));
+        drop(old);
+        check(&new, &second, &searches(&second, 0));
+    }
+}
