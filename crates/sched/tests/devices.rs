@@ -262,17 +262,29 @@ fn a_part_that_fails_is_an_error() {
     let (_fixture, snapshot, plans) = apples(100);
     let expected = expected(&snapshot, &plans);
     for make in [together, twice] {
-        // No round has ended before the second kernel is launched, and later launches fail as well.
+        // No round has ended before the second kernel is launched, which makes the image, and later launches fail as well.
         let _injected = inject("cuLaunchKernel@2=999!");
         let engine = make(snapshot.clone(), 1);
         assert_eq!(failures(&*engine, &plans, &expected), plans.len());
     }
     for make in [together, twice] {
-        // A launch that fails on a working device fails only its round of 50 queries.
-        let _injected = inject("cuLaunchKernel@2=1");
-        let engine = make(snapshot.clone(), 1);
-        assert_eq!(failures(&*engine, &plans, &expected), SMALL.round);
-        assert_eq!(failures(&*engine, &plans, &expected), 0);
+        // A launch that fails on a working device fails only its round of 50 queries, once the image is there.
+        let mut rounds = 0;
+        for launch in (1..60).step_by(3) {
+            let injected = inject(&format!("cuLaunchKernel@{launch}=1"));
+            let engine = make(snapshot.clone(), 1);
+            drop(injected);
+            if engine.prepare(plans[0].formula, &Context::new(1)).is_ok() {
+                let failed = failures(&*engine, &plans, &expected);
+                assert!([0, SMALL.round].contains(&failed), "{launch}: {failed}");
+                rounds += usize::from(failed > 0);
+            }
+            if rounds > 0 {
+                assert_eq!(failures(&*engine, &plans, &expected), 0);
+                break;
+            }
+        }
+        assert!(rounds > 0);
     }
     let lost = || {
         let _injected = inject("cuLaunchKernel@1=999!");
@@ -421,11 +433,11 @@ fn parts_take_parts_of_the_memory() {
     let bytes = |docs: Range<u32>| {
         let engine = gpu(&snapshot, 0).within(docs);
         engine.load(plans[0].formula, 1).unwrap();
-        engine.loading().bytes()
+        engine.device().memory().current
     };
     let (whole, half) = (bytes(0..4000), bytes(1000..3000));
     assert!(half * 5 > whole * 2 && half * 5 < whole * 3, "{half} of {whole}");
-    assert!(bytes(0..0) < 1000, "an empty part has almost no bytes");
+    assert!(bytes(0..0) < 5000, "an empty part has little more than the lengths of documents");
     // A part that is refused could not have fitted.
     let segment = &snapshot.segments()[0];
     for docs in [0..4000, 1000..3000, 1..3999, 127..257, 128..256, 0..0] {

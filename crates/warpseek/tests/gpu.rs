@@ -242,14 +242,15 @@ fn refresh_moves_what_is_new_while_searches_run() {
 }
 
 #[test]
-fn a_budget_below_the_index_is_enough() {
+fn what_is_on_a_gpu_is_known() {
     let case = Case::new();
     let whole = case.searcher(DeviceChoice::Cuda, &[]);
     whole.prepare().unwrap();
     let residency = whole.gpu_status().residency.remove(0);
     assert_eq!((residency.form(), residency.formulas), (Some("tiles"), 1));
-    let budget = residency.used - residency.used / 8;
-    let options = case.options(DeviceChoice::Cuda, &[]).gpu_memory(budget);
+    let budget = 400_000;
+    let tuning = Tuning { gpu_lists: GpuLists::Compact, ..Tuning::default() };
+    let options = case.options(DeviceChoice::Cuda, &[]).gpu_memory(budget).tuning(tuning);
     let searcher = case.index.searcher_with(options).unwrap();
     case.check(&searcher);
     let residency = searcher.gpu_status().residency.remove(0);

@@ -30,6 +30,8 @@ pub(crate) struct Part {
 struct Placed {
     ordinal: u32,
     packed: PackedList,
+    /// Its blocks that can have documents of the image: the first, and their number.
+    blocks: (u32, u32),
     docs: u64,
     starts: u64,
     filter: u64,
@@ -137,14 +139,28 @@ impl Part {
     ) -> Result<(Self, PartValues, u64), ImageError> {
         let pieces = infos.iter().map(|info| Pieces::of(making.segment, info));
         let pieces = pieces.collect::<Result<Vec<_>, IndexError>>()?;
-        let bytes: usize = pieces.iter().map(Pieces::len).sum();
+        let mut some = Vec::with_capacity(infos.len());
+        for (info, pieces) in infos.iter().zip(&pieces) {
+            let last = pieces.blocks() - 1;
+            let blocks = match making.is_whole() {
+                true => 0..last + 1,
+                false => {
+                    let edge = |doc: u32| pieces.block_for(doc).min(last);
+                    edge(making.within.start)..edge(making.within.end) + 1
+                }
+            };
+            let there = pieces.some(blocks.clone());
+            some.push((blocks, there.ok_or_else(|| malformed(making.segment, &[*info]))?));
+        }
+        let bytes: usize = some.iter().map(|(_, some)| some.len()).sum();
         let packed = making.device.buffer(bytes + BEHIND)?;
         let mut address = packed.address();
         let mut lists = Vec::with_capacity(infos.len());
-        for (info, pieces) in infos.iter().zip(&pieces) {
+        for (info, (blocks, some)) in infos.iter().zip(&some) {
             let placed = Placed {
                 ordinal: info.ordinal,
-                packed: pieces.at(address),
+                packed: some.at(address),
+                blocks: (blocks.start, blocks.end - blocks.start),
                 docs: 0,
                 starts: 0,
                 filter: 0,
@@ -153,15 +169,16 @@ impl Part {
                 postings: info.df,
             };
             lists.push(placed);
-            address += pieces.len() as u64;
+            address += some.len() as u64;
         }
         let mut at = 0;
-        let placed = pieces.iter().flat_map(Pieces::slices).map(|piece| {
+        let placed = some.iter().flat_map(|(_, some)| some.slices()).map(|piece| {
             at += piece.len();
             (at - piece.len(), piece)
         });
         uploader.scatter(&packed, 1, placed)?;
         uploader.finish()?;
+        drop(some);
         drop(pieces);
         let frame = making.frame();
         if !making.is_whole() {
@@ -264,7 +281,7 @@ impl Part {
             })
             .collect();
         let packed: Vec<PackedList> = lists.iter().map(|list| list.packed).collect();
-        let units = units(packed.iter().map(|list| (0, list.blocks())));
+        let units = units(lists.iter().map(|list| list.blocks));
         let tables = Tables::add(bench.tables.start(), frame, &packed, &targets, &units);
         let sent = bench.tables.send(&bench.device, &bench.stream)?;
         let words = temporary.slice(failed as usize..failed as usize + 4 * (1 + lists.len()));
@@ -340,7 +357,7 @@ impl Part {
         let targets: Vec<Target> = targets.collect();
         let packed: Vec<PackedList> = self.lists.iter().map(|list| list.packed).collect();
         let counts: Vec<u32> = self.lists.iter().map(|list| list.count).collect();
-        let units = units(packed.iter().map(|list| (0, list.blocks())));
+        let units = units(self.lists.iter().map(|list| list.blocks));
         let input = bench.tables.start();
         let tables = Tables::add(input, self.frame, &packed, &targets, &units);
         let (at_ranked, at_counts) = (input.add(&ranked), input.add(&counts));

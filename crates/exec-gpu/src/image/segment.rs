@@ -169,7 +169,7 @@ impl SegmentImage {
         let lasting = Lasting::load(device, segment, within.clone())?;
         let documents = lasting.tables.of(device, segment, within)?;
         let making = target.making(&lasting, documents.view().deleted);
-        let ranges = ranges(segment)?;
+        let ranges = if target.within.is_empty() { Vec::new() } else { ranges(segment)? };
         let made = target.each(ranges.len(), |i, bench, uploader| {
             let infos = infos(segment, ranges[i])?;
             let (part, values, bytes) = Part::load(&making, bench, uploader, &infos, keep_packed)?;

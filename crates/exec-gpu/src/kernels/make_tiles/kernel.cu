@@ -332,6 +332,29 @@ __device__ __forceinline__ void each_live_value(const Job& job, const Target& ta
     }
 }
 
+// The bin in which, counted from the largest down, the value with rank `left` lies, which becomes its rank in that bin; `bins` if there are too few
+// values or if `left` is 0. Called by a warp.
+__device__ uint32_t bin_of_rank(const uint32_t* histogram, uint32_t bins, uint32_t& left) {
+    const uint32_t lane = lane_id(), per_lane = bins / WARP, first = (WARP - 1 - lane) * per_lane;
+    uint32_t own = 0;
+    // Each lane begins elsewhere, so that no two of them read the same bank.
+    for (uint32_t i = 0; i < per_lane; i++) own += histogram[first + (i + lane) % per_lane];
+    const uint32_t sum = warp_inclusive_sum(own), reached = __ballot_sync(FULL_WARP, left != 0 && sum >= left);
+    if (reached == 0) return bins;
+    const uint32_t at = __ffs(reached) - 1;
+    left -= __shfl_sync(FULL_WARP, sum - own, at);
+    for (uint32_t end = (WARP - at) * per_lane;; end -= WARP) {
+        const uint32_t count = histogram[end - 1 - lane], sum = warp_inclusive_sum(count);
+        const uint32_t reached = __ballot_sync(FULL_WARP, sum >= left);
+        if (reached != 0) {
+            const uint32_t bin = __ffs(reached) - 1;
+            left -= __shfl_sync(FULL_WARP, sum - count, bin);
+            return end - 1 - bin;
+        }
+        left -= __shfl_sync(FULL_WARP, sum, WARP - 1);
+    }
+}
+
 // The values at ranks 10, 100 and 1000 among the live documents of a list, 0 if there are fewer: a block of threads for each list, with one pass over
 // its values for each digit. `lists` are the numbers of the lists, `deleted` has one bit per document of the image, or is 0.
 extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const uint32_t* lists, const uint32_t* totals, uint64_t deleted, float* best) {
@@ -356,15 +379,8 @@ extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const ui
         __syncthreads();
         if (warp_id() == 0) {
             uint32_t left = lefts[RANKS - 1];
-            for (uint32_t end = BINS; end > 0; end -= WARP) {
-                const uint32_t sum = warp_inclusive_sum(histogram[end - 1 - lane_id()]);
-                const uint32_t reached = __ballot_sync(FULL_WARP, sum >= left);
-                if (reached != 0) {
-                    if (lane_id() == 0) found_least = (end - __ffs(reached)) * 32;
-                    break;
-                }
-                left -= __shfl_sync(FULL_WARP, sum, WARP - 1);
-            }
+            const uint32_t bin = bin_of_rank(histogram, BINS, left);
+            if (lane_id() == 0 && bin < BINS) found_least = bin * 32;
         }
         __syncthreads();
         least = found_least;
@@ -373,7 +389,7 @@ extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const ui
     for (uint32_t digit = 0; digit < 3; digit++) {
         const uint32_t shift = 20 - 10 * digit, bins = digit == 0 ? BINS : BINS / 2, above = shift + (digit == 0 ? 11 : 10);
         const uint32_t sets = digit == 0 ? 1 : RANKS;
-        for (uint32_t i = threadIdx.x; i < RANKS * BINS; i += blockDim.x) (&histograms[0][0])[i] = 0;
+        for (uint32_t i = threadIdx.x; i < sets * bins; i += blockDim.x) histograms[i / bins][i % bins] = 0;
         __syncthreads();
         each_live_value(job, target, count, reinterpret_cast<const uint32_t*>(deleted), least, [&](uint32_t value) {
             if (value == 0) return;
@@ -387,19 +403,9 @@ extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const ui
         if (warp_id() < RANKS) {
             const uint32_t rank = warp_id();
             const uint32_t* histogram = histograms[digit == 0 ? 0 : rank];
-            uint32_t left = lefts[rank], found = bins;
+            uint32_t left = lefts[rank];
+            const uint32_t found = bin_of_rank(histogram, bins, left);
             __syncwarp();
-            for (uint32_t end = bins; end > 0 && found == bins && left != 0; end -= WARP) {
-                const uint32_t bin = end - 1 - lane_id(), own = histogram[bin], sum = warp_inclusive_sum(own);
-                const uint32_t reached = __ballot_sync(FULL_WARP, sum >= left);
-                if (reached == 0) {
-                    left -= __shfl_sync(FULL_WARP, sum, WARP - 1);
-                    continue;
-                }
-                const uint32_t lane = __ffs(reached) - 1;
-                found = end - 1 - lane;
-                left -= __shfl_sync(FULL_WARP, sum - own, lane);
-            }
             if (lane_id() == 0) {
                 // A rank of 0 means that there are too few documents.
                 lefts[rank] = found == bins ? 0 : left;
