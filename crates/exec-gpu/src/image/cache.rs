@@ -11,6 +11,9 @@ pub(crate) const UNIT: u64 = 64;
 const AGE: u64 = 16;
 const LEAST_AGE: u64 = 1 << 14;
 
+/// Rounds after which it is found out anew which entries are worth least.
+const STALE: u64 = 32;
+
 /// The most bytes that make room for a list, as a multiple of its own: room must be in one piece.
 const MOST_FREED: u64 = 4;
 
@@ -55,10 +58,14 @@ struct Entry<T> {
     saves: f32,
     /// Rounds that use it now.
     users: u32,
-    /// When it was used last.
+    /// When it was used last, and when it came: the number of the round, and of the entry.
     used: u64,
+    number: u64,
     contents: T,
 }
+
+/// An entry that can go: what it was worth, where it is, and its number.
+type Victim = (f32, EntryId, u64);
 
 /// Lists in a range of memory, with what `T` says of each.
 pub struct ListCache<T> {
@@ -75,8 +82,11 @@ pub struct ListCache<T> {
     formula: u32,
     clock: u64,
     since_halved: u64,
-    /// Entries that can go, tiles and compressed lists, the least worth last; none if they are to be found anew.
-    victims: Option<[Vec<(f32, EntryId)>; 2]>,
+    /// Entries that came so far.
+    came: u64,
+    /// Entries that can go, tiles and compressed lists, the least worth last, and the round in which they were found.
+    victims: [Vec<Victim>; 2],
+    found: Option<u64>,
 }
 
 impl<T> ListCache<T> {
@@ -97,7 +107,9 @@ impl<T> ListCache<T> {
             formula: 0,
             clock: 0,
             since_halved: 0,
-            victims: None,
+            came: 0,
+            victims: Default::default(),
+            found: None,
         }
     }
 
@@ -124,8 +136,11 @@ impl<T> ListCache<T> {
     /// A new round begins, which wants tiles of this formula.
     pub fn begin(&mut self, formula: u32) {
         self.clock += 1;
+        // Finding victims takes longer than a small round, and what a list is worth changes slowly.
+        if self.formula != formula || self.found.is_some_and(|found| self.clock > found + STALE) {
+            self.found = None;
+        }
         self.formula = formula;
-        self.victims = None;
     }
 
     /// A round uses a list, wherever it is.
@@ -166,11 +181,6 @@ impl<T> ListCache<T> {
     pub fn release(&mut self, id: EntryId) {
         if let Some(entry) = &mut self.entries[id.0] {
             entry.users -= 1;
-            if entry.users == 0
-                && self.victims.as_ref().is_some_and(|[t, p]| t.len() + p.len() == 0)
-            {
-                self.victims = None;
-            }
         }
     }
 
@@ -218,8 +228,10 @@ impl<T> ListCache<T> {
             saves,
             users: 1,
             used: self.clock,
+            number: self.came,
             contents: contents(offset),
         };
+        self.came += 1;
         let at = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
@@ -242,43 +254,58 @@ impl<T> ListCache<T> {
         }
     }
 
-    /// The entry that is worth least among those not in use that may make room for a level.
-    fn next_victim(&mut self, level: Level) -> Option<(f32, EntryId)> {
-        let mut victims = self.victims.take().unwrap_or_else(|| self.find_victims());
-        let in_use = |id: EntryId| self.entries[id.0].as_ref().is_none_or(|entry| entry.users > 0);
-        for of in &mut victims {
-            while of.pop_if(|(_, id)| in_use(*id)).is_some() {}
+    /// The entry that is worth about the least among those not in use that may make room for a level.
+    fn next_victim(&mut self, level: Level) -> Option<Victim> {
+        if self.found.is_none() {
+            self.find_victims();
         }
-        let [tiles, packed] = &mut victims;
-        let of = match (level, tiles.last(), packed.last()) {
-            (Level::Packed, Some(tile), Some(list)) if list.0 < tile.0 => packed,
-            (Level::Packed, None, _) => packed,
-            _ => tiles,
-        };
-        let victim = of.pop();
-        self.victims = Some(victims);
-        victim
+        let victim = self.pop_victim(level);
+        if victim.is_some() || self.found == Some(self.clock) {
+            return victim;
+        }
+        self.find_victims();
+        self.pop_victim(level)
     }
 
-    fn find_victims(&self) -> [Vec<(f32, EntryId)>; 2] {
+    fn pop_victim(&mut self, level: Level) -> Option<Victim> {
+        loop {
+            let [tiles, packed] = &mut self.victims;
+            let of = match (level, tiles.last(), packed.last()) {
+                (Level::Packed, Some(tile), Some(list)) if list.0 < tile.0 => packed,
+                (Level::Packed, None, _) => packed,
+                _ => tiles,
+            };
+            let (was_worth, id, number) = of.pop()?;
+            let Some(entry) = &self.entries[id.0] else { continue };
+            let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
+            let is_used_more = match self.policy {
+                Policy::Worth => worth > 2.0 * was_worth.max(0.0),
+                Policy::Recent => worth > was_worth,
+            };
+            if entry.number == number && entry.users == 0 && !is_used_more {
+                return Some((worth, id, number));
+            }
+        }
+    }
+
+    fn find_victims(&mut self) {
         let mut victims = [Vec::new(), Vec::new()];
         for (i, entry) in self.entries.iter().enumerate() {
             let Some(entry) = entry.as_ref().filter(|entry| entry.users == 0) else { continue };
             let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
-            victims[usize::from(entry.key.1 == Level::Packed)].push((worth, EntryId(i)));
+            let of = &mut victims[usize::from(entry.key.1 == Level::Packed)];
+            of.push((worth, EntryId(i), entry.number));
         }
         for of in &mut victims {
             of.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
         }
-        victims
+        (self.victims, self.found) = (victims, Some(self.clock));
     }
 
-    fn put_back(&mut self, victim: (f32, EntryId)) {
+    fn put_back(&mut self, victim: Victim) {
         let entry = self.entries[victim.1.0].as_ref();
         let is_packed = entry.is_some_and(|entry| entry.key.1 == Level::Packed);
-        if let Some(victims) = &mut self.victims {
-            victims[usize::from(is_packed)].push(victim);
-        }
+        self.victims[usize::from(is_packed)].push(victim);
     }
 
     fn remove(&mut self, id: EntryId) {
@@ -349,6 +376,7 @@ mod tests {
                 assert!(cache.admit(list(1), Level::Packed, UNIT, 1e9, |at| at).is_none());
             }
             cache.release(id);
+            cache.begin(0);
             assert!(cache.admit(list(1), Level::Packed, UNIT, 1e9, |at| at).is_some());
             assert!(!cache.has(list(0), Level::Packed));
         }
