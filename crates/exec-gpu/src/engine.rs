@@ -167,6 +167,8 @@ pub struct GpuEngine {
     pub(crate) advance: Kernel,
     /// If lists have no room as tiles.
     on_demand: Arc<Mutex<OnDemands>>,
+    /// Held while lists on demand are started.
+    starting: Arc<Mutex<()>>,
     loading: Arc<Loading>,
 }
 
@@ -217,7 +219,7 @@ impl GpuEngine {
         let make = MakeKernels::new(&device)?;
         let advance = device.kernel(&advance_terms::SOURCE, "advance_terms")?;
         let image = Arc::new(Kept::up_to(MOST_FORMULAS));
-        let (residence, on_demand, loading) = Default::default();
+        let (residence, on_demand, starting, loading) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -231,6 +233,7 @@ impl GpuEngine {
             residence,
             advance,
             on_demand,
+            starting,
             loading,
         })
     }
@@ -250,6 +253,7 @@ impl GpuEngine {
             residence: self.residence.clone(),
             advance: self.advance.clone(),
             on_demand: self.on_demand.clone(),
+            starting: self.starting.clone(),
             loading: self.loading.clone(),
         }
     }
@@ -442,13 +446,17 @@ impl GpuEngine {
         threads: usize,
     ) -> Result<Arc<[SegmentImage]>, ExecError> {
         let make = |alone| self.load_tiles(formula, threads, alone);
-        self.image.get(formula, make).map_err(as_setup).inspect_err(|error| {
-            if let ExecError::Index(error) = error
-                && matches!(**error, IndexError::Cancelled)
-            {
-                self.loading.clear();
-            }
-        })
+        let image = self.image.get(formula, make);
+        image.map_err(as_setup).inspect_err(|error| self.forget_cancellation(error))
+    }
+
+    /// A cancellation that has ended a copy does not end the next one.
+    fn forget_cancellation(&self, error: &ExecError) {
+        if let ExecError::Index(error) = error
+            && matches!(**error, IndexError::Cancelled)
+        {
+            self.loading.clear();
+        }
     }
 
     /// Where the lists are that answer queries by a formula.
@@ -471,6 +479,7 @@ impl GpuEngine {
         self.start_on_demand(formula, threads)
             .map(Source::OnDemand)
             .map_err(|error| as_setup(error.into()))
+            .inspect_err(|error| self.forget_cancellation(error))
     }
 
     fn start_on_demand(
@@ -478,10 +487,11 @@ impl GpuEngine {
         formula: Formula,
         threads: usize,
     ) -> Result<Arc<OnDemand>, ImageError> {
-        let mut on_demand = lock(&self.on_demand);
-        if let Some((_, lists)) = on_demand.iter().find(|(of, _)| *of == formula) {
-            // Another thread was faster.
-            return Ok(lists.clone());
+        // Nothing is started twice; who only looks at what is there does not wait meanwhile.
+        let _starting = lock(&self.starting);
+        let there = lock(&self.on_demand).iter().find(|(of, _)| *of == formula).cloned();
+        if let Some((_, lists)) = there {
+            return Ok(lists);
         }
         check_docs(self.snapshot.segments().iter().map(|s| self.docs(s).len() as u64).sum())?;
         let mut needs = Needs::default();
@@ -506,6 +516,7 @@ impl GpuEngine {
             lists.preload(threads, &self.loading)?;
         }
         let lists = Arc::new(lists);
+        let mut on_demand = lock(&self.on_demand);
         let surplus = (on_demand.len() + 1).saturating_sub(MOST_FORMULAS);
         on_demand.drain(..surplus);
         on_demand.push((formula, lists.clone()));

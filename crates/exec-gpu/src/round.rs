@@ -395,7 +395,8 @@ impl<'a> Round<'a> {
                     low,
                     low_shift: histogram_shift(plan, low, static_most),
                 });
-                if !lacks && terms > 0 {
+                // A segment may have none of the engine's documents.
+                if !lacks && terms > 0 && tiles > 0 {
                     let slices = segment.slices().len() as u64;
                     let cost = postings / slices + u64::from(tiles) * TILE_COST;
                     costs.push((q as u32, number, tiles, cost));
@@ -407,13 +408,12 @@ impl<'a> Round<'a> {
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
         let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
         let share = (total / (resident * waves)).max(1);
-        let mut slots = vec![0; self.plans.len()];
+        // Of each query: the parts of all launches, and the most parts of one.
+        let (mut all, mut widest) = (vec![0; self.plans.len()], vec![0; self.plans.len()]);
         for &(query, number, tiles, cost) in &costs {
             let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
-            // Hits are merged before there are too many.
-            let most = parts * most_unmerged(self.stride) as u32;
-            let all = slots[query as usize] + parts * image[number].slices().len() as u32;
-            slots[query as usize] = all.min(most.max(slots[query as usize]));
+            all[query as usize] += parts * image[number].slices().len() as u32;
+            widest[query as usize] = parts.max(widest[query as usize]);
             launches[number].blocks += parts;
             if self.is_single(image) {
                 continue;
@@ -425,6 +425,11 @@ impl<'a> Round<'a> {
                 launches[number].items.push(Item { query, begin, end, unused: 0 });
             }
         }
+        // Hits are merged before there are too many, except those of a single query.
+        let most = if self.is_single(image) { u32::MAX } else { most_unmerged(self.stride) as u32 };
+        let slots =
+            all.iter().zip(&widest).map(|(&all, &widest)| most.saturating_mul(widest).min(all));
+        let slots: Vec<u32> = slots.collect();
         for launch in &mut launches {
             let mut first_slot = 0;
             for (query, slots) in launch.queries.iter_mut().zip(&slots) {

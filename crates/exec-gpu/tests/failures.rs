@@ -482,14 +482,16 @@ fn pinned_memory_runs_out() {
 #[test]
 fn copying_an_index_can_be_cancelled() {
     let case = Case::new(100);
-    let engine = case.engine(None).unwrap();
-    engine.loading().cancel();
-    let ExecError::Index(error) = engine.load(case.plans[0].formula, 1).unwrap_err() else {
-        panic!("another error");
-    };
-    assert!(matches!(*error, IndexError::Cancelled), "{error}");
-    // The next copy is not cancelled.
-    engine.load(case.plans[0].formula, 1).unwrap();
+    for form in [Form::Tiles, Form::Compact] {
+        let engine = case.engine_with(None, Settings { form, ..SMALL }).unwrap();
+        engine.loading().cancel();
+        let ExecError::Index(error) = engine.load(case.plans[0].formula, 1).unwrap_err() else {
+            panic!("another error");
+        };
+        assert!(matches!(*error, IndexError::Cancelled), "{error}");
+        // The next copy is not cancelled.
+        engine.load(case.plans[0].formula, 1).unwrap();
+    }
 }
 
 #[test]

@@ -179,3 +179,72 @@ fn a_newer_snapshot_may_have_less_room() {
         check(&new, &second, &searches(&second, 0));
     }
 }
+
+/// The best hits come last, from many segments: each of them keeps as many as are asked for until they are merged.
+#[test]
+fn every_segment_may_have_the_best_hits() {
+    let fixture = Fixture::of(&[]);
+    for segment in 0..20 {
+        let text = |i: usize| format!("{}rare{i}", "apple pear ".repeat(segment + 1));
+        let docs: Vec<Doc> =
+            (0..40 + 60 * (segment % 3)).map(|i| Doc::text(1000 * segment + i, text(i))).collect();
+        fixture.add(&docs).unwrap();
+    }
+    let snapshot = fixture.snapshot();
+    let search = |i: usize| Search {
+        k: [10, 30, 100][i % 3],
+        mode: [Mode::Or, Mode::And][i % 2],
+        ..Search::of([&["apple"][..], &["apple", "pear"], &["pear", "rare7"]][i / 2 % 3])
+    };
+    let plans = plans(&snapshot, &(0..18).map(search).collect::<Vec<_>>());
+    for form in FORMS {
+        for device in devices() {
+            let engine = engine(&snapshot, &device, &Arc::default(), form);
+            check(&engine, &snapshot, &plans);
+            plans.chunks(1).for_each(|one| check(&engine, &snapshot, one));
+        }
+    }
+}
+
+/// Engines for a part of the documents, which may be none of a segment's.
+#[test]
+fn parts_of_the_documents_in_every_form() {
+    let fixture = Fixture::of(&docs(0..300));
+    fixture.add(&docs(300..500)).unwrap();
+    fixture.add(&docs(500..900)).unwrap();
+    let snapshot = fixture.snapshot();
+    let plans = searches(&snapshot, 0);
+    let all: Vec<Plan> = plans.iter().map(|plan| Plan { k: 1000, ..plan.clone() }).collect();
+    let expected = expected(&snapshot, &all);
+    for form in FORMS {
+        for within in [0..100, 300..500, 450..900, 0..900, 900..900] {
+            let device = devices().remove(0);
+            let engine = engine(&snapshot, &device, &Arc::default(), form).within(within.clone());
+            let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
+            for ((answer, expected), plan) in answers.into_iter().zip(&expected).zip(&plans) {
+                // AND-then-OR decides by what it finds in its own documents.
+                if plan.mode == Mode::AndOr {
+                    continue;
+                }
+                let hits =
+                    expected.hits.iter().filter(|hit| within.contains(&hit.doc)).take(plan.k);
+                assert!(answer.unwrap().hits.iter().eq(hits), "{form} {within:?}");
+            }
+        }
+    }
+}
+
+/// The memory for lists grows with the index.
+#[test]
+fn an_index_may_begin_empty() {
+    let fixture = Fixture::of(&[]);
+    let (empty, device) = (fixture.snapshot(), devices().remove(0));
+    let residence = Arc::default();
+    let old = engine(&empty, &device, &residence, Form::Compact);
+    check(&old, &empty, &searches(&empty, 0));
+    old.load(searches(&empty, 0)[0].formula, 1).unwrap();
+    fixture.add(&docs(0..3000)).unwrap();
+    let full = fixture.snapshot();
+    let new = engine(&full, &device, &residence, Form::Compact);
+    check(&new, &full, &searches(&full, 0));
+}

@@ -116,7 +116,6 @@ impl Opened {
             State::Ready(engines) => {
                 status.name = Some(engines.name.clone());
                 status.host.clone_from(&engines.host);
-                status.residency = engines.residents.iter().map(Resident::now).collect();
                 let helped = engines.helped.as_ref();
                 status.helped = helped.map_or(0, |helped| helped.load(Ordering::Relaxed));
             }
@@ -124,6 +123,10 @@ impl Opened {
                 status.name = Some(lost.name.clone());
                 status.why_not = Some(lost.error.to_string());
             }
+        }
+        // Searches do not wait for it.
+        if let Some(engines) = self.gpu.engines() {
+            status.residency = engines.residents.iter().map(Resident::now).collect();
         }
         status
     }

@@ -8,6 +8,7 @@ use warpseek_index::Segment;
 
 use super::cache::Policy;
 use super::error::ImageError;
+use super::kept::is_short;
 use super::on_demand::{Lending, Needs};
 use super::segment::Parts;
 
@@ -61,10 +62,14 @@ impl Residence {
         needs: Needs,
     ) -> Result<Arc<Lending>, ImageError> {
         let mut lending = self.lending.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lending) = lending.upgrade() {
-            return Ok(lending);
+        let there = lending.upgrade();
+        if let Some(there) = there.as_ref().filter(|there| there.suffices(&needs)) {
+            return Ok(there.clone());
         }
-        let made = Arc::new(Lending::new(device, policy, needs)?);
+        let made = match (Lending::new(device, policy, needs), there) {
+            (Err(error), Some(there)) if is_short(&error) => return Ok(there),
+            (made, _) => Arc::new(made?),
+        };
         *lending = Arc::downgrade(&made);
         Ok(made)
     }

@@ -83,6 +83,9 @@ pub(crate) struct Lending {
     pub(super) rounds_bytes: u64,
     /// Cells into which segments are cut: a round can use every list if its tiles of a cell have room.
     pub(super) cells: u32,
+    /// What it was made for, and whether there was less memory than that.
+    needs: Needs,
+    is_limited: bool,
     /// Memory for tiles that no round uses. Rounds wait for it.
     idle: Mutex<Vec<Buffer<u8>>>,
     returned: Condvar,
@@ -138,6 +141,8 @@ impl Lending {
             scratch,
             rounds_bytes: rounds,
             cells,
+            needs,
+            is_limited: left < needs.packed + needs.kept || scratch == part,
             idle: Mutex::new(idle),
             returned: Condvar::new(),
             cache: Mutex::new(cache),
@@ -151,6 +156,11 @@ impl Lending {
             rounds: AtomicU64::new(0),
             slices: AtomicU64::new(0),
         })
+    }
+
+    /// Whether more memory would be of no use, or is not to be had, although it was made for an index with other needs.
+    pub(crate) fn suffices(&self, needs: &Needs) -> bool {
+        self.is_limited || needs.tiles <= 2 * self.needs.tiles
     }
 
     pub(crate) fn counts(&self) -> CacheCounts {

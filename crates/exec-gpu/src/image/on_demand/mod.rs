@@ -328,7 +328,10 @@ impl OnDemand {
     fn infos(&self, plans: &[&Plan]) -> Vec<Vec<TermInfo>> {
         let of = |number: usize| {
             let terms = plans.iter().flat_map(|plan| &plan.terms);
-            let mut infos: Vec<TermInfo> = terms.filter_map(|term| term.lists[number]).collect();
+            // Without documents there is nothing to find. Plans of other snapshots, which are refused, may have fewer segments.
+            let has_documents = !self.segments[number].within.is_empty();
+            let lists = terms.filter_map(|term| term.lists.get(number).copied().flatten());
+            let mut infos: Vec<TermInfo> = lists.filter(|_| has_documents).collect();
             infos.sort_unstable_by_key(|info| info.ordinal);
             infos.dedup_by_key(|info| info.ordinal);
             infos
@@ -382,8 +385,13 @@ impl OnDemand {
         let lending = &*self.lending;
         let mut pieces = Vec::with_capacity(self.segments.len());
         for (lists, infos) in self.segments.iter().zip(&brought.infos) {
-            let of = |info: &TermInfo| lists.pieces(info);
-            pieces.push(infos.iter().map(of).collect::<Result<Vec<_>, IndexError>>()?);
+            // Whatever can be wrong with a list is known before it is let in.
+            let of = |info: &TermInfo| -> Result<_, ImageError> {
+                let pieces = lists.pieces(info)?;
+                let cuts = lists.cuts(info, &pieces)?;
+                Ok((pieces, cuts))
+            };
+            pieces.push(infos.iter().map(of).collect::<Result<Vec<_>, ImageError>>()?);
         }
         // Held while lists come that are to stay, so that no other round takes them before they are there.
         let mut cache = lock(&lending.cache);
@@ -402,7 +410,7 @@ impl OnDemand {
         }
         for (number, lists) in self.segments.iter().enumerate() {
             let (mut some, mut whole, mut unknown) = (Vec::new(), HashMap::new(), Vec::new());
-            for (info, pieces) in brought.infos[number].iter().zip(&pieces[number]) {
+            for (info, (pieces, cuts)) in brought.infos[number].iter().zip(&pieces[number]) {
                 let id = ListId { segment: lists.slot, ordinal: info.ordinal };
                 if let Some((entry, Contents::Tiles(view))) =
                     cache.take(id, Level::Tiles(self.number))
@@ -446,8 +454,8 @@ impl OnDemand {
                     }
                 }
                 unknown.extend(Unknown::of(lists, info, pieces, packed));
-                let (cuts, shift) = (lists.cuts(info, pieces)?, lists.filter_shift(info));
-                let (info, pieces) = (*info, pieces.clone());
+                let shift = lists.filter_shift(info);
+                let (info, pieces, cuts) = (*info, pieces.clone(), cuts.clone());
                 some.push(Wanted { info, pieces, packed, cuts, filter_shift: shift });
             }
             let mut copies: Vec<_> =
@@ -489,7 +497,7 @@ impl OnDemand {
                 continue;
             }
             let (mut temporary, mut made) = (Layout::default(), Vec::new());
-            let failed = temporary.add(4);
+            let (failed, totals) = (temporary.add(4), temporary.add(4 * MOST_KEPT as u64));
             for (i, list) in wanted[number].iter().enumerate() {
                 let df = list.info.df;
                 let raws = 4 * (u64::from(tiles) + 1) + 64;
@@ -523,10 +531,11 @@ impl OnDemand {
             if made.is_empty() {
                 continue;
             }
-            let totals = temporary.add(4 * made.len() as u64);
             let (words, scratch) = ((failed, totals), &brought.scratch);
             let done = self.make_tiles(lists, &made, words, scratch, workspace);
             if let Err(error) = done {
+                // Nothing is written to their places any more; after a failure of the device nothing ever is.
+                let _ = workspace.stream.synchronize();
                 made.iter().for_each(|&(_, entry, ..)| cache.forget(entry));
                 return Err(error);
             }
