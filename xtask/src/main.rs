@@ -17,7 +17,8 @@ usage: cargo xtask <task>
   peers      compare the speed with other engines: cargo xtask peers --help";
 
 /// Examples of the library, which must run.
-const EXAMPLES: [&str; 4] = ["in_memory", "batch_arrays", "gpu_with_fallback", "explain"];
+const EXAMPLES: [&str; 5] =
+    ["in_memory", "batch_arrays", "gpu_with_fallback", "refresh_while_searching", "explain"];
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
