@@ -239,7 +239,7 @@ impl<'a> Round<'a> {
                 unmerged += 1;
             }
         }
-        let answers = Best { keys: self.results.keys(), counts: self.results.counts() };
+        let answers = self.results.best();
         Ok(self.merge_to(stream, queries, &state, enough, &slot_keys, before, answers)?)
     }
 
@@ -293,8 +293,7 @@ impl<'a> Round<'a> {
         enough: u64,
         slot_keys: &Buffer<u64>,
     ) -> Result<(), DeviceError> {
-        let answers = Best { keys: self.results.keys(), counts: self.results.counts() };
-        self.merge_to(stream, queries, state, enough, slot_keys, None, answers)
+        self.merge_to(stream, queries, state, enough, slot_keys, None, self.results.best())
     }
 
     /// The same with those that were the best `before`; the result goes `to` a place, which may be the same.

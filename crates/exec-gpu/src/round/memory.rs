@@ -99,6 +99,11 @@ impl Results {
         self.address + 8 * Self::keys_at(self.queries) as u64
     }
 
+    /// Where the keys of hits and their numbers are.
+    pub(super) fn best(&self) -> Best {
+        Best { keys: self.keys(), counts: self.counts() }
+    }
+
     /// Waits for the results.
     pub fn receive<'a>(
         &self,

@@ -203,7 +203,6 @@ impl OnDemand {
         loading: &Loading,
     ) -> Result<(), ImageError> {
         let lending = &*self.lending;
-        let address = lending.arena.address();
         let pieces = infos.iter().map(|info| Pieces::of(&lists.segment, info));
         let pieces = pieces.collect::<Result<Vec<_>, IndexError>>()?;
         let mut cache = lock(&lending.cache);
@@ -213,10 +212,7 @@ impl OnDemand {
             if pieces.len() == 0 || cache.has(id, Level::Packed) {
                 continue;
             }
-            let bytes = pieces.len() as u64;
-            let saves = TRANSFER + BYTE * bytes as f32;
-            let contents = |at: u64| Contents::Packed(pieces.at(address + at));
-            if let Some((entry, at)) = cache.admit(id, Level::Packed, bytes, saves, contents) {
+            if let Some((entry, at)) = self.admit_packed(&mut cache, id, pieces) {
                 came.push((entry, at as usize, pieces));
             }
         }
@@ -234,6 +230,19 @@ impl OnDemand {
         copied?;
         let postings = infos.iter().map(|info| u64::from(info.df)).sum();
         Ok(loading.advance(postings, moved as u64)?)
+    }
+
+    /// Lets a compressed list in, if that pays; its bytes are to be copied to the offset in the arena.
+    fn admit_packed(
+        &self,
+        cache: &mut ListCache<Contents>,
+        id: ListId,
+        pieces: &Pieces<'_>,
+    ) -> Option<(EntryId, u64)> {
+        let (address, bytes) = (self.lending.arena.address(), pieces.len() as u64);
+        let saves = TRANSFER + BYTE * bytes as f32;
+        let contents = |at: u64| Contents::Packed(pieces.at(address + at));
+        cache.admit(id, Level::Packed, bytes, saves, contents)
     }
 
     /// Cuts plans into rounds of at most `most` queries whose lists probably have room, a cell of documents at a time.
@@ -441,14 +450,8 @@ impl OnDemand {
                     brought.held.push(entry);
                 } else {
                     count(2, info);
-                    let bytes = pieces.len() as u64;
-                    let saves = TRANSFER + BYTE * bytes as f32;
-                    let address = lending.arena.address();
-                    let contents = |at: u64| Contents::Packed(pieces.at(address + at));
-                    if let Some((entry, at)) =
-                        cache.admit(id, Level::Packed, bytes, saves, contents)
-                    {
-                        packed = Some(pieces.at(address + at));
+                    if let Some((entry, at)) = self.admit_packed(&mut cache, id, pieces) {
+                        packed = Some(pieces.at(lending.arena.address() + at));
                         came.push((entry, at as usize, some.len()));
                         brought.held.push(entry);
                     }
