@@ -132,6 +132,9 @@ const MISSING_POSTING: f64 = 1.0 / 100e9;
 /// How many times as many queries a round has if its lists must be made first.
 const DEMAND_ROUNDS: usize = 8;
 
+/// Batches of at most this many queries leave memory for other rounds, if their lists must be made first.
+const SMALL_BATCH: usize = 256;
+
 /// About the bytes of a posting in tiles.
 const TILE_BYTES: u64 = 11;
 
@@ -601,15 +604,16 @@ impl GpuEngine {
             Err(error) => fail_all(plans, &error),
             Ok(Source::Tiles(image)) => {
                 let run = |plans: &[&Plan], workspace: &mut Workspace| {
-                    Ok(round::run(self, &image, mode, kind, plans, workspace)?)
+                    Ok(round::run(self, &image, mode, kind, plans, workspace, 1)?)
                 };
                 self.rounds(plans, settings.round, settings.in_flight, context, run)
             }
             Ok(Source::OnDemand(lists)) => {
+                let (threads, large) = (context.threads(), plans.len() > SMALL_BATCH);
                 let run = |plans: &[&Plan], workspace: &mut Workspace| loop {
-                    let mut brought = lists.bring(plans, workspace, context.threads())?;
+                    let mut brought = lists.bring(plans, workspace, threads, large)?;
                     let images = brought.images();
-                    let answers = round::run(self, images, mode, kind, plans, workspace)?;
+                    let answers = round::run(self, images, mode, kind, plans, workspace, threads)?;
                     if brought.check()? {
                         return Ok(answers);
                     }
@@ -617,11 +621,15 @@ impl GpuEngine {
                 let docs = self.snapshot.doc_limit() as usize;
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
                 let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
-                // Large batches are shared out, so that one round is prepared while another is answered.
-                let most = most.min(plans.len().div_ceil(IN_FLIGHT).max(settings.round));
-                let order = lists.order(plans);
-                let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
-                let rounds = lists.rounds(&ordered, most.min(ROUND_HITS / k.max(1)).max(1));
+                let most = most.min(ROUND_HITS / k.max(1)).max(1);
+                // If one round is not enough, neighbours share lists.
+                let mut order: Vec<usize> = (0..plans.len()).collect();
+                let mut ordered = plans.to_vec();
+                if lists.rounds(plans, most, large).len() > 1 {
+                    order = lists.order(plans);
+                    ordered = order.iter().map(|&i| plans[i]).collect();
+                }
+                let rounds = lists.rounds(&ordered, most, large);
                 let in_flight = settings.in_flight.min(IN_FLIGHT);
                 let answers = self.run_rounds(&rounds, in_flight, context, run);
                 let mut answers: Vec<_> = order.into_iter().zip(answers).collect();

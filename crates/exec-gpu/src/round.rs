@@ -12,7 +12,7 @@ use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
-use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value};
+use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value, numbered};
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
 pub use memory::State;
@@ -32,6 +32,9 @@ const WAVES: u64 = 4;
 /// With at least this many terms, OR of a single query goes over its postings twice: the thresholds that other windows find save more than
 /// that costs.
 const TWICE_FROM: usize = 4;
+
+/// Queries that are enough work for a thread of the host.
+const QUERIES_OF_A_THREAD: usize = 512;
 
 /// Threads that work on an item.
 pub const WARP: u32 = 32;
@@ -61,6 +64,9 @@ struct Launch {
     most: u32,
 }
 
+/// Work of a query in a launch: both by number, tiles, and what they cost.
+type Cost = (u32, usize, u32, u64);
+
 /// Addresses of what was sent for a launch; 0 for what was not sent.
 struct Sent {
     queries: u64,
@@ -79,7 +85,7 @@ pub enum Kind {
     ManyTerms,
 }
 
-/// Answers the plans. All of them have this mode, one formula, and a `kind` that suits them.
+/// Answers the plans. All of them have this mode, one formula, and a `kind` that suits them. So many threads of the host prepare the round.
 pub fn run(
     engine: &GpuEngine,
     image: &[SegmentImage],
@@ -87,13 +93,15 @@ pub fn run(
     kind: Kind,
     plans: &[&Plan],
     workspace: &mut Workspace,
+    threads: usize,
 ) -> Result<Vec<Answer>, ImageError> {
     let docs: u64 = image.iter().map(SegmentImage::docs).sum();
     // Kernels keep at least one hit; a plan may ask for matches only.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
-    let mut round = Round::new(engine, plans, &ks, stride, capacity, kind, workspace)?;
+    let round = Round::new(engine, plans, &ks, stride, capacity, kind, workspace)?;
+    let mut round = Round { threads, ..round };
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
     }
@@ -140,6 +148,8 @@ pub struct Round<'a> {
     /// Keys that a block of threads has room for.
     pub capacity: u32,
     kind: Kind,
+    /// Threads of the host that prepare it.
+    threads: usize,
     /// Where the results are written.
     pub results: Results,
 }
@@ -158,7 +168,8 @@ impl<'a> Round<'a> {
         // AND-then-OR reads the counts of hits on the device.
         let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
         let results = Results::new(engine, workspace, plans.len(), stride, counts)?;
-        Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, results })
+        let threads = 1;
+        Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, threads, results })
     }
 
     /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
@@ -189,7 +200,7 @@ impl<'a> Round<'a> {
         let (state, sent) = self.send(&launches)?;
         // Segments differ in terms; the positions of hits are the same.
         let queries = sent.first().map_or(0, |sent| sent.queries);
-        let (mut unmerged, mut before) = (0, None);
+        let (mut unmerged, mut merged, mut before) = (0, 0, None);
         for ((segment, launch), sent) in image.iter().zip(&launches).zip(&sent) {
             if launch.blocks == 0 {
                 continue;
@@ -206,12 +217,13 @@ impl<'a> Round<'a> {
                     self.advance(stream, sent.terms, launch, slice.first_tile - tile)?;
                     tile = slice.first_tile;
                 }
-                if unmerged == most_unmerged(self.stride) {
+                // The first merges come soon: each gives all items of a query the threshold of its best hits.
+                if unmerged > 0 && unmerged == most_unmerged(self.stride).min(merged.max(1)) {
                     // What is the best so far is kept elsewhere than the answers: those of the first pass are still needed.
                     let best = Best::room(self.workspace, device, self.plans.len(), self.stride)?;
                     self.merge_to(stream, queries, &state, enough, &slot_keys, before, best)?;
                     stream.zero(&state.found())?;
-                    (unmerged, before) = (0, Some(best));
+                    (unmerged, merged, before) = (0, merged + unmerged, Some(best));
                 }
                 let args = Args::new()
                     .value(slice.view)
@@ -339,68 +351,27 @@ impl<'a> Round<'a> {
         pass: Pass,
         kernel: &Kernel,
         span: u32,
-    ) -> Result<(Vec<Launch>, usize), DeviceError> {
+    ) -> Result<(Vec<Launch>, usize), ImageError> {
+        // The queries of a large round are shared among threads.
+        let chunks: Vec<Range<usize>> = (0..self.plans.len())
+            .step_by(QUERIES_OF_A_THREAD)
+            .map(|from| from..(from + QUERIES_OF_A_THREAD).min(self.plans.len()))
+            .collect();
+        let view = |i: usize, _: &mut ()| self.view(image, pass, kernel, span, chunks[i].clone());
+        let views = numbered(chunks.len(), self.threads, || Ok(()), view)?;
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
-        let mut costs = Vec::new();
-        let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
-        let shift = |plan: &&Plan| match self.kind {
-            // These kernels use bounds in whole units.
-            Kind::Pruned => Ok(0),
-            Kind::ManyTerms => Ok(saturating_shift(TILE_SUM)),
-            Kind::Tiles => rough_shift(plan, most_value, TILE_SUM).ok_or_else(|| too_many(kernel)),
-        };
-        let shifts = self.plans.iter().map(shift).collect::<Result<Vec<u32>, DeviceError>>()?;
-        let leasts: Vec<u64> =
-            self.plans.iter().zip(self.ks).map(|(p, &k)| least(image, p, k, pass)).collect();
-        for (q, (plan, &k)) in self.plans.iter().zip(self.ks).enumerate() {
-            for (number, (segment, launch)) in image.iter().zip(&mut launches).enumerate() {
-                let first_term = launch.terms.len();
-                let lists = plan.terms.iter().filter_map(|term| {
-                    let info = term.lists[segment.number()].as_ref()?;
-                    Some(TermView { most: term.most, ..segment.term(info, term.weight)? })
-                });
-                launch.terms.extend(lists);
-                let terms = &mut launch.terms[first_term..];
-                for term in terms.iter_mut() {
-                    term.rough_weight = rough_weight(term.weight, most_value, shifts[q]);
-                    term.whole_weight = rough_weight(term.weight, most_value, 0);
-                    term.rough_per_unit = 65536.0 / term.whole_weight as f32 * (1.0 - 1e-6);
-                }
-                // Sparse lists first, and the shortest first, as AND requires.
-                terms.sort_by_key(|term| (term.starts != 0, term.count));
-                let lacks =
-                    pass == Pass::And && (terms.len() < plan.terms.len() || plan.lacks_terms());
-                let sparse = terms.iter().filter(|term| term.starts == 0).count() as u32;
-                let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
-                let (first_term, terms) = (first_term as u32, terms.len() as u32);
-                let static_weight = plan.static_weight;
-                let tiles = segment.tiles().div_ceil(span);
-                let static_most = plan.static_score(self.engine.max_static);
-                let low = (leasts[q] >> 32) as u32;
-                launch.sparse = launch.sparse.max(sparse);
-                launch.most = launch.most.max(terms);
-                launch.queries.push(QueryView {
-                    first_term,
-                    sparse,
-                    terms,
-                    k,
-                    least: leasts[q],
-                    static_weight,
-                    static_most,
-                    first_slot: 0,
-                    count: u32::from(plan.count),
-                    rough_shift: shifts[q],
-                    all: u32::from(pass == Pass::And),
-                    low,
-                    low_shift: histogram_shift(plan, low, static_most),
-                });
-                // A segment may have none of the engine's documents.
-                if !lacks && terms > 0 && tiles > 0 {
-                    let slices = segment.slices().len() as u64;
-                    let cost = postings / slices + u64::from(tiles) * TILE_COST;
-                    costs.push((q as u32, number, tiles, cost));
-                }
+        let mut costs = Vec::with_capacity(self.plans.len() * image.len());
+        for (of, some) in views {
+            for (launch, more) in launches.iter_mut().zip(of) {
+                let before = launch.terms.len() as u32;
+                launch.terms.extend(more.terms);
+                let moved =
+                    |query: QueryView| QueryView { first_term: query.first_term + before, ..query };
+                launch.queries.extend(more.queries.into_iter().map(moved));
+                launch.sparse = launch.sparse.max(more.sparse);
+                launch.most = launch.most.max(more.most);
             }
+            costs.extend(some);
         }
         let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
         let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
@@ -446,10 +417,83 @@ impl<'a> Round<'a> {
                     }
                 }
                 let cost = |i: &Item| of[i.query as usize] * u64::from(i.end - i.begin);
-                launch.items.sort_by_key(|item| std::cmp::Reverse(cost(item)));
+                launch.items.sort_by_cached_key(|item| std::cmp::Reverse(cost(item)));
             }
         }
         Ok((launches, slots.into_iter().map(|slots| slots as usize).sum()))
+    }
+
+    /// Some queries in the form that kernels need, by launch, and the costs of those that have work there.
+    fn view(
+        &self,
+        image: &[SegmentImage],
+        pass: Pass,
+        kernel: &Kernel,
+        span: u32,
+        queries: Range<usize>,
+    ) -> Result<(Vec<Launch>, Vec<Cost>), ImageError> {
+        let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
+        let mut costs = Vec::new();
+        let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
+        let shift = |plan: &&Plan| match self.kind {
+            // These kernels use bounds in whole units.
+            Kind::Pruned => Ok(0),
+            Kind::ManyTerms => Ok(saturating_shift(TILE_SUM)),
+            Kind::Tiles => rough_shift(plan, most_value, TILE_SUM).ok_or_else(|| too_many(kernel)),
+        };
+        for q in queries {
+            let (plan, k) = (&self.plans[q], self.ks[q]);
+            let (shift, least) = (shift(plan)?, least(image, plan, k, pass));
+            for (number, (segment, launch)) in image.iter().zip(&mut launches).enumerate() {
+                let first_term = launch.terms.len();
+                let lists = plan.terms.iter().filter_map(|term| {
+                    let info = term.lists[segment.number()].as_ref()?;
+                    Some(TermView { most: term.most, ..segment.term(info, term.weight)? })
+                });
+                launch.terms.extend(lists);
+                let terms = &mut launch.terms[first_term..];
+                for term in terms.iter_mut() {
+                    term.rough_weight = rough_weight(term.weight, most_value, shift);
+                    term.whole_weight = rough_weight(term.weight, most_value, 0);
+                    term.rough_per_unit = 65536.0 / term.whole_weight as f32 * (1.0 - 1e-6);
+                }
+                // Sparse lists first, and the shortest first, as AND requires.
+                terms.sort_by_key(|term| (term.starts != 0, term.count));
+                let lacks =
+                    pass == Pass::And && (terms.len() < plan.terms.len() || plan.lacks_terms());
+                let sparse = terms.iter().filter(|term| term.starts == 0).count() as u32;
+                let postings: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
+                let (first_term, terms) = (first_term as u32, terms.len() as u32);
+                let static_weight = plan.static_weight;
+                let tiles = segment.tiles().div_ceil(span);
+                let static_most = plan.static_score(self.engine.max_static);
+                let low = (least >> 32) as u32;
+                launch.sparse = launch.sparse.max(sparse);
+                launch.most = launch.most.max(terms);
+                launch.queries.push(QueryView {
+                    first_term,
+                    sparse,
+                    terms,
+                    k,
+                    least,
+                    static_weight,
+                    static_most,
+                    first_slot: 0,
+                    count: u32::from(plan.count),
+                    rough_shift: shift,
+                    all: u32::from(pass == Pass::And),
+                    low,
+                    low_shift: histogram_shift(plan, low, static_most),
+                });
+                // A segment may have none of the engine's documents.
+                if !lacks && terms > 0 && tiles > 0 {
+                    let slices = segment.slices().len() as u64;
+                    let cost = postings / slices + u64::from(tiles) * TILE_COST;
+                    costs.push((q as u32, number, tiles, cost));
+                }
+            }
+        }
+        Ok((launches, costs))
     }
 
     fn is_pruned(&self) -> bool {

@@ -1,8 +1,7 @@
 //! Which lists stay on the device when there is no room for all of them. Knows numbers only: no memory is touched here.
 
-use std::collections::HashMap;
-
 use offset_allocator::{Allocation, Allocator};
+use rustc_hash::FxHashMap;
 
 /// Memory is handed out in multiples of this many bytes.
 pub(crate) const UNIT: u64 = 64;
@@ -75,7 +74,7 @@ pub struct ListCache<T> {
     held: u64,
     entries: Vec<Option<Entry<T>>>,
     free: Vec<usize>,
-    by_key: HashMap<(ListId, Level), usize>,
+    by_key: FxHashMap<(ListId, Level), usize>,
     /// Recent uses of each list, also of those that are not there, by segment and ordinal.
     uses: Vec<Vec<u8>>,
     /// The formula whose tiles are wanted now: those of others are worth nothing.
@@ -84,9 +83,11 @@ pub struct ListCache<T> {
     since_halved: u64,
     /// Entries that came so far.
     came: u64,
-    /// Entries that can go, tiles and compressed lists, the least worth last, and the round in which they were found.
+    /// Places of entries that are tiles, and of some that were: there are few of them among very many compressed lists.
+    tiles: Vec<usize>,
+    /// Entries that can go, tiles and compressed lists, the least worth last, and the rounds in which they were found.
     victims: [Vec<Victim>; 2],
-    found: Option<u64>,
+    found: [Option<u64>; 2],
 }
 
 impl<T> ListCache<T> {
@@ -102,14 +103,15 @@ impl<T> ListCache<T> {
             held: 0,
             entries: Vec::new(),
             free: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: FxHashMap::default(),
             uses: Vec::new(),
             formula: 0,
             clock: 0,
             since_halved: 0,
             came: 0,
+            tiles: Vec::new(),
             victims: Default::default(),
-            found: None,
+            found: [None; 2],
         }
     }
 
@@ -137,8 +139,10 @@ impl<T> ListCache<T> {
     pub fn begin(&mut self, formula: u32) {
         self.clock += 1;
         // Finding victims takes longer than a small round, and what a list is worth changes slowly.
-        if self.formula != formula || self.found.is_some_and(|found| self.clock > found + STALE) {
-            self.found = None;
+        for found in &mut self.found {
+            if self.formula != formula || found.is_some_and(|found| self.clock > found + STALE) {
+                *found = None;
+            }
         }
         self.formula = formula;
     }
@@ -238,6 +242,9 @@ impl<T> ListCache<T> {
         });
         self.entries[at] = Some(entry);
         self.by_key.insert((list, level), at);
+        if level != Level::Packed {
+            self.tiles.push(at);
+        }
         Some((EntryId(at), offset))
     }
 
@@ -256,14 +263,21 @@ impl<T> ListCache<T> {
 
     /// The entry that is worth about the least among those not in use that may make room for a level.
     fn next_victim(&mut self, level: Level) -> Option<Victim> {
-        if self.found.is_none() {
-            self.find_victims();
+        // Tiles make room for everything, compressed lists for each other only.
+        let kinds = if level == Level::Packed { 2 } else { 1 };
+        for kind in 0..kinds {
+            if self.found[kind].is_none() {
+                self.find_victims(kind);
+            }
         }
-        let victim = self.pop_victim(level);
-        if victim.is_some() || self.found == Some(self.clock) {
-            return victim;
+        if let Some(victim) = self.pop_victim(level) {
+            return Some(victim);
         }
-        self.find_victims();
+        for kind in 0..kinds {
+            if self.found[kind] != Some(self.clock) {
+                self.find_victims(kind);
+            }
+        }
         self.pop_victim(level)
     }
 
@@ -288,18 +302,27 @@ impl<T> ListCache<T> {
         }
     }
 
-    fn find_victims(&mut self) {
-        let mut victims = [Vec::new(), Vec::new()];
-        for (i, entry) in self.entries.iter().enumerate() {
-            let Some(entry) = entry.as_ref().filter(|entry| entry.users == 0) else { continue };
+    /// Finds what can go among tiles (0) or compressed lists (1).
+    fn find_victims(&mut self, kind: usize) {
+        let is_of_kind = |entry: &Entry<T>| usize::from(entry.key.1 == Level::Packed) == kind;
+        let places = match kind {
+            0 => {
+                self.tiles.sort_unstable();
+                self.tiles.dedup();
+                self.tiles.retain(|&at| self.entries[at].as_ref().is_some_and(is_of_kind));
+                self.tiles.clone()
+            }
+            _ => (0..self.entries.len()).collect(),
+        };
+        let mut victims = Vec::new();
+        for at in places {
+            let entry = self.entries[at].as_ref().filter(|entry| entry.users == 0);
+            let Some(entry) = entry.filter(|entry| is_of_kind(entry)) else { continue };
             let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
-            let of = &mut victims[usize::from(entry.key.1 == Level::Packed)];
-            of.push((worth, EntryId(i), entry.number));
+            victims.push((worth, EntryId(at), entry.number));
         }
-        for of in &mut victims {
-            of.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
-        }
-        (self.victims, self.found) = (victims, Some(self.clock));
+        victims.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+        (self.victims[kind], self.found[kind]) = (victims, Some(self.clock));
     }
 
     fn put_back(&mut self, victim: Victim) {

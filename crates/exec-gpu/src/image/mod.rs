@@ -32,4 +32,5 @@ pub(crate) use residence::Key;
 pub use residence::Residence;
 pub(crate) use segment::Target;
 pub use segment::{SegmentImage, largest_value};
+pub(crate) use send::numbered;
 pub use send::{on_threads, ranges, send};

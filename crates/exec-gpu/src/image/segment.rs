@@ -1,10 +1,10 @@
 //! A segment on the device as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`), and tables of documents.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use rustc_hash::FxHashMap;
 use warpseek_cuda::{Buffer, Device, DeviceError, Stream, Uploader};
 use warpseek_exec::Formula;
 use warpseek_index::{IndexError, Segment, TermInfo};
@@ -99,7 +99,7 @@ enum Lists {
     /// All of them.
     All(Vec<ListView>),
     /// Those of some queries.
-    Some(HashMap<u32, ListView>),
+    Some(FxHashMap<u32, ListView>),
 }
 
 /// What keeps a whole image's memory.
@@ -232,7 +232,7 @@ impl SegmentImage {
     pub(crate) fn sliced(
         number: usize,
         tiles: u32,
-        lists: HashMap<u32, ListView>,
+        lists: FxHashMap<u32, ListView>,
         first: Slice,
     ) -> Self {
         let (lists, slices) = (Lists::Some(lists), vec![first]);

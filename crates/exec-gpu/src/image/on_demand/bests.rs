@@ -1,10 +1,10 @@
 //! What the best documents of a list are worth: searches begin with a threshold.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use rustc_hash::FxHashMap;
 use warpseek_core::limits::BLOCK;
 use warpseek_cuda::Buffer;
 use warpseek_exec::Formula;
@@ -27,7 +27,7 @@ pub(super) struct Bests {
     formula: Formula,
     deleted: Option<DocSet>,
     /// By ordinal.
-    known: Mutex<HashMap<u32, Best>>,
+    known: Mutex<FxHashMap<u32, Best>>,
 }
 
 impl Bests {

@@ -1,16 +1,17 @@
 //! The memory for lists on a device, and what happens in it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use warpseek_cuda::{Buffer, Device, DeviceError, Event, Uploader};
+use warpseek_cuda::{Buffer, Device, Event, Uploader};
 use warpseek_exec::Formula;
 use warpseek_index::Segment;
 
 use super::bests::Bests;
 use super::lists::CELLS;
-use super::{IN_FLIGHT, lock};
+use super::lock;
+use super::scratch::Scratch;
 use crate::image::cache::{ListCache, Policy, UNIT};
 use crate::image::error::ImageError;
 use crate::image::packed::{BEHIND, PackedList};
@@ -22,9 +23,9 @@ const SHARE: usize = 4 << 20;
 /// The most threads that copy.
 const MOST_COPIERS: usize = 8;
 
-/// The part of the free memory that a round may use for its tiles, and that which all rounds together may use for queries and hits.
-const SCRATCH_PART: u64 = 16;
-const ROUNDS_PART: u64 = 8;
+/// The part of the free memory that a large round may use for its tiles, and that which all rounds together may use for queries and hits.
+const SCRATCH_PART: u64 = 8;
+const ROUNDS_PART: u64 = 16;
 /// Any round may have so many bytes, if there is memory.
 const LEAST_SCRATCH: u64 = 1 << 26;
 /// Each of these is at least so many bytes, unless that is more than a quarter of all.
@@ -53,7 +54,7 @@ pub struct CacheCounts {
     pub held: u64,
     /// See `held`.
     pub room: u64,
-    /// Bytes that a round has for the tiles made for it.
+    /// Bytes that a large round has for the tiles made for it.
     pub scratch: u64,
 }
 
@@ -78,17 +79,15 @@ pub(crate) struct Needs {
 pub(crate) struct Lending {
     pub(super) device: Device,
     pub(super) arena: Buffer<u8>,
-    /// Bytes of a round's tiles, and those of all rounds' queries and hits.
-    pub(super) scratch: u64,
+    /// Memory for the tiles of rounds.
+    pub(super) scratch: Scratch,
+    /// Bytes of all rounds' queries and hits.
     pub(super) rounds_bytes: u64,
     /// Cells into which segments are cut: a round can use every list if its tiles of a cell have room.
     pub(super) cells: u32,
     /// What it was made for, and whether there was less memory than that.
     needs: Needs,
     is_limited: bool,
-    /// Memory for tiles that no round uses. Rounds wait for it.
-    idle: Mutex<Vec<Buffer<u8>>>,
-    returned: Condvar,
     pub(super) cache: Mutex<ListCache<Contents>>,
     segments: Mutex<Vec<Slot>>,
     /// Formulas by their numbers.
@@ -125,14 +124,15 @@ impl Lending {
         // With little memory, rounds come before lists that stay.
         let few = (free / 4).min(FEW_BYTES);
         let rounds = (free / ROUNDS_PART).max(few);
-        let part = (free / SCRATCH_PART).max(few);
+        let part = (free / SCRATCH_PART).max(2 * few);
         let enough = 4 * needs.tiles + ENOUGH * (1 + needs.lists);
         let scratch = part.min(needs.round.max(LEAST_SCRATCH)).min(enough);
-        let cells = needs.tiles.saturating_mul(3) / 2 / scratch.max(1);
+        // A small round has half of it.
+        let cells = needs.tiles.saturating_mul(3) / scratch.max(1);
         let cells = cells.clamp((*CELLS.start()).into(), (*CELLS.end()).into()) as u32;
-        let left = free - rounds - IN_FLIGHT as u64 * scratch;
-        let idle = (0..IN_FLIGHT).map(|_| device.buffer(scratch as usize));
-        let idle = idle.collect::<Result<Vec<_>, DeviceError>>()?;
+        let is_part = scratch == part;
+        let scratch = Scratch::new(device, scratch)?;
+        let left = free.saturating_sub(rounds + scratch.bytes(true));
         let cache = ListCache::new(left.min(needs.packed + needs.kept), policy);
         let arena = device.buffer(cache.bytes().1 as usize + BEHIND)?;
         Ok(Lending {
@@ -142,9 +142,7 @@ impl Lending {
             rounds_bytes: rounds,
             cells,
             needs,
-            is_limited: left < needs.packed + needs.kept || scratch == part,
-            idle: Mutex::new(idle),
-            returned: Condvar::new(),
+            is_limited: left < needs.packed + needs.kept || is_part,
             cache: Mutex::new(cache),
             segments: Mutex::default(),
             formulas: Mutex::default(),
@@ -175,7 +173,7 @@ impl Lending {
             slices: of(&self.slices),
             held,
             room,
-            scratch: self.scratch,
+            scratch: self.scratch.bytes(true),
         }
     }
 
@@ -231,22 +229,6 @@ impl Lending {
             formulas.push(formula);
             formulas.len() - 1
         }) as u32
-    }
-
-    /// Memory for the tiles of a round, once another round returns it.
-    pub(super) fn take_scratch(&self) -> Buffer<u8> {
-        let mut idle = lock(&self.idle);
-        loop {
-            if let Some(scratch) = idle.pop() {
-                return scratch;
-            }
-            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    pub(super) fn return_scratch(&self, scratch: Buffer<u8>) {
-        lock(&self.idle).push(scratch);
-        self.returned.notify_one();
     }
 
     /// Works with uploaders that nobody else uses. After a failure they are not used again.

@@ -1,9 +1,9 @@
 //! The lists of a segment where only some of them, and only some of their documents, are on the device at a time.
 
-use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
+use rustc_hash::FxHashMap;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{IndexError, Segment, TermInfo};
 
@@ -35,9 +35,9 @@ pub(super) struct SegmentLists {
     /// Documents of a cell.
     pub(super) cell: u32,
     /// How lists are cut, by ordinal.
-    cuts: Mutex<HashMap<u32, Arc<Cuts>>>,
+    cuts: Mutex<FxHashMap<u32, Arc<Cuts>>>,
     /// Lists of other codecs in the form that the device reads.
-    coded: Mutex<HashMap<u32, Arc<Pieces<'static>>>>,
+    coded: Mutex<FxHashMap<u32, Arc<Pieces<'static>>>>,
     /// The best values of lists.
     pub(super) bests: Arc<Bests>,
 }
@@ -145,13 +145,15 @@ impl SegmentLists {
         cells: &Range<u32>,
         (address, mut offset): (u64, usize),
     ) -> Result<SlicePlan, ImageError> {
-        let (mut packed, mut copies) = (Vec::with_capacity(wanted.len()), Vec::new());
+        let (mut packed, mut copies) = (Vec::new(), Vec::new());
         let mut work = Vec::with_capacity(wanted.len());
+        // If all lists are there, it is the same for all slices.
+        let differs = cells.start == 0 || wanted.iter().any(|list| list.packed.is_none());
         for list in wanted {
             let blocks = list.blocks(cells);
             work.push((blocks.start, blocks.end - blocks.start));
             if let Some(there) = list.packed {
-                packed.push(there);
+                packed.extend(differs.then_some(there));
                 continue;
             }
             let some = self.some(&list.info, &list.pieces, &blocks)?;
@@ -211,6 +213,7 @@ impl SegmentLists {
 
 /// What is to be done to make tiles of a slice.
 pub(super) struct SlicePlan {
+    /// Where lists are; nothing if that is the same as in the first slice.
     pub(super) packed: Vec<PackedList>,
     pub(super) units: Vec<Unit>,
     /// Blocks that come from main memory, and where they go.

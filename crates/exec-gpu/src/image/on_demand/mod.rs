@@ -8,13 +8,14 @@ mod bests;
 mod lending;
 mod lists;
 mod places;
+mod scratch;
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use warpseek_cuda::{Buffer, DeviceError, Event, Stream};
 use warpseek_exec::{Formula, Plan, PlanTerm};
 use warpseek_index::{IndexError, Segment, Snapshot, TermInfo};
@@ -36,6 +37,7 @@ use lending::Contents;
 pub(crate) use lending::{Lending, Needs};
 use lists::{SegmentLists, Wanted};
 use places::{Cut, Place};
+use scratch::Lent;
 
 /// What bringing a list costs, in nanoseconds: a transfer, per byte; making tiles, per posting; and either of them at all. Only their ratios
 /// matter, and only roughly.
@@ -60,7 +62,7 @@ const ITEM_HITS: u64 = 24;
 const TABLE_BYTES: u64 = 104;
 const UNIT_BYTES: u64 = 24;
 
-/// Rounds that are in flight at the same time: one waits for lists while the other is answered.
+/// Small rounds that are in flight at the same time: one waits for lists while the other is answered.
 pub(crate) const IN_FLIGHT: usize = 2;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,7 +88,7 @@ struct Found<'a> {
     /// Those that are not on the device as tiles.
     wanted: Vec<Vec<Wanted<'a>>>,
     /// Those that are, by ordinal.
-    kept: Vec<HashMap<u32, ListView>>,
+    kept: Vec<FxHashMap<u32, ListView>>,
     /// Those of either whose best values are not known.
     unknown: Vec<Vec<Unknown<'a>>>,
 }
@@ -101,7 +103,7 @@ pub(crate) struct Brought {
     /// Entries in use.
     held: Vec<EntryId>,
     /// The memory of the tiles made for it.
-    scratch: Buffer<u8>,
+    scratch: Lent,
     stream: Stream,
     ended: bool,
 }
@@ -141,7 +143,7 @@ impl Drop for Brought {
             let _ = self.stream.synchronize();
         }
         let lending = &self.on_demand.lending;
-        lending.return_scratch(self.scratch.clone());
+        lending.scratch.give_back(&self.scratch);
         let mut cache = lock(&lending.cache);
         self.held.iter().for_each(|&id| cache.release(id));
     }
@@ -245,10 +247,16 @@ impl OnDemand {
         cache.admit(id, Level::Packed, bytes, saves, contents)
     }
 
-    /// Cuts plans into rounds of at most `most` queries whose lists probably have room, a cell of documents at a time.
-    pub(crate) fn rounds<'p, 'a>(&self, plans: &'p [&'a Plan], most: usize) -> Vec<&'p [&'a Plan]> {
-        let room = self.lending.scratch * 3 / 4;
-        let room_for_tables = self.lending.rounds_bytes / 4 / IN_FLIGHT as u64;
+    /// Cuts plans into `large` or small rounds of at most `most` queries whose lists probably have room, a cell of documents at a time.
+    pub(crate) fn rounds<'p, 'a>(
+        &self,
+        plans: &'p [&'a Plan],
+        most: usize,
+        large: bool,
+    ) -> Vec<&'p [&'a Plan]> {
+        let room = self.lending.scratch.bytes(large) * 3 / 4;
+        let at_once = if large { 1 } else { IN_FLIGHT as u64 };
+        let room_for_tables = self.lending.rounds_bytes / 3 / at_once;
         let cache = lock(&self.lending.cache);
         // Bytes of a list's tiles in a cell, and of its tables in all of them.
         let bytes = |number: usize, info: &TermInfo| {
@@ -260,7 +268,7 @@ impl OnDemand {
             (8 * (postings + 3 * postings.min(tiles)) + 12 * tiles, table * cells)
         };
         let (mut rounds, mut from) = (Vec::new(), 0);
-        let (mut seen, mut sum) = (HashSet::new(), (0, 0));
+        let (mut seen, mut sum) = (FxHashSet::default(), (0, 0));
         for (i, plan) in plans.iter().enumerate() {
             let lists = || {
                 let of = |term: &'a PlanTerm| term.lists.iter().enumerate();
@@ -289,21 +297,24 @@ impl OnDemand {
 
     /// The order in which plans are best answered: those with the same long lists one after another, so that rounds share them.
     pub(crate) fn order(&self, plans: &[&Plan]) -> Vec<usize> {
-        let key = |&i: &usize| {
-            let mut lists: Vec<(u64, &str)> = plans[i]
-                .terms
-                .iter()
-                .map(|term| {
-                    let dfs = term.lists.iter().flatten().map(|info| u64::from(info.df));
-                    (dfs.sum(), term.term.as_str())
-                })
-                .collect();
-            lists.sort_unstable_by(|a, b| b.cmp(a));
-            lists
+        // The longest lists tell most of it: by the postings of all segments, and by one of their ordinals.
+        let key = |plan: &Plan| {
+            let mut longest = [(0, 0); 3];
+            for term in &plan.terms {
+                let lists = term.lists.iter().flatten();
+                let ordinal = lists.clone().next().map_or(0, |info| info.ordinal);
+                let mut list = (lists.map(|info| u64::from(info.df)).sum::<u64>(), ordinal);
+                for other in &mut longest {
+                    if list > *other {
+                        std::mem::swap(&mut list, other);
+                    }
+                }
+            }
+            longest
         };
-        let mut order: Vec<usize> = (0..plans.len()).collect();
-        order.sort_by_cached_key(key);
-        order
+        let mut order: Vec<_> = plans.iter().enumerate().map(|(i, plan)| (key(plan), i)).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, i)| i).collect()
     }
 
     /// The most queries of a round that ask for this many hits.
@@ -335,25 +346,27 @@ impl OnDemand {
 
     /// The distinct lists of plans, by segment.
     fn infos(&self, plans: &[&Plan]) -> Vec<Vec<TermInfo>> {
+        let mut seen = FxHashSet::default();
         let of = |number: usize| {
             let terms = plans.iter().flat_map(|plan| &plan.terms);
             // Without documents there is nothing to find. Plans of other snapshots, which are refused, may have fewer segments.
             let has_documents = !self.segments[number].within.is_empty();
             let lists = terms.filter_map(|term| term.lists.get(number).copied().flatten());
-            let mut infos: Vec<TermInfo> = lists.filter(|_| has_documents).collect();
+            let lists = lists.filter(|info| has_documents && seen.insert((number, info.ordinal)));
+            let mut infos: Vec<TermInfo> = lists.collect();
             infos.sort_unstable_by_key(|info| info.ordinal);
-            infos.dedup_by_key(|info| info.ordinal);
             infos
         };
         (0..self.segments.len()).map(of).collect()
     }
 
-    /// Lists as tiles for a round. What is not on the device is brought when the round comes to it.
+    /// Lists as tiles for a round, which is `large` or small. What is not on the device is brought when the round comes to it.
     pub(crate) fn bring(
         self: &Arc<Self>,
         plans: &[&Plan],
         workspace: &mut Workspace,
         threads: usize,
+        large: bool,
     ) -> Result<Brought, ImageError> {
         let lending = &*self.lending;
         let infos = self.infos(plans);
@@ -366,16 +379,16 @@ impl OnDemand {
             on_demand: self.clone(),
             infos,
             held: Vec::new(),
-            scratch: lending.take_scratch(),
+            scratch: lending.scratch.take(large),
             stream: workspace.stream.clone(),
             ended: false,
         };
         let Found { wanted, kept, unknown } =
             self.look_up(&mut brought, workspace, threads, start)?;
         for (lists, unknown) in self.segments.iter().zip(unknown) {
-            self.learn(lists, unknown, &brought.scratch, workspace, threads)?;
+            self.learn(lists, unknown, &brought.scratch.memory, workspace, threads)?;
         }
-        let cut = self.cut(&wanted)?;
+        let cut = self.cut(&wanted, lending.scratch.bytes(large))?;
         lending.rounds.fetch_add(1, Ordering::Relaxed);
         brought.images = self.images(&brought, &wanted, &kept, &cut, workspace, threads)?;
         let slices: usize = brought.images.iter().map(|image| image.slices().len()).sum();
@@ -418,7 +431,7 @@ impl OnDemand {
             }
         }
         for (number, lists) in self.segments.iter().enumerate() {
-            let (mut some, mut whole, mut unknown) = (Vec::new(), HashMap::new(), Vec::new());
+            let (mut some, mut whole, mut unknown) = (Vec::new(), FxHashMap::default(), Vec::new());
             for (info, (pieces, cuts)) in brought.infos[number].iter().zip(&pieces[number]) {
                 let id = ListId { segment: lists.slot, ordinal: info.ordinal };
                 if let Some((entry, Contents::Tiles(view))) =
@@ -504,7 +517,7 @@ impl OnDemand {
             for (i, list) in wanted[number].iter().enumerate() {
                 let df = list.info.df;
                 let raws = 4 * (u64::from(tiles) + 1) + 64;
-                let fits = temporary.bytes() + raws <= lending.scratch;
+                let fits = temporary.bytes() + raws <= brought.scratch.memory.len() as u64;
                 if left == 0 || !fits || df < TILES_FROM * tiles.max(1) {
                     continue;
                 }
@@ -534,7 +547,7 @@ impl OnDemand {
             if made.is_empty() {
                 continue;
             }
-            let (words, scratch) = ((failed, totals), &brought.scratch);
+            let (words, scratch) = ((failed, totals), &brought.scratch.memory);
             let done = self.make_tiles(lists, &made, words, scratch, workspace);
             if let Err(error) = done {
                 // Nothing is written to their places any more; after a failure of the device nothing ever is.
@@ -612,8 +625,7 @@ impl OnDemand {
     }
 
     /// Cuts the documents into as few slices as there is room for.
-    fn cut(&self, wanted: &[Vec<Wanted<'_>>]) -> Result<Cut, ImageError> {
-        let available = self.lending.scratch;
+    fn cut(&self, wanted: &[Vec<Wanted<'_>>], available: u64) -> Result<Cut, ImageError> {
         Cut::fitting(&self.segments, wanted, self.bits, available).map_err(|asked| {
             let memory = self.lending.device.memory();
             let (used, budget) = (memory.current, memory.budget.is_some());
@@ -631,13 +643,13 @@ impl OnDemand {
         self: &Arc<Self>,
         brought: &Brought,
         wanted: &[Vec<Wanted<'_>>],
-        kept: &[HashMap<u32, ListView>],
+        kept: &[FxHashMap<u32, ListView>],
         cut: &Cut,
         workspace: &mut Workspace,
         threads: usize,
     ) -> Result<Vec<SegmentImage>, ImageError> {
         let device = &self.lending.device;
-        let scratch = &brought.scratch;
+        let scratch = &brought.scratch.memory;
         let (filters, rest) = (scratch.address(), scratch.address() + cut.before);
         let input = workspace.make_input.start();
         let slices = self.segments.iter().enumerate().flat_map(|(number, lists)| {
@@ -664,14 +676,8 @@ impl OnDemand {
             // Where lists go is the same for all slices.
             let tables = match &first {
                 Some((of, first)) if *of == number => {
-                    let all_there = plan.copies.is_empty();
-                    Tables::also(
-                        first,
-                        input,
-                        frame,
-                        (!all_there).then_some(&plan.packed),
-                        &plan.units,
-                    )
+                    let elsewhere = (!plan.packed.is_empty()).then_some(&plan.packed[..]);
+                    Tables::also(first, input, frame, elsewhere, &plan.units)
                 }
                 _ => {
                     let target = |(list, place): (&Wanted<'_>, &Place)| {

@@ -1,9 +1,9 @@
 // The best k keys of a query from those of its items and those that were the best before, if there are any: one block of threads per query. The keys
-// may replace those before.
+// may replace those before. The worst of k keys is a threshold for what follows.
 #include "tiles.cuh"
 #include "topk.cuh"
 
-extern "C" __global__ void merge(const Query* queries, const uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
+extern "C" __global__ void merge(const Query* queries, uint64_t* thresholds, const uint32_t* enough, const uint64_t* keys,
                                  const uint32_t* key_counts, uint32_t stride, const uint64_t* keys_before, const uint32_t* counts_before, uint64_t* out_keys, uint32_t* out_counts, uint64_t* global_keys,
                                  uint32_t capacity) {
     DYNAMIC_SHARED(uint64_t, shared_keys);
@@ -25,5 +25,9 @@ extern "C" __global__ void merge(const Query* queries, const uint64_t* threshold
     top.take<8>(keys + uint64_t(query.first_slot) * stride, key_counts[blockIdx.x]);
     COUNTED(for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) moved(&buffer[i]), moved(&out_keys[uint64_t(blockIdx.x) * stride + i]);)
     for (uint32_t i = threadIdx.x; i < state.count; i += blockDim.x) out_keys[uint64_t(blockIdx.x) * stride + i] = buffer[i];
-    if (threadIdx.x == 0) out_counts[blockIdx.x] = state.count;
+    if (threadIdx.x == 0) {
+        out_counts[blockIdx.x] = state.count;
+        if (state.count == query.k && buffer[query.k - 1] > thresholds[blockIdx.x]) thresholds[blockIdx.x] = buffer[query.k - 1];
+        COUNTED(moved(&thresholds[blockIdx.x]);)
+    }
 }
