@@ -376,7 +376,13 @@ impl<'a> Round<'a> {
         let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
         let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
-        let total: u64 = costs.iter().map(|&(.., cost)| cost).sum();
+        // One launch runs after the other, so the longest must fill the device; those of a single query fill it together.
+        let mut totals = vec![0; image.len()];
+        costs.iter().for_each(|&(_, number, _, cost)| totals[number] += cost);
+        let total = match self.is_single(image) {
+            true => totals.iter().sum(),
+            false => totals.iter().copied().max().unwrap_or(0),
+        };
         let share = (total / (resident * waves)).max(1);
         // Of each query: the parts of all launches, and the most parts of one.
         let (mut all, mut widest) = (vec![0; self.plans.len()], vec![0; self.plans.len()]);
@@ -441,6 +447,7 @@ impl<'a> Round<'a> {
             Kind::ManyTerms => Ok(saturating_shift(TILE_SUM)),
             Kind::Tiles => rough_shift(plan, most_value, TILE_SUM).ok_or_else(|| too_many(kernel)),
         };
+        let all_tiles: Vec<u64> = image.iter().map(|segment| all_tiles(image, segment)).collect();
         for q in queries {
             let (plan, k) = (&self.plans[q], self.ks[q]);
             let (shift, least) = (shift(plan)?, least(image, plan, k, pass));
@@ -487,8 +494,9 @@ impl<'a> Round<'a> {
                 });
                 // A segment may have none of the engine's documents.
                 if !lacks && terms > 0 && tiles > 0 {
-                    let slices = segment.slices().len() as u64;
-                    let cost = postings / slices + u64::from(tiles) * TILE_COST;
+                    // Lists are those of the whole segment, a launch is about a slice of its documents.
+                    let here = postings * u64::from(segment.tiles()) / all_tiles[number];
+                    let cost = here + u64::from(tiles) * TILE_COST;
                     costs.push((q as u32, number, tiles, cost));
                 }
             }
@@ -572,6 +580,13 @@ impl<'a> Round<'a> {
         };
         Ok((0..n).map(answer).collect())
     }
+}
+
+/// Tiles of a segment in all slices, of which a shorter one at the end is an image of its own; at least one.
+fn all_tiles(image: &[SegmentImage], segment: &SegmentImage) -> u64 {
+    let of = image.iter().filter(|other| other.number() == segment.number());
+    let tiles = of.map(|other| u64::from(other.tiles()) * other.slices().len() as u64);
+    tiles.sum::<u64>().max(1)
 }
 
 /// Not reachable: queries with so many terms have kernels of their own.
