@@ -4,6 +4,7 @@
 mod codecs;
 mod deadlines;
 mod gpu;
+mod load;
 mod queries;
 mod report;
 
@@ -26,7 +27,8 @@ Examples:
   warpseek bench codecs --index idx
   warpseek bench deadlines --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt
-  warpseek bench gpu --codecs")]
+  warpseek bench gpu --codecs
+  warpseek bench load --index idx --queries log.txt")]
 pub struct Options {
     #[command(subcommand)]
     what: What,
@@ -38,6 +40,7 @@ enum What {
     Codecs(codecs::Options),
     Deadlines(deadlines::Options),
     Gpu(gpu::Options),
+    Load(load::Options),
 }
 
 /// Runs the measurement that the options ask for.
@@ -47,6 +50,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Codecs(options) => codecs::run(options),
         What::Deadlines(options) => deadlines::run(options),
         What::Gpu(options) => gpu::run(options),
+        What::Load(options) => load::run(options),
     }
 }
 

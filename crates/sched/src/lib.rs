@@ -5,14 +5,20 @@
 //! a part of the documents; [`ByQueries`] has engines that answer for all documents, and perhaps one that helps.
 //! [`Speed`] learns from what engines did, and [`measure`] finds out how long a part of the documents takes.
 
+mod cache;
+pub mod calibrate;
 mod documents;
 mod helper;
 pub mod measure;
+mod model;
 mod queries;
+pub mod service;
 mod speed;
 mod threads;
 
+pub use cache::{CacheCounts, HeapBytes, Key, Lookup, ResultCache};
 pub use documents::{ByDocuments, split};
+pub use model::{CostModel, Features, Form};
 pub use queries::ByQueries;
 pub use speed::Speed;
 pub use threads::WithThreads;

@@ -29,6 +29,9 @@ pub enum Error {
     /// Options contradict each other, or the machine.
     #[error(transparent)]
     Options(#[from] OptionsError),
+    /// The system has no more threads.
+    #[error("the threads of a service could not be started: {0}")]
+    Threads(std::io::Error),
     /// A stored document is not JSON, which it was when it was indexed.
     #[error("stored document {doc} is not JSON: {problem}")]
     Document {

@@ -29,6 +29,7 @@
 //! | merge, verify, inspect | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
 //! | search once | [`Searcher::search`] |
 //! | search thousands of queries | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
+//! | answer requests that come one by one, under deadlines, with CPU and GPU at once | [`Searcher::service`] |
 //! | see later commits | [`Searcher::refresh`] |
 //! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
@@ -65,6 +66,7 @@ mod options;
 mod request;
 mod response;
 mod searcher;
+mod service;
 mod writer;
 
 pub use decision::Decision;
@@ -75,6 +77,7 @@ pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split,
 pub use request::{QueryInput, Request};
 pub use response::{Arrays, Response};
 pub use searcher::{GpuStatus, Searcher};
+pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
 pub use writer::{Commit, IndexWriter};
 
 pub use warpseek_codec::CodecId;
@@ -97,6 +100,8 @@ pub use warpseek_index::{
     Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, Snapshot,
     SnapshotId, Statistics, StoreMode, Verification,
 };
+pub use warpseek_sched::service::ServiceStatus;
+pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
 pub use warpseek_text::{Analyzer, Format, OwnedDocument as Document, Snippet, TextError};
 
 /// GPUs of this machine, and how fast they copy.

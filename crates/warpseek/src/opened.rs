@@ -28,7 +28,7 @@ pub(crate) struct Opened {
     /// For what is not asked by anybody, such as copying the index to a GPU.
     pub(crate) context: Context,
     /// The CPU's, which answers if no GPU does.
-    cpu: Box<dyn Engine>,
+    pub(crate) cpu: Box<dyn Engine>,
     pub(crate) gpu: Gpu,
     options: Arc<SearcherOptions>,
     /// Whether hits may differ from those of other engines.
@@ -163,12 +163,30 @@ impl Opened {
             self.gpu.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);
             return self.cpu.search(plans, context);
         }
-        let mut answers = engine.search(plans, context);
-        if let Some(Err(error)) = answers.iter().find(|answer| is_final(answer)) {
-            self.give_up(&engine, error.clone());
-        }
+        let mut answers = self.ask_gpu(&engine, plans, context);
         if self.may_choose() {
             self.make_good(plans, context, &mut answers);
+        }
+        answers
+    }
+
+    /// Answers plans on the GPU, whatever the CPU could do; none if no GPU answers now.
+    pub(crate) fn answer_on_gpu(
+        self: &Arc<Self>,
+        plans: &[&Plan],
+        context: &Context,
+    ) -> Option<Answers> {
+        if self.gpu.wants_revival() {
+            self.revive();
+        }
+        let engine = self.gpu.engine()?;
+        Some(self.ask_gpu(&engine, plans, context))
+    }
+
+    fn ask_gpu(&self, engine: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> Answers {
+        let answers = engine.search(plans, context);
+        if let Some(Err(error)) = answers.iter().find(|answer| is_final(answer)) {
+            self.give_up(engine, error.clone());
         }
         answers
     }

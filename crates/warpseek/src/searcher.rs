@@ -13,6 +13,7 @@ use crate::opened::Opened;
 use crate::options::SearcherOptions;
 use crate::request::Request;
 use crate::response::{Arrays, Response};
+use crate::service::{Service, ServiceOptions};
 
 /// Queries in a batch for each thread, and for a GPU.
 const BATCH_PER_THREAD: usize = 64;
@@ -273,6 +274,15 @@ impl Searcher {
         work: impl Fn(&T) -> R + Sync,
     ) -> Vec<R> {
         self.context.pool().map(items, || (), |(), item| work(item))
+    }
+
+    pub(crate) fn opened(&self) -> Arc<Opened> {
+        self.now()
+    }
+
+    /// A service that takes requests one by one, with the engines of this searcher: the CPU, and a GPU if it has one.
+    pub fn service(&self, options: ServiceOptions) -> Result<Service> {
+        Service::start(self.clone(), self.now(), self.context.threads(), &options)
     }
 
     /// How a batch is answered, and why.

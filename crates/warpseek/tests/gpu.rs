@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use warpseek::devices::Device;
 use warpseek::{
     DeviceChoice, Document, Error, GpuLists, Index, IndexOptions, Mode, Notice, Progress, Request,
-    Searcher, SearcherOptions, Split, Tuning,
+    Searcher, SearcherOptions, ServiceOptions, Split, Tuning,
 };
 use warpseek_cuda_emulator::{inject, symbol};
 
@@ -268,4 +268,36 @@ fn a_form_of_lists_that_has_no_effect_is_refused() {
         let error = error.err().unwrap().to_string();
         assert!(error.contains("the form of lists on a GPU"), "{error}");
     }
+}
+
+/// A service with the CPU and a GPU has the hits of a searcher, also while the GPU is lost, and over a newer snapshot.
+#[test]
+fn a_service_answers_with_the_cpu_and_the_gpu() {
+    let case = Case::new();
+    let cpu = case.index.searcher().unwrap();
+    for faults in [&[][..], &["cuLaunchKernel@40=719!"]] {
+        let searcher = case.searcher(DeviceChoice::Auto, faults);
+        let options = ServiceOptions::new().threads(1).calibration(Duration::ZERO).cache(1 << 20);
+        let service = searcher.service(options).unwrap();
+        for _ in 0..3 {
+            let requests = case.requests();
+            let tickets: Vec<_> =
+                requests.iter().map(|request| service.submit(request).unwrap()).collect();
+            for (ticket, request) in tickets.into_iter().zip(&requests) {
+                let (response, expected) =
+                    (ticket.wait().response.unwrap(), cpu.search(request).unwrap());
+                assert_eq!(response.hits(), expected.hits());
+                assert!(!request.count || response.matches() == expected.matches());
+            }
+        }
+        assert!(service.status().cache.unwrap().hits > 0);
+    }
+    let service = case.searcher(DeviceChoice::Auto, &[]).service(ServiceOptions::new()).unwrap();
+    let mut writer = case.index.writer().unwrap();
+    writer.add(Document::new("new", "", "red red red red")).unwrap();
+    writer.commit().unwrap();
+    assert!(service.refresh().unwrap() && !service.refresh().unwrap());
+    let response = service.submit(&Request::new("red")).unwrap().wait().response.unwrap();
+    assert!(cpu.refresh().unwrap());
+    assert_eq!(response.hits(), cpu.search(&Request::new("red")).unwrap().hits());
 }

@@ -1,4 +1,4 @@
-//! `bench queries` and `bench codecs`. The tests check that measurements are present, not their values.
+//! `bench queries`, `bench codecs` and `bench load`. The tests check that measurements are present, not their values.
 
 use crate::support::Space;
 
@@ -75,4 +75,40 @@ fn modes_and_algorithms_are_lists() {
     }
     let gpu = "bench gpu --index idx --queries log.tsv";
     space.run(&format!("{gpu} --mode or")).code(2).says("unexpected argument");
+}
+
+#[test]
+fn load_is_measured_with_each_deadline_and_rate() {
+    let space = space();
+    let load = "bench load --index idx --queries log.tsv -q --configurations cpu --seconds 0.2";
+    let options = "--deadlines 50,500 --rates 50,200 --bursts 2 --cache 1M";
+    let report = space.run(&format!("{load} {options} --json --html page.html")).json();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let shares = ["within", "partial", "late", "refused"].map(|of| row[of].as_f64().unwrap());
+        assert!(
+            (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9,
+            "each request has one outcome: {row}"
+        );
+    }
+    assert_eq!(report["services"][0]["errors"][0][1].as_array().unwrap().len(), 3);
+    let page = space.read("page.html");
+    assert_eq!(page.matches("<figure>").count(), 4);
+    let out = space.run(&format!("{load} {options}")).ok();
+    assert!(out.contains("error of the cost model: CPU") && out.contains("p99.9"), "{out}");
+}
+
+#[test]
+fn load_refuses_what_cannot_be_measured() {
+    let space = space();
+    let load = "bench load --index idx --queries log.tsv -q";
+    for (options, code, why) in [
+        ("--seconds 0", 2, "--seconds must be"),
+        ("--deadlines 0", 2, "deadlines and rates must be"),
+        ("--configurations gpu", 2, "there is no GPU to measure"),
+        ("--configurations tpu", 2, "invalid value"),
+    ] {
+        space.run(&format!("{load} {options}")).fails(code, &[why]);
+    }
 }

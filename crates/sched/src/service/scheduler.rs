@@ -1,0 +1,530 @@
+//! Which request is answered next, and where. It has no clock and no threads: whoever drives it says what time it is, so that a test with a virtual
+//! clock runs the same code as the service.
+//!
+//! A *station* is an engine with a number of servers: a CPU has a server per thread, each of which answers one request at a time; a GPU has one or two,
+//! which answer requests in batches. Each station has a queue for the requests that it answers much faster than any other, and one queue has those
+//! that are the same to all. A station that finds nothing there takes requests from the others' queues, if it is done with them sooner.
+//!
+//! Queues are ordered by *due time*: the arrival plus a multiple of the expected cost, and no later than the last moment at which the request can start
+//! and meet its deadline. So short requests overtake long ones, and those near their deadline overtake all. Nothing starves: a request that arrives
+//! after another's due time is due later, and due times are at most [`PATIENCE`] after arrivals.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// A moment, or a time, in nanoseconds.
+pub type Nanos = u64;
+
+/// A request is due when this many times its expected cost have passed.
+const FAVOUR: u64 = 8;
+
+/// A request is due this long after its arrival at the latest.
+pub const PATIENCE: Nanos = 100_000_000;
+
+/// A request is refused if less than one part in this many of it is expected to be searched when its time is up.
+const LEAST_PART: u64 = 4;
+
+/// How many times as long as expected waits are taken to be: predictions err, and who is admitted relies on them.
+const CAUTION: f64 = 1.2;
+
+/// Waits from which it is learned how good the expectations are, by how much each counts, and the most and the least that comes of it.
+const LONG_WAIT: Nanos = 200_000;
+const WAITS_LEARNED: f64 = 0.01;
+const WAITS_RANGE: (f64, f64) = (0.5, 4.0);
+
+/// A batch may take this many times what it costs without any request, though some of its requests have less time: with smaller batches a station that
+/// has too much to do would get ever less done.
+const WORTHWHILE: u64 = 8;
+
+/// Requests at the end of a queue among which a station looks for one to take from another.
+const LOOKED_AT: usize = 32;
+
+/// How many times as fast a station must be for a request to be its own: at first, at least, and at most.
+const SUITED: f64 = 4.0;
+const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
+
+/// After a failure a station takes nothing for this long, and twice as long after each further one, up to a limit.
+const PAUSE: Nanos = 1_000_000_000;
+const MOST_PAUSE: Nanos = 60_000_000_000;
+
+/// The part of a difference by which an estimate follows what was measured.
+const LEARNED: f64 = 0.1;
+/// What is measured counts as at most this many times what was expected, and at least its reciprocal.
+const SURPRISE: f64 = 8.0;
+
+/// An engine as the scheduler sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Station {
+    /// Requests, or batches, that it answers at the same time.
+    pub servers: usize,
+    /// Requests of a batch, at most.
+    pub batch: usize,
+    /// What a batch costs, however many requests it has.
+    pub fixed: Nanos,
+}
+
+impl Station {
+    /// A station that answers one request at a time on each of its servers.
+    pub fn threads(servers: usize) -> Self {
+        Station { servers: servers.max(1), batch: 1, fixed: 0 }
+    }
+}
+
+/// How large the batches of a station are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cohorts {
+    /// A batch leaves at once if the station is free, with all requests that wait and can be answered in time together.
+    #[default]
+    Adaptive,
+    /// A batch leaves when so many requests wait, or when the first of them can wait no longer.
+    Fixed(usize),
+}
+
+/// A request as the scheduler sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its number, which no other request has.
+    pub id: u64,
+    /// When it came.
+    pub arrived: Nanos,
+    /// When its answer must be there.
+    pub deadline: Option<Nanos>,
+    /// What it adds to a batch of each station; none if the station cannot answer it.
+    pub costs: Vec<Option<Nanos>>,
+    /// Requests of different groups, such as those for different snapshots, are never in one batch.
+    pub group: u64,
+}
+
+/// A request that cannot be answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// How long it would have to wait; none if no station can answer it at all.
+    pub wait: Option<Nanos>,
+}
+
+/// What a server does next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Names the server until [`Scheduler::done`].
+    pub server: usize,
+    /// The requests, by number.
+    pub jobs: Vec<u64>,
+    /// What it is expected to cost.
+    pub expected: Nanos,
+    /// Requests that were taken from another station's queue.
+    pub stolen: usize,
+}
+
+/// What has happened so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that were admitted.
+    pub admitted: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Requests whose time was up before they were begun.
+    pub expired: u64,
+    /// By station: batches, requests in them, and requests that came from the queue of another.
+    pub stations: Vec<[u64; 3]>,
+}
+
+struct Queued {
+    job: Job,
+    /// How long it was expected to wait.
+    wait: Nanos,
+    queue: usize,
+    due: Nanos,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// By due time and number.
+    order: BTreeMap<(Nanos, u64), ()>,
+    /// The cost of all, by station.
+    costs: Vec<Nanos>,
+}
+
+#[derive(Clone, Copy)]
+struct Running {
+    began: Nanos,
+    expected: Nanos,
+}
+
+struct State {
+    station: Station,
+    /// What each server does.
+    running: Vec<Option<Running>>,
+    /// What was measured, of what was expected.
+    factor: f64,
+    /// Failures in a row, and until when it takes nothing.
+    failures: u32,
+    paused: Nanos,
+}
+
+impl State {
+    fn has_free_server(&self, now: Nanos) -> bool {
+        now >= self.paused && self.running.iter().any(Option::is_none)
+    }
+
+    /// Time until its servers are done with what they do, on average; longer if they should have been done.
+    fn busy(&self, now: Nanos) -> Nanos {
+        let left = |running: &Running| {
+            let passed = now.saturating_sub(running.began);
+            // Who is late will probably be late by as much again.
+            running.expected.abs_diff(passed)
+        };
+        let sum: Nanos = self.running.iter().flatten().map(left).sum();
+        let pause = self.paused.saturating_sub(now);
+        sum / self.station.servers as u64 + pause
+    }
+
+    fn scaled(&self, cost: Nanos) -> Nanos {
+        (cost as f64 * self.factor) as Nanos
+    }
+}
+
+/// Requests that wait, and what stations do.
+pub struct Scheduler {
+    stations: Vec<State>,
+    /// One per station, and the last for requests that are the same to all.
+    queues: Vec<Queue>,
+    jobs: HashMap<u64, Queued>,
+    cohorts: Cohorts,
+    /// How many times as fast a station must be for a request to be its own. It rises when stations run out of requests while others have some, and
+    /// falls when slower ones take what faster ones would soon have got to.
+    suited: f64,
+    /// How long requests waited, of what was expected.
+    waits: f64,
+    counts: Counts,
+}
+
+impl Scheduler {
+    /// Nothing waits, and all stations are free.
+    pub fn new(stations: &[Station], cohorts: Cohorts) -> Self {
+        let state = |station: &Station| State {
+            station: *station,
+            running: vec![None; station.servers.max(1)],
+            factor: 1.0,
+            failures: 0,
+            paused: 0,
+        };
+        let queue = || Queue { costs: vec![0; stations.len()], ..Queue::default() };
+        let counts = Counts { stations: vec![[0; 3]; stations.len()], ..Counts::default() };
+        Scheduler {
+            stations: stations.iter().map(state).collect(),
+            queues: (0..=stations.len()).map(|_| queue()).collect(),
+            jobs: HashMap::new(),
+            cohorts,
+            suited: SUITED,
+            waits: 1.0,
+            counts,
+        }
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// What has happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How many times as fast a station must be now for a request to be its own.
+    pub fn suited(&self) -> f64 {
+        self.suited
+    }
+
+    /// What was measured at a station, of what was expected.
+    pub fn factor(&self, station: usize) -> f64 {
+        self.stations[station].factor
+    }
+
+    /// Expected time until a station begins a request that comes now.
+    pub fn wait(&self, station: usize, now: Nanos) -> Nanos {
+        let state = &self.stations[station];
+        let own = self.queues[station].costs[station];
+        let either = &self.queues[self.stations.len()];
+        if own == 0 && either.order.is_empty() && state.has_free_server(now) {
+            return 0;
+        }
+        // Stations share what is the same to all by their speed.
+        let speed = |s: usize| match either.costs[s] {
+            0 => 0.0,
+            cost => {
+                self.stations[s].station.servers as f64
+                    / self.stations[s].scaled(cost).max(1) as f64
+            }
+        };
+        let speeds: f64 = (0..self.stations.len()).map(speed).sum();
+        let share = if speeds > 0.0 { speed(station) / speeds } else { 0.0 };
+        let queued = state.scaled(own) as f64 + share * state.scaled(either.costs[station]) as f64;
+        state.busy(now)
+            + (queued / state.station.servers as f64) as Nanos
+            + state.scaled(state.station.fixed)
+    }
+
+    /// Takes a request in, unless it could not be answered in time.
+    pub fn arrive(&mut self, job: Job, now: Nanos) -> Result<(), Refused> {
+        let able = (0..self.stations.len())
+            .filter_map(|s| Some((s, self.stations[s].scaled(job.costs[s]?))));
+        let able: Vec<(usize, Nanos)> = able.collect();
+        let wait = |&(s, _): &(usize, Nanos)| self.wait(s, now);
+        let Some(shortest) = able.iter().map(wait).min() else {
+            self.counts.refused += 1;
+            return Err(Refused { wait: None });
+        };
+        if let Some(deadline) = job.deadline {
+            let in_time = |&(s, cost): &(usize, Nanos)| {
+                let wait = self.wait(s, now) as f64 * self.waits * CAUTION;
+                let start = now.saturating_add(wait as Nanos);
+                start.saturating_add(cost / LEAST_PART) < deadline
+            };
+            if !able.iter().any(in_time) {
+                self.counts.refused += 1;
+                return Err(Refused { wait: Some(shortest) });
+            }
+        }
+        self.counts.admitted += 1;
+        self.put(job, &able, shortest);
+        Ok(())
+    }
+
+    /// Puts a request that an engine failed back, for the other stations; false if there is none for it.
+    pub fn again(&mut self, mut job: Job, failed: usize) -> bool {
+        job.costs[failed] = None;
+        self.admit(job)
+    }
+
+    /// Takes a request in whatever the time; false if no station can answer it.
+    pub fn admit(&mut self, job: Job) -> bool {
+        let able = (0..self.stations.len())
+            .filter_map(|s| Some((s, self.stations[s].scaled(job.costs[s]?))));
+        let able: Vec<(usize, Nanos)> = able.collect();
+        if able.is_empty() {
+            return false;
+        }
+        self.put(job, &able, 0);
+        true
+    }
+
+    fn put(&mut self, job: Job, able: &[(usize, Nanos)], wait: Nanos) {
+        // What it takes of a station whose servers all work.
+        let share =
+            |&(s, cost): &(usize, Nanos)| cost as f64 / self.stations[s].station.servers as f64;
+        let by_share = |a: &&(usize, Nanos), b: &&(usize, Nanos)| share(a).total_cmp(&share(b));
+        let best = *able.iter().min_by(by_share).unwrap_or(&able[0]);
+        let others = able.iter().filter(|(s, _)| *s != best.0).map(share).min_by(f64::total_cmp);
+        let is_own = others.is_none_or(|other| other > self.suited * share(&best).max(1.0));
+        let queue = if is_own { best.0 } else { self.stations.len() };
+        let due = job.arrived.saturating_add(best.1.saturating_mul(FAVOUR).min(PATIENCE));
+        let latest = job.deadline.map(|deadline| deadline.saturating_sub(best.1 + best.1 / 2));
+        let due = latest.map_or(due, |latest| due.min(latest)).max(job.arrived);
+        let (id, costs) = (job.id, &mut self.queues[queue].costs);
+        costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum += cost.unwrap_or(0));
+        self.queues[queue].order.insert((due, id), ());
+        self.jobs.insert(id, Queued { job, wait, queue, due });
+    }
+
+    /// Takes a request out that waits: it is cancelled, or its time is up.
+    pub fn remove(&mut self, id: u64) -> Option<Job> {
+        Some(self.take(id)?.0)
+    }
+
+    fn take(&mut self, id: u64) -> Option<(Job, Nanos)> {
+        let Queued { job, wait, queue, due } = self.jobs.remove(&id)?;
+        let queue = &mut self.queues[queue];
+        queue.order.remove(&(due, id));
+        queue.costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum -= cost.unwrap_or(0));
+        Some((job, wait))
+    }
+
+    /// Learns from a request that has waited, or has waited in vain.
+    fn learn_wait(&mut self, arrived: Nanos, expected: Nanos, now: Nanos) {
+        if expected < LONG_WAIT {
+            return;
+        }
+        let seen = now.saturating_sub(arrived) as f64 / expected as f64;
+        let waits = self.waits + WAITS_LEARNED * (seen.min(WAITS_RANGE.1) - self.waits);
+        self.waits = waits.clamp(WAITS_RANGE.0, WAITS_RANGE.1);
+    }
+
+    /// The same for a request whose time is up.
+    pub fn expire(&mut self, id: u64, now: Nanos) -> Option<Job> {
+        let (job, wait) = self.take(id)?;
+        self.counts.expired += 1;
+        // It would have waited longer.
+        self.learn_wait(job.arrived, wait, now + (now - job.arrived.min(now)));
+        Some(job)
+    }
+
+    /// A station that could use a further server for what waits now: whoever drives the stations wakes it.
+    pub fn wake(&self, now: Nanos) -> Option<usize> {
+        (0..self.stations.len())
+            .find(|&s| self.stations[s].has_free_server(now) && self.choose(s, now).is_some())
+    }
+
+    /// When a station that gathers a batch, or pauses, wants to be asked again, if nothing else happens.
+    pub fn ask_again(&self, station: usize, now: Nanos) -> Option<Nanos> {
+        let state = &self.stations[station];
+        if self.jobs.is_empty() || state.running.iter().all(Option::is_some) {
+            return None;
+        }
+        if state.paused > now {
+            return Some(state.paused);
+        }
+        self.gathers_until(station, now)
+    }
+
+    /// If a station waits for more requests: how long.
+    fn gathers_until(&self, station: usize, now: Nanos) -> Option<Nanos> {
+        let (Cohorts::Fixed(size), state) = (self.cohorts, &self.stations[station]) else {
+            return None;
+        };
+        let size = size.min(state.station.batch);
+        let queues = [&self.queues[station].order, &self.queues[self.stations.len()].order];
+        if queues.iter().map(|queue| queue.len()).sum::<usize>() >= size {
+            return None;
+        }
+        let latest = |(_, id): &(Nanos, u64)| {
+            let job = &self.jobs[id].job;
+            let each = job.costs[station].unwrap_or(0);
+            let all = state.scaled(state.station.fixed + size as u64 * each);
+            let deadline =
+                job.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_sub(all + all / 2));
+            deadline.min(job.arrived + PATIENCE)
+        };
+        queues
+            .iter()
+            .flat_map(|queue| queue.keys().take(LOOKED_AT))
+            .map(latest)
+            .min()
+            .filter(|&latest| latest > now)
+    }
+
+    fn first(&self, queue: usize) -> Option<(Nanos, u64)> {
+        self.queues[queue].order.first_key_value().map(|(&key, ())| key)
+    }
+
+    /// The queue from which a station takes its next request, and that request.
+    fn choose(&self, station: usize, now: Nanos) -> Option<(usize, u64)> {
+        let either = self.stations.len();
+        let can = |id: u64| self.jobs[&id].job.costs[station].is_some();
+        let own = self.first(station).map(|key| (key, station));
+        let both =
+            self.queues[either].order.keys().find(|(_, id)| can(*id)).map(|&key| (key, either));
+        if let Some(((_, id), queue)) = own.into_iter().chain(both).min() {
+            return Some((queue, id));
+        }
+        self.steal(station, now)
+    }
+
+    /// A request of another station's queue that this one is done with sooner: among the last, that for which it is the least slower.
+    fn steal(&self, station: usize, now: Nanos) -> Option<(usize, u64)> {
+        let state = &self.stations[station];
+        let mut best: Option<(f64, usize, u64)> = None;
+        for victim in (0..self.stations.len()).filter(|&s| s != station) {
+            let wait = self.wait(victim, now);
+            for (_, id) in self.queues[victim].order.keys().rev().take(LOOKED_AT) {
+                let costs = &self.jobs[id].job.costs;
+                let (Some(own), Some(its)) = (costs[station], costs[victim]) else { continue };
+                let (own, its) =
+                    (state.scaled(own + state.station.fixed), self.stations[victim].scaled(its));
+                // What waits there includes this request.
+                let slower = own as f64 / its.max(1) as f64;
+                if own < wait && best.is_none_or(|(least, ..)| slower < least) {
+                    best = Some((slower, victim, *id));
+                }
+            }
+        }
+        best.map(|(_, queue, id)| (queue, id))
+    }
+
+    /// What a free server of a station does next, if there is anything.
+    pub fn next(&mut self, station: usize, now: Nanos) -> Option<Batch> {
+        let server = self.stations[station].running.iter().position(Option::is_none)?;
+        if now < self.stations[station].paused {
+            return None;
+        }
+        let Station { batch: most, fixed, .. } = self.stations[station].station;
+        // After a failure, one request shows whether it works again.
+        let most = if self.stations[station].failures > 0 { 1 } else { most };
+        let mut batch =
+            Batch { server, expected: self.stations[station].scaled(fixed), ..Batch::default() };
+        let least_end = now.saturating_add(WORTHWHILE * batch.expected);
+        let (mut group, mut until) = (None, Nanos::MAX);
+        if self.gathers_until(station, now).is_some() {
+            return None;
+        }
+        let most =
+            if let Cohorts::Fixed(size) = self.cohorts { most.min(size.max(1)) } else { most };
+        while batch.jobs.len() < most {
+            let Some((queue, id)) = self.choose(station, now) else { break };
+            let Queued { job, .. } = &self.jobs[&id];
+            let cost = self.stations[station].scaled(job.costs[station].unwrap_or(0));
+            let end = now.saturating_add(batch.expected + cost);
+            let first = batch.jobs.is_empty();
+            let in_time = end <= until.min(job.deadline.unwrap_or(Nanos::MAX)).max(least_end);
+            if !first && (group != Some(job.group) || !in_time) {
+                // All of a batch are answered at its end, which must be in time for each of them.
+                break;
+            }
+            let is_stolen = queue != station && queue != self.stations.len();
+            if is_stolen && !first {
+                break;
+            }
+            group = Some(job.group);
+            // A request that is too long for its deadline has only itself to blame.
+            until = until.min(job.deadline.unwrap_or(Nanos::MAX).max(end));
+            batch.expected += cost;
+            if is_stolen {
+                batch.stolen += 1;
+                self.suited = (self.suited * 1.05).min(SUITED_RANGE.1);
+            } else if queue == self.stations.len() && self.is_worse(station, id, now) {
+                self.suited = (self.suited * 0.99).max(SUITED_RANGE.0);
+            }
+            batch.jobs.push(id);
+            if let Some((job, wait)) = self.take(id) {
+                self.learn_wait(job.arrived, wait, now);
+            }
+        }
+        if batch.jobs.is_empty() {
+            return None;
+        }
+        self.stations[station].running[server] =
+            Some(Running { began: now, expected: batch.expected });
+        let counts = &mut self.counts.stations[station];
+        counts[0] += 1;
+        counts[1] += batch.jobs.len() as u64;
+        counts[2] += batch.stolen as u64;
+        Some(batch)
+    }
+
+    /// Whether a faster station would have been done with a request that is the same to all.
+    fn is_worse(&self, station: usize, id: u64, now: Nanos) -> bool {
+        let costs = &self.jobs[&id].job.costs;
+        let end = |s: usize| Some(self.wait(s, now) + self.stations[s].scaled(costs[s]?));
+        let own = self.stations[station].scaled(costs[station].unwrap_or(0));
+        (0..self.stations.len()).filter(|&s| s != station).filter_map(end).any(|other| other < own)
+    }
+
+    /// A server has answered its batch.
+    pub fn done(&mut self, station: usize, server: usize, now: Nanos) {
+        let state = &mut self.stations[station];
+        let Some(running) = state.running[server].take() else { return };
+        state.failures = 0;
+        if running.expected > 0 {
+            let took = now.saturating_sub(running.began).max(1);
+            let seen = (took as f64 / running.expected as f64).clamp(1.0 / SURPRISE, SURPRISE);
+            state.factor = (state.factor * seen.powf(LEARNED)).clamp(1e-6, 1e6);
+        }
+    }
+
+    /// A server has failed. The station takes nothing for a while; what waits for it is for the others to take.
+    pub fn failed(&mut self, station: usize, server: usize, now: Nanos) {
+        let state = &mut self.stations[station];
+        state.running[server] = None;
+        state.paused = now + (PAUSE << state.failures.min(10)).min(MOST_PAUSE);
+        state.failures += 1;
+    }
+}

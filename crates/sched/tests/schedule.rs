@@ -1,0 +1,279 @@
+//! The scheduler under a virtual clock: no request is lost or answered twice, none starves, and stations share the work.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use warpseek_sched::service::{Cohorts, Job, Nanos, PATIENCE, Record, Simulator, Station, Trouble};
+
+const MICRO: Nanos = 1_000;
+const MILLI: Nanos = 1_000_000;
+
+/// Random numbers that are the same every time (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Above 0, at most 1.
+    fn part(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// The time to the next of arrivals that come at this mean distance, each independent of the others.
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.part().ln()
+    }
+}
+
+const CPU: Station = Station { servers: 2, batch: 1, fixed: 0 };
+const GPU: Station = Station { servers: 1, batch: 1000, fixed: 60 * MICRO };
+
+/// Requests at this rate, most of which are short; what they cost differs more on the CPU than on the GPU.
+fn arrivals(
+    seed: u64,
+    count: u64,
+    per_second: f64,
+    deadline: Option<Nanos>,
+    stations: usize,
+) -> Vec<Job> {
+    let (mut random, mut now) = (Random(seed | 1), 0.0);
+    let job = |id: u64| {
+        now += random.exponential(1e9 / per_second);
+        let cpu = (20e3 * random.exponential(1.0).powi(2)) as Nanos + 5 * MICRO;
+        let gpu = 4 * MICRO + cpu / 100;
+        let arrived = now as Nanos;
+        let costs = [Some(cpu), Some(gpu)][..stations].to_vec();
+        Job { id, arrived, deadline: deadline.map(|time| arrived + time), costs, group: 0 }
+    };
+    (0..count).map(job).collect()
+}
+
+/// What stations really take: what is expected, give or take a half.
+fn noisy(seed: u64) -> impl FnMut(usize, &Job) -> Nanos {
+    let mut random = Random(seed | 1);
+    move |station, job| {
+        let expected = job.costs[station].unwrap_or(0) as f64;
+        (expected * (0.5 + random.part())) as Nanos
+    }
+}
+
+/// Each request has exactly one record, and none comes before its arrival. Returns the records by number.
+fn one_each(jobs: &[Job], records: &[(u64, Record)]) -> HashMap<u64, Record> {
+    let by_id: HashMap<u64, Record> = records.iter().copied().collect();
+    assert_eq!(records.len(), jobs.len(), "each request has one answer");
+    assert_eq!(by_id.len(), jobs.len(), "no request has two");
+    for job in jobs {
+        match by_id[&job.id] {
+            Record::Answered { began, ended, .. } => assert!(job.arrived <= began && began < ended),
+            Record::Expired { at } | Record::Failed { at } => assert!(job.arrived <= at),
+            Record::Refused(_) => {}
+        }
+    }
+    by_id
+}
+
+fn answered(records: &HashMap<u64, Record>) -> usize {
+    records.values().filter(|record| matches!(record, Record::Answered { .. })).count()
+}
+
+#[test]
+fn a_million_requests() {
+    // About two thirds of what both can do.
+    let jobs = arrivals(1, 1_000_000, 120_000.0, Some(50 * MILLI), 2);
+    let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(2));
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    let late = |job: &&Job| !matches!(records[&job.id], Record::Answered { ended, .. } if ended <= job.deadline.unwrap());
+    let late = jobs.iter().filter(late).count();
+    assert!(late < 1000, "{late} of a million were refused or late");
+    let counts = simulator.counts();
+    assert_eq!(counts.admitted + counts.refused, 1_000_000);
+    assert!(counts.stations.iter().all(|[_, jobs, _]| *jobs > 10_000), "{counts:?}");
+}
+
+#[test]
+fn overload_is_refused_at_once_and_the_others_are_in_time() {
+    for stations in [&[CPU][..], &[CPU, GPU]] {
+        let rate = if stations.len() == 1 { 100_000.0 } else { 600_000.0 };
+        let jobs = arrivals(3, 200_000, rate, Some(50 * MILLI), stations.len());
+        let mut simulator = Simulator::new(stations, Cohorts::Adaptive, noisy(4));
+        let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+        let counts = simulator.counts().clone();
+        let (mut kept, mut missed) = (0, 0);
+        for job in &jobs {
+            match records[&job.id] {
+                Record::Refused(wait) => {
+                    assert!(wait.is_some_and(|wait| wait > 10 * MILLI), "{wait:?}");
+                }
+                Record::Answered { ended, .. } if ended <= job.deadline.unwrap() => kept += 1,
+                _ => missed += 1,
+            }
+        }
+        assert!(counts.refused > 50_000, "{counts:?}");
+        assert!(missed * 100 <= kept, "{missed} of {} were late", kept + missed);
+        // What is refused is no more than there is too much of.
+        (0..stations.len()).for_each(|s| assert!(simulator.utilisation(s) > 0.9, "{s} was idle"));
+    }
+}
+
+/// A request is begun before any that arrives after its due time, which is at most `PATIENCE` after its arrival.
+#[test]
+fn long_requests_do_not_starve() {
+    let mut jobs = arrivals(5, 100_000, 60_000.0, None, 1);
+    for job in jobs.iter_mut().step_by(100) {
+        job.costs[0] = Some(20 * MILLI);
+    }
+    let mut simulator =
+        Simulator::new(&[CPU], Cohorts::Adaptive, |station, job: &Job| job.costs[station].unwrap());
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    assert_eq!(answered(&records), jobs.len());
+    let began = |id: u64| match records[&id] {
+        Record::Answered { began, .. } => began,
+        other => panic!("{other:?}"),
+    };
+    let mut latest = 0;
+    for job in jobs.iter().rev() {
+        // The earliest start of what came long after.
+        let after = jobs.partition_point(|other| other.arrived <= job.arrived + PATIENCE);
+        if let Some(first) = jobs[after..].iter().take(100).map(|other| began(other.id)).min() {
+            assert!(began(job.id) <= first, "{} waits while later ones are begun", job.id);
+        }
+        latest = latest.max(began(job.id) - job.arrived);
+    }
+    // Short ones are favoured: half of them wait less than the long ones cost.
+    let mut waits: Vec<Nanos> = jobs
+        .iter()
+        .filter(|job| job.costs[0] < Some(MILLI))
+        .map(|job| began(job.id) - job.arrived)
+        .collect();
+    let middle = waits.len() / 2;
+    let (_, median, _) = waits.select_nth_unstable(middle);
+    assert!(*median < latest, "{median} {latest}");
+}
+
+#[test]
+fn idle_stations_take_from_others() {
+    // All suit the GPU, by far.
+    let mut jobs = arrivals(7, 100_000, 400_000.0, None, 2);
+    for job in &mut jobs {
+        job.costs = vec![Some(40 * MICRO), Some(4 * MICRO)];
+    }
+    let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(8));
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    assert_eq!(answered(&records), jobs.len());
+    let used = [simulator.utilisation(0), simulator.utilisation(1)];
+    assert!(used.iter().all(|&used| used > 0.9), "{used:?}");
+    assert!(simulator.counts().stations[0][1] > 10_000, "{:?}", simulator.counts());
+}
+
+/// Both together are never much worse than the better one alone.
+#[test]
+fn both_are_at_least_as_good_as_the_better_one() {
+    for (seed, cpu, gpu) in [(11, 40, 4), (12, 10, 10), (13, 5, 80), (14, 1000, 3)] {
+        let last = |stations: &[Station], which: &[usize]| {
+            let mut jobs = arrivals(seed, 20_000, 1e9, None, 2);
+            for job in &mut jobs {
+                let all = [Some(cpu * MICRO), Some(gpu * MICRO)];
+                job.costs = which.iter().map(|&s| all[s]).collect();
+            }
+            let mut simulator = Simulator::new(stations, Cohorts::Adaptive, noisy(seed));
+            let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+            let ended = records.values().map(|record| match record {
+                Record::Answered { ended, .. } => *ended,
+                other => panic!("{other:?}"),
+            });
+            ended.max().unwrap()
+        };
+        let (one, other, both) =
+            (last(&[CPU], &[0]), last(&[GPU], &[1]), last(&[CPU, GPU], &[0, 1]));
+        let better = one.min(other) as f64;
+        assert!(both as f64 <= 1.05 * better, "{cpu} {gpu}: {one} {other} {both}");
+    }
+}
+
+#[test]
+fn a_station_that_fails_hangs_or_slows_is_left_out() {
+    for trouble in [Trouble::Fails, Trouble::Slow(10), Trouble::Hangs] {
+        for station in [0, 1] {
+            let jobs = arrivals(17, 100_000, 40_000.0, Some(500 * MILLI), 2);
+            let when = 500 * MILLI..1_500 * MILLI;
+            let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(18))
+                .with_trouble(station, when, trouble);
+            let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+            let in_time = |job: &&Job| matches!(records[&job.id], Record::Answered { ended, .. } if ended <= job.deadline.unwrap());
+            let kept = jobs.iter().filter(in_time).count();
+            // What a station that hangs has begun is lost: a batch of the GPU, or a request of each thread.
+            assert!(kept > 98_000, "{trouble:?} of {station}: {kept} in time");
+            // Afterwards it works again.
+            let after = |job: &&Job| job.arrived > 4_000 * MILLI;
+            let by = |job: &Job| match records[&job.id] {
+                Record::Answered { station, .. } => Some(station),
+                _ => None,
+            };
+            assert!(
+                jobs.iter().filter(after).any(|job| by(job) == Some(station))
+                    || jobs.last().unwrap().arrived < 4_000 * MILLI
+            );
+        }
+    }
+}
+
+#[test]
+fn cohorts_have_the_size_that_was_asked_for() {
+    let jobs = arrivals(19, 20_000, 50_000.0, Some(50 * MILLI), 2);
+    let jobs: Vec<Job> =
+        jobs.into_iter().map(|job| Job { costs: job.costs[1..].to_vec(), ..job }).collect();
+    let mut simulator = Simulator::new(&[GPU], Cohorts::Fixed(64), noisy(20));
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    let sizes = records.values().filter_map(|record| match record {
+        Record::Answered { batch, .. } => Some(*batch),
+        _ => None,
+    });
+    assert!(sizes.clone().all(|size| size <= 64));
+    assert!(sizes.filter(|&size| size == 64).count() > 5_000);
+}
+
+fn any_job() -> impl Strategy<Value = (Nanos, Option<Nanos>, Option<Nanos>, Option<Nanos>, u64)> {
+    let cost = || prop::option::weighted(0.9, 0..30 * MILLI);
+    (0..5 * MILLI, prop::option::of(0..100 * MILLI), cost(), cost(), 0..2u64)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever comes, whatever it costs, and whatever happens to the stations.
+    #[test]
+    fn no_request_is_lost_or_answered_twice(
+        jobs in prop::collection::vec(any_job(), 0..120),
+        fixed in prop::option::of(1usize..20),
+        troubles in prop::collection::vec((0usize..2, 0..300 * MILLI, 1..300 * MILLI, 0u64..3), 0..4),
+        seed in any::<u64>(),
+    ) {
+        let mut now = 0;
+        let jobs: Vec<Job> = jobs.into_iter().enumerate().map(|(id, (gap, deadline, cpu, gpu, group))| {
+            now += gap;
+            Job { id: id as u64, arrived: now, deadline: deadline.map(|time| now + time), costs: vec![cpu, gpu], group }
+        }).collect();
+        let cohorts = fixed.map_or(Cohorts::Adaptive, Cohorts::Fixed);
+        let mut simulator = Simulator::new(&[CPU, GPU], cohorts, noisy(seed));
+        for (station, from, time, what) in troubles {
+            let what = [Trouble::Fails, Trouble::Slow(10), Trouble::Hangs][what as usize];
+            simulator = simulator.with_trouble(station, from..from + time, what);
+        }
+        let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+        for job in &jobs {
+            if let Record::Answered { station, .. } = records[&job.id] {
+                prop_assert!(job.costs[station].is_some(), "it cannot answer that");
+            }
+            if job.costs.iter().all(Option::is_none) {
+                prop_assert_eq!(records[&job.id], Record::Refused(None));
+            }
+        }
+        prop_assert_eq!(simulator.scheduler().waiting(), 0);
+    }
+}

@@ -1,0 +1,329 @@
+//! The service with real engines and real threads: the hits are those of the reference, whatever the schedule; nothing is lost, whatever engines do.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use warpseek_exec::{
+    Answers, Candidate, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query, Ranking,
+    Reference, fail_all,
+};
+use warpseek_exec_cpu::CpuEngine;
+use warpseek_index::{Snapshot, SnapshotId};
+use warpseek_sched::service::{Limits, Place, Service, ServiceError, ServiceOptions};
+use warpseek_testkit::{Doc, Fixture};
+
+/// An engine in trouble, which counts what it is asked.
+struct Troubled {
+    engine: CpuEngine,
+    fails: AtomicBool,
+    /// Time that each batch takes in addition.
+    slow: Mutex<Duration>,
+    /// While this is locked, it hangs.
+    hangs: Arc<Mutex<()>>,
+    asked: AtomicU64,
+}
+
+impl Troubled {
+    fn new(snapshot: &Arc<Snapshot>) -> Arc<Self> {
+        Arc::new(Troubled {
+            engine: CpuEngine::new(snapshot.clone(), None),
+            fails: AtomicBool::new(false),
+            slow: Mutex::new(Duration::ZERO),
+            hangs: Arc::default(),
+            asked: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Engine for Troubled {
+    fn name(&self) -> &'static str {
+        "troubled"
+    }
+
+    fn snapshot(&self) -> SnapshotId {
+        self.engine.snapshot()
+    }
+
+    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
+        self.engine.candidates(plan, alone, context)
+    }
+
+    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
+        self.asked.fetch_add(plans.len() as u64, Ordering::SeqCst);
+        drop(self.hangs.lock());
+        std::thread::sleep(*self.slow.lock().unwrap());
+        if self.fails.load(Ordering::SeqCst) {
+            let source = Arc::new(std::io::Error::other("it is broken"));
+            return fail_all(plans, &ExecError::Device { fault: Fault::Device, source });
+        }
+        self.engine.search(plans, context)
+    }
+}
+
+fn fixture() -> Fixture {
+    let words = ["ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen"];
+    let text = |i: usize| {
+        (0..1 + i % 7)
+            .map(|j| words[(i * (j + 3) + j * j) % words.len()])
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    Fixture::of(&(0..3000).map(|i| Doc::text(i, text(i))).collect::<Vec<_>>())
+}
+
+fn plans(snapshot: &Arc<Snapshot>, count: usize) -> Vec<Plan> {
+    let planner = Planner::new(snapshot.clone(), Ranking::default()).unwrap();
+    let words = ["ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "yak"];
+    let plan = |i: usize| {
+        let terms = (0..1 + i % 4)
+            .map(|j| (words[(i / 3 + j * (i % 5 + 1)) % words.len()].to_owned(), 1.0));
+        let mode = [Mode::Or, Mode::And, Mode::AndOr][i % 3];
+        let plan = planner.plan(&Query { terms: terms.collect() }, mode, 1 + i % 20).unwrap();
+        Plan { count: i.is_multiple_of(11), ..plan }
+    };
+    (0..count).map(plan).collect()
+}
+
+/// A place that answers batches, as a GPU does.
+fn batches(engine: Arc<dyn Engine>) -> Place {
+    Place { batch: 50, fixed: Duration::from_micros(20), share: 0.5, ..Place::cpu(engine, 1) }
+}
+
+fn expected(snapshot: &Arc<Snapshot>, plans: &[Plan]) -> Vec<Vec<warpseek_core::Hit>> {
+    let refs: Vec<&Plan> = plans.iter().collect();
+    let answers = Reference::new(snapshot.clone()).search(&refs, Context::single());
+    answers.into_iter().map(|answer| answer.unwrap().hits).collect()
+}
+
+#[test]
+fn every_schedule_has_the_hits_of_the_reference() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let plans = plans(&snapshot, 400);
+    let expected = expected(&snapshot, &plans);
+    let cpu = || -> Arc<dyn Engine> { Arc::new(CpuEngine::new(snapshot.clone(), None)) };
+    for cache in [None, Some(0), Some(1 << 20)] {
+        let places = vec![Place::cpu(cpu(), 2), batches(cpu())];
+        let service =
+            Service::new(places, ServiceOptions { cache, ..ServiceOptions::default() }).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (service, plans, expected) = (&service, &plans, &expected);
+                scope.spawn(move || {
+                    for round in 0..5 {
+                        let submit = |(i, plan): (usize, &Plan)| {
+                            // With a deadline or without, in another order each time.
+                            let deadline = (i % 2 == 0).then_some(Duration::from_secs(60));
+                            let limits = Limits { deadline, ..Limits::default() };
+                            (i, service.submit(plan.clone(), limits).unwrap())
+                        };
+                        let from = (thread * 131 + round * 37) % plans.len();
+                        let order = plans.iter().enumerate().cycle().skip(from).take(plans.len());
+                        let tickets: Vec<_> = order.map(submit).collect();
+                        for (i, ticket) in tickets {
+                            let served = ticket.wait();
+                            let answer = served.answer.unwrap();
+                            assert!(!served.late && answer.coverage.is_complete());
+                            assert_eq!(answer.hits, expected[i], "query {i}");
+                        }
+                    }
+                });
+            }
+        });
+        let status = service.status();
+        let answered: u64 = status.counts.stations.iter().map(|[_, jobs, _]| jobs).sum();
+        match cache {
+            None => assert_eq!(answered, 8000, "{status:?}"),
+            Some(_) => assert!(answered < 8000, "equal requests are computed once: {status:?}"),
+        }
+        assert_eq!((status.waiting, status.late), (0, 0));
+        assert!(status.counts.stations.iter().all(|[_, jobs, _]| *jobs > 0), "{status:?}");
+    }
+}
+
+#[test]
+fn equal_requests_at_the_same_time_are_computed_once() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let options = ServiceOptions { cache: Some(1 << 20), ..ServiceOptions::default() };
+    let service = Service::new(vec![Place::cpu(engine.clone(), 2)], options).unwrap();
+    let plan = &plans(&snapshot, 1)[0];
+    let held = engine.hangs.lock().unwrap();
+    let tickets: Vec<_> =
+        (0..10).map(|_| service.submit(plan.clone(), Limits::default()).unwrap()).collect();
+    drop(held);
+    let served: Vec<_> = tickets.into_iter().map(warpseek_sched::service::Ticket::wait).collect();
+    assert_eq!(engine.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(served.iter().filter(|served| served.shared).count(), 9);
+    let first = served[0].answer.as_ref().unwrap();
+    assert!(served.iter().all(|served| served.answer.as_ref().unwrap().hits == first.hits));
+    let again = service.submit(plan.clone(), Limits::default()).unwrap().wait();
+    assert!(again.shared && again.answer.unwrap().hits == first.hits);
+    let counts = service.status().cache.unwrap();
+    assert_eq!((counts.hits, counts.misses, counts.joined), (1, 1, 9));
+}
+
+/// If the one that computes is cancelled, the others are answered all the same.
+#[test]
+fn who_waits_for_a_cancelled_request_is_answered() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let options = ServiceOptions { cache: Some(1 << 20), ..ServiceOptions::default() };
+    let service = Service::new(vec![Place::cpu(engine.clone(), 1)], options).unwrap();
+    let plans = plans(&snapshot, 2);
+    let held = engine.hangs.lock().unwrap();
+    // The only server is busy with another.
+    let busy = service.submit(plans[1].clone(), Limits::default()).unwrap();
+    let leader = service.submit(plans[0].clone(), Limits::default()).unwrap();
+    let follower = service.submit(plans[0].clone(), Limits::default()).unwrap();
+    drop(leader);
+    drop(held);
+    assert_eq!(follower.wait().answer.unwrap().hits, expected(&snapshot, &plans)[0]);
+    assert!(busy.wait().answer.is_ok());
+}
+
+#[test]
+fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let plan = &plans(&snapshot, 1)[0];
+    let within = |time| Limits { deadline: Some(time), ..Limits::default() };
+    let held = engine.hangs.lock().unwrap();
+    let busy = service.submit(plan.clone(), Limits::default()).unwrap();
+    while engine.asked.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    // It waits for a server that hangs, and is told in time.
+    let start = Instant::now();
+    let waiting = service.submit(plan.clone(), within(Duration::from_millis(50)));
+    if let Ok(waiting) = waiting {
+        let served = waiting.wait();
+        assert_eq!(served.answer.unwrap().coverage, warpseek_exec::Coverage::NOTHING);
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+    // By now it is known that the server is late.
+    std::thread::sleep(Duration::from_millis(50));
+    let refused = service.submit(plan.clone(), within(Duration::from_millis(1)));
+    assert!(
+        matches!(refused, Err(ServiceError::Refused { wait }) if wait > Duration::from_millis(1))
+    );
+    // A request whose time is up before it is submitted.
+    let past = Instant::now().checked_sub(Duration::from_millis(20)).unwrap();
+    let limits = Limits { arrived: Some(past), deadline: Some(Duration::from_millis(10)) };
+    assert!(matches!(service.submit(plan.clone(), limits), Err(ServiceError::Refused { .. })));
+    drop(held);
+    assert!(busy.wait().answer.is_ok());
+}
+
+/// An engine that never returns does not keep its request: it is given up, and a later answer is not heard.
+#[test]
+fn a_request_that_an_engine_does_not_return_is_answered_without_it() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let held = engine.hangs.lock().unwrap();
+    let (send, receive) = mpsc::channel();
+    let limits = Limits { deadline: Some(Duration::from_millis(20)), ..Limits::default() };
+    let plan = plans(&snapshot, 1).remove(0);
+    service.submit_with(plan, limits, move |served| send.send(served).unwrap()).unwrap();
+    let served = receive.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(served.late && !served.answer.unwrap().coverage.is_complete());
+    drop(held);
+    assert!(
+        receive.recv_timeout(Duration::from_secs(30)).is_err(),
+        "no second answer, and nobody who could send one"
+    );
+}
+
+#[test]
+fn another_engine_answers_what_one_fails() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let (broken, sound) = (Troubled::new(&snapshot), Troubled::new(&snapshot));
+    broken.fails.store(true, Ordering::SeqCst);
+    let places = vec![Place::cpu(sound.clone(), 1), batches(broken.clone())];
+    let service = Service::new(places, ServiceOptions::default()).unwrap();
+    let plans = plans(&snapshot, 200);
+    let expected = expected(&snapshot, &plans);
+    let submit = |plan: &Plan| service.submit(plan.clone(), Limits::default()).unwrap();
+    let tickets: Vec<_> = plans.iter().map(submit).collect();
+    for (ticket, expected) in tickets.into_iter().zip(&expected) {
+        assert_eq!(ticket.wait().answer.unwrap().hits, *expected);
+    }
+    assert!(sound.asked.load(Ordering::SeqCst) >= 200);
+    // With nobody else, the error is the answer.
+    let alone = Service::new(vec![batches(broken)], ServiceOptions::default()).unwrap();
+    let served = alone.submit(plans[0].clone(), Limits::default()).unwrap().wait();
+    assert!(matches!(served.answer, Err(ServiceError::Exec(ExecError::Device { .. }))));
+}
+
+#[test]
+fn cancelled_requests_are_not_answered_and_the_end_answers_all() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let plans = plans(&snapshot, 20);
+    let held = engine.hangs.lock().unwrap();
+    let (send, receive) = mpsc::channel();
+    let submit = |plan: &Plan| {
+        let send = send.clone();
+        service
+            .submit_with(plan.clone(), Limits::default(), move |served| {
+                send.send(served.answer).unwrap();
+            })
+            .unwrap()
+    };
+    let ids: Vec<u64> = plans.iter().map(submit).collect();
+    while engine.asked.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    service.cancel(ids[10]);
+    assert!(matches!(receive.recv().unwrap(), Err(ServiceError::Cancelled)));
+    service.cancel(ids[10]);
+    drop(held);
+    drop(send);
+    drop(service);
+    let rest: Vec<_> = receive.iter().collect();
+    assert_eq!(rest.len(), 19, "each of the others has one answer");
+    let is_fine =
+        |answer: &Result<_, ServiceError>| matches!(answer, Ok(_) | Err(ServiceError::Closed));
+    assert!(rest.iter().all(is_fine));
+}
+
+/// Requests keep the snapshot that they were planned for.
+#[test]
+fn a_newer_snapshot_takes_over_for_new_requests() {
+    let fixture = fixture();
+    let old = fixture.snapshot();
+    let engine = Troubled::new(&old);
+    let service = Service::new(vec![batches(engine.clone())], ServiceOptions::default()).unwrap();
+    let before = plans(&old, 30);
+    let expected_before = expected(&old, &before);
+    let held = engine.hangs.lock().unwrap();
+    let submit = |plan: &Plan| service.submit(plan.clone(), Limits::default()).unwrap();
+    let tickets: Vec<_> = before.iter().map(submit).collect();
+    fixture.add(&[Doc::text(9000, "ant ant ant"), Doc::text(9001, "yak")]).unwrap();
+    let new = fixture.snapshot();
+    service.replace(vec![Arc::new(CpuEngine::new(new.clone(), None))]);
+    let after = plans(&new, 30);
+    let expected_after = expected(&new, &after);
+    let later: Vec<_> = after.iter().map(submit).collect();
+    drop(held);
+    for (ticket, expected) in
+        tickets.into_iter().chain(later).zip(expected_before.iter().chain(&expected_after))
+    {
+        assert_eq!(ticket.wait().answer.unwrap().hits, *expected);
+    }
+    assert_ne!(expected_before, expected_after);
+}
