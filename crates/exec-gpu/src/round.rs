@@ -12,7 +12,9 @@ use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
-use crate::image::{ImageError, Item, QueryView, SegmentImage, TermView, largest_value, numbered};
+use crate::image::{
+    ITEM_HITS, ImageError, Item, QueryView, SegmentImage, TermView, largest_value, numbered,
+};
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
 pub use memory::State;
@@ -383,11 +385,23 @@ impl<'a> Round<'a> {
             true => totals.iter().sum(),
             false => totals.iter().copied().max().unwrap_or(0),
         };
-        let share = (total / (resident * waves)).max(1);
+        let parts_of = |share: u64, tiles: u32, cost: u64| {
+            cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32
+        };
+        let parts_by = |share: u64| -> u64 {
+            costs.iter().map(|&(.., tiles, cost)| u64::from(parts_of(share, tiles, cost))).sum()
+        };
+        let mut share = (total / (resident * waves)).max(1);
+        // Where lists come on demand, memory for hits was set aside for so many items of a query.
+        let on_demand = image.iter().any(|segment| segment.slices().len() > 1);
+        let most_parts = ITEM_HITS / u64::from(MOST_UNMERGED) * costs.len() as u64;
+        while on_demand && parts_by(share) > most_parts {
+            share += share.div_ceil(4);
+        }
         // Of each query: the parts of all launches, and the most parts of one.
         let (mut all, mut widest) = (vec![0; self.plans.len()], vec![0; self.plans.len()]);
         for &(query, number, tiles, cost) in &costs {
-            let parts = cost.div_ceil(share).clamp(1, u64::from(tiles)) as u32;
+            let parts = parts_of(share, tiles, cost);
             all[query as usize] += parts * image[number].slices().len() as u32;
             widest[query as usize] = parts.max(widest[query as usize]);
             launches[number].blocks += parts;

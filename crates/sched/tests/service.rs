@@ -18,6 +18,7 @@ use warpseek_testkit::{Doc, Fixture};
 struct Troubled {
     engine: CpuEngine,
     fails: AtomicBool,
+    panics: AtomicBool,
     /// Time that each batch takes in addition.
     slow: Mutex<Duration>,
     /// While this is locked, it hangs.
@@ -30,6 +31,7 @@ impl Troubled {
         Arc::new(Troubled {
             engine: CpuEngine::new(snapshot.clone(), None),
             fails: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
             slow: Mutex::new(Duration::ZERO),
             hangs: Arc::default(),
             asked: AtomicU64::new(0),
@@ -54,6 +56,7 @@ impl Engine for Troubled {
         self.asked.fetch_add(plans.len() as u64, Ordering::SeqCst);
         drop(self.hangs.lock());
         std::thread::sleep(*self.slow.lock().unwrap());
+        assert!(!self.panics.load(Ordering::SeqCst), "as it should");
         if self.fails.load(Ordering::SeqCst) {
             let source = Arc::new(std::io::Error::other("it is broken"));
             return fail_all(plans, &ExecError::Device { fault: Fault::Device, source });
@@ -326,4 +329,22 @@ fn a_newer_snapshot_takes_over_for_new_requests() {
         assert_eq!(ticket.wait().answer.unwrap().hits, *expected);
     }
     assert_ne!(expected_before, expected_after);
+}
+
+/// Neither an engine that panics nor a caller that does keeps others from their answers.
+#[test]
+fn panics_end_nothing_but_their_request() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let plans = plans(&snapshot, 2);
+    engine.panics.store(true, Ordering::SeqCst);
+    let served = service.submit(plans[0].clone(), Limits::default()).unwrap().wait();
+    assert!(matches!(served.answer, Err(ServiceError::Exec(ExecError::NoAnswer))));
+    engine.panics.store(false, Ordering::SeqCst);
+    service.submit_with(plans[1].clone(), Limits::default(), |_| panic!("as it should")).unwrap();
+    let served = service.submit(plans[0].clone(), Limits::default()).unwrap().wait();
+    assert_eq!(served.answer.unwrap().hits, expected(&snapshot, &plans)[0]);
 }

@@ -26,7 +26,7 @@ pub(crate) use kept::is_short;
 pub use layout::{Item, PRUNED_TERMS, QueryView, SegmentView, SingleView, TermView};
 pub(crate) use make::MakeKernels;
 pub use on_demand::CacheCounts;
-pub(crate) use on_demand::{IN_FLIGHT, Needs, OnDemand};
+pub(crate) use on_demand::{IN_FLIGHT, ITEM_HITS, Needs, OnDemand};
 pub use oracle::factors;
 pub(crate) use residence::Key;
 pub use residence::Residence;

@@ -10,6 +10,7 @@ mod ticket;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -309,7 +310,8 @@ impl Pending {
         let partial = answer.as_ref().is_ok_and(|answer| !answer.coverage.is_complete());
         let took = now.saturating_duration_since(self.arrived);
         let waited = self.began.map_or(took, |began| began.saturating_duration_since(self.arrived));
-        (self.done)(Served { answer, waited, took, late, station, batch, shared });
+        let served = Served { answer, waited, took, late, station, batch, shared };
+        caught(|| (self.done)(served));
         (late, partial)
     }
 }
@@ -526,7 +528,8 @@ impl Shared {
         drop(state);
         let plans: Vec<&Plan> = taken.iter().map(|(_, plan)| &**plan).collect();
         let mut answers = match engine {
-            Some(engine) => engine.search(&plans, &context),
+            // An engine that panics has no answer, and its server goes on.
+            Some(engine) => caught(|| engine.search(&plans, &context)).unwrap_or_default(),
             None => Vec::new(),
         };
         let took = began.elapsed();
@@ -640,6 +643,11 @@ impl Shared {
             }
         }
     }
+}
+
+/// What a function of somebody else returns, unless it panics. What it leaves behind is its own.
+fn caught<T>(function: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(function)).ok()
 }
 
 /// Whether a failure says that an engine will fail others too.

@@ -56,7 +56,7 @@ const LISTS_OF_A_THREAD: usize = 1 << 14;
 const MOST_KEPT: usize = 256;
 
 /// About the room that a query has for each of its hits: it has several items, and several slices are merged at a time.
-const ITEM_HITS: u64 = 24;
+pub(crate) const ITEM_HITS: u64 = 24;
 
 /// About the bytes of tables for each list in each slice: if its blocks are elsewhere each time, and if not.
 const TABLE_BYTES: u64 = 104;
