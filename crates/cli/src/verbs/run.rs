@@ -86,11 +86,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    // Before anything is created.
+    let interrupt = Interrupt::listen(None)?;
     let mut out = Output::new(options)?;
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
-    let interrupt = Interrupt::listen(None)?;
     let display = Display::loading(&searcher.loadings(), &interrupt, options.quiet);
     let prepared = searcher.prepare();
     drop(display);
