@@ -28,6 +28,5 @@ extern "C" __global__ void merge(const Query* queries, uint64_t* thresholds, con
     if (threadIdx.x == 0) {
         out_counts[blockIdx.x] = state.count;
         if (state.count == query.k && buffer[query.k - 1] > thresholds[blockIdx.x]) thresholds[blockIdx.x] = buffer[query.k - 1];
-        COUNTED(moved(&thresholds[blockIdx.x]);)
     }
 }
