@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// The texts in a file of queries, which has `id<TAB>text` or only the text in each line.
-fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
+pub fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
     let file =
         fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     let text = |line: &str| line.split_once('\t').map_or(line, |(_, text)| text).to_owned();
@@ -65,11 +65,7 @@ fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
 /// The CPU, and how many of its cores are available.
 fn hardware() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
-    let model = model.unwrap_or(std::env::consts::ARCH);
-    format!("{model}, {}", counted(cores as u64, "core"))
+    format!("{}, {}", warpseek::devices::cpu_model(), counted(cores as u64, "core"))
 }
 
 /// A description of an index in one line.

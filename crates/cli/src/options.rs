@@ -46,6 +46,7 @@ pub(crate) enum Verb {
     Bench(warpseek_bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
+    Calibrate(verbs::calibrate::Options),
     Devices(verbs::devices::Options),
     Synth(verbs::synth::Options),
     Quickstart(verbs::quickstart::Options),

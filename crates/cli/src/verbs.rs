@@ -1,6 +1,7 @@
 //! One file per command. Each has `Options`, its arguments, and `run`.
 
 pub(crate) mod add;
+pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod devices;
@@ -32,6 +33,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Bench(options) => warpseek_bench::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
+        Verb::Calibrate(options) => calibrate::run(&options),
         Verb::Devices(options) => devices::run(&options),
         Verb::Synth(options) => synth::run(&options),
         Verb::Quickstart(options) => quickstart::run(&options),

@@ -18,17 +18,21 @@ pub(crate) struct Cache {
     folder: Option<PathBuf>,
 }
 
+/// Where things are kept that can be made anew: `$WARPSEEK_CACHE`, or a part of the user's cache folder. None if the user has none.
+pub fn user_cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    variable("WARPSEEK_CACHE").or_else(|| {
+        let user = variable("XDG_CACHE_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| variable("HOME").map(|home| home.join(".cache")));
+        user.map(|user| user.join("warpseek"))
+    })
+}
+
 impl Cache {
-    /// $WARPSEEK_CACHE, or the user's cache folder.
+    /// That of the user.
     pub(crate) fn of_user() -> Self {
-        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let folder = variable("WARPSEEK_CACHE").or_else(|| {
-            let user = variable("XDG_CACHE_HOME")
-                .filter(|path| path.is_absolute())
-                .or_else(|| variable("HOME").map(|home| home.join(".cache")));
-            user.map(|user| user.join("warpseek"))
-        });
-        Cache { folder: folder.map(|folder| folder.join("kernels")) }
+        Cache { folder: user_cache().map(|folder| folder.join("kernels")) }
     }
 
     /// The image of a source: read from the cache, or compiled and stored there.

@@ -32,6 +32,7 @@ mod trace;
 mod uploader;
 mod wait;
 
+pub use cache::user_cache;
 pub use context::{Device, MemoryUse};
 pub use error::{DeviceError, Fault};
 pub use event::Event;

@@ -622,14 +622,15 @@ impl GpuEngine {
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
                 let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
                 let most = most.min(ROUND_HITS / k.max(1)).max(1);
-                // If one round is not enough, neighbours share lists.
                 let mut order: Vec<usize> = (0..plans.len()).collect();
-                let mut ordered = plans.to_vec();
-                if lists.rounds(plans, most, large).len() > 1 {
+                let mut rounds = lists.rounds(plans, most, large);
+                let ordered: Vec<&Plan>;
+                if rounds.len() > 1 {
+                    // Neighbours share lists.
                     order = lists.order(plans);
                     ordered = order.iter().map(|&i| plans[i]).collect();
+                    rounds = lists.rounds(&ordered, most, large);
                 }
-                let rounds = lists.rounds(&ordered, most, large);
                 let in_flight = settings.in_flight.min(IN_FLIGHT);
                 let answers = self.run_rounds(&rounds, in_flight, context, run);
                 let mut answers: Vec<_> = order.into_iter().zip(answers).collect();
@@ -744,6 +745,13 @@ impl Engine for GpuEngine {
             + Duration::from_secs_f64(
                 bytes as f64 * MISSING_BYTE + postings as f64 * MISSING_POSTING,
             )
+    }
+
+    fn absent(&self, plan: &Plan) -> u64 {
+        let Ok(on_demand) = self.on_demand.try_lock() else { return 0 };
+        let lists = on_demand.last().map(|(_, lists)| lists.clone());
+        drop(on_demand);
+        lists.map_or(0, |lists| lists.absent(plan))
     }
 
     fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {

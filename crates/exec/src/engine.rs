@@ -129,6 +129,11 @@ pub trait Engine: Send + Sync {
         self.estimate(plans, context).time
     }
 
+    /// Postings of a plan's lists that would first have to be brought to where the engine works, as far as that is known at once: it never waits.
+    fn absent(&self, _plan: &Plan) -> u64 {
+        0
+    }
+
     /// How the engine would answer each plan of a batch.
     fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
         let explain = |plan: &&Plan| {

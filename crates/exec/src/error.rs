@@ -100,6 +100,11 @@ impl ExecError {
             _ => None,
         }
     }
+
+    /// Whether a device will fail other queries too.
+    pub fn is_final(&self) -> bool {
+        matches!(self.fault(), Some(Fault::Device | Fault::Setup))
+    }
 }
 
 impl From<IndexError> for ExecError {

@@ -1,19 +1,30 @@
 //! Finds out what queries cost on an engine of this machine.
 
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use warpseek_exec::{Context, Engine, ExecError, Mode, Plan, Planner, Query};
 use warpseek_index::Snapshot;
 
+use crate::measure::{own_words, words_by_length};
 use crate::model::{CostModel, Features, Form};
 
 /// Queries of an index's own terms, and the most terms of one.
 const QUERIES: usize = 3000;
 const MOST_TERMS: usize = 6;
 
-/// How often a query is timed: the median counts, which the stall of one does not change.
+/// Words of each length of lists to choose from, and one query in this many has a word that the index does not have.
+const WORDS: usize = 200;
+const UNKNOWN: usize = 11;
+
+/// One query in this many has words as frequent as those of the text.
+const FREQUENT: usize = 8;
+
+/// How often a query is timed, unless that takes long: the median counts, which the stall of one does not change.
 const TIMES: usize = 3;
+const LONG: Duration = Duration::from_millis(3);
 
 /// One query in this many is left out when the model is made, and shows how good it is.
 const UNSEEN: usize = 4;
@@ -32,105 +43,172 @@ pub struct Calibration {
     pub share: f64,
     /// Mean relative error of the model on queries that it was not made from, by form: rules, a tree, boosted trees, which is the one that is used.
     pub errors: [f64; 3],
-    /// Queries that were timed.
+    /// Queries that were timed to make the model, and to find its error.
     pub queries: usize,
+    /// The latter.
+    pub unseen: usize,
 }
 
-/// Queries of one to six of an index's own terms, in all modes. A term is as probable as its postings are many.
+/// Queries of one to six of an index's own terms, in all modes. In some of them a term is as probable as its postings are many; in the others,
+/// short lists are as probable as long ones, since people ask for both. Some have a word that the index does not have.
 pub fn own_queries(
     snapshot: &Snapshot,
     planner: &Planner,
     k: usize,
 ) -> Result<Vec<Plan>, ExecError> {
-    let all: u64 = snapshot.segments().iter().map(|s| s.dictionary().postings()).sum();
-    let wanted = QUERIES * MOST_TERMS;
-    let step = (all / wanted as u64).max(1);
-    let (mut seen, mut next, mut words) = (0, step / 2, Vec::new());
-    for segment in snapshot.segments() {
-        let mut terms = segment.dictionary().iter();
-        while let Some(info) = terms.next_term()? {
-            seen += u64::from(info.df);
-            while seen > next && words.len() < wanted {
-                next += step;
-                words.push(String::from_utf8_lossy(terms.term()).into_owned());
-            }
-        }
+    let frequent = own_words(snapshot, QUERIES / FREQUENT * MOST_TERMS)?;
+    let orders = words_by_length(snapshot, WORDS)?;
+    let (mut plans, mut at) = (Vec::new(), 0usize);
+    if frequent.is_empty() || orders.is_empty() {
+        return Ok(plans);
     }
-    let mut plans = Vec::new();
-    // A prime far from any regularity of the dictionary takes neighbours apart.
-    let word = |i: usize| words[(i * 7919) % words.len()].clone();
-    let mut at = 0;
-    while !words.is_empty() && plans.len() < QUERIES.min(words.len()) {
-        let number = plans.len();
+    // Multiples of a prime far from any regularity of the dictionary take neighbours apart.
+    let spread = |i: usize, len: usize| (i * 7919) % len;
+    for number in 0..QUERIES {
         let terms = 1 + (number * 31 + number / 7) % MOST_TERMS;
-        let query = Query { terms: (at..at + terms).map(|i| (word(i), 1.0)).collect() };
+        let word = |i: usize| match number % FREQUENT {
+            0 => frequent[spread(i, frequent.len())].clone(),
+            _ => {
+                let words = &orders[spread(i, 1009) % orders.len()];
+                words[spread(i, words.len())].clone()
+            }
+        };
+        let mut words: Vec<(String, f64)> = (at..at + terms).map(|i| (word(i), 1.0)).collect();
         at += terms;
-        let mode = [Mode::Or, Mode::Or, Mode::And, Mode::AndOr][number % 4];
-        plans.push(planner.plan(&query, mode, k)?);
+        if number % UNKNOWN == UNKNOWN - 1 {
+            // No analyzer makes such a word.
+            words.push(("\u{0}".to_owned(), 1.0));
+        }
+        let mode = [Mode::Or, Mode::Or, Mode::And, Mode::AndOr][number / FREQUENT % 4];
+        plans.push(planner.plan(&Query { terms: words }, mode, k)?);
     }
     Ok(plans)
 }
 
-/// Times queries one by one on an engine, and in batches if it answers `batches`, for about this long.
+/// How an engine is used, and for how long it is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Requests that it answers at the same time, so that each is measured beside others.
+    pub servers: usize,
+    /// Threads of the CPU that each may use.
+    pub threads: usize,
+    /// Whether it answers batches, whose cost is measured too.
+    pub batches: bool,
+    /// About how long it is measured.
+    pub time: Duration,
+}
+
+/// Times queries one by one on an engine, as many at the same time as there are servers, and in batches if it answers them. The error of the model is
+/// that on the queries of a log, without one on a part of the queries that it then is not made from; each is predicted before the model learns from it,
+/// as in a service.
 pub fn calibrate(
     engine: &dyn Engine,
     plans: &[Plan],
-    batches: bool,
-    context: &Context,
-    time: Duration,
+    log: Option<&[Plan]>,
+    usage: Usage,
 ) -> Result<Calibration, ExecError> {
-    let start = Instant::now();
-    let mut samples: Vec<(Features, Duration)> = Vec::new();
-    // The first query may have to wait for what is done once.
-    for plan in plans.iter().take(3) {
-        ask(engine, &[plan], context)?;
-    }
-    for plan in plans {
-        // Half of the time is for batches.
-        if start.elapsed() > if batches { time / 2 } else { time } {
-            break;
-        }
-        if engine.supports(plan).is_err() {
-            continue;
-        }
-        let mut took = [Duration::ZERO; TIMES];
-        for took in &mut took {
-            *took = ask(engine, &[plan], context)?;
-        }
-        took.sort_unstable();
-        samples.push((Features::of(plan), took[TIMES / 2]));
-    }
-    let (unseen, seen): (Vec<_>, Vec<_>) =
-        samples.iter().enumerate().partition(|(i, _)| i % UNSEEN == 0);
-    let of = |some: Vec<(usize, &(Features, Duration))>| {
-        some.into_iter().map(|(_, sample)| *sample).collect::<Vec<_>>()
+    let (start, context) = (Instant::now(), Context::new(usage.threads));
+    let supported = |plans: &[Plan]| -> Vec<Plan> {
+        plans.iter().filter(|plan| engine.supports(plan).is_ok()).cloned().collect()
     };
-    let (unseen, seen) = (of(unseen), of(seen));
+    let plans = supported(plans);
+    // The first queries may have to wait for what is done once.
+    for plan in plans.iter().take(3) {
+        ask(engine, &[plan], &context)?;
+    }
+    // Half of the time is for batches, and half of the rest for a log.
+    let singles = if usage.batches { usage.time / 2 } else { usage.time };
+    let time = if log.is_some() { singles / 2 } else { singles };
+    let samples = sample(engine, &plans, usage, &context, start + time)?;
+    let of = |unseen: bool| {
+        let some = samples.iter().enumerate();
+        let some = some.filter(|(i, _)| i.is_multiple_of(UNSEEN) == unseen);
+        some.map(|(_, &sample)| sample).collect::<Vec<_>>()
+    };
+    let (unseen, seen) = match log {
+        Some(log) => {
+            let until = Instant::now() + time;
+            (sample(engine, &supported(log), usage, &context, until)?, samples.clone())
+        }
+        None => (of(true), of(false)),
+    };
     let errors = [Form::Rules, Form::Tree, Form::Boosted]
-        .map(|form| CostModel::fit(form, &seen).relative_error(&unseen));
+        .map(|form| CostModel::fit(form, &seen).learning_error(&unseen));
+    let queries = samples.len() + if log.is_some() { unseen.len() } else { 0 };
     let model = CostModel::fit(Form::Boosted, &samples);
     let (mut fixed, mut share) = (Duration::ZERO, 1.0);
-    if batches {
-        let mut took = [0.0; 2];
-        let mut alone = [0.0; 2];
+    if usage.batches {
+        let (mut took, mut alone) = ([0.0; 2], [0.0; 2]);
         for ((size, took), alone) in BATCHES.into_iter().zip(&mut took).zip(&mut alone) {
-            let some: Vec<&Plan> =
-                plans.iter().filter(|plan| engine.supports(plan).is_ok()).take(size).collect();
-            ask(engine, &some, context)?;
+            let some: Vec<&Plan> = plans.iter().take(size).collect();
+            ask(engine, &some, &context)?;
             let mut times = Vec::new();
-            while times.len() < TIMES || (times.len() < 20 && start.elapsed() < time) {
-                times.push(ask(engine, &some, context)?.as_secs_f64());
+            while times.len() < TIMES || (times.len() < 20 && start.elapsed() < usage.time) {
+                times.push(ask(engine, &some, &context)?.as_secs_f64());
             }
             times.sort_by(f64::total_cmp);
             *took = times[times.len() / 2];
-            *alone = some.iter().map(|plan| model.predict(&Features::of(plan)).as_secs_f64()).sum();
+            let predict = |plan: &&Plan| model.predict(&features(engine, plan)).as_secs_f64();
+            *alone = some.iter().map(predict).sum();
         }
         // The line through both: what a batch costs alone, and what a query adds.
         let slope = (took[1] - took[0]) / (alone[1] - alone[0]).max(1e-12);
         share = slope.clamp(1e-4, 1.0);
         fixed = Duration::from_secs_f64((took[0] - share * alone[0]).max(0.0));
     }
-    Ok(Calibration { model, fixed, share, errors, queries: samples.len() })
+    Ok(Calibration { model, fixed, share, errors, queries, unseen: unseen.len() })
+}
+
+/// Times queries, each server its own, until a moment.
+fn sample(
+    engine: &dyn Engine,
+    plans: &[Plan],
+    usage: Usage,
+    context: &Context,
+    until: Instant,
+) -> Result<Vec<(Features, Duration)>, ExecError> {
+    let next = AtomicUsize::new(0);
+    let measure = || -> Result<Vec<(usize, (Features, Duration))>, ExecError> {
+        let mut samples = Vec::new();
+        while Instant::now() < until {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(plan) = plans.get(number) else { break };
+            samples.push((number, time(engine, plan, context)?));
+        }
+        Ok(samples)
+    };
+    // Batches leave one after the other.
+    let servers = if usage.batches { 1 } else { usage.servers.max(1) };
+    let mut samples = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..servers).map(|_| scope.spawn(measure)).collect();
+        let mut samples = Vec::new();
+        for thread in threads {
+            samples.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok::<_, ExecError>(samples)
+    })?;
+    samples.sort_by_key(|(number, _)| *number);
+    Ok(samples.into_iter().map(|(_, sample)| sample).collect())
+}
+
+fn features(engine: &dyn Engine, plan: &Plan) -> Features {
+    Features { absent: engine.absent(plan), ..Features::of(plan) }
+}
+
+/// The time of a query, and what was known about it before.
+fn time(
+    engine: &dyn Engine,
+    plan: &Plan,
+    context: &Context,
+) -> Result<(Features, Duration), ExecError> {
+    let features = features(engine, plan);
+    let mut took = vec![ask(engine, &[plan], context)?];
+    // Asked again, it would find its lists where they are needed.
+    while features.absent == 0 && took.len() < TIMES && took.iter().sum::<Duration>() < LONG {
+        took.push(ask(engine, &[plan], context)?);
+    }
+    took.sort_unstable();
+    Ok((features, took[took.len() / 2]))
 }
 
 fn ask(engine: &dyn Engine, plans: &[&Plan], context: &Context) -> Result<Duration, ExecError> {
@@ -172,9 +250,11 @@ mod tests {
                 .all(|mode| plans.iter().any(|plan| plan.mode == *mode))
         );
         let engine = CpuEngine::new(Arc::clone(&snapshot), None);
-        for batches in [false, true] {
+        for (batches, log) in [(false, None), (true, None), (false, Some(&plans[..100]))] {
             let time = Duration::from_millis(200);
-            let found = calibrate(&engine, &plans, batches, Context::single(), time).unwrap();
+            let found =
+                calibrate(&engine, &plans, log, Usage { servers: 2, threads: 1, batches, time })
+                    .unwrap();
             assert!(found.queries > 10 && found.share > 0.0 && found.share <= 1.0, "{found:?}");
             let text = serde_json::to_string(&found).unwrap();
             let read: Calibration = serde_json::from_str(&text).unwrap();
@@ -189,8 +269,9 @@ mod tests {
         let plans = own_queries(&snapshot, &planner, 10).unwrap();
         assert!(plans.is_empty());
         let engine = CpuEngine::new(snapshot, None);
-        let found = calibrate(&engine, &plans, false, Context::single(), Duration::from_millis(10))
-            .unwrap();
+        let time = Duration::from_millis(10);
+        let usage = Usage { servers: 1, threads: 1, batches: true, time };
+        let found = calibrate(&engine, &plans, None, usage).unwrap();
         assert_eq!(found.queries, 0);
     }
 }

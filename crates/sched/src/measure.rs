@@ -13,16 +13,11 @@ const TERMS: usize = 3;
 const LONG_ENOUGH: Duration = Duration::from_millis(25);
 const TIMES: usize = 3;
 
-/// Queries made of an index's own terms, each with a probability proportional to its postings: postings at regular
+/// At most this many of an index's terms, each with a probability proportional to its postings: postings at regular
 /// intervals each select their term.
-pub fn probes(
-    snapshot: &Snapshot,
-    planner: &Planner,
-    mode: Mode,
-    k: usize,
-) -> Result<Vec<Plan>, ExecError> {
+pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<String>, ExecError> {
     let all: u64 = snapshot.segments().iter().map(|s| s.dictionary().postings()).sum();
-    let step = (all / (QUERIES * TERMS) as u64).max(1);
+    let step = (all / count as u64).max(1);
     let (mut seen, mut next, mut words) = (0, step / 2, Vec::new());
     for segment in snapshot.segments() {
         let mut terms = segment.dictionary().iter();
@@ -34,7 +29,58 @@ pub fn probes(
             }
         }
     }
-    words.truncate(QUERIES * TERMS);
+    words.truncate(count);
+    Ok(words)
+}
+
+/// Some of an index's terms for each order of magnitude (to the base 2) of their lists' lengths, from the shortest lists to the longest: at most twice
+/// this many. The largest segment stands for all.
+pub(crate) fn words_by_length(
+    snapshot: &Snapshot,
+    count: usize,
+) -> Result<Vec<Vec<String>>, ExecError> {
+    /// Every so many terms of a length are taken, and how many are passed over before the next.
+    struct Order {
+        words: Vec<String>,
+        every: u64,
+        left: u64,
+    }
+    let mut orders: Vec<Order> = Vec::new();
+    let Some(segment) = snapshot.segments().iter().max_by_key(|s| s.dictionary().postings()) else {
+        return Ok(Vec::new());
+    };
+    let mut terms = segment.dictionary().iter();
+    while let Some(info) = terms.next_term()? {
+        let order = info.df.max(1).ilog2() as usize;
+        let new = || Order { words: Vec::new(), every: 1, left: 0 };
+        orders.resize_with(orders.len().max(order + 1), new);
+        let order = &mut orders[order];
+        if order.left > 0 {
+            order.left -= 1;
+            continue;
+        }
+        order.words.push(String::from_utf8_lossy(terms.term()).into_owned());
+        if order.words.len() == 2 * count {
+            let mut keeps = false;
+            order.words.retain(|_| {
+                keeps = !keeps;
+                keeps
+            });
+            order.every *= 2;
+        }
+        order.left = order.every - 1;
+    }
+    Ok(orders.into_iter().map(|order| order.words).filter(|words| !words.is_empty()).collect())
+}
+
+/// Queries made of an index's own terms, as [`own_words`] selects them.
+pub fn probes(
+    snapshot: &Snapshot,
+    planner: &Planner,
+    mode: Mode,
+    k: usize,
+) -> Result<Vec<Plan>, ExecError> {
+    let words = own_words(snapshot, QUERIES * TERMS)?;
     // Neighbours in the dictionary go to different queries.
     let queries = words.len().div_ceil(TERMS);
     let query = |first: usize| {

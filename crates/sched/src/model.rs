@@ -13,7 +13,7 @@ mod tree;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
-use warpseek_exec::{Mode, Plan};
+use warpseek_exec::{Mode, Plan, PlanTerm};
 
 use rules::{Case, Rules};
 use tree::{Forest, Inputs, Samples};
@@ -48,7 +48,14 @@ pub struct Features {
     pub mode: Mode,
     /// Whether matching documents are counted too.
     pub count: bool,
+    /// Postings that the engine would first have to bring to where it works, which the plan does not know: [`warpseek_exec::Engine::absent`].
+    pub absent: u64,
+    /// Postings of the lists without which no document can be a hit, if a hit needs each of [`SHARES`]. OR skips most of the others.
+    pub needed: [u64; 3],
 }
+
+/// Scores that hits may need, as shares of the most that a posting contributes whose list alone has enough documents.
+const SHARES: [f64; 3] = [0.6, 0.9, 1.3];
 
 impl Features {
     /// The features of a planned query.
@@ -72,7 +79,8 @@ impl Features {
         let terms = lists.len();
         let length = |n: usize, length: u64| if terms < n { 0 } else { length };
         let [shortest, second, third] = [length(1, shortest), length(2, second), length(3, third)];
-        Features { shortest, second, third, longest, sum, terms, k, mode, count }
+        let needed = needed(lists, k, sum);
+        Features { shortest, second, third, longest, sum, terms, k, mode, count, absent: 0, needed }
     }
 
     /// Whether nothing has to be read to answer the query.
@@ -92,6 +100,10 @@ impl Features {
             self.terms as f32,
             ln(self.k as u64),
             f32::from(u8::from(self.count)),
+            ln(self.absent),
+            ln(self.needed[0]),
+            ln(self.needed[1]),
+            ln(self.needed[2]),
         ]
     }
 
@@ -100,6 +112,23 @@ impl Features {
         let key = if self.mode == Mode::And { self.shortest } else { self.sum };
         Case { key, sum: self.sum }
     }
+}
+
+/// [`Features::needed`].
+fn needed(lists: &[PlanTerm], k: usize, sum: u64) -> [u64; 3] {
+    let mut by_most: Vec<(f64, u64)> =
+        lists.iter().map(|term| (f64::from(term.most), term.df)).collect();
+    by_most.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let alone = by_most.iter().filter(|(_, df)| *df >= k as u64).map(|(most, _)| *most);
+    let best = alone.fold(0.0, f64::max);
+    SHARES.map(|share| {
+        let mut left = share * best;
+        let skipped = by_most.iter().take_while(|(most, _)| {
+            left -= most;
+            left >= 0.0
+        });
+        sum - skipped.map(|(_, df)| df).sum::<u64>()
+    })
 }
 
 /// The form of a model, from the simplest to the most precise.
@@ -197,6 +226,16 @@ impl CostModel {
             (nanoseconds(self.predict(features)) / nanoseconds(*took) - 1.0).abs()
         };
         samples.iter().map(error).sum::<f64>() / samples.len().max(1) as f64
+    }
+
+    /// The same if it learns from each sample after it has predicted it, as it does in a service.
+    pub fn learning_error(mut self, samples: &[(Features, Duration)]) -> f64 {
+        let mut sum = 0.0;
+        for sample in samples {
+            sum += self.relative_error(&[*sample]);
+            self.learn(&sample.0, sample.1);
+        }
+        sum / samples.len().max(1) as f64
     }
 
     /// The model as JSON.
@@ -444,6 +483,8 @@ mod tests {
             k: 10,
             mode,
             count: false,
+            absent: 0,
+            needed: [lists.iter().sum(); 3],
         }
     }
 
@@ -485,7 +526,10 @@ mod tests {
             (plan.mode, plan.k, plan.count) = (mode, 7, true);
             let features = Features::of(&plan);
             assert_eq!((features.mode, features.k, features.count), (mode, 7, true));
-            Features { k: 10, count: false, ..features }
+            // The more a hit needs, the fewer lists have documents that could be one by themselves.
+            let [few, some, most] = features.needed;
+            assert!(features.sum >= few && few >= some && some >= most, "{features:?}");
+            Features { k: 10, count: false, needed: [features.sum; 3], ..features }
         };
         use Mode::{And, AndOr, Or};
         assert_eq!(of(Or, &["w3"]), features(Or, &[20]));
@@ -500,6 +544,24 @@ mod tests {
         }
         assert_eq!(of(And, &["w3", "x1"]), features(And, &[]));
         assert_eq!(of(Or, &["x1"]), features(Or, &[]));
+    }
+
+    #[test]
+    fn lists_that_cannot_have_hits_alone_are_not_needed() {
+        let term = |most: u32, df: u64| PlanTerm {
+            term: String::new(),
+            query_weight: 1.0,
+            df,
+            idf: 1.0,
+            weight: 1.0,
+            most,
+            lists: Vec::new(),
+        };
+        // A hit has at least what each of 50 documents has: 0.6, 0.9 or 1.3 times 100.
+        let lists = [term(30, 5000), term(100, 50), term(50, 700)];
+        assert_eq!(needed(&lists, 10, 5750), [750, 50, 50]);
+        // With more hits than documents, all lists are needed.
+        assert_eq!(needed(&lists[1..2], 60, 50), [50; 3]);
     }
 
     #[test]

@@ -4,31 +4,17 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use warpseek_sched::service::{Cohorts, Job, Nanos, PATIENCE, Record, Simulator, Station, Trouble};
+use warpseek_sched::service::{
+    Cohorts, Job, Nanos, PATIENCE, Record, Simulator, Station, Trouble, largest_cohort,
+};
+use warpseek_testkit::Random;
 
 const MICRO: Nanos = 1_000;
 const MILLI: Nanos = 1_000_000;
 
-/// Random numbers that are the same every time (Marsaglia's xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Above 0, at most 1.
-    fn part(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
-
-    /// The time to the next of arrivals that come at this mean distance, each independent of the others.
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * self.part().ln()
-    }
+/// The time to the next of arrivals that come at this mean distance, each independent of the others.
+fn exponential(random: &mut Random, mean: f64) -> f64 {
+    -mean * random.part().ln()
 }
 
 const CPU: Station = Station { servers: 2, batch: 1, fixed: 0 };
@@ -42,10 +28,10 @@ fn arrivals(
     deadline: Option<Nanos>,
     stations: usize,
 ) -> Vec<Job> {
-    let (mut random, mut now) = (Random(seed | 1), 0.0);
+    let (mut random, mut now) = (Random::new(seed), 0.0);
     let job = |id: u64| {
-        now += random.exponential(1e9 / per_second);
-        let cpu = (20e3 * random.exponential(1.0).powi(2)) as Nanos + 5 * MICRO;
+        now += exponential(&mut random, 1e9 / per_second);
+        let cpu = (20e3 * exponential(&mut random, 1.0).powi(2)) as Nanos + 5 * MICRO;
         let gpu = 4 * MICRO + cpu / 100;
         let arrived = now as Nanos;
         let costs = [Some(cpu), Some(gpu)][..stations].to_vec();
@@ -56,7 +42,7 @@ fn arrivals(
 
 /// What stations really take: what is expected, give or take a half.
 fn noisy(seed: u64) -> impl FnMut(usize, &Job) -> Nanos {
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed);
     move |station, job| {
         let expected = job.costs[station].unwrap_or(0) as f64;
         (expected * (0.5 + random.part())) as Nanos
@@ -238,6 +224,61 @@ fn cohorts_have_the_size_that_was_asked_for() {
     assert!(sizes.filter(|&size| size == 64).count() > 5_000);
 }
 
+/// The better of both: nothing is answered beside anything else, each request where it is answered sooner.
+#[test]
+fn one_at_a_time_is_one_at_a_time() {
+    let jobs = arrivals(21, 5_000, 20_000.0, None, 2);
+    let cost = |station: usize, job: &Job| job.costs[station].unwrap();
+    let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::OneAtATime, cost);
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    let mut times = Vec::new();
+    for job in &jobs {
+        let Record::Answered { station, began, ended, batch } = records[&job.id] else {
+            panic!("{:?}", records[&job.id])
+        };
+        let on_gpu = job.costs[1].unwrap() + GPU.fixed < job.costs[0].unwrap();
+        assert_eq!((station, batch), (usize::from(on_gpu), 1), "{job:?}");
+        times.push((began, ended));
+    }
+    times.sort_unstable();
+    assert!(times.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two at the same time");
+    let counts = simulator.counts();
+    assert!(counts.stations.iter().all(|[_, jobs, _]| *jobs > 500), "{counts:?}");
+}
+
+/// A station that is far slower than another does not take from it, unless the other is stuck.
+#[test]
+fn who_hardly_helps_takes_nothing() {
+    let jobs = || {
+        let mut jobs = arrivals(23, 50_000, 300_000.0, Some(200 * MILLI), 2);
+        jobs.iter_mut().for_each(|job| job.costs = vec![Some(5 * MILLI), Some(3 * MICRO)]);
+        jobs
+    };
+    let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(24));
+    one_each(&jobs(), simulator.run(jobs()));
+    assert_eq!(simulator.counts().stations[0][1], 0);
+    let stuck = 20 * MILLI..120 * MILLI;
+    let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(24)).with_trouble(
+        1,
+        stuck,
+        Trouble::Hangs,
+    );
+    one_each(&jobs(), simulator.run(jobs()));
+    assert!(simulator.counts().stations[0][1] > 10, "{:?}", simulator.counts());
+}
+
+#[test]
+fn the_largest_cohort_can_be_gathered_and_answered_in_time() {
+    for (rate, deadline, fixed, each) in
+        [(100_000.0, 50 * MILLI, MILLI, 4e3), (1_000.0, 500 * MILLI, 60 * MICRO, 1e3)]
+    {
+        let size = largest_cohort(rate, deadline, fixed, each);
+        let time = |size: f64| fixed as f64 + size * each + size * 1e9 / rate;
+        assert!((time(size) - deadline as f64).abs() < 1.0, "{size}");
+    }
+    assert_eq!(largest_cohort(1e6, MILLI, 2 * MILLI, 1.0), 0.0);
+}
+
 fn any_job() -> impl Strategy<Value = (Nanos, Option<Nanos>, Option<Nanos>, Option<Nanos>, u64)> {
     let cost = || prop::option::weighted(0.9, 0..30 * MILLI);
     (0..5 * MILLI, prop::option::of(0..100 * MILLI), cost(), cost(), 0..2u64)
@@ -250,7 +291,7 @@ proptest! {
     #[test]
     fn no_request_is_lost_or_answered_twice(
         jobs in prop::collection::vec(any_job(), 0..120),
-        fixed in prop::option::of(1usize..20),
+        fixed in prop::option::of(0usize..20),
         troubles in prop::collection::vec((0usize..2, 0..300 * MILLI, 1..300 * MILLI, 0u64..3), 0..4),
         seed in any::<u64>(),
     ) {
@@ -259,7 +300,11 @@ proptest! {
             now += gap;
             Job { id: id as u64, arrived: now, deadline: deadline.map(|time| now + time), costs: vec![cpu, gpu], group }
         }).collect();
-        let cohorts = fixed.map_or(Cohorts::Adaptive, Cohorts::Fixed);
+        let cohorts = match fixed {
+            None => Cohorts::Adaptive,
+            Some(0) => Cohorts::OneAtATime,
+            Some(size) => Cohorts::Fixed(size),
+        };
         let mut simulator = Simulator::new(&[CPU, GPU], cohorts, noisy(seed));
         for (station, from, time, what) in troubles {
             let what = [Trouble::Fails, Trouble::Slow(10), Trouble::Hangs][what as usize];

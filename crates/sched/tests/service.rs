@@ -120,7 +120,7 @@ fn every_schedule_has_the_hits_of_the_reference() {
                             // With a deadline or without, in another order each time.
                             let deadline = (i % 2 == 0).then_some(Duration::from_secs(60));
                             let limits = Limits { deadline, ..Limits::default() };
-                            (i, service.submit(plan.clone(), limits).unwrap())
+                            (i, service.submit(Arc::new(plan.clone()), limits).unwrap())
                         };
                         let from = (thread * 131 + round * 37) % plans.len();
                         let order = plans.iter().enumerate().cycle().skip(from).take(plans.len());
@@ -155,15 +155,16 @@ fn equal_requests_at_the_same_time_are_computed_once() {
     let service = Service::new(vec![Place::cpu(engine.clone(), 2)], options).unwrap();
     let plan = &plans(&snapshot, 1)[0];
     let held = engine.hangs.lock().unwrap();
-    let tickets: Vec<_> =
-        (0..10).map(|_| service.submit(plan.clone(), Limits::default()).unwrap()).collect();
+    let tickets: Vec<_> = (0..10)
+        .map(|_| service.submit(Arc::new(plan.clone()), Limits::default()).unwrap())
+        .collect();
     drop(held);
     let served: Vec<_> = tickets.into_iter().map(warpseek_sched::service::Ticket::wait).collect();
     assert_eq!(engine.asked.load(Ordering::SeqCst), 1);
     assert_eq!(served.iter().filter(|served| served.shared).count(), 9);
     let first = served[0].answer.as_ref().unwrap();
     assert!(served.iter().all(|served| served.answer.as_ref().unwrap().hits == first.hits));
-    let again = service.submit(plan.clone(), Limits::default()).unwrap().wait();
+    let again = service.submit(Arc::new(plan.clone()), Limits::default()).unwrap().wait();
     assert!(again.shared && again.answer.unwrap().hits == first.hits);
     let counts = service.status().cache.unwrap();
     assert_eq!((counts.hits, counts.misses, counts.joined), (1, 1, 9));
@@ -180,9 +181,9 @@ fn who_waits_for_a_cancelled_request_is_answered() {
     let plans = plans(&snapshot, 2);
     let held = engine.hangs.lock().unwrap();
     // The only server is busy with another.
-    let busy = service.submit(plans[1].clone(), Limits::default()).unwrap();
-    let leader = service.submit(plans[0].clone(), Limits::default()).unwrap();
-    let follower = service.submit(plans[0].clone(), Limits::default()).unwrap();
+    let busy = service.submit(Arc::new(plans[1].clone()), Limits::default()).unwrap();
+    let leader = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap();
+    let follower = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap();
     drop(leader);
     drop(held);
     assert_eq!(follower.wait().answer.unwrap().hits, expected(&snapshot, &plans)[0]);
@@ -199,13 +200,13 @@ fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so(
     let plan = &plans(&snapshot, 1)[0];
     let within = |time| Limits { deadline: Some(time), ..Limits::default() };
     let held = engine.hangs.lock().unwrap();
-    let busy = service.submit(plan.clone(), Limits::default()).unwrap();
+    let busy = service.submit(Arc::new(plan.clone()), Limits::default()).unwrap();
     while engine.asked.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
     // It waits for a server that hangs, and is told in time.
     let start = Instant::now();
-    let waiting = service.submit(plan.clone(), within(Duration::from_millis(50)));
+    let waiting = service.submit(Arc::new(plan.clone()), within(Duration::from_millis(50)));
     if let Ok(waiting) = waiting {
         let served = waiting.wait();
         assert_eq!(served.answer.unwrap().coverage, warpseek_exec::Coverage::NOTHING);
@@ -213,14 +214,17 @@ fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so(
     }
     // By now it is known that the server is late.
     std::thread::sleep(Duration::from_millis(50));
-    let refused = service.submit(plan.clone(), within(Duration::from_millis(1)));
+    let refused = service.submit(Arc::new(plan.clone()), within(Duration::from_millis(1)));
     assert!(
         matches!(refused, Err(ServiceError::Refused { wait }) if wait > Duration::from_millis(1))
     );
     // A request whose time is up before it is submitted.
     let past = Instant::now().checked_sub(Duration::from_millis(20)).unwrap();
     let limits = Limits { arrived: Some(past), deadline: Some(Duration::from_millis(10)) };
-    assert!(matches!(service.submit(plan.clone(), limits), Err(ServiceError::Refused { .. })));
+    assert!(matches!(
+        service.submit(Arc::new(plan.clone()), limits),
+        Err(ServiceError::Refused { .. })
+    ));
     drop(held);
     assert!(busy.wait().answer.is_ok());
 }
@@ -237,7 +241,7 @@ fn a_request_that_an_engine_does_not_return_is_answered_without_it() {
     let (send, receive) = mpsc::channel();
     let limits = Limits { deadline: Some(Duration::from_millis(20)), ..Limits::default() };
     let plan = plans(&snapshot, 1).remove(0);
-    service.submit_with(plan, limits, move |served| send.send(served).unwrap()).unwrap();
+    service.submit_with(Arc::new(plan), limits, move |served| send.send(served).unwrap()).unwrap();
     let served = receive.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(served.late && !served.answer.unwrap().coverage.is_complete());
     drop(held);
@@ -257,7 +261,7 @@ fn another_engine_answers_what_one_fails() {
     let service = Service::new(places, ServiceOptions::default()).unwrap();
     let plans = plans(&snapshot, 200);
     let expected = expected(&snapshot, &plans);
-    let submit = |plan: &Plan| service.submit(plan.clone(), Limits::default()).unwrap();
+    let submit = |plan: &Plan| service.submit(Arc::new(plan.clone()), Limits::default()).unwrap();
     let tickets: Vec<_> = plans.iter().map(submit).collect();
     for (ticket, expected) in tickets.into_iter().zip(&expected) {
         assert_eq!(ticket.wait().answer.unwrap().hits, *expected);
@@ -265,7 +269,7 @@ fn another_engine_answers_what_one_fails() {
     assert!(sound.asked.load(Ordering::SeqCst) >= 200);
     // With nobody else, the error is the answer.
     let alone = Service::new(vec![batches(broken)], ServiceOptions::default()).unwrap();
-    let served = alone.submit(plans[0].clone(), Limits::default()).unwrap().wait();
+    let served = alone.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap().wait();
     assert!(matches!(served.answer, Err(ServiceError::Exec(ExecError::Device { .. }))));
 }
 
@@ -282,7 +286,7 @@ fn cancelled_requests_are_not_answered_and_the_end_answers_all() {
     let submit = |plan: &Plan| {
         let send = send.clone();
         service
-            .submit_with(plan.clone(), Limits::default(), move |served| {
+            .submit_with(Arc::new(plan.clone()), Limits::default(), move |served| {
                 send.send(served.answer).unwrap();
             })
             .unwrap()
@@ -314,7 +318,7 @@ fn a_newer_snapshot_takes_over_for_new_requests() {
     let before = plans(&old, 30);
     let expected_before = expected(&old, &before);
     let held = engine.hangs.lock().unwrap();
-    let submit = |plan: &Plan| service.submit(plan.clone(), Limits::default()).unwrap();
+    let submit = |plan: &Plan| service.submit(Arc::new(plan.clone()), Limits::default()).unwrap();
     let tickets: Vec<_> = before.iter().map(submit).collect();
     fixture.add(&[Doc::text(9000, "ant ant ant"), Doc::text(9001, "yak")]).unwrap();
     let new = fixture.snapshot();
@@ -341,10 +345,67 @@ fn panics_end_nothing_but_their_request() {
         Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
     let plans = plans(&snapshot, 2);
     engine.panics.store(true, Ordering::SeqCst);
-    let served = service.submit(plans[0].clone(), Limits::default()).unwrap().wait();
+    let served = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap().wait();
     assert!(matches!(served.answer, Err(ServiceError::Exec(ExecError::NoAnswer))));
     engine.panics.store(false, Ordering::SeqCst);
-    service.submit_with(plans[1].clone(), Limits::default(), |_| panic!("as it should")).unwrap();
-    let served = service.submit(plans[0].clone(), Limits::default()).unwrap().wait();
+    service
+        .submit_with(Arc::new(plans[1].clone()), Limits::default(), |_| panic!("as it should"))
+        .unwrap();
+    let served = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap().wait();
     assert_eq!(served.answer.unwrap().hits, expected(&snapshot, &plans)[0]);
+}
+
+/// A ticket is a future: a task that waits for it is woken.
+#[test]
+fn a_ticket_is_a_future() {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let plans = plans(&snapshot, 1);
+    let held = engine.hangs.lock().unwrap();
+    let mut ticket =
+        std::pin::pin!(service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap());
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(ticket.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    let served = loop {
+        match ticket.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(served) => break served,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    };
+    assert_eq!(served.answer.unwrap().hits, expected(&snapshot, &plans)[0]);
+}
+
+/// While the servers are busy, or the scheduler is, requests are refused at once.
+#[test]
+fn who_is_refused_does_not_wait_for_others() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    *engine.slow.lock().unwrap() = Duration::from_millis(20);
+    let service = Service::new(vec![batches(engine)], ServiceOptions::default()).unwrap();
+    let plan = Arc::new(plans(&snapshot, 1).remove(0));
+    let limits = Limits { deadline: Some(Duration::from_millis(30)), ..Limits::default() };
+    let (mut refused, mut admitted) = (0, 0);
+    for _ in 0..20_000 {
+        match service.submit_with(plan.clone(), limits.clone(), |_| ()) {
+            Ok(_) => admitted += 1,
+            Err(ServiceError::Refused { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        std::thread::sleep(Duration::from_micros(5));
+    }
+    let status = service.status();
+    assert_eq!((status.counts.admitted, status.counts.refused), (admitted, refused));
+    assert!(refused > 0 && admitted > 0, "{status:?}");
 }

@@ -18,6 +18,11 @@ impl Random {
         z ^ z >> 31
     }
 
+    /// A number above 0 and at most 1.
+    pub fn part(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
     /// A number below `limit`, which must be at least 1.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.bits() % limit as u64) as usize

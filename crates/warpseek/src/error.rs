@@ -32,6 +32,9 @@ pub enum Error {
     /// The system has no more threads.
     #[error("the threads of a service could not be started: {0}")]
     Threads(std::io::Error),
+    /// What was measured cannot be kept.
+    #[error("cannot keep what was measured: {0}")]
+    Cache(String),
     /// A stored document is not JSON, which it was when it was indexed.
     #[error("stored document {doc} is not JSON: {problem}")]
     Document {

@@ -53,6 +53,11 @@ impl Index {
         Ok(Index { dir: dir.to_owned(), options })
     }
 
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
     /// Makes an index of files and directories, `-` being standard input.
     pub fn build(
         dir: impl AsRef<Path>,

@@ -55,6 +55,7 @@
 //! A [`Searcher`] can be shared between threads and cloned at no cost; clones are the same searcher. Threads that it uses itself last as long as the process. Writers exclude each other, also
 //! between processes, and never disturb searchers: each has the snapshot of the index that it opened.
 
+mod calibration;
 mod decision;
 mod engines;
 mod error;
@@ -67,8 +68,10 @@ mod request;
 mod response;
 mod searcher;
 mod service;
+mod stations;
 mod writer;
 
+pub use calibration::CalibrationReport;
 pub use decision::Decision;
 pub use error::{Error, OptionsError, Result};
 pub use index::Index;
@@ -100,12 +103,13 @@ pub use warpseek_index::{
     Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, Snapshot,
     SnapshotId, Statistics, StoreMode, Verification,
 };
-pub use warpseek_sched::service::ServiceStatus;
+pub use warpseek_sched::service::{ServiceStatus, largest_cohort};
 pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
 pub use warpseek_text::{Analyzer, Format, OwnedDocument as Document, Snippet, TextError};
 
-/// GPUs of this machine, and how fast they copy.
+/// The CPU and the GPUs of this machine, and how fast they copy.
 pub mod devices {
+    pub use crate::calibration::cpu_model;
     pub use warpseek_cuda::kernels::copy::bandwidth;
     pub use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{
-    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query,
-    Ranking, fail_all, is_sooner,
+    Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query, Ranking,
+    fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::Snapshot;
@@ -185,7 +185,9 @@ impl Opened {
 
     fn ask_gpu(&self, engine: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> Answers {
         let answers = engine.search(plans, context);
-        if let Some(Err(error)) = answers.iter().find(|answer| is_final(answer)) {
+        if let Some(Err(error)) =
+            answers.iter().find(|answer| answer.as_ref().is_err_and(ExecError::is_final))
+        {
             self.give_up(engine, error.clone());
         }
         answers
@@ -221,7 +223,7 @@ impl Opened {
         self.gpu.fallen_back.fetch_add(open.len() as u64, Ordering::Relaxed);
         // A lost GPU has its own notice.
         if let Err(error) = &answers[open[0]]
-            && !is_final(&answers[open[0]])
+            && !error.is_final()
             && !self.gpu.told.swap(true, Ordering::Relaxed)
         {
             (self.options.listener)(&Notice::FellBack { why: error.to_string() });
@@ -321,10 +323,4 @@ impl Opened {
 fn is_hung(error: &ExecError) -> bool {
     let ExecError::Device { source, .. } = error else { return false };
     matches!(source.downcast_ref(), Some(DeviceError::Hung { .. }))
-}
-
-/// Whether the GPU will fail other queries too.
-fn is_final(answer: &std::result::Result<Answer, ExecError>) -> bool {
-    let fault = answer.as_ref().err().and_then(ExecError::fault);
-    matches!(fault, Some(Fault::Device | Fault::Setup))
 }

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 #[derive(Clone)]
 pub struct Response {
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) answer: Answer,
     pub(crate) took: Duration,
 }

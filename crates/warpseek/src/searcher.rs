@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ const BATCH_HITS: usize = 1 << 22;
 #[derive(Clone)]
 pub struct Searcher {
     index: Index,
-    options: Arc<SearcherOptions>,
+    pub(crate) options: Arc<SearcherOptions>,
     /// Its threads, and no limit of time.
     context: Context,
     now: Arc<RwLock<Arc<Opened>>>,
@@ -182,7 +183,8 @@ impl Searcher {
         let plan = now.plan(request)?;
         let context = limited(&self.context, request, start);
         let answer = now.answer(&[&plan], &context).pop().unwrap_or(Err(ExecError::NoAnswer))?;
-        Ok(Response { snapshot: now.snapshot.clone(), plan, answer, took: start.elapsed() })
+        let (snapshot, plan) = (now.snapshot.clone(), Arc::new(plan));
+        Ok(Response { snapshot, plan, answer, took: start.elapsed() })
     }
 
     /// Answers many requests, in their order, all over one snapshot. One that fails does not disturb the others.
@@ -219,7 +221,10 @@ impl Searcher {
             for ((i, plan), answer) in group.into_iter().zip(answers) {
                 let snapshot = now.snapshot.clone();
                 responses[i] = Some(match answer {
-                    Ok(answer) => Ok(Response { snapshot, plan, answer, took }),
+                    Ok(answer) => {
+                        let plan = Arc::new(plan);
+                        Ok(Response { snapshot, plan, answer, took })
+                    }
                     Err(error) => Err(error.into()),
                 });
             }
@@ -276,13 +281,21 @@ impl Searcher {
         self.context.pool().map(items, || (), |(), item| work(item))
     }
 
+    pub(crate) fn threads(&self) -> usize {
+        self.context.threads()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.index.path()
+    }
+
     pub(crate) fn opened(&self) -> Arc<Opened> {
         self.now()
     }
 
     /// A service that takes requests one by one, with the engines of this searcher: the CPU, and a GPU if it has one.
     pub fn service(&self, options: ServiceOptions) -> Result<Service> {
-        Service::start(self.clone(), self.now(), self.context.threads(), &options)
+        Service::start(self.clone(), self.now(), self.threads(), &options)
     }
 
     /// How a batch is answered, and why.

@@ -1,32 +1,23 @@
 //! A searcher that takes requests one by one, from many threads and at their own times.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Answers, Candidate, Context, Engine, Fault, Formula, Plan, fail_all};
-use warpseek_index::SnapshotId;
-use warpseek_sched::calibrate::{Calibration, calibrate, own_queries};
-use warpseek_sched::service::{Limits, Place, Service as Stations, ServiceStatus};
+use warpseek_exec::Plan;
+use warpseek_sched::calibrate::Calibration;
+use warpseek_sched::service::{Limits, Served, Service as Requests, ServiceStatus, Ticket};
 
+use crate::calibration;
 use crate::error::{Error, Result};
 use crate::opened::Opened;
 use crate::request::Request;
 use crate::response::Response;
 use crate::searcher::Searcher;
+use crate::stations::Stations;
 
 pub use warpseek_sched::service::{Cohorts, ServiceError};
-
-/// Requests of a GPU's batch, at most.
-const GPU_BATCH: usize = 1 << 13;
-
-/// Batches of a GPU at the same time: one is prepared while another is answered.
-const GPU_SERVERS: usize = 2;
-
-/// With fewer queries timed, what engines say of themselves is closer.
-const ENOUGH_QUERIES: usize = 64;
-
-/// Hits for which queries are timed.
-const CALIBRATED_K: usize = 10;
 
 /// How a service works.
 ///
@@ -38,14 +29,16 @@ const CALIBRATED_K: usize = 10;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    /// Threads of the CPU that each answer a request; none leaves all to the GPU. Default: those of the searcher.
+    /// Threads of the CPU that each answer a request; none leaves all to the GPU. Default: those of the searcher, less four if there is a GPU.
     pub threads: Option<usize>,
     /// How large the batches of a GPU are. Default: what waits when it is free.
     pub cohorts: Cohorts,
     /// Bytes for answers that may be asked for again. Default: none, and no cache.
     pub cache: Option<u64>,
-    /// How long it is measured at the start what queries cost. Default: a second; zero takes what engines say of themselves.
+    /// How long it is measured at the start what queries cost, if that is not known yet. Default: 1.5 seconds; zero takes what engines say of themselves.
     pub calibration: Duration,
+    /// Whether what was measured earlier is used, and what is measured is kept, in the user's cache. Default: yes.
+    pub keep_calibration: bool,
 }
 
 impl Default for ServiceOptions {
@@ -54,7 +47,8 @@ impl Default for ServiceOptions {
             threads: None,
             cohorts: Cohorts::Adaptive,
             cache: None,
-            calibration: Duration::from_secs(1),
+            calibration: Duration::from_millis(1500),
+            keep_calibration: true,
         }
     }
 }
@@ -84,26 +78,15 @@ impl ServiceOptions {
     pub fn calibration(self, time: Duration) -> Self {
         ServiceOptions { calibration: time, ..self }
     }
+
+    /// Whether measurements are kept for later services, and those of earlier ones are used.
+    pub fn keep_calibration(self, keep: bool) -> Self {
+        ServiceOptions { keep_calibration: keep, ..self }
+    }
 }
 
-/// An answer of a service.
-#[derive(Clone)]
-pub struct ServiceResponse {
-    /// The response, or why there is none.
-    pub response: std::result::Result<Response, ServiceError>,
-    /// Time until an engine began with it.
-    pub waited: Duration,
-    /// Time from arrival to answer.
-    pub took: Duration,
-    /// Whether it came after the deadline.
-    pub late: bool,
-    /// The station that answered: 0 is the CPU, and the next a GPU; if the CPU takes no part, 0 is the GPU.
-    pub station: Option<usize>,
-    /// Requests that were answered in the same batch.
-    pub batch: usize,
-    /// Whether it is the answer to an equal request.
-    pub shared: bool,
-}
+/// An answer of a service, and how it came about. Station 0 is the CPU, and the next a GPU; if the CPU takes no part, 0 is the GPU.
+pub type ServiceResponse = Served<Response>;
 
 /// Answers requests that come one by one, from any number of threads, with the CPU and the GPU at the same time.
 ///
@@ -122,124 +105,53 @@ pub struct ServiceResponse {
 /// let tickets: Vec<_> = ["ant", "bee"].iter().map(|text| service.submit(&Request::new(*text))).collect();
 /// for ticket in tickets {
 ///     let served = ticket?.wait();
-///     assert!(served.response?.hits().len() <= 1);
+///     assert!(served.answer?.hits().len() <= 1);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Service {
-    stations: Stations,
+    service: Requests,
     searcher: Searcher,
     now: RwLock<Arc<Opened>>,
     refreshing: Mutex<()>,
-    has_cpu: bool,
-    has_gpu: bool,
-    /// What was measured at the start, by station.
+    stations: Stations,
+    /// What is known about its stations from measurements, each with the name of its device.
     pub calibrations: Vec<(String, Calibration)>,
 }
 
-/// A request that was admitted.
+/// A request that was admitted. It can be waited for, by a thread or, as it is a future, by a task.
 pub struct ServiceTicket {
-    ticket: warpseek_sched::service::Ticket,
+    ticket: Ticket,
+    request: Planned,
+}
+
+/// What a request becomes when it is handed in, and what makes an answer a response.
+struct Planned {
     opened: Arc<Opened>,
-    plan: Plan,
+    plan: Arc<Plan>,
+}
+
+impl Planned {
+    fn respond(&self, served: Served) -> ServiceResponse {
+        let took = served.took;
+        let (snapshot, plan) = (self.opened.snapshot.clone(), self.plan.clone());
+        served.map(|answer| Response { snapshot, plan, answer, took })
+    }
 }
 
 impl ServiceTicket {
     /// Waits for the answer.
     pub fn wait(self) -> ServiceResponse {
-        let served = self.ticket.wait();
-        to_response(served, &self.opened, self.plan)
+        self.request.respond(self.ticket.wait())
     }
 }
 
-fn to_response(
-    served: warpseek_sched::service::Served,
-    opened: &Opened,
-    plan: Plan,
-) -> ServiceResponse {
-    let took = served.took;
-    let response = |answer| Response { snapshot: opened.snapshot.clone(), plan, answer, took };
-    ServiceResponse {
-        response: served.answer.map(response),
-        waited: served.waited,
-        took,
-        late: served.late,
-        station: served.station,
-        batch: served.batch,
-        shared: served.shared,
-    }
-}
+impl Future for ServiceTicket {
+    type Output = ServiceResponse;
 
-/// The CPU of a snapshot.
-struct OnCpu(Arc<Opened>);
-
-/// The GPU of a snapshot, which may fail and come back.
-struct OnGpu(Arc<Opened>);
-
-impl Engine for OnCpu {
-    fn name(&self) -> &'static str {
-        self.0.cpu.name()
-    }
-
-    fn snapshot(&self) -> SnapshotId {
-        self.0.cpu.snapshot()
-    }
-
-    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
-        self.0.cpu.candidates(plan, alone, context)
-    }
-
-    fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {
-        self.0.cpu.supports(plan)
-    }
-
-    fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
-        self.0.cpu.cost(plans, context)
-    }
-
-    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
-        self.0.cpu.search(plans, context)
-    }
-}
-
-impl Engine for OnGpu {
-    fn name(&self) -> &'static str {
-        "gpu"
-    }
-
-    fn device(&self) -> String {
-        self.0.gpu.engine().map_or_else(|| "GPU".to_owned(), |engine| engine.device())
-    }
-
-    fn snapshot(&self) -> SnapshotId {
-        self.0.snapshot.id()
-    }
-
-    fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
-        self.0.gpu.engine().map_or(Vec::new(), |engine| engine.candidates(plan, alone, context))
-    }
-
-    fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {
-        self.0.gpu.engine().map_or(Ok(()), |engine| engine.supports(plan))
-    }
-
-    fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
-        self.0.gpu.engine().map_or(Duration::ZERO, |engine| engine.cost(plans, context))
-    }
-
-    fn prepare(
-        &self,
-        _: Formula,
-        _: &Context,
-    ) -> std::result::Result<(), warpseek_exec::ExecError> {
-        self.0.prepare()
-    }
-
-    fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
-        self.0.answer_on_gpu(plans, context).unwrap_or_else(|| {
-            let source = Arc::new(std::io::Error::other("no GPU answers"));
-            fail_all(plans, &warpseek_exec::ExecError::Device { fault: Fault::Device, source })
-        })
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        let served = Pin::new(&mut self.ticket).poll(context);
+        served.map(|served| self.request.respond(served))
     }
 }
 
@@ -250,42 +162,28 @@ impl Service {
         threads: usize,
         options: &ServiceOptions,
     ) -> Result<Self> {
-        let has_gpu = opened.gpu.engine().is_some();
-        let threads = options.threads.unwrap_or(threads);
-        let has_cpu = threads > 0 || !has_gpu;
-        if has_gpu {
+        let stations = Stations::of(&opened, threads, options.threads);
+        if opened.gpu.engine().is_some() {
             opened.prepare()?;
         }
-        let mut places = Vec::new();
-        if has_cpu {
-            places.push(Place::cpu(Arc::new(OnCpu(opened.clone())), threads.max(1)));
-        }
-        if has_gpu {
-            let engine = Arc::new(OnGpu(opened.clone()));
-            let gpu = Place::cpu(engine, GPU_SERVERS);
-            places.push(Place { batch: GPU_BATCH, threads: opened.context.threads(), ..gpu });
-        }
-        let mut calibrations = Vec::new();
-        if options.calibration > Duration::ZERO {
-            let plans = own_queries(&opened.snapshot, &opened.planner, CALIBRATED_K)?;
-            let time = options.calibration / places.len() as u32;
-            for place in &mut places {
-                let context = Context::new(place.threads);
-                let found = calibrate(&*place.engine, &plans, place.batch > 1, &context, time)?;
-                if found.queries >= ENOUGH_QUERIES {
-                    place.model = Some(found.model.clone());
-                    (place.fixed, place.share) = (found.fixed, found.share);
-                }
-                calibrations.push((place.engine.device(), found));
+        let calibrations = match options.calibration {
+            Duration::ZERO => Vec::new(),
+            time => searcher.calibrations(&opened, stations, time, options.keep_calibration)?,
+        };
+        let mut places = stations.places(&opened);
+        for (place, (_, found)) in places.iter_mut().zip(&calibrations) {
+            if calibration::is_enough(found) {
+                place.model = Some(found.model.clone());
+                (place.fixed, place.share) = (found.fixed, found.share);
             }
         }
         let settings = warpseek_sched::service::ServiceOptions {
             cohorts: options.cohorts,
             cache: options.cache,
         };
-        let stations = Stations::new(places, settings).map_err(Error::Threads)?;
+        let service = Requests::new(places, settings).map_err(Error::Threads)?;
         let (now, refreshing) = (RwLock::new(opened), Mutex::default());
-        Ok(Service { stations, searcher, now, refreshing, has_cpu, has_gpu, calibrations })
+        Ok(Service { service, searcher, now, refreshing, stations, calibrations })
     }
 
     /// Hands a request in. It is refused at once if it cannot be answered in time.
@@ -293,11 +191,10 @@ impl Service {
         let arrived = Instant::now();
         // Held, so that the request gets to the engines of its snapshot.
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let opened = now.clone();
-        let plan = opened.plan(request)?;
+        let plan = Arc::new(now.plan(request)?);
         let limits = Limits { arrived: Some(arrived), deadline: request.deadline };
-        let ticket = self.stations.submit(plan.clone(), limits)?;
-        Ok(ServiceTicket { ticket, opened, plan })
+        let ticket = self.service.submit(plan.clone(), limits)?;
+        Ok(ServiceTicket { ticket, request: Planned { opened: now.clone(), plan } })
     }
 
     /// The same with a function that gets the answer, from a thread of the service: it must not take long. The request counts as having come at
@@ -309,17 +206,37 @@ impl Service {
         done: impl FnOnce(ServiceResponse) + Send + 'static,
     ) -> std::result::Result<u64, ServiceError> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let opened = now.clone();
-        let plan = opened.plan(request)?;
+        let plan = Arc::new(now.plan(request)?);
         let limits = Limits { arrived: Some(arrived), deadline: request.deadline };
-        let kept = plan.clone();
-        self.stations
-            .submit_with(plan, limits, move |served| done(to_response(served, &opened, kept)))
+        self.hand_in(&now, plan, limits, done)
+    }
+
+    /// The same with a plan that [`Searcher::plan`] made. One of an earlier snapshot gets an error for an answer.
+    pub fn submit_plan(
+        &self,
+        plan: Arc<Plan>,
+        arrived: Instant,
+        deadline: Option<Duration>,
+        done: impl FnOnce(ServiceResponse) + Send + 'static,
+    ) -> std::result::Result<u64, ServiceError> {
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        self.hand_in(&now, plan, Limits { arrived: Some(arrived), deadline }, done)
+    }
+
+    fn hand_in(
+        &self,
+        opened: &Arc<Opened>,
+        plan: Arc<Plan>,
+        limits: Limits,
+        done: impl FnOnce(ServiceResponse) + Send + 'static,
+    ) -> std::result::Result<u64, ServiceError> {
+        let planned = Planned { opened: opened.clone(), plan: plan.clone() };
+        self.service.submit_with(plan, limits, move |served| done(planned.respond(served)))
     }
 
     /// Gives a request up.
     pub fn cancel(&self, id: u64) {
-        self.stations.cancel(id);
+        self.service.cancel(id);
     }
 
     /// Goes over to the newest commit; false if it has that already. Requests that were handed in before keep their snapshot.
@@ -329,21 +246,15 @@ impl Service {
             return Ok(false);
         }
         let opened = self.searcher.opened();
-        let mut engines: Vec<Arc<dyn Engine>> = Vec::new();
-        if self.has_cpu {
-            engines.push(Arc::new(OnCpu(opened.clone())));
-        }
-        if self.has_gpu {
-            engines.push(Arc::new(OnGpu(opened.clone())));
-        }
+        let engines = self.stations.engines(&opened);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        self.stations.replace(engines);
+        self.service.replace(engines);
         *now = opened;
         Ok(true)
     }
 
     /// What it did so far.
     pub fn status(&self) -> ServiceStatus {
-        self.stations.status()
+        self.service.status()
     }
 }

@@ -285,7 +285,7 @@ fn a_service_answers_with_the_cpu_and_the_gpu() {
                 requests.iter().map(|request| service.submit(request).unwrap()).collect();
             for (ticket, request) in tickets.into_iter().zip(&requests) {
                 let (response, expected) =
-                    (ticket.wait().response.unwrap(), cpu.search(request).unwrap());
+                    (ticket.wait().answer.unwrap(), cpu.search(request).unwrap());
                 assert_eq!(response.hits(), expected.hits());
                 assert!(!request.count || response.matches() == expected.matches());
             }
@@ -297,7 +297,7 @@ fn a_service_answers_with_the_cpu_and_the_gpu() {
     writer.add(Document::new("new", "", "red red red red")).unwrap();
     writer.commit().unwrap();
     assert!(service.refresh().unwrap() && !service.refresh().unwrap());
-    let response = service.submit(&Request::new("red")).unwrap().wait().response.unwrap();
+    let response = service.submit(&Request::new("red")).unwrap().wait().answer.unwrap();
     assert!(cpu.refresh().unwrap());
     assert_eq!(response.hits(), cpu.search(&Request::new("red")).unwrap().hits());
 }

@@ -9,7 +9,9 @@
 //! and meet its deadline. So short requests overtake long ones, and those near their deadline overtake all. Nothing starves: a request that arrives
 //! after another's due time is due later, and due times are at most [`PATIENCE`] after arrivals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 /// A moment, or a time, in nanoseconds.
 pub type Nanos = u64;
@@ -38,6 +40,14 @@ const WORTHWHILE: u64 = 8;
 /// Requests at the end of a queue among which a station looks for one to take from another.
 const LOOKED_AT: usize = 32;
 
+/// A station takes nothing from another that gets this many times as much done: it would gain less than it costs that one, since both use the same
+/// memory, and mostly the same threads.
+const HARDLY_HELPS: f64 = 20.0;
+
+/// Whoever takes this many times as long as expected, and this much longer, is stuck: others may take all that waits for it.
+const STUCK: u64 = 4;
+const STUCK_TIME: Nanos = 5_000_000;
+
 /// How many times as fast a station must be for a request to be its own: at first, at least, and at most.
 const SUITED: f64 = 4.0;
 const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
@@ -45,6 +55,9 @@ const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
 /// After a failure a station takes nothing for this long, and twice as long after each further one, up to a limit.
 const PAUSE: Nanos = 1_000_000_000;
 const MOST_PAUSE: Nanos = 60_000_000_000;
+
+/// By how much a request counts in what requests cost on average.
+const EACH_LEARNED: f64 = 0.001;
 
 /// The part of a difference by which an estimate follows what was measured.
 const LEARNED: f64 = 0.1;
@@ -62,13 +75,6 @@ pub struct Station {
     pub fixed: Nanos,
 }
 
-impl Station {
-    /// A station that answers one request at a time on each of its servers.
-    pub fn threads(servers: usize) -> Self {
-        Station { servers: servers.max(1), batch: 1, fixed: 0 }
-    }
-}
-
 /// How large the batches of a station are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cohorts {
@@ -77,6 +83,16 @@ pub enum Cohorts {
     Adaptive,
     /// A batch leaves when so many requests wait, or when the first of them can wait no longer.
     Fixed(usize),
+    /// No batches, and one request at a time in the whole service, at the station that is expected to be done with it first. It is there to compare
+    /// with: Ding 2009 has it as the better of both.
+    OneAtATime,
+}
+
+/// The largest batch that can be gathered and answered within a deadline at a rate of arrivals: what is left of the deadline T after C requests
+/// have come at this rate, T - C / rate, is enough for C requests (Agrawal 2016, section 5.1).
+pub fn largest_cohort(per_second: f64, deadline: Nanos, fixed: Nanos, each: f64) -> f64 {
+    let time = deadline.saturating_sub(fixed) as f64;
+    (time / (each + 1e9 / per_second.max(1e-9))).max(0.0)
 }
 
 /// A request as the scheduler sees it.
@@ -138,23 +154,26 @@ struct Queued {
 #[derive(Default)]
 struct Queue {
     /// By due time and number.
-    order: BTreeMap<(Nanos, u64), ()>,
+    order: BTreeSet<(Nanos, u64)>,
     /// The cost of all, by station.
     costs: Vec<Nanos>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Running {
     began: Nanos,
     expected: Nanos,
 }
 
+#[derive(Clone, Debug)]
 struct State {
     station: Station,
     /// What each server does.
     running: Vec<Option<Running>>,
     /// What was measured, of what was expected.
     factor: f64,
+    /// What a request adds to its batches, on average.
+    each: f64,
     /// Failures in a row, and until when it takes nothing.
     failures: u32,
     paused: Nanos,
@@ -180,6 +199,64 @@ impl State {
     fn scaled(&self, cost: Nanos) -> Nanos {
         (cost as f64 * self.factor) as Nanos
     }
+
+    /// Expected time until it begins a request before which its servers have this much to do.
+    fn wait(&self, queued: Nanos, now: Nanos) -> Nanos {
+        if queued == 0 && self.has_free_server(now) {
+            return 0;
+        }
+        self.busy(now) + queued / self.station.servers as u64 + self.scaled(self.station.fixed)
+    }
+
+    /// Whether it does not get to what waits for it.
+    fn is_stuck(&self, now: Nanos) -> bool {
+        let late = |running: &Running| {
+            now.saturating_sub(running.began) > STUCK * running.expected + STUCK_TIME
+        };
+        now < self.paused || self.running.iter().flatten().any(late)
+    }
+}
+
+/// What admission has to know about the stations. The service hands out copies, so that who comes with a request does not wait for the scheduler.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// Each with what its servers have to do before a request that comes now.
+    stations: Vec<(State, Nanos)>,
+    /// How long requests waited, of what was expected.
+    waits: f64,
+}
+
+impl Outlook {
+    /// How long a request is expected to wait, unless it could not be answered in time.
+    pub fn admit(&self, job: &Job, now: Nanos) -> Result<Nanos, Refused> {
+        let able = self.stations.iter().zip(&job.costs);
+        let able = able.filter_map(|((state, queued), cost)| {
+            Some((state.wait(*queued, now), state.scaled((*cost)?)))
+        });
+        let (mut shortest, mut is_in_time) = (None, false);
+        for (wait, cost) in able {
+            shortest = Some(shortest.map_or(wait, |shortest: Nanos| shortest.min(wait)));
+            let start = now.saturating_add((wait as f64 * self.waits * CAUTION) as Nanos);
+            let least = start.saturating_add(cost / LEAST_PART);
+            is_in_time |= job.deadline.is_none_or(|deadline| least < deadline);
+        }
+        match shortest {
+            Some(wait) if is_in_time => Ok(wait),
+            wait => Err(Refused { wait }),
+        }
+    }
+
+    /// A request was admitted, and waits. Returns the station that it suits best.
+    pub fn add(&mut self, job: &Job) -> Option<usize> {
+        let share = |(s, ((state, _), cost)): (usize, (&(State, Nanos), &Option<Nanos>))| {
+            let cost = state.scaled((*cost)?);
+            Some((s, cost, cost as f64 / state.station.servers as f64))
+        };
+        let shares = self.stations.iter().zip(&job.costs).enumerate().filter_map(share);
+        let (station, cost, _) = shares.min_by(|a, b| a.2.total_cmp(&b.2))?;
+        self.stations[station].1 += cost.max(1);
+        Some(station)
+    }
 }
 
 /// Requests that wait, and what stations do.
@@ -187,7 +264,7 @@ pub struct Scheduler {
     stations: Vec<State>,
     /// One per station, and the last for requests that are the same to all.
     queues: Vec<Queue>,
-    jobs: HashMap<u64, Queued>,
+    jobs: FxHashMap<u64, Queued>,
     cohorts: Cohorts,
     /// How many times as fast a station must be for a request to be its own. It rises when stations run out of requests while others have some, and
     /// falls when slower ones take what faster ones would soon have got to.
@@ -195,6 +272,8 @@ pub struct Scheduler {
     /// How long requests waited, of what was expected.
     waits: f64,
     counts: Counts,
+    /// What requests were told last.
+    seen: Outlook,
 }
 
 impl Scheduler {
@@ -204,6 +283,7 @@ impl Scheduler {
             station: *station,
             running: vec![None; station.servers.max(1)],
             factor: 1.0,
+            each: 0.0,
             failures: 0,
             paused: 0,
         };
@@ -212,11 +292,12 @@ impl Scheduler {
         Scheduler {
             stations: stations.iter().map(state).collect(),
             queues: (0..=stations.len()).map(|_| queue()).collect(),
-            jobs: HashMap::new(),
+            jobs: FxHashMap::default(),
             cohorts,
             suited: SUITED,
             waits: 1.0,
             counts,
+            seen: Outlook::default(),
         }
     }
 
@@ -235,17 +316,11 @@ impl Scheduler {
         self.suited
     }
 
-    /// What was measured at a station, of what was expected.
-    pub fn factor(&self, station: usize) -> f64 {
-        self.stations[station].factor
-    }
-
-    /// Expected time until a station begins a request that comes now.
-    pub fn wait(&self, station: usize, now: Nanos) -> Nanos {
-        let state = &self.stations[station];
-        let own = self.queues[station].costs[station];
+    /// What the servers of a station have to do before a request that comes now.
+    fn queued(&self, station: usize) -> Nanos {
+        let (state, own) = (&self.stations[station], &self.queues[station]);
         let either = &self.queues[self.stations.len()];
-        if own == 0 && either.order.is_empty() && state.has_free_server(now) {
+        if own.order.is_empty() && either.order.is_empty() {
             return 0;
         }
         // Stations share what is the same to all by their speed.
@@ -258,49 +333,67 @@ impl Scheduler {
         };
         let speeds: f64 = (0..self.stations.len()).map(speed).sum();
         let share = if speeds > 0.0 { speed(station) / speeds } else { 0.0 };
-        let queued = state.scaled(own) as f64 + share * state.scaled(either.costs[station]) as f64;
-        state.busy(now)
-            + (queued / state.station.servers as f64) as Nanos
-            + state.scaled(state.station.fixed)
+        let queued = state.scaled(own.costs[station]) as f64
+            + share * state.scaled(either.costs[station]) as f64;
+        (queued as Nanos).max(1)
+    }
+
+    /// Expected time until a station begins a request that comes now.
+    fn wait(&self, station: usize, now: Nanos) -> Nanos {
+        self.stations[station].wait(self.queued(station), now)
+    }
+
+    /// What a batch of a station costs without any request, and what each request adds on average.
+    pub fn batch_costs(&self, station: usize) -> (Nanos, f64) {
+        let state = &self.stations[station];
+        (state.scaled(state.station.fixed), state.each)
+    }
+
+    /// What a request that comes now has to expect.
+    pub fn outlook(&self, outlook: &mut Outlook) {
+        outlook.waits = self.waits;
+        outlook.stations.truncate(self.stations.len());
+        for (s, state) in self.stations.iter().enumerate() {
+            let queued = self.queued(s);
+            match outlook.stations.get_mut(s) {
+                Some(known) => {
+                    known.0.clone_from(state);
+                    known.1 = queued;
+                }
+                None => outlook.stations.push((state.clone(), queued)),
+            }
+        }
+    }
+
+    /// The stations that can answer a request, and what it costs there.
+    fn able(&self, job: &Job) -> Vec<(usize, Nanos)> {
+        let costs = self.stations.iter().zip(&job.costs).enumerate();
+        costs.filter_map(|(s, (station, cost))| Some((s, station.scaled((*cost)?)))).collect()
     }
 
     /// Takes a request in, unless it could not be answered in time.
     pub fn arrive(&mut self, job: Job, now: Nanos) -> Result<(), Refused> {
-        let able = (0..self.stations.len())
-            .filter_map(|s| Some((s, self.stations[s].scaled(job.costs[s]?))));
-        let able: Vec<(usize, Nanos)> = able.collect();
-        let wait = |&(s, _): &(usize, Nanos)| self.wait(s, now);
-        let Some(shortest) = able.iter().map(wait).min() else {
-            self.counts.refused += 1;
-            return Err(Refused { wait: None });
-        };
-        if let Some(deadline) = job.deadline {
-            let in_time = |&(s, cost): &(usize, Nanos)| {
-                let wait = self.wait(s, now) as f64 * self.waits * CAUTION;
-                let start = now.saturating_add(wait as Nanos);
-                start.saturating_add(cost / LEAST_PART) < deadline
-            };
-            if !able.iter().any(in_time) {
-                self.counts.refused += 1;
-                return Err(Refused { wait: Some(shortest) });
-            }
+        let mut outlook = std::mem::take(&mut self.seen);
+        self.outlook(&mut outlook);
+        let admitted = outlook.admit(&job, now);
+        self.seen = outlook;
+        match admitted {
+            Ok(wait) => self.enter(job, wait),
+            Err(_) => self.counts.refused += 1,
         }
+        admitted.map(|_| ())
+    }
+
+    /// Takes a request in that an [`Outlook`] has admitted, with the wait that it expected.
+    pub fn enter(&mut self, job: Job, wait: Nanos) {
         self.counts.admitted += 1;
-        self.put(job, &able, shortest);
-        Ok(())
+        let able = self.able(&job);
+        self.put(job, &able, wait);
     }
 
-    /// Puts a request that an engine failed back, for the other stations; false if there is none for it.
-    pub fn again(&mut self, mut job: Job, failed: usize) -> bool {
-        job.costs[failed] = None;
-        self.admit(job)
-    }
-
-    /// Takes a request in whatever the time; false if no station can answer it.
+    /// Takes a request in whatever the time, such as one that an engine failed, for the other stations; false if no station can answer it.
     pub fn admit(&mut self, job: Job) -> bool {
-        let able = (0..self.stations.len())
-            .filter_map(|s| Some((s, self.stations[s].scaled(job.costs[s]?))));
-        let able: Vec<(usize, Nanos)> = able.collect();
+        let able = self.able(&job);
         if able.is_empty() {
             return false;
         }
@@ -309,20 +402,24 @@ impl Scheduler {
     }
 
     fn put(&mut self, job: Job, able: &[(usize, Nanos)], wait: Nanos) {
+        let is_single = self.cohorts == Cohorts::OneAtATime;
         // What it takes of a station whose servers all work.
-        let share =
-            |&(s, cost): &(usize, Nanos)| cost as f64 / self.stations[s].station.servers as f64;
+        let share = |&(s, cost): &(usize, Nanos)| match is_single {
+            true => (cost + self.stations[s].scaled(self.stations[s].station.fixed)) as f64,
+            false => cost as f64 / self.stations[s].station.servers as f64,
+        };
         let by_share = |a: &&(usize, Nanos), b: &&(usize, Nanos)| share(a).total_cmp(&share(b));
-        let best = *able.iter().min_by(by_share).unwrap_or(&able[0]);
+        let Some(&best) = able.iter().min_by(by_share) else { return };
         let others = able.iter().filter(|(s, _)| *s != best.0).map(share).min_by(f64::total_cmp);
-        let is_own = others.is_none_or(|other| other > self.suited * share(&best).max(1.0));
+        let is_own =
+            is_single || others.is_none_or(|other| other > self.suited * share(&best).max(1.0));
         let queue = if is_own { best.0 } else { self.stations.len() };
         let due = job.arrived.saturating_add(best.1.saturating_mul(FAVOUR).min(PATIENCE));
         let latest = job.deadline.map(|deadline| deadline.saturating_sub(best.1 + best.1 / 2));
         let due = latest.map_or(due, |latest| due.min(latest)).max(job.arrived);
         let (id, costs) = (job.id, &mut self.queues[queue].costs);
         costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum += cost.unwrap_or(0));
-        self.queues[queue].order.insert((due, id), ());
+        self.queues[queue].order.insert((due, id));
         self.jobs.insert(id, Queued { job, wait, queue, due });
     }
 
@@ -396,23 +493,29 @@ impl Scheduler {
         };
         queues
             .iter()
-            .flat_map(|queue| queue.keys().take(LOOKED_AT))
+            .flat_map(|queue| queue.iter().take(LOOKED_AT))
             .map(latest)
             .min()
             .filter(|&latest| latest > now)
     }
 
     fn first(&self, queue: usize) -> Option<(Nanos, u64)> {
-        self.queues[queue].order.first_key_value().map(|(&key, ())| key)
+        self.queues[queue].order.first().copied()
     }
 
     /// The queue from which a station takes its next request, and that request.
     fn choose(&self, station: usize, now: Nanos) -> Option<(usize, u64)> {
         let either = self.stations.len();
+        if self.cohorts == Cohorts::OneAtATime {
+            let is_idle = self.stations.iter().all(|s| s.running.iter().all(Option::is_none));
+            let firsts = (0..either).filter_map(|queue| Some((self.first(queue)?, queue)));
+            let ((_, id), queue) = firsts.min().filter(|_| is_idle)?;
+            return (queue == station).then_some((queue, id));
+        }
         let can = |id: u64| self.jobs[&id].job.costs[station].is_some();
         let own = self.first(station).map(|key| (key, station));
         let both =
-            self.queues[either].order.keys().find(|(_, id)| can(*id)).map(|&key| (key, either));
+            self.queues[either].order.iter().find(|(_, id)| can(*id)).map(|&key| (key, either));
         if let Some(((_, id), queue)) = own.into_iter().chain(both).min() {
             return Some((queue, id));
         }
@@ -425,14 +528,18 @@ impl Scheduler {
         let mut best: Option<(f64, usize, u64)> = None;
         for victim in (0..self.stations.len()).filter(|&s| s != station) {
             let wait = self.wait(victim, now);
-            for (_, id) in self.queues[victim].order.keys().rev().take(LOOKED_AT) {
+            let is_stuck = self.stations[victim].is_stuck(now);
+            let most = HARDLY_HELPS * state.station.servers as f64
+                / self.stations[victim].station.servers as f64;
+            for (_, id) in self.queues[victim].order.iter().rev().take(LOOKED_AT) {
                 let costs = &self.jobs[id].job.costs;
                 let (Some(own), Some(its)) = (costs[station], costs[victim]) else { continue };
                 let (own, its) =
                     (state.scaled(own + state.station.fixed), self.stations[victim].scaled(its));
                 // What waits there includes this request.
                 let slower = own as f64 / its.max(1) as f64;
-                if own < wait && best.is_none_or(|(least, ..)| slower < least) {
+                let helps = is_stuck || slower < most;
+                if helps && own < wait && best.is_none_or(|(least, ..)| slower < least) {
                     best = Some((slower, victim, *id));
                 }
             }
@@ -448,7 +555,8 @@ impl Scheduler {
         }
         let Station { batch: most, fixed, .. } = self.stations[station].station;
         // After a failure, one request shows whether it works again.
-        let most = if self.stations[station].failures > 0 { 1 } else { most };
+        let is_single = self.stations[station].failures > 0 || self.cohorts == Cohorts::OneAtATime;
+        let most = if is_single { 1 } else { most };
         let mut batch =
             Batch { server, expected: self.stations[station].scaled(fixed), ..Batch::default() };
         let least_end = now.saturating_add(WORTHWHILE * batch.expected);
@@ -463,8 +571,9 @@ impl Scheduler {
             let Queued { job, .. } = &self.jobs[&id];
             let cost = self.stations[station].scaled(job.costs[station].unwrap_or(0));
             let end = now.saturating_add(batch.expected + cost);
+            let careful = now.saturating_add(((batch.expected + cost) as f64 * CAUTION) as Nanos);
             let first = batch.jobs.is_empty();
-            let in_time = end <= until.min(job.deadline.unwrap_or(Nanos::MAX)).max(least_end);
+            let in_time = careful <= until.min(job.deadline.unwrap_or(Nanos::MAX)).max(least_end);
             if !first && (group != Some(job.group) || !in_time) {
                 // All of a batch are answered at its end, which must be in time for each of them.
                 break;
@@ -477,6 +586,8 @@ impl Scheduler {
             // A request that is too long for its deadline has only itself to blame.
             until = until.min(job.deadline.unwrap_or(Nanos::MAX).max(end));
             batch.expected += cost;
+            let each = &mut self.stations[station].each;
+            *each += EACH_LEARNED * (cost as f64 - *each);
             if is_stolen {
                 batch.stolen += 1;
                 self.suited = (self.suited * 1.05).min(SUITED_RANGE.1);

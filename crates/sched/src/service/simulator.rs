@@ -197,7 +197,7 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
                     let mut job = self.jobs[id].clone();
                     job.costs[station] = None;
                     self.jobs.insert(*id, job.clone());
-                    if self.scheduler.again(job, station) {
+                    if self.scheduler.admit(job) {
                         continue;
                     }
                     Record::Failed { at: self.now }

@@ -1,6 +1,6 @@
 //! The memory for lists on a device, and what happens in it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -96,6 +96,8 @@ pub(crate) struct Lending {
     pub(super) lists: [AtomicU64; 3],
     pub(super) postings: [AtomicU64; 3],
     bytes_moved: AtomicU64,
+    /// The part of a plan's postings that had to be copied, when that was last asked.
+    pub(super) absent_part: AtomicU32,
     pub(super) waited: AtomicU64,
     pub(super) rounds: AtomicU64,
     pub(super) slices: AtomicU64,
@@ -150,6 +152,7 @@ impl Lending {
             lists: Default::default(),
             postings: Default::default(),
             bytes_moved: AtomicU64::new(0),
+            absent_part: AtomicU32::new(0),
             waited: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             slices: AtomicU64::new(0),

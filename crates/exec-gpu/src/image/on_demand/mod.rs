@@ -344,6 +344,30 @@ impl OnDemand {
         (bytes, postings)
     }
 
+    /// Postings of a plan's lists that would have to be copied. While lists are brought nobody knows; then it is as large a part as it was last.
+    pub(crate) fn absent(&self, plan: &Plan) -> u64 {
+        let infos = self.infos(&[plan]);
+        let of = |infos: &Vec<TermInfo>| infos.iter().map(|info| u64::from(info.df)).sum::<u64>();
+        let all: u64 = infos.iter().map(of).sum();
+        let Ok(cache) = self.lending.cache.try_lock() else {
+            let part = f32::from_bits(self.lending.absent_part.load(Ordering::Relaxed));
+            return (all as f64 * f64::from(part)) as u64;
+        };
+        let mut absent = 0;
+        for (lists, infos) in self.segments.iter().zip(&infos) {
+            for info in infos {
+                let id = ListId { segment: lists.slot, ordinal: info.ordinal };
+                if !cache.has(id, Level::Packed) && !cache.has(id, Level::Tiles(self.number)) {
+                    absent += u64::from(info.df);
+                }
+            }
+        }
+        drop(cache);
+        let part = absent as f32 / all.max(1) as f32;
+        self.lending.absent_part.store(part.to_bits(), Ordering::Relaxed);
+        absent
+    }
+
     /// The distinct lists of plans, by segment.
     fn infos(&self, plans: &[&Plan]) -> Vec<Vec<TermInfo>> {
         let mut seen = FxHashSet::default();

@@ -1,0 +1,239 @@
+//! One measurement: requests at a rate, for a time.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use warpseek::{Request, Service, ServiceError, ServiceResponse};
+use warpseek_console::{Failure, Interrupt};
+
+use super::arrivals::Arrivals;
+
+/// Requests that a generator hands in per second before another one helps.
+const PER_GENERATOR: f64 = 40_000.0;
+
+/// Distances longer than this are slept through, and end this much late; the rest of the way is waited out.
+const SLEEP: Duration = Duration::from_micros(20);
+
+/// What was measured.
+#[derive(Clone, Serialize)]
+pub(super) struct Row {
+    pub(super) configuration: String,
+    pub(super) deadline_ms: f64,
+    /// Requests per second that arrived, and that were answered in full and in time.
+    pub(super) rate: f64,
+    pub(super) answered: f64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) p999_ms: f64,
+    /// Shares of all requests: answered in full and in time, in part, late, refused.
+    pub(super) within: f64,
+    pub(super) partial: f64,
+    pub(super) late: f64,
+    pub(super) refused: f64,
+    /// The share of the requests that were admitted that were answered in full and in time.
+    pub(super) kept: f64,
+    /// How long it took until requests were refused: 99.9% of them, and the longest.
+    pub(super) refusal_p999_us: f64,
+    pub(super) refusal_max_us: f64,
+    /// Requests per batch of the GPU, mean over requests, and how many could be gathered and answered within the deadline at this rate.
+    pub(super) batch: f64,
+    pub(super) largest_cohort: Option<f64>,
+    /// Memory of the process at the end, in MB.
+    pub(super) memory_mb: f64,
+    /// Whether it is the highest rate that is sustained.
+    pub(super) sustained: bool,
+}
+
+/// What became of requests.
+struct Outcomes {
+    /// How long it took until requests were answered, and refused.
+    took: Histogram<u64>,
+    refusals: Histogram<u64>,
+    full: u64,
+    partial: u64,
+    late: u64,
+    failed: u64,
+    batches: u64,
+}
+
+impl Outcomes {
+    fn new() -> Result<Self, Failure> {
+        let histogram = || {
+            let new = Histogram::new(3);
+            new.map_err(|error| Failure::broken(format!("no histogram: {error}")))
+        };
+        let (took, refusals) = (histogram()?, histogram()?);
+        Ok(Outcomes { took, refusals, full: 0, partial: 0, late: 0, failed: 0, batches: 0 })
+    }
+
+    fn add(&mut self, other: &Outcomes) -> Result<(), Failure> {
+        let failed = |error| Failure::broken(format!("no histogram: {error}"));
+        self.took.add(&other.took).map_err(failed)?;
+        self.refusals.add(&other.refusals).map_err(failed)?;
+        self.full += other.full;
+        self.partial += other.partial;
+        self.late += other.late;
+        self.failed += other.failed;
+        self.batches += other.batches;
+        Ok(())
+    }
+
+    fn answered(&mut self, served: &ServiceResponse) {
+        record(&mut self.took, served.took);
+        self.batches += served.batch as u64;
+        match &served.answer {
+            Ok(response) if !response.coverage().is_complete() => self.partial += 1,
+            Ok(_) if served.late => self.late += 1,
+            Ok(_) => self.full += 1,
+            Err(_) => self.failed += 1,
+        }
+    }
+}
+
+/// Requests of one configuration.
+pub(super) struct Load<'a> {
+    pub(super) requests: &'a [Request],
+    pub(super) arrivals: &'a Arrivals,
+    pub(super) seconds: f64,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) name: &'a str,
+}
+
+impl Load<'_> {
+    /// Requests at a rate, for the time of a measurement.
+    pub(super) fn measure(
+        &self,
+        service: &Service,
+        deadline: f64,
+        rate: f64,
+    ) -> Result<Row, Failure> {
+        let generators = (rate / PER_GENERATOR).ceil().clamp(1.0, 8.0) as usize;
+        let mut outcomes = Vec::new();
+        for _ in 0..generators {
+            outcomes.push(Arc::new(Mutex::new(Outcomes::new()?)));
+        }
+        let time = Duration::try_from_secs_f64(deadline * 1e-3)
+            .map_err(|_| Failure::user("no such deadline"))?;
+        let (start, pending) =
+            (Instant::now() + Duration::from_millis(5), Arc::new(AtomicU64::new(0)));
+        std::thread::scope(|scope| {
+            for (number, outcomes) in outcomes.iter().enumerate() {
+                let pending = pending.clone();
+                scope.spawn(move || {
+                    // Sleeps end on time, so that no core is used up by waiting; if that is not possible they end late, and so do requests.
+                    let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
+                    for (at, request) in self.arrivals.at_rate(rate, number, generators) {
+                        if at >= self.seconds || self.interrupt.is_set() {
+                            break;
+                        }
+                        let intended = start + Duration::from_secs_f64(at);
+                        wait_until(intended);
+                        let request =
+                            self.requests[request % self.requests.len()].clone().deadline(time);
+                        hand_in(service, &request, intended, outcomes, &pending);
+                    }
+                });
+            }
+        });
+        let patience = Instant::now() + time + Duration::from_secs(10);
+        while pending.load(Ordering::Acquire) > 0 && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if pending.load(Ordering::Acquire) > 0 {
+            return Err(Failure::broken("requests have no answer"));
+        }
+        if self.interrupt.is_set() {
+            return Err(Failure::interrupted("interrupted"));
+        }
+        let mut all = Outcomes::new()?;
+        for outcomes in outcomes {
+            all.add(&outcomes.lock().unwrap_or_else(PoisonError::into_inner))?;
+        }
+        if all.failed > 0 {
+            return Err(Failure::broken(format!("{} requests failed", all.failed)));
+        }
+        let ms = |p: f64| all.took.value_at_quantile(p) as f64 * 1e-4;
+        let (admitted, refused) = (all.took.len().max(1) as f64, all.refusals.len());
+        let n = (all.took.len() + refused).max(1) as f64;
+        // The GPU's, which is the last station, if it answers batches.
+        let (fixed, each) = service.status().batch_costs.last().copied().unwrap_or_default();
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let cohort = warpseek::largest_cohort(rate, nanos, fixed, each);
+        Ok(Row {
+            configuration: self.name.to_owned(),
+            deadline_ms: deadline,
+            rate,
+            answered: all.full as f64 / self.seconds,
+            p50_ms: ms(0.5),
+            p99_ms: ms(0.99),
+            p999_ms: ms(0.999),
+            within: all.full as f64 / n,
+            partial: all.partial as f64 / n,
+            late: all.late as f64 / n,
+            refused: refused as f64 / n,
+            kept: all.full as f64 / admitted,
+            refusal_p999_us: all.refusals.value_at_quantile(0.999) as f64 * 0.1,
+            refusal_max_us: all.refusals.max() as f64 * 0.1,
+            batch: all.batches as f64 / admitted,
+            largest_cohort: (fixed > 0).then_some(cohort),
+            memory_mb: resident_memory() as f64 / 1e6,
+            sustained: false,
+        })
+    }
+}
+
+fn hand_in(
+    service: &Service,
+    request: &Request,
+    intended: Instant,
+    outcomes: &Arc<Mutex<Outcomes>>,
+    pending: &Arc<AtomicU64>,
+) {
+    pending.fetch_add(1, Ordering::AcqRel);
+    let (to, left, begin) = (outcomes.clone(), pending.clone(), Instant::now());
+    let done = move |served: ServiceResponse| {
+        to.lock().unwrap_or_else(PoisonError::into_inner).answered(&served);
+        left.fetch_sub(1, Ordering::AcqRel);
+    };
+    if let Err(error) = service.submit_with(request, intended, done) {
+        let took = begin.elapsed();
+        let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            ServiceError::Refused { .. } => {
+                record(&mut outcomes.refusals, took);
+            }
+            _ => outcomes.failed += 1,
+        }
+        pending.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Times are kept in tenths of microseconds, as GPUs answer in some tens of them.
+fn record(times: &mut Histogram<u64>, took: Duration) {
+    // It grows as needed, up to the largest number.
+    let _ = times.record((took.as_nanos() / 100) as u64);
+}
+
+fn wait_until(moment: Instant) {
+    loop {
+        let left = moment.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        match left > SLEEP {
+            true => std::thread::sleep(left - SLEEP / 2),
+            false => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// Bytes of this process in memory, or 0 where the system does not tell.
+fn resident_memory() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

@@ -1,0 +1,83 @@
+//! Measurements as a table and as a page.
+
+use super::measure::Row;
+use crate::hardware;
+use crate::report::html::Page;
+use crate::report::svg::{Curves, Scale};
+
+pub(super) fn cells(rows: &[Row]) -> Vec<Vec<String>> {
+    let head = [
+        "configuration",
+        "deadline ms",
+        "requests/s",
+        "in time/s",
+        "p50 ms",
+        "p99",
+        "p99.9",
+        "within",
+        "partial",
+        "late",
+        "refused",
+        "after us",
+        "batch",
+        "cohort",
+        "memory MB",
+        "",
+    ];
+    let mut cells = vec![head.map(String::from).to_vec()];
+    for row in rows {
+        let ms = |value: f64| format!("{value:.3}");
+        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
+        let mut cell = vec![row.configuration.clone(), row.deadline_ms.to_string()];
+        cell.extend([row.rate, row.answered].map(|rate| format!("{rate:.0}")));
+        cell.extend([row.p50_ms, row.p99_ms, row.p999_ms].map(ms));
+        cell.extend([row.within, row.partial, row.late, row.refused].map(percent));
+        // Who waits for the slowest refusal: 99.9% of them are faster.
+        cell.push(if row.refused > 0.0 {
+            format!("{:.0}", row.refusal_p999_us)
+        } else {
+            String::new()
+        });
+        cell.push(format!("{:.1}", row.batch));
+        cell.push(row.largest_cohort.map_or(String::new(), |cohort| format!("{cohort:.0}")));
+        cell.push(format!("{:.0}", row.memory_mb));
+        cell.push(if row.sustained { "highest sustained".to_owned() } else { String::new() });
+        cells.push(cell);
+    }
+    cells
+}
+
+pub(super) fn page(facts: &str, rows: &[Row]) -> Page {
+    let mut page =
+        Page::new("A service under load", &[("hardware", hardware()), ("index", facts.to_owned())]);
+    let mut deadlines: Vec<f64> = rows.iter().map(|row| row.deadline_ms).collect();
+    deadlines.sort_by(f64::total_cmp);
+    deadlines.dedup();
+    let mut names: Vec<String> = rows.iter().map(|row| row.configuration.clone()).collect();
+    names.dedup();
+    let curve = |deadline: f64, what: &str, value: fn(&Row) -> f64, scale: Scale| {
+        let of = |name: &String| {
+            let own =
+                rows.iter().filter(|row| row.deadline_ms == deadline && row.configuration == *name);
+            (name.clone(), own.map(|row| (row.rate, value(row))).collect())
+        };
+        let units = ("requests/s".to_owned(), what.to_owned());
+        let title = format!("{what}, deadline {deadline} ms");
+        Curves { title, units, scales: (Scale::Log, scale), series: names.iter().map(of).collect() }
+            .draw()
+    };
+    let mut drawn = Vec::new();
+    for &deadline in &deadlines {
+        drawn.push(curve(deadline, "p99 ms", |row| row.p99_ms, Scale::Log));
+        drawn.push(curve(
+            deadline,
+            "% in full and in time",
+            |row| 100.0 * row.within,
+            Scale::Linear,
+        ));
+    }
+    let note = "Time from the intended arrival to the answer, and the share of requests that were answered in full and in time.";
+    page.figures("Delay by rate", note, &names, &drawn);
+    page.table(&cells(rows));
+    page
+}

@@ -1,0 +1,130 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use warpseek::{Calibration, Index, Request};
+use warpseek_console::options::Threads;
+use warpseek_console::progress::{self, Display};
+use warpseek_console::terminal::{counted, table};
+use warpseek_console::{Failure, Interrupt};
+
+use crate::options::Searching;
+
+/// Measure what queries cost on this machine
+///
+/// A service decides from it where a request is answered, and which requests it cannot answer in time. Queries of the index's own terms are timed on
+/// the CPU and, with `--device cuda`, on the GPU; what they cost is kept in the user's cache, not in the index. A service measures it by itself when it
+/// is started for the first time, in less time.
+///
+/// The error is the mean of |predicted - took| / took over queries that the model was not made from: those of a log if there is one. A model of boosted
+/// trees is used; a tree and rules (Ding 2009) are there to compare with.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek calibrate idx
+  warpseek calibrate idx --queries log.txt --seconds 10
+  warpseek calibrate idx --device cuda --json
+
+Environment:
+  WARPSEEK_CACHE  directory in which it is kept [default: the user's cache directory]")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// File of queries on which the error is measured, one per line: `id<TAB>text` or only the text
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
+    /// About how long to measure, in seconds
+    #[arg(long, default_value_t = 2.0, value_name = "S")]
+    seconds: f64,
+    #[command(flatten)]
+    searching: Searching,
+    #[command(flatten)]
+    threads: Threads,
+    /// Print JSON instead of a table
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Do not show a progress bar
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if !(options.seconds > 0.0 && options.seconds <= 3600.0) {
+        return Err(Failure::user("--seconds must be above 0 and at most 3600"));
+    }
+    let index = Index::at(&options.index);
+    let settings = options.searching.options(&index, options.threads.get())?;
+    let log = match &options.queries {
+        Some(file) => warpseek_bench::read_queries(file)?,
+        None => Vec::new(),
+    };
+    let (mode, count) = (options.searching.query.mode, options.searching.query.count);
+    let request = |text: &String| Request::new(text.as_str()).mode(mode).count(count);
+    let log: Vec<Request> = log.iter().map(request).collect();
+    let searcher = index.searcher_with(settings)?;
+    {
+        let quiet = options.quiet || options.json;
+        let _display = Display::loading(&searcher.loadings(), &Interrupt::default(), quiet);
+        searcher.prepare()?;
+    }
+    let bar = progress::items(
+        "measuring",
+        (10.0 * options.seconds) as u64,
+        options.quiet || options.json,
+    );
+    let done = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(100));
+                bar.inc(1);
+            }
+        });
+        let report = searcher.calibrate(Duration::from_secs_f64(options.seconds), &log);
+        done.store(true, Ordering::Release);
+        report
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let stations: Vec<Value> =
+            report.stations.iter().map(|(device, found)| station(device, found)).collect();
+        writeln!(out, "{:#}", json!({ "stations": stations, "file": report.file }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let head = ["device", "queries", "error", "a tree", "rules", "of", "us a batch", "share"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for (device, found) in &report.stations {
+        let [rules, tree, boosted] = found.errors.map(|error| format!("{:.1}%", 100.0 * error));
+        let is_batch = !found.fixed.is_zero();
+        let batch = |text: String| if is_batch { text } else { String::new() };
+        rows.push(vec![
+            device.clone(),
+            found.queries.to_string(),
+            boosted,
+            tree,
+            rules,
+            counted(found.unseen as u64, "query"),
+            batch(format!("{:.0}", found.fixed.as_secs_f64() * 1e6)),
+            batch(format!("{:.3}", found.share)),
+        ]);
+    }
+    table(&rows, &mut out)?;
+    writeln!(out, "kept in {}", report.file.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn station(device: &str, found: &Calibration) -> Value {
+    let [rules, tree, boosted] = found.errors;
+    json!({
+        "device": device, "queries": found.queries, "unseen": found.unseen,
+        "error": { "boosted": boosted, "tree": tree, "rules": rules },
+        "batch_us": found.fixed.as_secs_f64() * 1e6, "share": found.share,
+    })
+}

@@ -1,0 +1,254 @@
+//! Where requests are handed in: who comes with one never waits for the scheduler, however much it has to do.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use warpseek_exec::{Cancel, Engine, ExecError, Plan};
+
+use super::servers::{Done, How, Pending, Shared, State, for_others};
+use super::{Job, Limits, Nanos, Outlook, Refused, Scheduler, ServiceError, nanos};
+use crate::cache::{Key, Lookup};
+use crate::model::Features;
+
+/// Requests are told that their time is up this long before their deadline, so that the answer is there by then; with less time, a part of it.
+const MARGIN: Duration = Duration::from_micros(100);
+const MARGIN_PART: u32 = 20;
+
+/// If all servers that a request suits best are busy, one of another station is woken, but not more often than this: mostly it finds nothing to do.
+const LOOK_AROUND: Nanos = 500_000;
+
+/// Requests that nobody has sorted in yet, and who sleeps.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) requests: Vec<Box<Pending>>,
+    pub(super) outlook: Outlook,
+    pub(super) refused: u64,
+    pub(super) closed: bool,
+    next: u64,
+    /// Servers that sleep, by station, and how many of them were called and are on their way.
+    pub(super) asleep: Vec<usize>,
+    pub(super) called: Vec<usize>,
+    looked_around: Nanos,
+    /// When the thread that watches deadlines wakes.
+    pub(super) alarm: Nanos,
+}
+
+impl Inbox {
+    pub(super) fn new(scheduler: &Scheduler, stations: usize) -> Self {
+        let (asleep, called) = (vec![0; stations], vec![0; stations]);
+        let mut inbox = Inbox { asleep, called, alarm: Nanos::MAX, ..Inbox::default() };
+        scheduler.outlook(&mut inbox.outlook);
+        inbox
+    }
+
+    /// The station of which a server is to be woken, if the first choice is this one.
+    fn call(&mut self, best: usize, is_looked_out: bool, now: Nanos) -> Option<usize> {
+        let sleeps = |inbox: &Self, s: usize| inbox.asleep[s] > inbox.called[s];
+        if is_looked_out || (self.asleep[best] > 0 && !sleeps(self, best)) {
+            return None;
+        }
+        let mut called = best;
+        if !sleeps(self, best) {
+            if now < self.looked_around + LOOK_AROUND {
+                return None;
+            }
+            called = (0..self.asleep.len()).find(|&s| sleeps(self, s))?;
+            self.looked_around = now;
+        }
+        self.called[called] += 1;
+        Some(called)
+    }
+}
+
+impl Shared {
+    pub(super) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a request adds to a batch of each station.
+    fn costs(&self, plan: &Plan, engines: &[Arc<dyn Engine>]) -> Vec<Option<Nanos>> {
+        let features = Features::of(plan);
+        let cost = |(s, engine): (usize, &Arc<dyn Engine>)| {
+            engine.supports(plan).ok()?;
+            let model = self.models[s].read().unwrap_or_else(PoisonError::into_inner);
+            let alone = match &*model {
+                Some(model) => model.predict(&Features { absent: engine.absent(plan), ..features }),
+                None => engine.cost(&[plan], &self.contexts[s]),
+            };
+            Some((nanos(alone) as f64 * self.shares[s]) as Nanos)
+        };
+        engines.iter().enumerate().map(cost).collect()
+    }
+
+    pub(super) fn submit(
+        &self,
+        plan: Arc<Plan>,
+        limits: Limits,
+        done: Done,
+    ) -> Result<u64, ServiceError> {
+        let arrived = limits.arrived.unwrap_or_else(Instant::now);
+        let deadline = limits.deadline.and_then(|time| arrived.checked_add(time));
+        let margin = limits.deadline.map_or(MARGIN, |time| MARGIN.min(time / MARGIN_PART));
+        let stops = deadline.map(|deadline| deadline.checked_sub(margin).unwrap_or(deadline));
+        let due = stops.map(|stops| self.at(stops));
+        let (engines, group) = {
+            let now = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+            (now.engines.clone(), now.group)
+        };
+        let costs = self.costs(&plan, &engines);
+        let job = Job { id: 0, arrived: self.at(arrived), deadline: due, costs, group };
+        let mut pending = Box::new(Pending {
+            key: self.cache.as_ref().map(|_| Key::of(&plan)),
+            plan,
+            engines,
+            arrived,
+            deadline,
+            stops,
+            done,
+            cancel: Cancel::new(),
+            began: None,
+            job,
+            wait: 0,
+            follows: false,
+        });
+        let mut inbox = self.inbox();
+        let now = self.at(Instant::now());
+        if inbox.closed {
+            return Err(ServiceError::Closed);
+        }
+        let id = inbox.next;
+        inbox.next += 1;
+        pending.job.id = id;
+        if let (Some(cache), Some(key)) = (&self.cache, &pending.key) {
+            match cache.lookup(key, id, id) {
+                Lookup::Hit(answer, _) => {
+                    drop(inbox);
+                    let how = How { shared: true, ..How::default() };
+                    self.finish(*pending, Ok(for_others(&answer)), how);
+                    return Ok(id);
+                }
+                Lookup::Follow => pending.follows = true,
+                Lookup::Lead(_) => {}
+            }
+        }
+        let mut best = None;
+        if !pending.follows {
+            match inbox.outlook.admit(&pending.job, now) {
+                Ok(wait) => {
+                    pending.wait = wait;
+                    best = inbox.outlook.add(&pending.job);
+                }
+                Err(Refused { wait }) => {
+                    inbox.refused += 1;
+                    if let (Some(cache), Some(key)) = (&self.cache, &pending.key) {
+                        // Nobody can have joined it since.
+                        cache.abandon(key);
+                    }
+                    drop(inbox);
+                    return Err(match wait {
+                        Some(wait) => ServiceError::Refused { wait: Duration::from_nanos(wait) },
+                        None => unsupported(&pending.plan, &pending.engines).into(),
+                    });
+                }
+            }
+        }
+        inbox.requests.push(pending);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        let is_looked_out = |station: usize| self.looks_out[station].load(Ordering::Acquire);
+        let called = best.and_then(|best| inbox.call(best, is_looked_out(best), now));
+        let is_first = due.is_some_and(|due| due < inbox.alarm);
+        if is_first {
+            inbox.alarm = due.unwrap_or(Nanos::MAX);
+        }
+        drop(inbox);
+        if let Some(station) = called {
+            self.work[station].notify_one();
+        }
+        if is_first {
+            self.clock.notify_one();
+        }
+        Ok(id)
+    }
+
+    /// Takes what is in the inbox.
+    pub(super) fn sort_in(&self, state: &mut State) {
+        let mut requests = std::mem::take(&mut state.sorted);
+        std::mem::swap(&mut self.inbox().requests, &mut requests);
+        for pending in requests.drain(..) {
+            let id = pending.job.id;
+            if !pending.follows {
+                state.scheduler.enter(pending.job.clone(), pending.wait);
+            }
+            if let Some(due) = pending.job.deadline {
+                state.deadlines.push(std::cmp::Reverse((due, id)));
+            }
+            state.pending.insert(id, pending);
+        }
+        state.sorted = requests;
+    }
+
+    /// Tells those who come from now on what they have to expect.
+    pub(super) fn publish(&self, state: &State) {
+        let mut inbox = self.inbox();
+        let Inbox { outlook, requests, .. } = &mut *inbox;
+        state.scheduler.outlook(outlook);
+        for pending in requests.iter().filter(|pending| !pending.follows) {
+            outlook.add(&pending.job);
+        }
+    }
+
+    /// Wakes a server of a station, if one sleeps.
+    pub(super) fn wake(&self, station: usize) {
+        let mut inbox = self.inbox();
+        if inbox.asleep[station] > inbox.called[station] {
+            inbox.called[station] += 1;
+            drop(inbox);
+            self.work[station].notify_one();
+        } else if inbox.asleep[station] == 0 {
+            // One may be about to sleep.
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A server without work looks out for some for a while, then sleeps until there may be some, or until this moment. Nothing that has happened since
+    /// `seen` changes of the inbox is missed.
+    pub(super) fn rest(&self, station: usize, seen: u64, again: Option<Nanos>) {
+        let has_changed = || self.changes.load(Ordering::Acquire) != seen;
+        let until = self.at(Instant::now()) + self.lookouts[station];
+        if self.lookouts[station] > 0 && !self.looks_out[station].swap(true, Ordering::AcqRel) {
+            while !has_changed() && self.at(Instant::now()) < until.min(again.unwrap_or(until)) {
+                std::hint::spin_loop();
+            }
+            self.looks_out[station].store(false, Ordering::Release);
+        }
+        let mut inbox = self.inbox();
+        if has_changed() || inbox.closed {
+            return;
+        }
+        inbox.asleep[station] += 1;
+        let mut inbox = self.sleep(&self.work[station], inbox, again);
+        inbox.asleep[station] -= 1;
+        inbox.called[station] = inbox.called[station].saturating_sub(1).min(inbox.asleep[station]);
+    }
+
+    /// Sleeps until it is woken, or until a moment.
+    pub(super) fn sleep<'a>(
+        &self,
+        woken: &std::sync::Condvar,
+        inbox: MutexGuard<'a, Inbox>,
+        until: Option<Nanos>,
+    ) -> MutexGuard<'a, Inbox> {
+        let Some(until) = until else {
+            return woken.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        };
+        let time = Duration::from_nanos(until.saturating_sub(self.at(Instant::now())).max(1));
+        woken.wait_timeout(inbox, time).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+fn unsupported(plan: &Plan, engines: &[Arc<dyn Engine>]) -> ExecError {
+    let why = engines.iter().find_map(|engine| Some((engine.name(), engine.supports(plan).err()?)));
+    let (engine, why) = why.unwrap_or(("service", "it has no engine"));
+    ExecError::Unsupported { engine, why: why.to_owned() }
+}
