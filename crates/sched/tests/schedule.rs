@@ -17,8 +17,9 @@ fn exponential(random: &mut Random, mean: f64) -> f64 {
     -mean * random.part().ln()
 }
 
-const CPU: Station = Station { servers: 2, batch: 1, fixed: 0 };
-const GPU: Station = Station { servers: 1, batch: 1000, fixed: 60 * MICRO };
+const CPU: Station = Station { servers: 2, batch: 1, fixed: 0, alone: 1.0 };
+/// It takes as long for a batch of one as for any.
+const GPU: Station = Station { servers: 1, batch: 1000, fixed: 60 * MICRO, alone: f64::INFINITY };
 
 /// Requests at this rate, most of which are short; what they cost differs more on the CPU than on the GPU.
 fn arrivals(
@@ -104,6 +105,24 @@ fn overload_is_refused_at_once_and_the_others_are_in_time() {
         assert!(missed * 100 <= kept, "{missed} of {} were late", kept + missed);
         // What is refused is no more than there is too much of.
         (0..stations.len()).for_each(|s| assert!(simulator.utilisation(s) > 0.9, "{s} was idle"));
+    }
+}
+
+/// A station that has too much to do answers in large batches, of which most gets done, and in time.
+#[test]
+fn batches_are_large_under_overload() {
+    // A batch of 1000 takes as long without its requests as with them.
+    let gpu = Station { servers: 2, batch: 8192, fixed: 4 * MILLI, alone: f64::INFINITY };
+    for (times, part) in [(0.7, 0.99), (1.5, 0.5), (4.0, 0.18)] {
+        let rate = times * 2.0 * 1e9 / 4e3;
+        let mut jobs = arrivals(31, 400_000, rate, Some(50 * MILLI), 2);
+        jobs.iter_mut().for_each(|job| job.costs = vec![Some(4 * MICRO)]);
+        let mut simulator = Simulator::new(&[gpu], Cohorts::Adaptive, noisy(32));
+        let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+        let in_time = |job: &&Job| matches!(records[&job.id], Record::Answered { ended, .. } if ended <= job.deadline.unwrap());
+        let (kept, admitted) = (jobs.iter().filter(in_time).count(), simulator.counts().admitted);
+        assert!(kept as f64 >= 0.99 * admitted as f64, "{times}: {kept} of {admitted}");
+        assert!(kept as f64 >= part * jobs.len() as f64, "{times}: {kept} of {}", jobs.len());
     }
 }
 

@@ -16,8 +16,9 @@ use crate::opened::Opened;
 /// Requests of a GPU's batch, at most.
 const GPU_BATCH: usize = 1 << 13;
 
-/// Batches of a GPU at the same time: one is prepared while another is answered.
-const GPU_SERVERS: usize = 2;
+/// Batches of a GPU at the same time: some are prepared and handed back while others are answered. On an H200, four got 15% more done than two, and in half
+/// the time.
+const GPU_SERVERS: usize = 4;
 
 /// How long a GPU's server looks out for requests before it sleeps. To wake a thread takes about as long as a GPU takes for a query.
 const GPU_LOOKOUT: Duration = Duration::from_millis(2);

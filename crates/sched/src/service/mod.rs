@@ -69,7 +69,12 @@ impl Place {
     }
 
     fn station(&self) -> Station {
-        Station { servers: self.servers.max(1), batch: self.batch.max(1), fixed: nanos(self.fixed) }
+        Station {
+            servers: self.servers.max(1),
+            batch: self.batch.max(1),
+            fixed: nanos(self.fixed),
+            alone: 1.0 / self.share.max(1e-6),
+        }
     }
 }
 

@@ -33,9 +33,12 @@ const LONG_WAIT: Nanos = 200_000;
 const WAITS_LEARNED: f64 = 0.01;
 const WAITS_RANGE: (f64, f64) = (0.5, 4.0);
 
-/// A batch may take this many times what it costs without any request, though some of its requests have less time: with smaller batches a station that
-/// has too much to do would get ever less done.
-const WORTHWHILE: u64 = 8;
+/// A batch takes at most this part of the time that its requests had when they came, whatever is left of it: with smaller batches a station that is behind
+/// would get less done, and stay behind. While one such batch is answered another is gathered and, with two servers, begun.
+const BATCH_PART: u64 = 2;
+
+/// It may also take this many times what it costs without any request: less would hardly get anything done.
+const WORTHWHILE: u64 = 2;
 
 /// Requests at the end of a queue among which a station looks for one to take from another.
 const LOOKED_AT: usize = 32;
@@ -48,6 +51,9 @@ const HARDLY_HELPS: f64 = 20.0;
 const STUCK: u64 = 4;
 const STUCK_TIME: Nanos = 5_000_000;
 
+/// What it takes to wake a thread for a request, and to go back to sleep.
+const WAKING: Nanos = 10_000;
+
 /// How many times as fast a station must be for a request to be its own: at first, at least, and at most.
 const SUITED: f64 = 4.0;
 const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
@@ -55,6 +61,12 @@ const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
 /// After a failure a station takes nothing for this long, and twice as long after each further one, up to a limit.
 const PAUSE: Nanos = 1_000_000_000;
 const MOST_PAUSE: Nanos = 60_000_000_000;
+
+/// The share of batches that are to take no more than is relied on when requests are admitted, by how much each batch counts, and the most that it may
+/// come to.
+const SPREAD_WITHIN: f64 = 0.95;
+const SPREAD_LEARNED: f64 = 0.05;
+const SPREAD_MOST: f64 = 3.0;
 
 /// By how much a request counts in what requests cost on average.
 const EACH_LEARNED: f64 = 0.001;
@@ -73,6 +85,8 @@ pub struct Station {
     pub batch: usize,
     /// What a batch costs, however many requests it has.
     pub fixed: Nanos,
+    /// How many times as long a request takes alone as it adds to a large batch.
+    pub alone: f64,
 }
 
 /// How large the batches of a station are.
@@ -110,10 +124,17 @@ pub struct Job {
     pub group: u64,
 }
 
+impl Job {
+    /// The time from its arrival to its deadline.
+    fn time(&self) -> Nanos {
+        self.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_sub(self.arrived))
+    }
+}
+
 /// A request that cannot be answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// How long it would have to wait; none if no station can answer it at all.
+    /// How long it would have to wait for its answer; none if no station can answer it at all.
     pub wait: Option<Nanos>,
 }
 
@@ -165,6 +186,13 @@ struct Running {
     expected: Nanos,
 }
 
+impl Running {
+    fn left(&self, now: Nanos) -> Nanos {
+        // Who is late will probably be late by as much again.
+        self.expected.abs_diff(now.saturating_sub(self.began))
+    }
+}
+
 #[derive(Clone, Debug)]
 struct State {
     station: Station,
@@ -174,6 +202,8 @@ struct State {
     factor: f64,
     /// What a request adds to its batches, on average.
     each: f64,
+    /// How many times as long as expected all but some batches take.
+    spread: f64,
     /// Failures in a row, and until when it takes nothing.
     failures: u32,
     paused: Nanos,
@@ -186,14 +216,26 @@ impl State {
 
     /// Time until its servers are done with what they do, on average; longer if they should have been done.
     fn busy(&self, now: Nanos) -> Nanos {
-        let left = |running: &Running| {
-            let passed = now.saturating_sub(running.began);
-            // Who is late will probably be late by as much again.
-            running.expected.abs_diff(passed)
-        };
-        let sum: Nanos = self.running.iter().flatten().map(left).sum();
+        let sum: Nanos = self.running.iter().flatten().map(|running| running.left(now)).sum();
         let pause = self.paused.saturating_sub(now);
         sum / self.station.servers as u64 + pause
+    }
+
+    /// Time until one of its servers begins a batch before which this many others are begun, which take this long each.
+    fn turn(&self, before: u64, each: Nanos, now: Nanos) -> Nanos {
+        let left = |running: &Option<Running>| running.map_or(0, |running| running.left(now));
+        let mut left: Vec<Nanos> = self.running.iter().map(left).collect();
+        left.sort_unstable();
+        let (rounds, server) = (before / left.len() as u64, before % left.len() as u64);
+        let first = left[server as usize] + self.paused.saturating_sub(now);
+        first.saturating_add(rounds.saturating_mul(each))
+    }
+
+    /// What a batch takes whose requests add this much: a small one no more than they take one by one.
+    fn batch_time(&self, requests: Nanos) -> Nanos {
+        let Station { fixed, alone, .. } = self.station;
+        let one_by_one = (requests as f64 * alone) as Nanos;
+        self.scaled(one_by_one.min(fixed.saturating_add(requests)))
     }
 
     fn scaled(&self, cost: Nanos) -> Nanos {
@@ -205,7 +247,38 @@ impl State {
         if queued == 0 && self.has_free_server(now) {
             return 0;
         }
-        self.busy(now) + queued / self.station.servers as u64 + self.scaled(self.station.fixed)
+        self.busy(now) + queued / self.station.servers as u64 + self.batch_time(0)
+    }
+
+    /// The longest that a batch takes whose requests have this long from arrival to deadline.
+    fn longest_batch(&self, time: Nanos) -> Nanos {
+        (time / BATCH_PART).max(WORTHWHILE * self.scaled(self.station.fixed))
+    }
+
+    /// What is expected for a request of this cost before which its servers have this much to do. It is answered at the end of its batch; without
+    /// batches a part of it is enough.
+    fn prospect(&self, cost: Nanos, job: &Job, queued: Nanos, now: Nanos) -> Prospect {
+        if self.station.batch == 1 {
+            let (wait, rest) = (self.wait(queued, now), self.batch_time(cost) / LEAST_PART);
+            return Prospect { wait, rest, caution: (CAUTION, 1.0) };
+        }
+        let longest = (self.longest_batch(job.time()) as f64 / CAUTION) as Nanos;
+        let requests = longest.saturating_sub(self.scaled(self.station.fixed)).max(1);
+        let wait = self.turn(queued / requests, longest, now);
+        // Others come until its batch leaves: as many again, or as many as there is room for.
+        let beside = if queued < requests { 2 * queued } else { requests };
+        let unscaled = ((beside as f64 / self.factor) as Nanos).saturating_add(cost);
+        let rest = self.batch_time(unscaled).min(longest);
+        Prospect { wait, rest, caution: (self.spread, self.spread) }
+    }
+
+    /// What a request that adds this much takes of it while all its servers work. In a batch, waking a server is nothing.
+    fn share(&self, cost: Nanos) -> f64 {
+        let takes = match self.station.batch {
+            1 => self.batch_time(cost) + WAKING,
+            _ => self.scaled(cost),
+        };
+        takes as f64 / self.station.servers as f64
     }
 
     /// Whether it does not get to what waits for it.
@@ -217,6 +290,13 @@ impl State {
     }
 }
 
+/// Expected times until a request is begun, and from there until it is answered, and how many times as long is relied on.
+struct Prospect {
+    wait: Nanos,
+    rest: Nanos,
+    caution: (f64, f64),
+}
+
 /// What admission has to know about the stations. The service hands out copies, so that who comes with a request does not wait for the scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
@@ -224,37 +304,50 @@ pub struct Outlook {
     stations: Vec<(State, Nanos)>,
     /// How long requests waited, of what was expected.
     waits: f64,
+    /// Whether all wait for all.
+    is_single: bool,
 }
 
 impl Outlook {
     /// How long a request is expected to wait, unless it could not be answered in time.
     pub fn admit(&self, job: &Job, now: Nanos) -> Result<Nanos, Refused> {
-        let able = self.stations.iter().zip(&job.costs);
-        let able = able.filter_map(|((state, queued), cost)| {
-            Some((state.wait(*queued, now), state.scaled((*cost)?)))
-        });
-        let (mut shortest, mut is_in_time) = (None, false);
-        for (wait, cost) in able {
-            shortest = Some(shortest.map_or(wait, |shortest: Nanos| shortest.min(wait)));
-            let start = now.saturating_add((wait as f64 * self.waits * CAUTION) as Nanos);
-            let least = start.saturating_add(cost / LEAST_PART);
-            is_in_time |= job.deadline.is_none_or(|deadline| least < deadline);
+        let costs = || {
+            let costs = self.stations.iter().zip(&job.costs);
+            costs.filter_map(|((state, queued), cost)| {
+                Some((state, *queued, (*cost)?, state.share((*cost)?)))
+            })
+        };
+        // A station that is much slower than another takes it only if that one is stuck.
+        let best = costs().map(|(.., share)| share).fold(f64::INFINITY, f64::min);
+        let able = costs().filter(|(.., share)| *share <= HARDLY_HELPS * best.max(1.0));
+        let (mut shortest, mut answered, mut is_in_time) = (None, None, false);
+        let least = |a: Option<Nanos>, b: Nanos| Some(a.map_or(b, |a| a.min(b)));
+        for (state, queued, cost, _) in able {
+            let Prospect { wait, rest, caution } = state.prospect(cost, job, queued, now);
+            shortest = least(shortest, wait);
+            answered = least(answered, wait.saturating_add(rest));
+            let time = wait as f64 * self.waits * caution.0 + rest as f64 * caution.1;
+            let end = now.saturating_add(time as Nanos);
+            is_in_time |= job.deadline.is_none_or(|deadline| end < deadline);
         }
         match shortest {
             Some(wait) if is_in_time => Ok(wait),
-            wait => Err(Refused { wait }),
+            _ => Err(Refused { wait: answered }),
         }
     }
 
     /// A request was admitted, and waits. Returns the station that it suits best.
     pub fn add(&mut self, job: &Job) -> Option<usize> {
         let share = |(s, ((state, _), cost)): (usize, (&(State, Nanos), &Option<Nanos>))| {
-            let cost = state.scaled((*cost)?);
-            Some((s, cost, cost as f64 / state.station.servers as f64))
+            Some((s, state.scaled((*cost)?), state.share((*cost)?)))
         };
         let shares = self.stations.iter().zip(&job.costs).enumerate().filter_map(share);
         let (station, cost, _) = shares.min_by(|a, b| a.2.total_cmp(&b.2))?;
-        self.stations[station].1 += cost.max(1);
+        for (s, (_, queued)) in self.stations.iter_mut().enumerate() {
+            if s == station || self.is_single {
+                *queued += cost.max(1);
+            }
+        }
         Some(station)
     }
 }
@@ -279,11 +372,17 @@ pub struct Scheduler {
 impl Scheduler {
     /// Nothing waits, and all stations are free.
     pub fn new(stations: &[Station], cohorts: Cohorts) -> Self {
-        let state = |station: &Station| State {
-            station: *station,
-            running: vec![None; station.servers.max(1)],
+        let is_single = cohorts == Cohorts::OneAtATime;
+        let station = |station: &Station| match is_single {
+            true => Station { servers: 1, batch: 1, ..*station },
+            false => Station { servers: station.servers.max(1), ..*station },
+        };
+        let state = |of: &Station| State {
+            station: station(of),
+            running: vec![None; station(of).servers],
             factor: 1.0,
             each: 0.0,
+            spread: CAUTION,
             failures: 0,
             paused: 0,
         };
@@ -318,6 +417,15 @@ impl Scheduler {
 
     /// What the servers of a station have to do before a request that comes now.
     fn queued(&self, station: usize) -> Nanos {
+        if self.cohorts == Cohorts::OneAtATime {
+            // All wait for all, each in the queue of its station.
+            let of = |(s, state): (usize, &State)| {
+                let cost = self.queues[s].costs[s] as f64 * state.station.alone;
+                let fixed = self.queues[s].order.len() as u64 * state.station.fixed;
+                state.scaled((cost as Nanos).min(self.queues[s].costs[s] + fixed))
+            };
+            return self.stations.iter().enumerate().map(of).sum();
+        }
         let (state, own) = (&self.stations[station], &self.queues[station]);
         let either = &self.queues[self.stations.len()];
         if own.order.is_empty() && either.order.is_empty() {
@@ -351,7 +459,7 @@ impl Scheduler {
 
     /// What a request that comes now has to expect.
     pub fn outlook(&self, outlook: &mut Outlook) {
-        outlook.waits = self.waits;
+        (outlook.waits, outlook.is_single) = (self.waits, self.cohorts == Cohorts::OneAtATime);
         outlook.stations.truncate(self.stations.len());
         for (s, state) in self.stations.iter().enumerate() {
             let queued = self.queued(s);
@@ -403,11 +511,7 @@ impl Scheduler {
 
     fn put(&mut self, job: Job, able: &[(usize, Nanos)], wait: Nanos) {
         let is_single = self.cohorts == Cohorts::OneAtATime;
-        // What it takes of a station whose servers all work.
-        let share = |&(s, cost): &(usize, Nanos)| match is_single {
-            true => (cost + self.stations[s].scaled(self.stations[s].station.fixed)) as f64,
-            false => cost as f64 / self.stations[s].station.servers as f64,
-        };
+        let share = |&(s, _): &(usize, Nanos)| self.stations[s].share(job.costs[s].unwrap_or(0));
         let by_share = |a: &&(usize, Nanos), b: &&(usize, Nanos)| share(a).total_cmp(&share(b));
         let Some(&best) = able.iter().min_by(by_share) else { return };
         let others = able.iter().filter(|(s, _)| *s != best.0).map(share).min_by(f64::total_cmp);
@@ -534,8 +638,7 @@ impl Scheduler {
             for (_, id) in self.queues[victim].order.iter().rev().take(LOOKED_AT) {
                 let costs = &self.jobs[id].job.costs;
                 let (Some(own), Some(its)) = (costs[station], costs[victim]) else { continue };
-                let (own, its) =
-                    (state.scaled(own + state.station.fixed), self.stations[victim].scaled(its));
+                let (own, its) = (state.batch_time(own), self.stations[victim].scaled(its));
                 // What waits there includes this request.
                 let slower = own as f64 / its.max(1) as f64;
                 let helps = is_stuck || slower < most;
@@ -553,14 +656,12 @@ impl Scheduler {
         if now < self.stations[station].paused {
             return None;
         }
-        let Station { batch: most, fixed, .. } = self.stations[station].station;
+        let most = self.stations[station].station.batch;
         // After a failure, one request shows whether it works again.
         let is_single = self.stations[station].failures > 0 || self.cohorts == Cohorts::OneAtATime;
         let most = if is_single { 1 } else { most };
-        let mut batch =
-            Batch { server, expected: self.stations[station].scaled(fixed), ..Batch::default() };
-        let least_end = now.saturating_add(WORTHWHILE * batch.expected);
-        let (mut group, mut until) = (None, Nanos::MAX);
+        let (mut batch, mut requests) = (Batch { server, ..Batch::default() }, 0);
+        let (mut group, mut longest) = (None, Nanos::MAX);
         if self.gathers_until(station, now).is_some() {
             return None;
         }
@@ -569,13 +670,13 @@ impl Scheduler {
         while batch.jobs.len() < most {
             let Some((queue, id)) = self.choose(station, now) else { break };
             let Queued { job, .. } = &self.jobs[&id];
-            let cost = self.stations[station].scaled(job.costs[station].unwrap_or(0));
-            let end = now.saturating_add(batch.expected + cost);
-            let careful = now.saturating_add(((batch.expected + cost) as f64 * CAUTION) as Nanos);
-            let first = batch.jobs.is_empty();
-            let in_time = careful <= until.min(job.deadline.unwrap_or(Nanos::MAX)).max(least_end);
-            if !first && (group != Some(job.group) || !in_time) {
-                // All of a batch are answered at its end, which must be in time for each of them.
+            let cost = job.costs[station].unwrap_or(0);
+            let expected = self.stations[station].batch_time(requests + cost);
+            let (first, time) = (batch.jobs.is_empty(), job.time());
+            longest = longest.min(self.stations[station].longest_batch(time));
+            // All of a batch are answered at its end.
+            let is_long = expected as f64 * CAUTION > longest as f64;
+            if !first && (group != Some(job.group) || is_long) {
                 break;
             }
             let is_stolen = queue != station && queue != self.stations.len();
@@ -583,11 +684,10 @@ impl Scheduler {
                 break;
             }
             group = Some(job.group);
-            // A request that is too long for its deadline has only itself to blame.
-            until = until.min(job.deadline.unwrap_or(Nanos::MAX).max(end));
-            batch.expected += cost;
+            (batch.expected, requests) = (expected, requests + cost);
+            let adds = self.stations[station].scaled(cost) as f64;
             let each = &mut self.stations[station].each;
-            *each += EACH_LEARNED * (cost as f64 - *each);
+            *each += EACH_LEARNED * (adds - *each);
             if is_stolen {
                 batch.stolen += 1;
                 self.suited = (self.suited * 1.05).min(SUITED_RANGE.1);
@@ -628,6 +728,10 @@ impl Scheduler {
             let took = now.saturating_sub(running.began).max(1);
             let seen = (took as f64 / running.expected as f64).clamp(1.0 / SURPRISE, SURPRISE);
             state.factor = (state.factor * seen.powf(LEARNED)).clamp(1e-6, 1e6);
+            // Where as many steps go up as go down, so many batches are within it.
+            let step = if seen > state.spread { SPREAD_WITHIN } else { SPREAD_WITHIN - 1.0 };
+            state.spread =
+                (state.spread * (1.0 + SPREAD_LEARNED * step)).clamp(CAUTION, SPREAD_MOST);
         }
     }
 

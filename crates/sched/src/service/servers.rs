@@ -266,8 +266,9 @@ impl Shared {
     fn begin(&self, station: usize, batch: Batch, state: &mut State) -> Work {
         let (began, size) = (Instant::now(), batch.jobs.len());
         let mut plans = Vec::with_capacity(size);
-        let (mut context, mut until, mut engine) =
-            (self.contexts[station].clone(), Some(began), None);
+        // For one request, waking other threads takes longer than they save.
+        let context = if size == 1 { Context::single() } else { &self.contexts[station] };
+        let (mut context, mut until, mut engine) = (context.clone(), Some(began), None);
         for &id in &batch.jobs {
             let Some(pending) = state.pending.get_mut(&id) else { continue };
             pending.began = Some(began);
