@@ -32,6 +32,9 @@ const UNSEEN: usize = 4;
 /// Queries of the batches that show what a batch costs.
 const BATCHES: [usize; 2] = [64, 1024];
 
+/// A query, and how long it took.
+type Sample = (Features, Duration);
+
 /// What queries cost on an engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
@@ -166,9 +169,9 @@ fn sample(
     usage: Usage,
     context: &Context,
     until: Instant,
-) -> Result<Vec<(Features, Duration)>, ExecError> {
+) -> Result<Vec<Sample>, ExecError> {
     let next = AtomicUsize::new(0);
-    let measure = || -> Result<Vec<(usize, (Features, Duration))>, ExecError> {
+    let measure = || -> Result<Vec<(usize, Sample)>, ExecError> {
         let mut samples = Vec::new();
         while Instant::now() < until {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -196,11 +199,7 @@ fn features(engine: &dyn Engine, plan: &Plan) -> Features {
 }
 
 /// The time of a query, and what was known about it before.
-fn time(
-    engine: &dyn Engine,
-    plan: &Plan,
-    context: &Context,
-) -> Result<(Features, Duration), ExecError> {
+fn time(engine: &dyn Engine, plan: &Plan, context: &Context) -> Result<Sample, ExecError> {
     let features = features(engine, plan);
     let mut took = vec![ask(engine, &[plan], context)?];
     // Asked again, it would find its lists where they are needed.

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use warpseek_exec::Plan;
@@ -22,6 +22,9 @@ const VERSION: u32 = 1;
 
 /// With fewer queries timed, what engines say of themselves is closer.
 const ENOUGH: usize = 64;
+
+/// Files that are kept; the oldest ones go.
+const MOST_FILES: usize = 100;
 
 /// An index that has become this many times as large or small is measured anew.
 const OTHER_SIZE: u64 = 2;
@@ -108,7 +111,7 @@ impl Searcher {
     }
 }
 
-fn read(file: &PathBuf, opened: &Opened) -> Option<Vec<(String, Calibration)>> {
+fn read(file: &Path, opened: &Opened) -> Option<Vec<(String, Calibration)>> {
     let kept: Kept = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
     let (then, now) = (kept.documents.max(1), opened.snapshot.statistics().documents.max(1));
     let is_same = kept.version == VERSION && then.max(now) < OTHER_SIZE * then.min(now);
@@ -116,7 +119,7 @@ fn read(file: &PathBuf, opened: &Opened) -> Option<Vec<(String, Calibration)>> {
 }
 
 /// Written under another name first, so that nobody reads half of it.
-fn keep(file: &PathBuf, opened: &Opened, found: &[(String, Calibration)]) -> std::io::Result<()> {
+fn keep(file: &Path, opened: &Opened, found: &[(String, Calibration)]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(file);
     fs::create_dir_all(folder)?;
     let documents = opened.snapshot.statistics().documents;
@@ -124,7 +127,18 @@ fn keep(file: &PathBuf, opened: &Opened, found: &[(String, Calibration)]) -> std
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(&serde_json::to_vec(&kept)?)?;
     new.persist(file)?;
-    Ok(())
+    prune(folder)
+}
+
+/// Indexes come and go, and nobody says when.
+fn prune(folder: &Path) -> std::io::Result<()> {
+    let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        files.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    files.sort();
+    files.iter().rev().skip(MOST_FILES).try_for_each(|(_, file)| fs::remove_file(file))
 }
 
 /// The name of the CPU, as far as the system tells.
@@ -133,4 +147,59 @@ pub fn cpu_model() -> String {
     let model =
         info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
     model.unwrap_or(std::env::consts::ARCH).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Document, Index};
+
+    fn add(index: &Index, from: usize, to: usize) {
+        let mut writer = index.writer().unwrap();
+        for i in from..to {
+            let text = format!("ant bee{} cow{}", i % 5, i % 17);
+            writer.add(Document::new(i.to_string(), "", text)).unwrap();
+        }
+        writer.commit().unwrap();
+    }
+
+    #[test]
+    fn what_was_kept_is_used_until_the_index_has_another_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = Index::create(folder.path().join("index")).unwrap();
+        add(&index, 0, 300);
+        let searcher = index.searcher().unwrap();
+        let opened = searcher.opened();
+        let stations = Stations::of(&opened, 1, None);
+        let found = stations.calibrate(&opened, None, Duration::from_millis(50)).unwrap();
+        assert!(is_enough(&found[0].1), "{found:?}");
+        let file = folder.path().join("cache").join("file.json");
+        assert!(read(&file, &opened).is_none());
+        keep(&file, &opened, &found).unwrap();
+        let kept = read(&file, &opened).unwrap();
+        assert_eq!((&kept[0].0, &kept[0].1.model), (&found[0].0, &found[0].1.model));
+
+        add(&index, 300, 500);
+        assert!(searcher.refresh().unwrap() && read(&file, &searcher.opened()).is_some());
+        add(&index, 500, 700);
+        assert!(searcher.refresh().unwrap() && read(&file, &searcher.opened()).is_none());
+        let bytes = fs::read(&file).unwrap();
+        for len in 0..bytes.len().min(200) {
+            fs::write(&file, &bytes[..len]).unwrap();
+            assert!(read(&file, &opened).is_none(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn only_the_newest_files_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = SystemTime::now();
+        for i in 0..MOST_FILES as u64 + 5 {
+            let file = fs::File::create(folder.path().join(i.to_string())).unwrap();
+            file.set_modified(start + Duration::from_secs(i)).unwrap();
+        }
+        prune(folder.path()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MOST_FILES);
+        assert!(!folder.path().join("4").exists() && folder.path().join("5").exists());
+    }
 }

@@ -101,7 +101,8 @@ pub type ServiceResponse = Served<Response>;
 /// # let mut writer = index.writer()?;
 /// # writer.add(Document::new("a", "", "ant"))?;
 /// # writer.commit()?;
-/// let service = index.searcher()?.service(ServiceOptions::new())?;
+/// let options = ServiceOptions::new().cache(64 << 20).keep_calibration(false);
+/// let service = index.searcher()?.service(options)?;
 /// let tickets: Vec<_> = ["ant", "bee"].iter().map(|text| service.submit(&Request::new(*text))).collect();
 /// for ticket in tickets {
 ///     let served = ticket?.wait();

@@ -292,7 +292,10 @@ fn a_service_answers_with_the_cpu_and_the_gpu() {
         }
         assert!(service.status().cache.unwrap().hits > 0);
     }
-    let service = case.searcher(DeviceChoice::Auto, &[]).service(ServiceOptions::new()).unwrap();
+    let service = case
+        .searcher(DeviceChoice::Auto, &[])
+        .service(ServiceOptions::new().keep_calibration(false))
+        .unwrap();
     let mut writer = case.index.writer().unwrap();
     writer.add(Document::new("new", "", "red red red red")).unwrap();
     writer.commit().unwrap();

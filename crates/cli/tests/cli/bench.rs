@@ -93,10 +93,58 @@ fn load_is_measured_with_each_deadline_and_rate() {
         );
     }
     assert_eq!(report["services"][0]["errors"][0][1].as_array().unwrap().len(), 3);
+    assert!(report["services"][0]["single_p50_us"].as_f64().unwrap() > 0.0);
     let page = space.read("page.html");
     assert_eq!(page.matches("<figure>").count(), 4);
     let out = space.run(&format!("{load} {options}")).ok();
     assert!(out.contains("error of the cost model: CPU") && out.contains("p99.9"), "{out}");
+}
+
+/// The times of a log are stretched to each rate; its own is among them if none are asked for.
+#[test]
+fn a_log_is_replayed() {
+    let space = space();
+    let load = "bench load --index idx --queries log.tsv -q --configurations cpu --seconds 0.2 --replay --deadlines 500";
+    space.write("log.tsv", "10\tapple pie\n10.001\ttart\n10.002\tpie\n");
+    let report = space.run(&format!("{load} --rates 500,2000 --json")).json();
+    let rates: Vec<f64> = report["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["rate"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates, [500.0, 2000.0]);
+    for (log, why) in [
+        ("1\ta\n0\tb\n", "log.tsv, line 2: it is earlier"),
+        ("a\n", "line 1: it has no time"),
+        ("1\ta\n1\tb\n", "the same time"),
+    ] {
+        space.write("log.tsv", log);
+        space.run(load).fails(2, &[why]);
+    }
+}
+
+/// What queries cost is kept in the user's cache, and nowhere else.
+#[test]
+fn calibrations_are_kept_in_the_cache() {
+    let space = space();
+    let before = space.list("idx");
+    let report = space.run("calibrate idx --seconds 0.3 --json").json();
+    let station = &report["stations"][0];
+    assert_eq!(station["device"], "CPU");
+    assert!(station["queries"].as_u64().unwrap() > station["unseen"].as_u64().unwrap());
+    let file = report["file"].as_str().unwrap();
+    assert!(std::path::Path::new(file).starts_with(space.path("cache")), "{file}");
+    assert!(std::fs::metadata(file).unwrap().len() > 100);
+    assert_eq!(space.list("idx"), before);
+    let out = space.run("calibrate idx --seconds 0.3 --queries log.tsv --mode and").ok();
+    assert!(out.contains("3 queries") && out.contains("kept in"), "{out}");
+    assert_eq!(space.list("cache/calibrations").len(), 1);
+    space.run("calibrate idx --seconds 0").fails(2, &["--seconds must be"]);
+    space.run("calibrate nowhere").fails(2, &["nowhere"]);
+    std::fs::remove_dir_all(space.path("cache")).unwrap();
+    space.write("cache", "");
+    space.run("calibrate idx --seconds 0.1").fails(1, &["cannot keep what was measured", "cache"]);
 }
 
 #[test]
@@ -105,6 +153,7 @@ fn load_refuses_what_cannot_be_measured() {
     let load = "bench load --index idx --queries log.tsv -q";
     for (options, code, why) in [
         ("--seconds 0", 2, "--seconds must be"),
+        ("--bursts 0", 2, "--bursts must be at least 1"),
         ("--deadlines 0", 2, "deadlines and rates must be"),
         ("--configurations gpu", 2, "there is no GPU to measure"),
         ("--configurations tpu", 2, "invalid value"),

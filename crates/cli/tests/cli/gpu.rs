@@ -32,7 +32,7 @@ impl Machine {
         let mut command = self.0.command();
         command.args(line.split_whitespace());
         command.env("LD_LIBRARY_PATH", self.0.path("lib")).env_remove("WARPSEEK_NVRTC");
-        command.env("WARPSEEK_CACHE", self.0.path("cache")).env("EMULATOR_FAULTS", faults);
+        command.env("EMULATOR_FAULTS", faults);
         command
     }
 

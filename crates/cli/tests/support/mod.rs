@@ -67,6 +67,7 @@ impl Space {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warpseek"));
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command.env_remove("NO_COLOR").env_remove("COLUMNS").env("TERM", "xterm-256color");
+        command.env("WARPSEEK_CACHE", self.path("cache"));
         command
     }
 

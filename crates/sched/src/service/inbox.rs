@@ -21,6 +21,10 @@ const LOOK_AROUND: Nanos = 500_000;
 /// Requests that nobody has sorted in yet, and who sleeps.
 #[derive(Default)]
 pub(super) struct Inbox {
+    #[expect(
+        clippy::vec_box,
+        reason = "requests go from here to the scheduler's, and only their addresses move"
+    )]
     pub(super) requests: Vec<Box<Pending>>,
     pub(super) outlook: Outlook,
     pub(super) refused: u64,

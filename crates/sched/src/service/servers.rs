@@ -47,6 +47,7 @@ pub(super) struct State {
     pub(super) deadlines: BinaryHeap<Reverse<(Nanos, u64)>>,
     pub(super) working: usize,
     /// Room for what comes from the inbox.
+    #[expect(clippy::vec_box, reason = "it takes turns with the inbox's")]
     pub(super) sorted: Vec<Box<Pending>>,
 }
 
