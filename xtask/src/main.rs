@@ -66,8 +66,13 @@ fn ci() -> Result<(), String> {
 
 /// Tests that search for as long as they are told, in a release build.
 fn soak(seconds: &str) -> Result<(), String> {
-    let args = ["test", "--release", "-p", "warpseek", "--test", "concurrent", "--", "--nocapture"];
-    cargo(&args, &[("WARPSEEK_SOAK_SECONDS", seconds)])
+    let with = [("WARPSEEK_SOAK_SECONDS", seconds)];
+    let test = |package: &str, test: &str, name: &str| {
+        let args = ["test", "--release", "-p", package, "--test", test, name, "--", "--nocapture"];
+        cargo(&args, &with)
+    };
+    test("warpseek", "concurrent", "")?;
+    test("warpseek-sched", "service", "every_schedule")
 }
 
 fn fuzz(seconds: &str) -> Result<(), String> {

@@ -6,7 +6,7 @@ mod show;
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,7 +140,10 @@ struct About {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let texts = read_queries(&options.queries)?;
+    let (texts, arrivals) = match options.replay {
+        true => read_log(&options.queries)?,
+        false => (read_queries(&options.queries)?, Arrivals::Random { bursts: options.bursts }),
+    };
     if texts.is_empty() {
         return Err(Failure::user("there is nothing to measure: no queries"));
     }
@@ -151,17 +154,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if !options.deadlines.iter().chain(&options.rates).all(valid) {
         return Err(Failure::user("deadlines and rates must be above 0 and at most 1e9"));
     }
-    let arrivals = match options.replay {
-        true => {
-            let name = options.queries.display().to_string();
-            let file = fs::read_to_string(&options.queries)
-                .map_err(|error| Failure::user(format!("{name}: {error}")))?;
-            let lines = file.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
-            Arrivals::of_log(&name, &lines)?
-        }
-        false if options.bursts == 0 => return Err(Failure::user("--bursts must be at least 1")),
-        false => Arrivals::Random { bursts: options.bursts },
-    };
+    if options.bursts == 0 {
+        return Err(Failure::user("--bursts must be at least 1"));
+    }
     let target = options.html.as_deref().map(Target::new).transpose()?;
     let interrupt = Interrupt::listen(None)?;
     let index = Index::at(&options.index);
@@ -281,6 +276,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     table(&cells(&measured), &mut out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A log of queries with the times at which they came.
+fn read_log(path: &Path) -> Result<(Vec<String>, Arrivals), Failure> {
+    let name = path.display().to_string();
+    let file =
+        fs::read_to_string(path).map_err(|error| Failure::user(format!("{name}: {error}")))?;
+    let lines: Vec<&str> = file.lines().filter(|line| !line.trim().is_empty()).collect();
+    let arrivals = Arrivals::of_log(&name, &lines)?;
+    let text = |line: &&str| line.split_once('\t').map_or("", |(_, text)| text).to_owned();
+    Ok((lines.iter().map(text).collect(), arrivals))
 }
 
 /// The service has the hits of the searcher.

@@ -122,7 +122,7 @@ pub fn calibrate(
     // Half of the time is for batches, and half of the rest for a log.
     let singles = if usage.batches { usage.time / 2 } else { usage.time };
     let time = if log.is_some() { singles / 2 } else { singles };
-    let samples = sample(engine, &plans, usage, &context, start + time)?;
+    let samples = sample(engine, &plans, usage, start + time)?;
     let of = |unseen: bool| {
         let some = samples.iter().enumerate();
         let some = some.filter(|(i, _)| i.is_multiple_of(UNSEEN) == unseen);
@@ -131,7 +131,7 @@ pub fn calibrate(
     let (unseen, seen) = match log {
         Some(log) => {
             let until = Instant::now() + time;
-            (sample(engine, &supported(log), usage, &context, until)?, samples.clone())
+            (sample(engine, &supported(log), usage, until)?, samples.clone())
         }
         None => (of(true), of(false)),
     };
@@ -167,7 +167,6 @@ fn sample(
     engine: &dyn Engine,
     plans: &[Plan],
     usage: Usage,
-    context: &Context,
     until: Instant,
 ) -> Result<Vec<Sample>, ExecError> {
     let next = AtomicUsize::new(0);
@@ -176,7 +175,7 @@ fn sample(
         while Instant::now() < until {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(plan) = plans.get(number) else { break };
-            samples.push((number, time(engine, plan, context)?));
+            samples.push((number, time(engine, plan, Context::single())?));
         }
         Ok(samples)
     };

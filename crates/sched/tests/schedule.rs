@@ -126,6 +126,45 @@ fn batches_are_large_under_overload() {
     }
 }
 
+/// Batches that now and then take longer than expected make admission careful, so that those who are admitted keep their deadlines.
+#[test]
+fn admission_knows_how_far_batches_are_off() {
+    let gpu = Station { servers: 4, batch: 8192, fixed: MILLI, alone: f64::INFINITY };
+    let mut jobs = arrivals(33, 400_000, 2e5, Some(50 * MILLI), 2);
+    jobs.iter_mut().for_each(|job| job.costs = vec![Some(40 * MICRO)]);
+    let mut simulator = Simulator::new(&[gpu], Cohorts::Adaptive, noisy(34));
+    for i in 0..160 {
+        simulator =
+            simulator.with_trouble(0, i * 13 * MILLI..(i * 13 + 1) * MILLI, Trouble::Slow(2));
+    }
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    // It takes some batches to learn.
+    let (mut kept, mut missed) = (0, 0);
+    for job in jobs.iter().filter(|job| job.arrived > 1000 * MILLI) {
+        match records[&job.id] {
+            Record::Refused(_) => {}
+            Record::Answered { ended, .. } if ended <= job.deadline.unwrap() => kept += 1,
+            _ => missed += 1,
+        }
+    }
+    assert!(missed * 99 <= kept, "{missed} missed, {kept} kept");
+    assert!(kept > 80_000, "{kept} of 200,000, where 100,000 would be possible");
+}
+
+/// While the better station fails, what the other can do in time is admitted.
+#[test]
+fn a_station_that_fails_does_not_keep_the_other_from_work() {
+    let mut jobs = arrivals(35, 1_000, 400.0, Some(50 * MILLI), 2);
+    jobs.iter_mut().for_each(|job| job.costs = vec![Some(2 * MILLI), Some(2 * MICRO)]);
+    let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(36)).with_trouble(
+        1,
+        0..10_000 * MILLI,
+        Trouble::Fails,
+    );
+    let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
+    assert!(answered(&records) > 950, "{:?}", simulator.counts());
+}
+
 /// A request is begun before any that arrives after its due time, which is at most `PATIENCE` after its arrival.
 #[test]
 fn long_requests_do_not_starve() {

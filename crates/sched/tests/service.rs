@@ -100,6 +100,12 @@ fn expected(snapshot: &Arc<Snapshot>, plans: &[Plan]) -> Vec<Vec<warpseek_core::
     answers.into_iter().map(|answer| answer.unwrap().hits).collect()
 }
 
+/// How long requests come at least, with each kind of cache: `cargo xtask soak` sets it.
+fn soak() -> Duration {
+    let seconds = std::env::var("WARPSEEK_SOAK_SECONDS").ok().and_then(|s| s.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(0))
+}
+
 #[test]
 fn every_schedule_has_the_hits_of_the_reference() {
     let fixture = fixture();
@@ -111,11 +117,12 @@ fn every_schedule_has_the_hits_of_the_reference() {
         let places = vec![Place::cpu(cpu(), 2), batches(cpu())];
         let service =
             Service::new(places, ServiceOptions { cache, ..ServiceOptions::default() }).unwrap();
+        let start = Instant::now();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (service, plans, expected) = (&service, &plans, &expected);
                 scope.spawn(move || {
-                    for round in 0..5 {
+                    for round in (0..).take_while(|&round| round < 5 || start.elapsed() < soak()) {
                         let submit = |(i, plan): (usize, &Plan)| {
                             // With a deadline or without, in another order each time.
                             let deadline = (i % 2 == 0).then_some(Duration::from_secs(60));
@@ -137,10 +144,10 @@ fn every_schedule_has_the_hits_of_the_reference() {
         });
         let status = service.status();
         let answered: u64 = status.counts.stations.iter().map(|[_, jobs, _]| jobs).sum();
-        match cache {
-            None => assert_eq!(answered, 8000, "{status:?}"),
-            Some(_) => assert!(answered < 8000, "equal requests are computed once: {status:?}"),
-        }
+        let known = status.cache.as_ref().map_or(0, |cache| cache.hits + cache.joined);
+        assert!(cache.is_none() || known > 0, "equal requests are computed once: {status:?}");
+        println!("{} requests, of which {answered} were computed", answered + known);
+        assert!(answered + known >= 8000 && (answered + known).is_multiple_of(400), "{status:?}");
         assert_eq!((status.waiting, status.late), (0, 0));
         assert!(status.counts.stations.iter().all(|[_, jobs, _]| *jobs > 0), "{status:?}");
     }
@@ -408,4 +415,72 @@ fn who_is_refused_does_not_wait_for_others() {
     let status = service.status();
     assert_eq!((status.counts.admitted, status.counts.refused), (admitted, refused));
     assert!(refused > 0 && admitted > 0, "{status:?}");
+}
+
+/// Deadlines are watched whatever happens at the same time: no request waits for another to come.
+#[test]
+fn every_deadline_is_kept_although_the_server_hangs() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let plan = Arc::new(plans(&snapshot, 1).remove(0));
+    let held = engine.hangs.lock().unwrap();
+    let busy = service.submit(plan.clone(), Limits::default()).unwrap();
+    while engine.asked.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (service, plan) = (&service, &plan);
+            scope.spawn(move || {
+                for i in 0..200 {
+                    let deadline = Some(Duration::from_micros(200 + 700 * (i % 7 + thread)));
+                    let limits = Limits { deadline, ..Limits::default() };
+                    let (send, receive) = mpsc::channel();
+                    let sent = service.submit_with(plan.clone(), limits, move |served| {
+                        send.send(served).unwrap();
+                    });
+                    if sent.is_ok() {
+                        let served = receive.recv_timeout(Duration::from_secs(30));
+                        served.expect("it is told that its time is up").answer.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    drop(held);
+    assert!(busy.wait().answer.is_ok());
+}
+
+/// A request that waits for a station that got stuck is answered by another, though no further request comes.
+#[test]
+fn others_look_after_a_station_that_got_stuck() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let (stuck, sound) = (Troubled::new(&snapshot), Troubled::new(&snapshot));
+    // It says that it is much faster, so that all requests are its own.
+    let fast = Place { share: 1e-4, ..batches(stuck.clone()) };
+    let places = vec![Place::cpu(sound.clone(), 1), fast];
+    let service = Service::new(places, ServiceOptions::default()).unwrap();
+    let plans = plans(&snapshot, 2);
+    let held = stuck.hangs.lock().unwrap();
+    let first = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap();
+    while stuck.asked.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let (send, receive) = mpsc::channel();
+    service
+        .submit_with(Arc::new(plans[1].clone()), Limits::default(), move |served| {
+            send.send(served).unwrap();
+        })
+        .unwrap();
+    let served = receive.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert_eq!(
+        (served.station, served.answer.unwrap().hits),
+        (Some(0), expected(&snapshot, &plans)[1].clone())
+    );
+    drop(held);
+    assert!(first.wait().answer.is_ok());
 }

@@ -39,8 +39,8 @@ pub(crate) fn is_enough(found: &Calibration) -> bool {
 pub struct CalibrationReport {
     /// Each engine of a service, with the name of its device.
     pub stations: Vec<(String, Calibration)>,
-    /// The file in which it is kept.
-    pub file: PathBuf,
+    /// The file in which it is kept, unless too few queries were timed to be of use.
+    pub file: Option<PathBuf>,
 }
 
 /// The file.
@@ -58,10 +58,10 @@ impl Searcher {
     /// index's own terms that are timed.
     pub fn calibrate(&self, time: Duration, log: &[Request]) -> Result<CalibrationReport> {
         let opened = self.opened();
-        let stations = Stations::of(&opened, self.threads(), None);
         if opened.gpu.engine().is_some() {
             opened.prepare()?;
         }
+        let stations = Stations::of(&opened, self.threads(), None);
         let plan = |request: &Request| Ok(opened.plan(request)?);
         let log: Vec<Plan> = log.iter().map(plan).collect::<Result<_>>()?;
         let log = Some(&log[..]).filter(|log| !log.is_empty());
@@ -69,8 +69,11 @@ impl Searcher {
         let missing = || Error::Cache("the user has no cache folder; set WARPSEEK_CACHE".into());
         let file = self.calibration_file(&opened, stations).ok_or_else(missing)?;
         let in_file = |error: std::io::Error| Error::Cache(format!("{}: {error}", file.display()));
-        keep(&file, &opened, &found).map_err(in_file)?;
-        Ok(CalibrationReport { stations: found, file })
+        let is_enough = found.iter().all(|(_, found)| is_enough(found));
+        if is_enough {
+            keep(&file, &opened, &found).map_err(in_file)?;
+        }
+        Ok(CalibrationReport { stations: found, file: Some(file).filter(|_| is_enough) })
     }
 
     /// What was measured earlier, or is measured now.
@@ -127,7 +130,9 @@ fn keep(file: &Path, opened: &Opened, found: &[(String, Calibration)]) -> std::i
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(&serde_json::to_vec(&kept)?)?;
     new.persist(file)?;
-    prune(folder)
+    // Another process may do the same.
+    let _ = prune(folder);
+    Ok(())
 }
 
 /// Indexes come and go, and nobody says when.

@@ -20,6 +20,9 @@ const GPU_BATCH: usize = 1 << 13;
 /// the time.
 const GPU_SERVERS: usize = 4;
 
+/// The same if lists come on demand: each batch needs memory for those that it brings.
+const GPU_SERVERS_ON_DEMAND: usize = 2;
+
 /// How long a GPU's server looks out for requests before it sleeps. To wake a thread takes about as long as a GPU takes for a query.
 const GPU_LOOKOUT: Duration = Duration::from_millis(2);
 
@@ -34,18 +37,23 @@ const CALIBRATED_K: usize = 10;
 pub(crate) struct Stations {
     /// Threads of the CPU that each answer a request.
     cpu: Option<usize>,
-    /// Whether there is a GPU, and how many threads of the CPU prepare its batches.
-    gpu: Option<usize>,
+    /// If there is a GPU, how many batches it has at the same time, and how many threads of the CPU prepare each.
+    gpu: Option<(usize, usize)>,
 }
 
 impl Stations {
-    /// Those of a searcher with so many threads, of which the CPU's servers have this many if it was said.
+    /// Those of a searcher with so many threads, of which the CPU's servers have this many if it was said. A GPU has its index already.
     pub(crate) fn of(opened: &Opened, threads: usize, servers: Option<usize>) -> Self {
         if opened.gpu.engine().is_none() {
             return Stations { cpu: Some(servers.unwrap_or(threads).max(1)), gpu: None };
         }
         let servers = servers.unwrap_or(threads.saturating_sub(LEFT_TO_OTHERS).max(1));
-        Stations { cpu: Some(servers).filter(|&servers| servers > 0), gpu: Some(threads) }
+        let is_whole = opened.gpu_status().residency.iter().all(|of| of.cache.is_none());
+        let batches = if is_whole { GPU_SERVERS } else { GPU_SERVERS_ON_DEMAND };
+        Stations {
+            cpu: Some(servers).filter(|&servers| servers > 0),
+            gpu: Some((batches, threads)),
+        }
     }
 
     /// Their engines for a snapshot, the CPU's first.
@@ -57,11 +65,11 @@ impl Stations {
 
     pub(crate) fn places(self, opened: &Arc<Opened>) -> Vec<Place> {
         let place = |engine: Arc<dyn Engine>| match (engine.name(), self.gpu) {
-            ("gpu", Some(threads)) => Place {
+            ("gpu", Some((batches, threads))) => Place {
                 threads,
                 batch: GPU_BATCH,
                 lookout: GPU_LOOKOUT,
-                ..Place::cpu(engine, GPU_SERVERS)
+                ..Place::cpu(engine, batches)
             },
             _ => Place::cpu(engine, self.cpu.unwrap_or(1)),
         };

@@ -23,6 +23,9 @@ impl Arrivals {
             };
             let time = line.split_once('\t').map(|(time, _)| time.trim().parse::<f64>());
             let Some(Ok(time)) = time else { return Err(fail("it has no time")) };
+            if line.split_once('\t').is_none_or(|(_, text)| text.trim().is_empty()) {
+                return Err(fail("it has no text"));
+            }
             if !time.is_finite() {
                 return Err(fail("its time is not a number"));
             }

@@ -59,8 +59,9 @@ struct Outcomes {
     full: u64,
     partial: u64,
     late: u64,
-    failed: u64,
+    failed: Option<String>,
     batches: u64,
+    in_batches: u64,
 }
 
 impl Outcomes {
@@ -70,7 +71,16 @@ impl Outcomes {
             new.map_err(|error| Failure::broken(format!("no histogram: {error}")))
         };
         let (took, refusals) = (histogram()?, histogram()?);
-        Ok(Outcomes { took, refusals, full: 0, partial: 0, late: 0, failed: 0, batches: 0 })
+        Ok(Outcomes {
+            took,
+            refusals,
+            full: 0,
+            partial: 0,
+            late: 0,
+            failed: None,
+            batches: 0,
+            in_batches: 0,
+        })
     }
 
     fn add(&mut self, other: &Outcomes) -> Result<(), Failure> {
@@ -80,19 +90,24 @@ impl Outcomes {
         self.full += other.full;
         self.partial += other.partial;
         self.late += other.late;
-        self.failed += other.failed;
+        self.failed = self.failed.take().or_else(|| other.failed.clone());
         self.batches += other.batches;
+        self.in_batches += other.in_batches;
         Ok(())
     }
 
-    fn answered(&mut self, served: &ServiceResponse) {
+    /// The GPU is the last station.
+    fn answered(&mut self, served: &ServiceResponse, last: usize) {
         record(&mut self.took, served.took);
-        self.batches += served.batch as u64;
+        if served.station == Some(last) {
+            (self.batches, self.in_batches) =
+                (self.batches + served.batch as u64, self.in_batches + 1);
+        }
         match &served.answer {
             Ok(response) if !response.coverage().is_complete() => self.partial += 1,
             Ok(_) if served.late => self.late += 1,
             Ok(_) => self.full += 1,
-            Err(_) => self.failed += 1,
+            Err(error) => self.failed = Some(error.to_string()),
         }
     }
 }
@@ -123,6 +138,7 @@ impl Load<'_> {
             .map_err(|_| Failure::user("no such deadline"))?;
         let (start, pending) =
             (Instant::now() + Duration::from_millis(5), Arc::new(AtomicU64::new(0)));
+        let last = service.status().batch_costs.len().saturating_sub(1);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let sleep = if cores <= FEW_CORES { SLEEP_ON_FEW_CORES } else { SLEEP };
         std::thread::scope(|scope| {
@@ -139,7 +155,7 @@ impl Load<'_> {
                         wait_until(intended, sleep);
                         let request =
                             self.requests[request % self.requests.len()].clone().deadline(time);
-                        hand_in(service, &request, intended, outcomes, &pending);
+                        hand_in(service, &request, intended, outcomes, &pending, last);
                     }
                 });
             }
@@ -158,8 +174,8 @@ impl Load<'_> {
         for outcomes in outcomes {
             all.add(&outcomes.lock().unwrap_or_else(PoisonError::into_inner))?;
         }
-        if all.failed > 0 {
-            return Err(Failure::broken(format!("{} requests failed", all.failed)));
+        if let Some(error) = all.failed {
+            return Err(Failure::broken(format!("a request failed: {error}")));
         }
         let ms = |p: f64| all.took.value_at_quantile(p) as f64 * 1e-4;
         let (admitted, refused) = (all.took.len().max(1) as f64, all.refusals.len());
@@ -183,7 +199,7 @@ impl Load<'_> {
             kept: all.full as f64 / admitted,
             refusal_p999_us: all.refusals.value_at_quantile(0.999) as f64 * 0.1,
             refusal_max_us: all.refusals.max() as f64 * 0.1,
-            batch: all.batches as f64 / admitted,
+            batch: all.batches as f64 / all.in_batches.max(1) as f64,
             largest_cohort: (fixed > 0).then_some(cohort),
             memory_mb: resident_memory() as f64 / 1e6,
             sustained: false,
@@ -197,11 +213,12 @@ fn hand_in(
     intended: Instant,
     outcomes: &Arc<Mutex<Outcomes>>,
     pending: &Arc<AtomicU64>,
+    last: usize,
 ) {
     pending.fetch_add(1, Ordering::AcqRel);
     let (to, left, begin) = (outcomes.clone(), pending.clone(), Instant::now());
     let done = move |served: ServiceResponse| {
-        to.lock().unwrap_or_else(PoisonError::into_inner).answered(&served);
+        to.lock().unwrap_or_else(PoisonError::into_inner).answered(&served, last);
         left.fetch_sub(1, Ordering::AcqRel);
     };
     if let Err(error) = service.submit_with(request, intended, done) {
@@ -211,7 +228,7 @@ fn hand_in(
             ServiceError::Refused { .. } => {
                 record(&mut outcomes.refusals, took);
             }
-            _ => outcomes.failed += 1,
+            error => outcomes.failed = Some(error.to_string()),
         }
         pending.fetch_sub(1, Ordering::AcqRel);
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use warpseek::{Calibration, Index, Request};
 use warpseek_console::options::Threads;
 use warpseek_console::progress::{self, Display};
-use warpseek_console::terminal::{counted, table};
+use warpseek_console::terminal::{counted, note, table};
 use warpseek_console::{Failure, Interrupt};
 
 use crate::options::Searching;
@@ -116,7 +116,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ]);
     }
     table(&rows, &mut out)?;
-    writeln!(out, "kept in {}", report.file.display())?;
+    match report.file {
+        Some(file) => writeln!(out, "kept in {}", file.display())?,
+        None => note("too few queries were timed to be kept; measure longer with --seconds"),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -117,6 +117,7 @@ fn a_log_is_replayed() {
     for (log, why) in [
         ("1\ta\n0\tb\n", "log.tsv, line 2: it is earlier"),
         ("a\n", "line 1: it has no time"),
+        ("1\t \n", "line 1: it has no text"),
         ("1\ta\n1\tb\n", "the same time"),
     ] {
         space.write("log.tsv", log);

@@ -15,8 +15,9 @@ use crate::model::Features;
 const MARGIN: Duration = Duration::from_micros(100);
 const MARGIN_PART: u32 = 20;
 
-/// If all servers that a request suits best are busy, one of another station is woken, but not more often than this: mostly it finds nothing to do.
-const LOOK_AROUND: Nanos = 500_000;
+/// If all servers that a request suits best are busy, those of other stations are woken to look, but not more often than this: mostly they find
+/// nothing to do.
+pub(super) const LOOK_AROUND: Nanos = 1_000_000;
 
 /// Requests that nobody has sorted in yet, and who sleeps.
 #[derive(Default)]
@@ -33,7 +34,6 @@ pub(super) struct Inbox {
     /// Servers that sleep, by station, and how many of them were called and are on their way.
     pub(super) asleep: Vec<usize>,
     pub(super) called: Vec<usize>,
-    looked_around: Nanos,
     /// When the thread that watches deadlines wakes.
     pub(super) alarm: Nanos,
 }
@@ -46,22 +46,18 @@ impl Inbox {
         inbox
     }
 
-    /// The station of which a server is to be woken, if the first choice is this one.
-    fn call(&mut self, best: usize, is_looked_out: bool, now: Nanos) -> Option<usize> {
-        let sleeps = |inbox: &Self, s: usize| inbox.asleep[s] > inbox.called[s];
-        if is_looked_out || (self.asleep[best] > 0 && !sleeps(self, best)) {
-            return None;
-        }
-        let mut called = best;
-        if !sleeps(self, best) {
-            if now < self.looked_around + LOOK_AROUND {
-                return None;
-            }
-            called = (0..self.asleep.len()).find(|&s| sleeps(self, s))?;
-            self.looked_around = now;
-        }
-        self.called[called] += 1;
-        Some(called)
+    /// Whether a server of a station is to be woken.
+    fn call(&mut self, station: usize) -> bool {
+        let sleeps = self.asleep[station] > self.called[station];
+        self.called[station] += usize::from(sleeps);
+        sleeps
+    }
+
+    /// The clock rings at this moment at the latest. Returns whether that is earlier than it would have.
+    fn ring(&mut self, at: Nanos) -> bool {
+        let is_earlier = at < self.alarm;
+        self.alarm = self.alarm.min(at);
+        is_earlier
     }
 }
 
@@ -115,6 +111,7 @@ impl Shared {
             job,
             wait: 0,
             follows: false,
+            again: false,
         });
         let mut inbox = self.inbox();
         let now = self.at(Instant::now());
@@ -160,11 +157,9 @@ impl Shared {
         inbox.requests.push(pending);
         self.changes.fetch_add(1, Ordering::AcqRel);
         let is_looked_out = |station: usize| self.looks_out[station].load(Ordering::Acquire);
-        let called = best.and_then(|best| inbox.call(best, is_looked_out(best), now));
-        let is_first = due.is_some_and(|due| due < inbox.alarm);
-        if is_first {
-            inbox.alarm = due.unwrap_or(Nanos::MAX);
-        }
+        let called = best.filter(|&best| !is_looked_out(best) && inbox.call(best));
+        let look = best.map_or(Nanos::MAX, |_| now + LOOK_AROUND);
+        let is_first = inbox.ring(due.unwrap_or(Nanos::MAX).min(look));
         drop(inbox);
         if let Some(station) = called {
             self.work[station].notify_one();
@@ -205,8 +200,7 @@ impl Shared {
     /// Wakes a server of a station, if one sleeps.
     pub(super) fn wake(&self, station: usize) {
         let mut inbox = self.inbox();
-        if inbox.asleep[station] > inbox.called[station] {
-            inbox.called[station] += 1;
+        if inbox.call(station) {
             drop(inbox);
             self.work[station].notify_one();
         } else if inbox.asleep[station] == 0 {

@@ -1,7 +1,7 @@
 //! Which request is answered next, and where. It has no clock and no threads: whoever drives it says what time it is, so that a test with a virtual
 //! clock runs the same code as the service.
 //!
-//! A *station* is an engine with a number of servers: a CPU has a server per thread, each of which answers one request at a time; a GPU has one or two,
+//! A *station* is an engine with a number of servers: a CPU has a server per thread, each of which answers one request at a time; a GPU has some,
 //! which answer requests in batches. Each station has a queue for the requests that it answers much faster than any other, and one queue has those
 //! that are the same to all. A station that finds nothing there takes requests from the others' queues, if it is done with them sooner.
 //!
@@ -34,7 +34,7 @@ const WAITS_LEARNED: f64 = 0.01;
 const WAITS_RANGE: (f64, f64) = (0.5, 4.0);
 
 /// A batch takes at most this part of the time that its requests had when they came, whatever is left of it: with smaller batches a station that is behind
-/// would get less done, and stay behind. While one such batch is answered another is gathered and, with two servers, begun.
+/// would get less done, and stay behind. While it is answered others are gathered and, with several servers, begun.
 const BATCH_PART: u64 = 2;
 
 /// It may also take this many times what it costs without any request: less would hardly get anything done.
@@ -64,8 +64,8 @@ const MOST_PAUSE: Nanos = 60_000_000_000;
 
 /// The share of batches that are to take no more than is relied on when requests are admitted, by how much each batch counts, and the most that it may
 /// come to.
-const SPREAD_WITHIN: f64 = 0.95;
-const SPREAD_LEARNED: f64 = 0.05;
+const SPREAD_WITHIN: f64 = 0.995;
+const SPREAD_LEARNED: f64 = 0.2;
 const SPREAD_MOST: f64 = 3.0;
 
 /// By how much a request counts in what requests cost on average.
@@ -247,12 +247,13 @@ impl State {
         if queued == 0 && self.has_free_server(now) {
             return 0;
         }
-        self.busy(now) + queued / self.station.servers as u64 + self.batch_time(0)
+        self.busy(now).saturating_add(queued / self.station.servers as u64)
     }
 
-    /// The longest that a batch takes whose requests have this long from arrival to deadline.
+    /// The longest that a batch is expected to take whose requests have this long from arrival to deadline.
     fn longest_batch(&self, time: Nanos) -> Nanos {
-        (time / BATCH_PART).max(WORTHWHILE * self.scaled(self.station.fixed))
+        let part = (time / BATCH_PART) as f64 / self.spread;
+        (part as Nanos).max(WORTHWHILE * self.scaled(self.station.fixed))
     }
 
     /// What is expected for a request of this cost before which its servers have this much to do. It is answered at the end of its batch; without
@@ -262,13 +263,13 @@ impl State {
             let (wait, rest) = (self.wait(queued, now), self.batch_time(cost) / LEAST_PART);
             return Prospect { wait, rest, caution: (CAUTION, 1.0) };
         }
-        let longest = (self.longest_batch(job.time()) as f64 / CAUTION) as Nanos;
+        let longest = self.longest_batch(job.time());
         let requests = longest.saturating_sub(self.scaled(self.station.fixed)).max(1);
         let wait = self.turn(queued / requests, longest, now);
         // Others come until its batch leaves: as many again, or as many as there is room for.
-        let beside = if queued < requests { 2 * queued } else { requests };
+        let beside = queued.saturating_mul(2).min(requests);
         let unscaled = ((beside as f64 / self.factor) as Nanos).saturating_add(cost);
-        let rest = self.batch_time(unscaled).min(longest);
+        let rest = self.batch_time(unscaled).min(longest.max(self.batch_time(cost)));
         Prospect { wait, rest, caution: (self.spread, self.spread) }
     }
 
@@ -318,7 +319,8 @@ impl Outlook {
             })
         };
         // A station that is much slower than another takes it only if that one is stuck.
-        let best = costs().map(|(.., share)| share).fold(f64::INFINITY, f64::min);
+        let works = costs().filter(|(state, ..)| !state.is_stuck(now));
+        let best = works.map(|(.., share)| share).fold(f64::INFINITY, f64::min);
         let able = costs().filter(|(.., share)| *share <= HARDLY_HELPS * best.max(1.0));
         let (mut shortest, mut answered, mut is_in_time) = (None, None, false);
         let least = |a: Option<Nanos>, b: Nanos| Some(a.map_or(b, |a| a.min(b)));
@@ -365,7 +367,7 @@ pub struct Scheduler {
     /// How long requests waited, of what was expected.
     waits: f64,
     counts: Counts,
-    /// What requests were told last.
+    /// Room for what requests are told.
     seen: Outlook,
 }
 
@@ -559,9 +561,10 @@ impl Scheduler {
         Some(job)
     }
 
-    /// A station that could use a further server for what waits now: whoever drives the stations wakes it.
-    pub fn wake(&self, now: Nanos) -> Option<usize> {
+    /// A station, except for this one, that could use a further server for what waits now: whoever drives the stations wakes it.
+    pub fn wake(&self, except: Option<usize>, now: Nanos) -> Option<usize> {
         (0..self.stations.len())
+            .filter(|&s| Some(s) != except)
             .find(|&s| self.stations[s].has_free_server(now) && self.choose(s, now).is_some())
     }
 
@@ -612,7 +615,8 @@ impl Scheduler {
         let either = self.stations.len();
         if self.cohorts == Cohorts::OneAtATime {
             let is_idle = self.stations.iter().all(|s| s.running.iter().all(Option::is_none));
-            let firsts = (0..either).filter_map(|queue| Some((self.first(queue)?, queue)));
+            let works = (0..either).filter(|&s| now >= self.stations[s].paused);
+            let firsts = works.filter_map(|queue| Some((self.first(queue)?, queue)));
             let ((_, id), queue) = firsts.min().filter(|_| is_idle)?;
             return (queue == station).then_some((queue, id));
         }
@@ -675,7 +679,7 @@ impl Scheduler {
             let (first, time) = (batch.jobs.is_empty(), job.time());
             longest = longest.min(self.stations[station].longest_batch(time));
             // All of a batch are answered at its end.
-            let is_long = expected as f64 * CAUTION > longest as f64;
+            let is_long = expected > longest;
             if !first && (group != Some(job.group) || is_long) {
                 break;
             }
@@ -739,7 +743,10 @@ impl Scheduler {
     pub fn failed(&mut self, station: usize, server: usize, now: Nanos) {
         let state = &mut self.stations[station];
         state.running[server] = None;
-        state.paused = now + (PAUSE << state.failures.min(10)).min(MOST_PAUSE);
-        state.failures += 1;
+        // What was begun before the pause fails for the same reason.
+        if now >= state.paused {
+            state.paused = now + (PAUSE << state.failures.min(10)).min(MOST_PAUSE);
+            state.failures += 1;
+        }
     }
 }

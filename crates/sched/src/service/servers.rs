@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use warpseek_exec::{Answer, Cancel, Context, Engine, ExecError, Plan};
 
-use super::inbox::Inbox;
+use super::inbox::{Inbox, LOOK_AROUND};
 use super::{Batch, Job, Nanos, Place, Scheduler, Served, ServiceError, nanos};
 use crate::cache::{Key, ResultCache};
 use crate::model::{CostModel, Features};
@@ -38,6 +38,8 @@ pub(super) struct Pending {
     /// Its key in the cache, and whether it waits for the answer to an equal request or others may wait for its own.
     pub(super) key: Option<Key>,
     pub(super) follows: bool,
+    /// Whether the only engine that can answer it failed, and is asked again.
+    pub(super) again: bool,
 }
 
 pub(super) struct State {
@@ -184,14 +186,14 @@ impl Shared {
             let Some(follower) = state.pending.get_mut(&id) else { continue };
             (follower.follows, follower.key) = (false, None);
             let job = follower.job.clone();
-            // It was admitted, and is not refused now.
+            // Who waits for an answer is not refused later. Some station can answer it, as it could the other.
             state.scheduler.admit(job);
         }
     }
 
     /// Wakes a server that sleeps, if one has something to do.
-    fn wake_for(&self, state: &State, now: Nanos) {
-        if let Some(station) = state.scheduler.wake(now) {
+    fn wake_for(&self, state: &State, except: Option<usize>, now: Nanos) {
+        if let Some(station) = state.scheduler.wake(except, now) {
             self.wake(station);
         }
     }
@@ -208,7 +210,7 @@ impl Shared {
         if let Some(pending) = state.pending.remove(&id) {
             self.let_go(&mut state, &pending);
             self.publish(&state);
-            self.wake_for(&state, self.at(Instant::now()));
+            self.wake_for(&state, None, self.at(Instant::now()));
             drop(state);
             self.finish(*pending, Err(ServiceError::Cancelled), How::default());
         }
@@ -248,7 +250,7 @@ impl Shared {
             };
             self.publish(&state);
             let Some(batch) = batch else {
-                self.wake_for(&state, now);
+                self.wake_for(&state, Some(station), now);
                 drop(state);
                 if self.inbox().closed {
                     return;
@@ -258,7 +260,7 @@ impl Shared {
             };
             let work = self.begin(station, batch, &mut state);
             // There may be more to do than this server can take.
-            self.wake_for(&state, now);
+            self.wake_for(&state, None, now);
             drop(state);
             self.answer(station, work);
         }
@@ -339,11 +341,16 @@ impl Shared {
         for ((id, _), answer) in plans.iter().zip(answers) {
             let is_device =
                 matches!(&answer, Err(ExecError::Device { .. } | ExecError::Unsupported { .. }));
+            let is_final = answer.as_ref().is_err_and(ExecError::is_final);
             let Some(mut pending) = state.pending.remove(id) else { continue };
             let in_time = pending.deadline.is_none_or(|deadline| Instant::now() < deadline);
             if is_device && in_time && !pending.cancel.is_set() {
-                // Another engine may answer it.
-                pending.job.costs[station] = None;
+                // Another engine may answer it; or this one, if it had no room for all of a batch.
+                let cost = pending.job.costs[station].take();
+                let others = pending.job.costs.iter().any(Option::is_some);
+                if !others && !is_final && !pending.again {
+                    (pending.again, pending.job.costs[station]) = (true, cost);
+                }
                 if !self.inbox().closed && state.scheduler.admit(pending.job.clone()) {
                     pending.began = None;
                     state.pending.insert(*id, pending);
@@ -385,17 +392,24 @@ impl Shared {
             let finished = self.expire(&mut state);
             if !finished.is_empty() {
                 self.publish(&state);
-                self.wake_for(&state, self.at(Instant::now()));
             }
+            let now = self.at(Instant::now());
+            self.wake_for(&state, None, now);
+            // As long as some wait, stations without work look whether those of others got stuck.
+            let look = (state.scheduler.waiting() > 0).then_some(now + LOOK_AROUND);
             let next = state.deadlines.peek().map(|Reverse((due, _))| *due);
+            {
+                // Set while nobody can sort in what comes: that is in the inbox, or in what was just looked at.
+                let mut inbox = self.inbox();
+                let come = inbox.requests.iter().filter_map(|pending| pending.job.deadline).min();
+                inbox.alarm = next.into_iter().chain(come).chain(look).min().unwrap_or(Nanos::MAX);
+            }
             drop(state);
             self.finish_all(finished);
-            let mut inbox = self.inbox();
+            let inbox = self.inbox();
             if inbox.closed {
                 return;
             }
-            let come = inbox.requests.iter().filter_map(|pending| pending.job.deadline).min();
-            inbox.alarm = next.into_iter().chain(come).min().unwrap_or(Nanos::MAX);
             let until = Some(inbox.alarm).filter(|&alarm| alarm < Nanos::MAX);
             drop(self.sleep(&self.clock, inbox, until));
         }
@@ -418,7 +432,8 @@ impl Shared {
             let is_over = pending.deadline.is_none_or(|end| now >= end + GRACE);
             if !waits && !is_over {
                 // An engine has it, which stops by itself.
-                state.deadlines.push(Reverse((self.at(now + GRACE), id)));
+                let over = pending.deadline.map_or(now, |end| end + GRACE);
+                state.deadlines.push(Reverse((self.at(over), id)));
                 continue;
             }
             state.scheduler.expire(id, self.at(now));
