@@ -21,7 +21,7 @@ Examples:
 
 Environment:
   WARPSEEK_NVRTC        path of the NVRTC library, if it is not in a standard location
-  WARPSEEK_CACHE        directory of compiled kernels [default: the user's cache directory]
+  WARPSEEK_CACHE        directory of compiled kernels and calibrations [default: the user's cache directory]
   CUDA_VISIBLE_DEVICES  the GPUs that are visible")]
 pub(crate) struct Options {
     /// Print JSON instead of text

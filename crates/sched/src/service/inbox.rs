@@ -157,8 +157,10 @@ impl Shared {
         inbox.requests.push(pending);
         self.changes.fetch_add(1, Ordering::AcqRel);
         let is_looked_out = |station: usize| self.looks_out[station].load(Ordering::Acquire);
-        let called = best.filter(|&best| !is_looked_out(best) && inbox.call(best));
-        let look = best.map_or(Nanos::MAX, |_| now + LOOK_AROUND);
+        let busy = best.filter(|&best| !is_looked_out(best));
+        let called = busy.filter(|&best| inbox.call(best));
+        let others_look = busy.is_some() && called.is_none() && self.work.len() > 1;
+        let look = if others_look { now + LOOK_AROUND } else { Nanos::MAX };
         let is_first = inbox.ring(due.unwrap_or(Nanos::MAX).min(look));
         drop(inbox);
         if let Some(station) = called {

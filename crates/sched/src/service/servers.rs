@@ -396,7 +396,8 @@ impl Shared {
             let now = self.at(Instant::now());
             self.wake_for(&state, None, now);
             // As long as some wait, stations without work look whether those of others got stuck.
-            let look = (state.scheduler.waiting() > 0).then_some(now + LOOK_AROUND);
+            let look = self.work.len() > 1 && state.scheduler.waiting() > 0;
+            let look = look.then_some(now + LOOK_AROUND);
             let next = state.deadlines.peek().map(|Reverse((due, _))| *due);
             {
                 // Set while nobody can sort in what comes: that is in the inbox, or in what was just looked at.
