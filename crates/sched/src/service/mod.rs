@@ -6,9 +6,11 @@
 //! answered in time even if all servers are busy, or hang.
 
 mod inbox;
+mod outlook;
 mod scheduler;
 mod servers;
 mod simulator;
+mod station;
 mod ticket;
 
 use std::sync::atomic::Ordering;
@@ -18,12 +20,11 @@ use std::time::{Duration, Instant};
 
 use warpseek_exec::{Engine, Plan};
 
-pub use scheduler::{
-    Batch, Cohorts, Counts, Job, Nanos, Outlook, PATIENCE, Refused, Scheduler, Station,
-    largest_cohort,
-};
+pub use outlook::{Outlook, Refused};
+pub use scheduler::{Batch, Cohorts, Counts, Job, Nanos, PATIENCE, Scheduler, largest_cohort};
 use servers::{Engines, How, Shared, State};
 pub use simulator::{Record, Simulator, Trouble};
+pub use station::Station;
 use ticket::Slot;
 pub use ticket::{Served, ServiceError, Ticket};
 

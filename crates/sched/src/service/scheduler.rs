@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
+use super::outlook::{HARDLY_HELPS, Outlook, Refused};
+use super::station::{Station, StationState};
+
 /// A moment, or a time, in nanoseconds.
 pub type Nanos = u64;
 
@@ -22,72 +25,17 @@ const FAVOUR: u64 = 8;
 /// A request is due this long after its arrival at the latest.
 pub const PATIENCE: Nanos = 100_000_000;
 
-/// A request is refused if less than one part in this many of it is expected to be searched when its time is up.
-const LEAST_PART: u64 = 4;
-
-/// How many times as long as expected waits are taken to be: predictions err, and who is admitted relies on them.
-const CAUTION: f64 = 1.2;
-
 /// Waits from which it is learned how good the expectations are, by how much each counts, and the most and the least that comes of it.
 const LONG_WAIT: Nanos = 200_000;
 const WAITS_LEARNED: f64 = 0.01;
 const WAITS_RANGE: (f64, f64) = (0.5, 4.0);
 
-/// A batch takes at most this part of the time that its requests had when they came, whatever is left of it: with smaller batches a station that is behind
-/// would get less done, and stay behind. While it is answered others are gathered and, with several servers, begun.
-const BATCH_PART: u64 = 2;
-
-/// It may also take this many times what it costs without any request: less would hardly get anything done.
-const WORTHWHILE: u64 = 2;
-
 /// Requests at the end of a queue among which a station looks for one to take from another.
 const LOOKED_AT: usize = 32;
-
-/// A station takes nothing from another that gets this many times as much done: it would gain less than it costs that one, since both use the same
-/// memory, and mostly the same threads.
-const HARDLY_HELPS: f64 = 20.0;
-
-/// Whoever takes this many times as long as expected, and this much longer, is stuck: others may take all that waits for it.
-const STUCK: u64 = 4;
-const STUCK_TIME: Nanos = 5_000_000;
-
-/// What it takes to wake a thread for a request, and to go back to sleep.
-const WAKING: Nanos = 10_000;
 
 /// How many times as fast a station must be for a request to be its own: at first, at least, and at most.
 const SUITED: f64 = 4.0;
 const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
-
-/// After a failure a station takes nothing for this long, and twice as long after each further one, up to a limit.
-const PAUSE: Nanos = 1_000_000_000;
-const MOST_PAUSE: Nanos = 60_000_000_000;
-
-/// The share of batches that are to take no more than is relied on when requests are admitted, by how much each batch counts, and the most that it may
-/// come to.
-const SPREAD_WITHIN: f64 = 0.995;
-const SPREAD_LEARNED: f64 = 0.2;
-const SPREAD_MOST: f64 = 3.0;
-
-/// By how much a request counts in what requests cost on average.
-const EACH_LEARNED: f64 = 0.001;
-
-/// The part of a difference by which an estimate follows what was measured.
-const LEARNED: f64 = 0.1;
-/// What is measured counts as at most this many times what was expected, and at least its reciprocal.
-const SURPRISE: f64 = 8.0;
-
-/// An engine as the scheduler sees it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Station {
-    /// Requests, or batches, that it answers at the same time.
-    pub servers: usize,
-    /// Requests of a batch, at most.
-    pub batch: usize,
-    /// What a batch costs, however many requests it has.
-    pub fixed: Nanos,
-    /// How many times as long a request takes alone as it adds to a large batch.
-    pub alone: f64,
-}
 
 /// How large the batches of a station are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,16 +74,9 @@ pub struct Job {
 
 impl Job {
     /// The time from its arrival to its deadline.
-    fn time(&self) -> Nanos {
+    pub(super) fn time(&self) -> Nanos {
         self.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_sub(self.arrived))
     }
-}
-
-/// A request that cannot be answered in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// How long it would have to wait for its answer; none if no station can answer it at all.
-    pub wait: Option<Nanos>,
 }
 
 /// What a server does next.
@@ -180,183 +121,9 @@ struct Queue {
     costs: Vec<Nanos>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Running {
-    began: Nanos,
-    expected: Nanos,
-}
-
-impl Running {
-    fn left(&self, now: Nanos) -> Nanos {
-        // Who is late will probably be late by as much again.
-        self.expected.abs_diff(now.saturating_sub(self.began))
-    }
-}
-
-#[derive(Clone, Debug)]
-struct State {
-    station: Station,
-    /// What each server does.
-    running: Vec<Option<Running>>,
-    /// What was measured, of what was expected.
-    factor: f64,
-    /// What a request adds to its batches, on average.
-    each: f64,
-    /// How many times as long as expected all but some batches take.
-    spread: f64,
-    /// Failures in a row, and until when it takes nothing.
-    failures: u32,
-    paused: Nanos,
-}
-
-impl State {
-    fn has_free_server(&self, now: Nanos) -> bool {
-        now >= self.paused && self.running.iter().any(Option::is_none)
-    }
-
-    /// Time until its servers are done with what they do, on average; longer if they should have been done.
-    fn busy(&self, now: Nanos) -> Nanos {
-        let sum: Nanos = self.running.iter().flatten().map(|running| running.left(now)).sum();
-        let pause = self.paused.saturating_sub(now);
-        sum / self.station.servers as u64 + pause
-    }
-
-    /// Time until one of its servers begins a batch before which this many others are begun, which take this long each.
-    fn turn(&self, before: u64, each: Nanos, now: Nanos) -> Nanos {
-        let left = |running: &Option<Running>| running.map_or(0, |running| running.left(now));
-        let mut left: Vec<Nanos> = self.running.iter().map(left).collect();
-        left.sort_unstable();
-        let (rounds, server) = (before / left.len() as u64, before % left.len() as u64);
-        let first = left[server as usize] + self.paused.saturating_sub(now);
-        first.saturating_add(rounds.saturating_mul(each))
-    }
-
-    /// What a batch takes whose requests add this much: a small one no more than they take one by one.
-    fn batch_time(&self, requests: Nanos) -> Nanos {
-        let Station { fixed, alone, .. } = self.station;
-        let one_by_one = (requests as f64 * alone) as Nanos;
-        self.scaled(one_by_one.min(fixed.saturating_add(requests)))
-    }
-
-    fn scaled(&self, cost: Nanos) -> Nanos {
-        (cost as f64 * self.factor) as Nanos
-    }
-
-    /// Expected time until it begins a request before which its servers have this much to do.
-    fn wait(&self, queued: Nanos, now: Nanos) -> Nanos {
-        if queued == 0 && self.has_free_server(now) {
-            return 0;
-        }
-        self.busy(now).saturating_add(queued / self.station.servers as u64)
-    }
-
-    /// The longest that a batch is expected to take whose requests have this long from arrival to deadline.
-    fn longest_batch(&self, time: Nanos) -> Nanos {
-        let part = (time / BATCH_PART) as f64 / self.spread;
-        (part as Nanos).max(WORTHWHILE * self.scaled(self.station.fixed))
-    }
-
-    /// What is expected for a request of this cost before which its servers have this much to do. It is answered at the end of its batch; without
-    /// batches a part of it is enough.
-    fn prospect(&self, cost: Nanos, job: &Job, queued: Nanos, now: Nanos) -> Prospect {
-        if self.station.batch == 1 {
-            let (wait, rest) = (self.wait(queued, now), self.batch_time(cost) / LEAST_PART);
-            return Prospect { wait, rest, caution: (CAUTION, 1.0) };
-        }
-        let longest = self.longest_batch(job.time());
-        let requests = longest.saturating_sub(self.scaled(self.station.fixed)).max(1);
-        let wait = self.turn(queued / requests, longest, now);
-        // Others come until its batch leaves: as many again, or as many as there is room for.
-        let beside = queued.saturating_mul(2).min(requests);
-        let unscaled = ((beside as f64 / self.factor) as Nanos).saturating_add(cost);
-        let rest = self.batch_time(unscaled).min(longest.max(self.batch_time(cost)));
-        Prospect { wait, rest, caution: (self.spread, self.spread) }
-    }
-
-    /// What a request that adds this much takes of it while all its servers work. In a batch, waking a server is nothing.
-    fn share(&self, cost: Nanos) -> f64 {
-        let takes = match self.station.batch {
-            1 => self.batch_time(cost) + WAKING,
-            _ => self.scaled(cost),
-        };
-        takes as f64 / self.station.servers as f64
-    }
-
-    /// Whether it does not get to what waits for it.
-    fn is_stuck(&self, now: Nanos) -> bool {
-        let late = |running: &Running| {
-            now.saturating_sub(running.began) > STUCK * running.expected + STUCK_TIME
-        };
-        now < self.paused || self.running.iter().flatten().any(late)
-    }
-}
-
-/// Expected times until a request is begun, and from there until it is answered, and how many times as long is relied on.
-struct Prospect {
-    wait: Nanos,
-    rest: Nanos,
-    caution: (f64, f64),
-}
-
-/// What admission has to know about the stations. The service hands out copies, so that who comes with a request does not wait for the scheduler.
-#[derive(Clone, Debug, Default)]
-pub struct Outlook {
-    /// Each with what its servers have to do before a request that comes now.
-    stations: Vec<(State, Nanos)>,
-    /// How long requests waited, of what was expected.
-    waits: f64,
-    /// Whether all wait for all.
-    is_single: bool,
-}
-
-impl Outlook {
-    /// How long a request is expected to wait, unless it could not be answered in time.
-    pub fn admit(&self, job: &Job, now: Nanos) -> Result<Nanos, Refused> {
-        let costs = || {
-            let costs = self.stations.iter().zip(&job.costs);
-            costs.filter_map(|((state, queued), cost)| {
-                Some((state, *queued, (*cost)?, state.share((*cost)?)))
-            })
-        };
-        // A station that is much slower than another takes it only if that one is stuck.
-        let works = costs().filter(|(state, ..)| !state.is_stuck(now));
-        let best = works.map(|(.., share)| share).fold(f64::INFINITY, f64::min);
-        let able = costs().filter(|(.., share)| *share <= HARDLY_HELPS * best.max(1.0));
-        let (mut shortest, mut answered, mut is_in_time) = (None, None, false);
-        let least = |a: Option<Nanos>, b: Nanos| Some(a.map_or(b, |a| a.min(b)));
-        for (state, queued, cost, _) in able {
-            let Prospect { wait, rest, caution } = state.prospect(cost, job, queued, now);
-            shortest = least(shortest, wait);
-            answered = least(answered, wait.saturating_add(rest));
-            let time = wait as f64 * self.waits * caution.0 + rest as f64 * caution.1;
-            let end = now.saturating_add(time as Nanos);
-            is_in_time |= job.deadline.is_none_or(|deadline| end < deadline);
-        }
-        match shortest {
-            Some(wait) if is_in_time => Ok(wait),
-            _ => Err(Refused { wait: answered }),
-        }
-    }
-
-    /// A request was admitted, and waits. Returns the station that it suits best.
-    pub fn add(&mut self, job: &Job) -> Option<usize> {
-        let share = |(s, ((state, _), cost)): (usize, (&(State, Nanos), &Option<Nanos>))| {
-            Some((s, state.scaled((*cost)?), state.share((*cost)?)))
-        };
-        let shares = self.stations.iter().zip(&job.costs).enumerate().filter_map(share);
-        let (station, cost, _) = shares.min_by(|a, b| a.2.total_cmp(&b.2))?;
-        for (s, (_, queued)) in self.stations.iter_mut().enumerate() {
-            if s == station || self.is_single {
-                *queued += cost.max(1);
-            }
-        }
-        Some(station)
-    }
-}
-
 /// Requests that wait, and what stations do.
 pub struct Scheduler {
-    stations: Vec<State>,
+    stations: Vec<StationState>,
     /// One per station, and the last for requests that are the same to all.
     queues: Vec<Queue>,
     jobs: FxHashMap<u64, Queued>,
@@ -374,24 +141,14 @@ pub struct Scheduler {
 impl Scheduler {
     /// Nothing waits, and all stations are free.
     pub fn new(stations: &[Station], cohorts: Cohorts) -> Self {
-        let is_single = cohorts == Cohorts::OneAtATime;
-        let station = |station: &Station| match is_single {
-            true => Station { servers: 1, batch: 1, ..*station },
-            false => Station { servers: station.servers.max(1), ..*station },
-        };
-        let state = |of: &Station| State {
-            station: station(of),
-            running: vec![None; station(of).servers],
-            factor: 1.0,
-            each: 0.0,
-            spread: CAUTION,
-            failures: 0,
-            paused: 0,
+        let station = |station: &Station| match cohorts {
+            Cohorts::OneAtATime => Station { servers: 1, batch: 1, ..*station },
+            _ => *station,
         };
         let queue = || Queue { costs: vec![0; stations.len()], ..Queue::default() };
         let counts = Counts { stations: vec![[0; 3]; stations.len()], ..Counts::default() };
         Scheduler {
-            stations: stations.iter().map(state).collect(),
+            stations: stations.iter().map(|of| StationState::new(station(of))).collect(),
             queues: (0..=stations.len()).map(|_| queue()).collect(),
             jobs: FxHashMap::default(),
             cohorts,
@@ -421,7 +178,7 @@ impl Scheduler {
     fn queued(&self, station: usize) -> Nanos {
         if self.cohorts == Cohorts::OneAtATime {
             // All wait for all, each in the queue of its station.
-            let of = |(s, state): (usize, &State)| {
+            let of = |(s, state): (usize, &StationState)| {
                 let cost = self.queues[s].costs[s] as f64 * state.station.alone;
                 let fixed = self.queues[s].order.len() as u64 * state.station.fixed;
                 state.scaled((cost as Nanos).min(self.queues[s].costs[s] + fixed))
@@ -462,16 +219,10 @@ impl Scheduler {
     /// What a request that comes now has to expect.
     pub fn outlook(&self, outlook: &mut Outlook) {
         (outlook.waits, outlook.is_single) = (self.waits, self.cohorts == Cohorts::OneAtATime);
-        outlook.stations.truncate(self.stations.len());
-        for (s, state) in self.stations.iter().enumerate() {
-            let queued = self.queued(s);
-            match outlook.stations.get_mut(s) {
-                Some(known) => {
-                    known.0.clone_from(state);
-                    known.1 = queued;
-                }
-                None => outlook.stations.push((state.clone(), queued)),
-            }
+        outlook.stations.resize_with(self.stations.len(), || (self.stations[0].clone(), 0));
+        for (s, (known, queued)) in outlook.stations.iter_mut().enumerate() {
+            known.copy_from(&self.stations[s]);
+            *queued = self.queued(s);
         }
     }
 
@@ -660,10 +411,9 @@ impl Scheduler {
         if now < self.stations[station].paused {
             return None;
         }
-        let most = self.stations[station].station.batch;
+        let StationState { station: of, failures, .. } = &self.stations[station];
         // After a failure, one request shows whether it works again.
-        let is_single = self.stations[station].failures > 0 || self.cohorts == Cohorts::OneAtATime;
-        let most = if is_single { 1 } else { most };
+        let most = if *failures > 0 { 1 } else { of.batch };
         let (mut batch, mut requests) = (Batch { server, ..Batch::default() }, 0);
         let (mut group, mut longest) = (None, Nanos::MAX);
         if self.gathers_until(station, now).is_some() {
@@ -689,9 +439,7 @@ impl Scheduler {
             }
             group = Some(job.group);
             (batch.expected, requests) = (expected, requests + cost);
-            let adds = self.stations[station].scaled(cost) as f64;
-            let each = &mut self.stations[station].each;
-            *each += EACH_LEARNED * (adds - *each);
+            self.stations[station].adds(cost);
             if is_stolen {
                 batch.stolen += 1;
                 self.suited = (self.suited * 1.05).min(SUITED_RANGE.1);
@@ -706,8 +454,7 @@ impl Scheduler {
         if batch.jobs.is_empty() {
             return None;
         }
-        self.stations[station].running[server] =
-            Some(Running { began: now, expected: batch.expected });
+        self.stations[station].begin(server, batch.expected, now);
         let counts = &mut self.counts.stations[station];
         counts[0] += 1;
         counts[1] += batch.jobs.len() as u64;
@@ -725,28 +472,11 @@ impl Scheduler {
 
     /// A server has answered its batch.
     pub fn done(&mut self, station: usize, server: usize, now: Nanos) {
-        let state = &mut self.stations[station];
-        let Some(running) = state.running[server].take() else { return };
-        state.failures = 0;
-        if running.expected > 0 {
-            let took = now.saturating_sub(running.began).max(1);
-            let seen = (took as f64 / running.expected as f64).clamp(1.0 / SURPRISE, SURPRISE);
-            state.factor = (state.factor * seen.powf(LEARNED)).clamp(1e-6, 1e6);
-            // Where as many steps go up as go down, so many batches are within it.
-            let step = if seen > state.spread { SPREAD_WITHIN } else { SPREAD_WITHIN - 1.0 };
-            state.spread =
-                (state.spread * (1.0 + SPREAD_LEARNED * step)).clamp(CAUTION, SPREAD_MOST);
-        }
+        self.stations[station].done(server, now);
     }
 
     /// A server has failed. The station takes nothing for a while; what waits for it is for the others to take.
     pub fn failed(&mut self, station: usize, server: usize, now: Nanos) {
-        let state = &mut self.stations[station];
-        state.running[server] = None;
-        // What was begun before the pause fails for the same reason.
-        if now >= state.paused {
-            state.paused = now + (PAUSE << state.failures.min(10)).min(MOST_PAUSE);
-            state.failures += 1;
-        }
+        self.stations[station].failed(server, now);
     }
 }

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::scheduler::{Batch, Cohorts, Counts, Job, Nanos, Scheduler, Station};
+use super::Station;
+use super::scheduler::{Batch, Cohorts, Counts, Job, Nanos, Scheduler};
 
 /// What is wrong with a station at times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

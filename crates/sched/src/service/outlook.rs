@@ -1,0 +1,78 @@
+//! Whether a request can be answered in time, and how long it has to wait.
+
+use super::scheduler::{Job, Nanos};
+use super::station::StationState;
+
+/// A station takes nothing from another that gets this many times as much done: it would gain less than it costs that one, since both use the same
+/// memory, and mostly the same threads.
+pub(super) const HARDLY_HELPS: f64 = 20.0;
+
+/// A request that cannot be answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// How long it would have to wait for its answer; none if no station can answer it at all.
+    pub wait: Option<Nanos>,
+}
+
+/// Expected times until a request is begun, and from there until it is answered, and how many times as long is relied on.
+pub(super) struct Prospect {
+    pub(super) wait: Nanos,
+    pub(super) rest: Nanos,
+    pub(super) caution: (f64, f64),
+}
+
+/// What admission has to know about the stations. The service hands out copies, so that who comes with a request does not wait for the scheduler.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// Each with what its servers have to do before a request that comes now.
+    pub(super) stations: Vec<(StationState, Nanos)>,
+    /// How long requests waited, of what was expected.
+    pub(super) waits: f64,
+    /// Whether all wait for all.
+    pub(super) is_single: bool,
+}
+
+impl Outlook {
+    /// How long a request is expected to wait, unless it could not be answered in time.
+    pub fn admit(&self, job: &Job, now: Nanos) -> Result<Nanos, Refused> {
+        let costs = || {
+            let costs = self.stations.iter().zip(&job.costs);
+            costs.filter_map(|((state, queued), cost)| {
+                Some((state, *queued, (*cost)?, state.share((*cost)?)))
+            })
+        };
+        // A station that is much slower than another takes it only if that one is stuck.
+        let works = costs().filter(|(state, ..)| !state.is_stuck(now));
+        let best = works.map(|(.., share)| share).fold(f64::INFINITY, f64::min);
+        let able = costs().filter(|(.., share)| *share <= HARDLY_HELPS * best.max(1.0));
+        let (mut shortest, mut answered, mut is_in_time) = (None, None, false);
+        let least = |a: Option<Nanos>, b: Nanos| Some(a.map_or(b, |a| a.min(b)));
+        for (state, queued, cost, _) in able {
+            let Prospect { wait, rest, caution } = state.prospect(cost, job, queued, now);
+            shortest = least(shortest, wait);
+            answered = least(answered, wait.saturating_add(rest));
+            let time = wait as f64 * self.waits * caution.0 + rest as f64 * caution.1;
+            let end = now.saturating_add(time as Nanos);
+            is_in_time |= job.deadline.is_none_or(|deadline| end < deadline);
+        }
+        match shortest {
+            Some(wait) if is_in_time => Ok(wait),
+            _ => Err(Refused { wait: answered }),
+        }
+    }
+
+    /// A request was admitted, and waits. Returns the station that it suits best.
+    pub fn add(&mut self, job: &Job) -> Option<usize> {
+        let share = |(s, ((state, _), cost)): (usize, (&(StationState, Nanos), &Option<Nanos>))| {
+            Some((s, state.scaled((*cost)?), state.share((*cost)?)))
+        };
+        let shares = self.stations.iter().zip(&job.costs).enumerate().filter_map(share);
+        let (station, cost, _) = shares.min_by(|a, b| a.2.total_cmp(&b.2))?;
+        for (s, (_, queued)) in self.stations.iter_mut().enumerate() {
+            if s == station || self.is_single {
+                *queued += cost.max(1);
+            }
+        }
+        Some(station)
+    }
+}
