@@ -17,8 +17,14 @@ usage: cargo xtask <task>
   peers      compare the speed with other engines: cargo xtask peers --help";
 
 /// Examples of the library, which must run.
-const EXAMPLES: [&str; 5] =
-    ["in_memory", "batch_arrays", "gpu_with_fallback", "refresh_while_searching", "explain"];
+const EXAMPLES: [&str; 6] = [
+    "in_memory",
+    "batch_arrays",
+    "gpu_with_fallback",
+    "refresh_while_searching",
+    "explain",
+    "service",
+];
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);

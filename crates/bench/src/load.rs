@@ -59,7 +59,7 @@ const WINDOW: u64 = 64;
 /// time until 99.9% of the refused knew it; "batch" the requests in a GPU's batch, and "cohort" how many could be gathered and answered within the
 /// deadline at this rate.
 ///
-/// A GPU takes part only if it is a real one.
+/// What queries cost is measured for each configuration, whatever `warpseek calibrate` has kept. A GPU takes part only if it is a real one.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -79,13 +79,19 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = ["cpu", "gpu", "better", "both"])]
     configurations: Vec<String>,
     /// Deadlines, in milliseconds
-    #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "50,500")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "MS",
+        default_value = "50,500",
+        allow_negative_numbers = true
+    )]
     deadlines: Vec<f64>,
     /// Requests per second [default: the highest sustained rate, and rates around it]
-    #[arg(long, value_delimiter = ',', value_name = "RATES")]
+    #[arg(long, value_delimiter = ',', value_name = "RATES", allow_negative_numbers = true)]
     rates: Vec<f64>,
     /// Duration of each measurement, in seconds
-    #[arg(long, default_value_t = 2.0, value_name = "S")]
+    #[arg(long, default_value_t = 2.0, value_name = "S", allow_negative_numbers = true)]
     seconds: f64,
     /// Requests of a GPU's batch: measure these sizes besides the usual, which is what waits when the GPU is free
     #[arg(long, value_delimiter = ',', value_name = "N")]
@@ -135,8 +141,17 @@ struct About {
     single_p50_us: f64,
     /// The same with a pause before each, after which caches are cold and clocks may be slow.
     paused_p50_us: f64,
-    /// By station: mean relative error of the cost model (rules, tree, boosted trees) on queries it was not made from.
-    errors: Vec<(String, [f64; 3])>,
+    /// Of the cost model, by station.
+    errors: Vec<Errors>,
+}
+
+/// Mean relative error of the cost model of a station on queries of the index's own terms that it was not made from, by form.
+#[derive(Serialize)]
+struct Errors {
+    station: String,
+    boosted: f64,
+    tree: f64,
+    rules: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -214,7 +229,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let service = searcher.service(service_options)?;
             compare(&service, &searcher, &requests)?;
             if size.is_none() {
-                about.push(own_cost(&name, &searcher, &service, &requests)?);
+                about.push(own_cost(&name, &searcher, &service, &requests, &interrupt)?);
             }
             let load = Load {
                 requests: &requests,
@@ -231,13 +246,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     let facts = index_line(&options.index, &*index.snapshot()?);
     if let Some(target) = target {
-        target.save(&page(&facts, &measured))?;
+        let of = counted(texts.len() as u64, "query");
+        let what = format!("{of}, {}, k {}, {} s each", options.mode, options.k, options.seconds);
+        target.save(&page(&facts, &what, &measured))?;
     }
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
             "hardware": hardware(), "index": facts, "queries": texts.len(), "k": options.k, "mode": options.mode.to_string(),
-            "threads": threads, "seconds": options.seconds, "services": about, "rows": measured,
+            "threads": threads, "seconds": options.seconds, "bursts": options.bursts, "replay": options.replay, "cache_bytes": options.cache, "services": about, "rows": measured,
         });
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
@@ -252,14 +269,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         counted(threads as u64, "thread")
     )?;
     for about in &about {
-        let errors = about.errors.iter().map(|(station, [rules, tree, boosted])| {
+        let errors = about.errors.iter().map(|Errors { station, boosted, tree, rules }| {
             let percent = |error: &f64| format!("{:.1}%", 100.0 * error);
-            format!(
-                "{station} {} (rules {}, tree {})",
-                percent(boosted),
-                percent(rules),
-                percent(tree)
-            )
+            let (boosted, tree, rules) = (percent(boosted), percent(tree), percent(rules));
+            format!("{station} {boosted} (tree {tree}, rules {rules})")
         });
         let errors: Vec<String> = errors.collect();
         writeln!(
@@ -313,9 +326,13 @@ fn own_cost(
     searcher: &Searcher,
     running: &Service,
     requests: &[Request],
+    interrupt: &Interrupt,
 ) -> Result<About, Failure> {
-    let errors =
-        running.calibrations.iter().map(|(name, found)| (name.clone(), found.errors)).collect();
+    let errors = running.calibrations.iter().map(|(station, found)| {
+        let [rules, tree, boosted] = found.errors;
+        Errors { station: station.clone(), boosted, tree, rules }
+    });
+    let errors = errors.collect();
     let one = ServiceOptions::new().threads(1).calibration(Duration::ZERO);
     let searcher = searcher.with_threads(1);
     let service = searcher.service(one)?;
@@ -330,6 +347,9 @@ fn own_cost(
     let plans: Vec<Arc<Plan>> = plans.into_iter().map(Arc::new).collect();
     let (mut direct, mut served, mut handed) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..5 {
+        if interrupt.is_set() {
+            return Err(Failure::interrupted("interrupted"));
+        }
         let start = Instant::now();
         for plan in &plans {
             searcher.answer(&[plan]).pop().transpose()?;

@@ -11,8 +11,9 @@ use warpseek_index::Snapshot;
 use crate::measure::{own_words, words_by_length};
 use crate::model::{CostModel, Features, Form};
 
-/// Queries of an index's own terms, and the most terms of one.
-const QUERIES: usize = 3000;
+/// Queries of an index's own terms for a second of measuring, how many there are at least and at most, and the most terms of one.
+const QUERIES: f64 = 3000.0;
+const LEAST_AND_MOST: (f64, f64) = (3000.0, 30_000.0);
 const MOST_TERMS: usize = 6;
 
 /// Words of each length of lists to choose from, and one query in this many has a word that the index does not have.
@@ -50,16 +51,21 @@ pub struct Calibration {
     pub queries: usize,
     /// The latter.
     pub unseen: usize,
+    /// The median of their times.
+    pub median: Duration,
 }
 
-/// Queries of one to six of an index's own terms, in all modes. In some of them a term is as probable as its postings are many; in the others,
+/// Queries of one to six of an index's own terms, in all modes, as many as can be timed in about this long. In some of them a term is as probable as its postings are many; in the others,
 /// short lists are as probable as long ones, since people ask for both. Some have a word that the index does not have.
 pub fn own_queries(
     snapshot: &Snapshot,
     planner: &Planner,
     k: usize,
+    time: Duration,
 ) -> Result<Vec<Plan>, ExecError> {
-    let frequent = own_words(snapshot, QUERIES / FREQUENT * MOST_TERMS)?;
+    let queries = QUERIES * time.as_secs_f64();
+    let queries = queries.clamp(LEAST_AND_MOST.0, LEAST_AND_MOST.1) as usize;
+    let frequent = own_words(snapshot, queries / FREQUENT * MOST_TERMS)?;
     let orders = words_by_length(snapshot, WORDS)?;
     let (mut plans, mut at) = (Vec::new(), 0usize);
     if frequent.is_empty() || orders.is_empty() {
@@ -67,7 +73,7 @@ pub fn own_queries(
     }
     // Multiples of a prime far from any regularity of the dictionary take neighbours apart.
     let spread = |i: usize, len: usize| (i * 7919) % len;
-    for number in 0..QUERIES {
+    for number in 0..queries {
         let terms = 1 + (number * 31 + number / 7) % MOST_TERMS;
         let word = |i: usize| match number % FREQUENT {
             0 => frequent[spread(i, frequent.len())].clone(),
@@ -159,7 +165,10 @@ pub fn calibrate(
         share = slope.clamp(1e-4, 1.0);
         fixed = Duration::from_secs_f64((took[0] - share * alone[0]).max(0.0));
     }
-    Ok(Calibration { model, fixed, share, errors, queries, unseen: unseen.len() })
+    let mut times: Vec<Duration> = samples.iter().chain(&unseen).map(|(_, took)| *took).collect();
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    Ok(Calibration { model, fixed, share, errors, queries, unseen: unseen.len(), median })
 }
 
 /// Times queries, each server its own, until a moment.
@@ -235,7 +244,7 @@ mod tests {
         let fixture = Fixture::of(&(0..500).map(|i| Doc::text(i, text(i))).collect::<Vec<_>>());
         let snapshot = fixture.snapshot();
         let planner = Planner::new(snapshot.clone(), Ranking::default()).unwrap();
-        let plans = own_queries(&snapshot, &planner, 10).unwrap();
+        let plans = own_queries(&snapshot, &planner, 10, Duration::ZERO).unwrap();
         assert!(plans.len() > 100);
         assert!(
             (1..=MOST_TERMS).all(|n| plans
@@ -264,7 +273,7 @@ mod tests {
     fn an_empty_index_has_nothing_to_calibrate() {
         let snapshot = Fixture::of(&[]).snapshot();
         let planner = Planner::new(snapshot.clone(), Ranking::default()).unwrap();
-        let plans = own_queries(&snapshot, &planner, 10).unwrap();
+        let plans = own_queries(&snapshot, &planner, 10, Duration::ZERO).unwrap();
         assert!(plans.is_empty());
         let engine = CpuEngine::new(snapshot, None);
         let time = Duration::from_millis(10);

@@ -1,6 +1,7 @@
 use warpseek_cuda::DeviceError;
 use warpseek_exec::ExecError;
 use warpseek_index::IndexError;
+use warpseek_sched::service::ServiceError;
 use warpseek_text::TextError;
 
 /// What can go wrong.
@@ -32,6 +33,9 @@ pub enum Error {
     /// The system has no more threads.
     #[error("the threads of a service could not be started: {0}")]
     Threads(std::io::Error),
+    /// A service has no answer.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// What was measured cannot be kept.
     #[error("cannot keep what was measured: {0}")]
     Cache(String),

@@ -103,7 +103,7 @@ pub use warpseek_index::{
     Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, Snapshot,
     SnapshotId, Statistics, StoreMode, Verification,
 };
-pub use warpseek_sched::service::{ServiceStatus, largest_cohort};
+pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
 pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
 pub use warpseek_text::{Analyzer, Format, OwnedDocument as Document, Snippet, TextError};
 

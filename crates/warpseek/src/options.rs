@@ -309,11 +309,9 @@ impl SearcherOptions {
         SearcherOptions::default()
     }
 
-    /// What the times of queries depend on, besides the index, the machine and the ranking.
-    pub(crate) fn that_times_depend_on(
-        &self,
-    ) -> (Algorithm, DeviceChoice, &[u32], Option<u64>, GpuLists) {
-        (self.algorithm, self.device, &self.gpus, self.gpu_memory, self.tuning.gpu_lists)
+    /// What the times of queries depend on, besides the index, the machine, its engines and the ranking.
+    pub(crate) fn that_times_depend_on(&self) -> (Algorithm, &[u32], Option<u64>, GpuLists) {
+        (self.algorithm, &self.gpus, self.gpu_memory, self.tuning.gpu_lists)
     }
 
     /// How documents are ranked. Default: what suits the index, BM25 for text and the dot product for vectors.

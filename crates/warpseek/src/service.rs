@@ -145,6 +145,11 @@ impl ServiceTicket {
     pub fn wait(self) -> ServiceResponse {
         self.request.respond(self.ticket.wait())
     }
+
+    /// The answer, if it is there. Afterwards there is none.
+    pub fn try_wait(&self) -> Option<ServiceResponse> {
+        Some(self.request.respond(self.ticket.try_wait()?))
+    }
 }
 
 impl Future for ServiceTicket {
@@ -187,7 +192,8 @@ impl Service {
         Ok(Service { service, searcher, now, refreshing, stations, calibrations })
     }
 
-    /// Hands a request in. It is refused at once if it cannot be answered in time.
+    /// Hands a request in. It is refused at once if it cannot be answered in time. Dropping the ticket gives it up; [`Request::cancelled_by`] has no
+    /// effect here.
     pub fn submit(&self, request: &Request) -> std::result::Result<ServiceTicket, ServiceError> {
         let arrived = Instant::now();
         // Held, so that the request gets to the engines of its snapshot.

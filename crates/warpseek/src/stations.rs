@@ -83,7 +83,7 @@ impl Stations {
         log: Option<&[Plan]>,
         time: Duration,
     ) -> Result<Vec<(String, Calibration)>> {
-        let plans = own_queries(&opened.snapshot, &opened.planner, CALIBRATED_K)?;
+        let plans = own_queries(&opened.snapshot, &opened.planner, CALIBRATED_K, time)?;
         let places = self.places(opened);
         let time = time / places.len().max(1) as u32;
         let mut found = Vec::new();

@@ -32,7 +32,7 @@ pub(super) struct Row {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) p999_ms: f64,
-    /// Shares of all requests: answered in full and in time, in part, late, refused.
+    /// Shares of all requests: answered in full and in time, in part and in time, late, refused.
     pub(super) within: f64,
     pub(super) partial: f64,
     pub(super) late: f64,
@@ -104,8 +104,8 @@ impl Outcomes {
                 (self.batches + served.batch as u64, self.in_batches + 1);
         }
         match &served.answer {
-            Ok(response) if !response.coverage().is_complete() => self.partial += 1,
             Ok(_) if served.late => self.late += 1,
+            Ok(response) if !response.coverage().is_complete() => self.partial += 1,
             Ok(_) => self.full += 1,
             Err(error) => self.failed = Some(error.to_string()),
         }

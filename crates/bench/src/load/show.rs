@@ -47,9 +47,11 @@ pub(super) fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     cells
 }
 
-pub(super) fn page(facts: &str, rows: &[Row]) -> Page {
-    let mut page =
-        Page::new("A service under load", &[("hardware", hardware()), ("index", facts.to_owned())]);
+pub(super) fn page(facts: &str, what: &str, rows: &[Row]) -> Page {
+    let mut page = Page::new(
+        "A service under load",
+        &[("hardware", hardware()), ("index", facts.to_owned()), ("queries", what.to_owned())],
+    );
     let mut deadlines: Vec<f64> = rows.iter().map(|row| row.deadline_ms).collect();
     deadlines.sort_by(f64::total_cmp);
     deadlines.dedup();

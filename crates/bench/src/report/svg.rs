@@ -186,11 +186,15 @@ impl Curves {
         text(&mut svg, (left + right) / 2.0, bottom + 34.0, "middle", &self.units.0);
         for (s, (name, points)) in self.series.iter().enumerate() {
             let _ = write!(svg, r#"<polyline class="c{}" points=""#, s % COLOURS);
-            for &(x, y) in points {
-                if let (Some(x), Some(y)) = (across.position(x), up.position(y)) {
-                    let (x, y) = (left + x * (right - left), bottom - y * (bottom - top));
-                    let _ = write!(svg, "{x:.1},{y:.1} ");
-                }
+            let place = |&(x, y): &(f64, f64)| {
+                let (x, y) = (across.position(x)?, up.position(y)?);
+                Some((left + x * (right - left), bottom - y * (bottom - top)))
+            };
+            let places: Vec<(f64, f64)> = points.iter().filter_map(place).collect();
+            // A point alone is drawn as a short line.
+            let alone = places.first().filter(|_| places.len() == 1).map(|(x, y)| (x + 3.0, *y));
+            for (x, y) in places.iter().copied().chain(alone) {
+                let _ = write!(svg, "{x:.1},{y:.1} ");
             }
             let _ = write!(svg, r#""><title>{}</title></polyline>"#, escape(name));
         }
@@ -270,12 +274,21 @@ mod tests {
         };
         assert_eq!(bars.draw().matches("<rect").count(), 1);
         let line = (Scale::Log, Scale::Linear);
-        let points = vec![(f64::NAN, 1.0), (1.0, f64::NAN), (0.0, 1.0), (5.0, 1.0)];
+        let points = vec![(f64::NAN, 1.0), (1.0, f64::NAN), (0.0, 1.0), (5.0, 1.0), (9.0, 2.0)];
         let units = (String::new(), String::new());
         let series = vec![("s".into(), points)];
         let svg = Curves { title: String::new(), units, scales: line, series }.draw();
         let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
-        assert_eq!(points.matches(',').count(), 1, "{points}");
+        assert_eq!(points.matches(',').count(), 2, "{points}");
+    }
+
+    #[test]
+    fn a_point_alone_is_visible() {
+        let (units, title) = ((String::new(), String::new()), String::new());
+        let series = vec![("s".into(), vec![(5.0, 1.0)])];
+        let svg = Curves { title, units, scales: (Scale::Log, Scale::Linear), series }.draw();
+        let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(points.matches(',').count(), 2, "{points}");
     }
 
     #[test]

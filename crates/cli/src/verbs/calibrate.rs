@@ -21,7 +21,8 @@ use crate::options::Searching;
 /// is started for the first time, in less time.
 ///
 /// The error is the mean of |predicted - took| / took over queries that the model was not made from: those of a log if there is one. A model of boosted
-/// trees is used; a tree and rules (Ding 2009) are there to compare with.
+/// trees is used; a tree and rules (Ding 2009) are there to compare with. "Us a batch" is what a GPU's batch takes without any query, and "added" what a
+/// query adds to it, of what it takes alone.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -35,11 +36,11 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// File of queries on which the error is measured, one per line: `id<TAB>text` or only the text
+    /// File of queries on which the error is measured, one per line: `id<TAB>text` or only the text; --mode and --count are theirs
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
     /// About how long to measure, in seconds
-    #[arg(long, default_value_t = 2.0, value_name = "S")]
+    #[arg(long, default_value_t = 2.0, value_name = "S", allow_negative_numbers = true)]
     seconds: f64,
     #[command(flatten)]
     searching: Searching,
@@ -60,7 +61,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let log = match &options.queries {
-        Some(file) => warpseek_bench::read_queries(file)?,
+        Some(file) => {
+            let texts = warpseek_bench::read_queries(file)?;
+            if texts.is_empty() {
+                return Err(Failure::user(format!("{}: there are no queries", file.display())));
+            }
+            texts
+        }
         None => Vec::new(),
     };
     let (mode, count) = (options.searching.query.mode, options.searching.query.count);
@@ -98,7 +105,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(out, "{:#}", json!({ "stations": stations, "file": report.file }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let head = ["device", "queries", "error", "a tree", "rules", "of", "us a batch", "share"];
+    let head =
+        ["device", "queries", "p50 us", "error", "a tree", "rules", "over", "us a batch", "added"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (device, found) in &report.stations {
         let [rules, tree, boosted] = found.errors.map(|error| format!("{:.1}%", 100.0 * error));
@@ -107,12 +115,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         rows.push(vec![
             device.clone(),
             found.queries.to_string(),
+            format!("{:.1}", found.median.as_secs_f64() * 1e6),
             boosted,
             tree,
             rules,
             counted(found.unseen as u64, "query"),
             batch(format!("{:.0}", found.fixed.as_secs_f64() * 1e6)),
-            batch(format!("{:.3}", found.share)),
+            batch(format!("{:.1}%", 100.0 * found.share)),
         ]);
     }
     table(&rows, &mut out)?;
@@ -128,6 +137,6 @@ fn station(device: &str, found: &Calibration) -> Value {
     json!({
         "device": device, "queries": found.queries, "unseen": found.unseen,
         "error": { "boosted": boosted, "tree": tree, "rules": rules },
-        "batch_us": found.fixed.as_secs_f64() * 1e6, "share": found.share,
+        "p50_us": found.median.as_secs_f64() * 1e6, "batch_us": found.fixed.as_secs_f64() * 1e6, "share": found.share,
     })
 }
