@@ -423,31 +423,32 @@ fn every_deadline_is_kept_although_the_server_hangs() {
     let fixture = fixture();
     let snapshot = fixture.snapshot();
     let engine = Troubled::new(&snapshot);
-    let service =
-        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    // With a cache, equal requests wait for the first and are not refused.
+    let options = ServiceOptions { cache: Some(1 << 20), ..ServiceOptions::default() };
+    let service = Service::new(vec![Place::cpu(engine.clone(), 1)], options).unwrap();
     let plan = Arc::new(plans(&snapshot, 1).remove(0));
     let held = engine.hangs.lock().unwrap();
     let busy = service.submit(plan.clone(), Limits::default()).unwrap();
     while engine.asked.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for thread in 0..3 {
-            let (service, plan) = (&service, &plan);
-            scope.spawn(move || {
-                for i in 0..200 {
-                    let deadline = Some(Duration::from_micros(200 + 700 * (i % 7 + thread)));
-                    let limits = Limits { deadline, ..Limits::default() };
-                    let (send, receive) = mpsc::channel();
-                    let sent = service.submit_with(plan.clone(), limits, move |served| {
-                        send.send(served).unwrap();
-                    });
-                    if sent.is_ok() {
-                        let served = receive.recv_timeout(Duration::from_secs(30));
-                        served.expect("it is told that its time is up").answer.unwrap();
-                    }
-                }
-            });
+        // Who asks for the status sorts requests in, as servers do.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                service.status();
+            }
+        });
+        for i in 0..2000 {
+            let deadline = Some(Duration::from_micros(100 + 50 * (i % 7)));
+            let limits = Limits { deadline, ..Limits::default() };
+            let (send, receive) = mpsc::channel();
+            let done = move |served| send.send(served).unwrap();
+            service.submit_with(plan.clone(), limits, done).unwrap();
+            let served = receive.recv_timeout(Duration::from_secs(10));
+            is_over.store(served.is_err() || i == 1999, Ordering::SeqCst);
+            served.expect("it is told that its time is up").answer.unwrap();
         }
     });
     drop(held);
