@@ -73,7 +73,7 @@ pub(crate) fn words_by_length(
     Ok(orders.into_iter().map(|order| order.words).filter(|words| !words.is_empty()).collect())
 }
 
-/// Queries made of an index's own terms, as [`own_words`] selects them.
+/// Queries made of an index's own terms, each with a probability proportional to its postings.
 pub fn probes(
     snapshot: &Snapshot,
     planner: &Planner,

@@ -50,7 +50,7 @@ pub struct Features {
     pub count: bool,
     /// Postings that the engine would first have to bring to where it works, which the plan does not know: [`warpseek_exec::Engine::absent`].
     pub absent: u64,
-    /// Postings of the lists without which no document can be a hit, if a hit needs each of [`SHARES`]. OR skips most of the others.
+    /// Postings of the lists without which no document can be a hit, if a hit needs 0.6, 0.9 or 1.3 times the most that one posting can contribute. OR skips most of the others.
     pub needed: [u64; 3],
 }
 
