@@ -56,10 +56,13 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// The texts in a file of queries, which has `id<TAB>text` or only the text in each line.
 pub fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
-    let file =
-        fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    let file = read(path)?;
     let text = |line: &str| line.split_once('\t').map_or(line, |(_, text)| text).to_owned();
     Ok(file.lines().map(text).filter(|text| !text.trim().is_empty()).collect())
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))
 }
 
 /// The CPU, and how many of its cores are available.

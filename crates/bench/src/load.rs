@@ -4,7 +4,6 @@ mod arrivals;
 mod measure;
 mod show;
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +18,7 @@ use warpseek::{
     Cohorts, DeviceChoice, Index, Mode, Plan, Request, Searcher, SearcherOptions, Service,
     ServiceError, ServiceOptions,
 };
-use warpseek_console::options::{RankingChoice, Threads, named, parse_bytes};
+use warpseek_console::options::{RankingChoice, Threads, check_seconds, named, parse_bytes};
 use warpseek_console::terminal::{counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
 
@@ -27,7 +26,7 @@ use self::arrivals::Arrivals;
 use self::measure::{Load, Row};
 use self::show::{cells, page};
 use crate::report::html::Target;
-use crate::{hardware, index_line, read_queries};
+use crate::{hardware, index_line, read, read_queries};
 
 /// A rate is sustained if at least this share of requests is answered in full and in time.
 const SUSTAINED: f64 = 0.999;
@@ -51,9 +50,10 @@ const WINDOW: u64 = 64;
 /// Measure a service under load
 ///
 /// Requests arrive at random times (Poisson), at their own rate, whether or not earlier ones are answered; with --bursts in bursts, with --replay as
-/// they did once. The time of a request counts from when it was to arrive, so that nothing is hidden if they cannot be handed in fast enough. Each configuration is measured with
-/// each deadline: first the highest rate at which 99.9% of requests are answered in full and in time, by bisection, then rates around it. "Within"
-/// is that share. Partial answers are exact over the documents that they cover. The hits of the service are compared with those of a searcher.
+/// they did once. The time of a request counts from when it was to arrive, so that nothing is hidden if they cannot be handed in fast enough. Each
+/// configuration is measured with each deadline: first the highest rate at which 99.9% of requests are answered in full and in time, by bisection, then
+/// rates around it. "Within" is that share. Partial answers are exact over the documents that they cover. The hits of the service are compared with
+/// those of a searcher.
 ///
 /// "Better" answers one request at a time on the CPU or the GPU, whichever is expected to be faster; "both" uses them at the same time. "After us" is the
 /// time until 99.9% of the refused knew it; "batch" the requests in a GPU's batch, and "cohort" how many could be gathered and answered within the
@@ -162,9 +162,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if texts.is_empty() {
         return Err(Failure::user("there is nothing to measure: no queries"));
     }
-    if !(options.seconds > 0.0 && options.seconds <= 3600.0) {
-        return Err(Failure::user("--seconds must be above 0 and at most 3600"));
-    }
+    check_seconds(options.seconds)?;
     let valid = |value: &f64| value.is_finite() && *value > 0.0 && *value <= 1e9;
     if !options.deadlines.iter().chain(&options.rates).all(valid) {
         return Err(Failure::user("deadlines and rates must be above 0 and at most 1e9"));
@@ -177,6 +175,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = Index::at(&options.index);
     let ranking = options.ranking.get(&index.manifest()?)?;
     let threads = options.threads.get();
+    // An emulator that takes the place of the driver is known by its name alone.
     let has_gpu = warpseek::devices::list_devices().is_ok_and(|devices| {
         devices.iter().any(|device| !device.name.to_lowercase().contains("emulat"))
     });
@@ -245,9 +244,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     bar.finish_and_clear();
     let facts = index_line(&options.index, &*index.snapshot()?);
+    let what = counted(texts.len() as u64, "query");
+    let what = format!("{what}, {}, k {}", options.mode, options.k);
     if let Some(target) = target {
-        let of = counted(texts.len() as u64, "query");
-        let what = format!("{of}, {}, k {}, {} s each", options.mode, options.k, options.seconds);
+        let what = format!("{what}, {} s each", options.seconds);
         target.save(&page(&facts, &what, &measured))?;
     }
     let mut out = std::io::stdout().lock();
@@ -259,15 +259,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let of = counted(texts.len() as u64, "query");
-    writeln!(
-        out,
-        "{}; {facts}; {of}, {}, k {}, {}",
-        hardware(),
-        options.mode,
-        options.k,
-        counted(threads as u64, "thread")
-    )?;
+    writeln!(out, "{}; {facts}; {what}, {}", hardware(), counted(threads as u64, "thread"))?;
     for about in &about {
         let errors = about.errors.iter().map(|Errors { station, boosted, tree, rules }| {
             let percent = |error: &f64| format!("{:.1}%", 100.0 * error);
@@ -293,11 +285,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// A log of queries with the times at which they came.
 fn read_log(path: &Path) -> Result<(Vec<String>, Arrivals), Failure> {
-    let name = path.display().to_string();
-    let file =
-        fs::read_to_string(path).map_err(|error| Failure::user(format!("{name}: {error}")))?;
+    let file = read(path)?;
     let lines: Vec<&str> = file.lines().filter(|line| !line.trim().is_empty()).collect();
-    let arrivals = Arrivals::of_log(&name, &lines)?;
+    let arrivals = Arrivals::of_log(&path.display().to_string(), &lines)?;
     let text = |line: &&str| line.split_once('\t').map_or("", |(_, text)| text).to_owned();
     Ok((lines.iter().map(text).collect(), arrivals))
 }

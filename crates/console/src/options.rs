@@ -34,6 +34,14 @@ impl Threads {
     }
 }
 
+/// Checks how long something is to be measured.
+pub fn check_seconds(seconds: f64) -> Result<(), Failure> {
+    match seconds > 0.0 && seconds <= 3600.0 {
+        true => Ok(()),
+        false => Err(Failure::user("--seconds must be above 0 and at most 3600")),
+    }
+}
+
 /// Parses a size in bytes such as 500M, 4G or 1048576.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

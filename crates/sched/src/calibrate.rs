@@ -55,8 +55,8 @@ pub struct Calibration {
     pub median: Duration,
 }
 
-/// Queries of one to six of an index's own terms, in all modes, as many as can be timed in about this long. In some of them a term is as probable as its postings are many; in the others,
-/// short lists are as probable as long ones, since people ask for both. Some have a word that the index does not have.
+/// Queries of one to six of an index's own terms, in all modes, as many as can be timed in about this long. In some of them a term is as probable as its
+/// postings are many; in the others, short lists are as probable as long ones, since people ask for both. Some have a word that the index does not have.
 pub fn own_queries(
     snapshot: &Snapshot,
     planner: &Planner,

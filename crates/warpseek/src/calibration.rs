@@ -58,10 +58,7 @@ impl Searcher {
     /// index's own terms that are timed.
     pub fn calibrate(&self, time: Duration, log: &[Request]) -> Result<CalibrationReport> {
         let opened = self.opened();
-        if opened.gpu.engine().is_some() {
-            opened.prepare()?;
-        }
-        let stations = Stations::of(&opened, self.threads(), None);
+        let stations = Stations::of(&opened, self.threads(), None)?;
         let plan = |request: &Request| Ok(opened.plan(request)?);
         let log: Vec<Plan> = log.iter().map(plan).collect::<Result<_>>()?;
         let log = Some(&log[..]).filter(|log| !log.is_empty());
@@ -84,7 +81,7 @@ impl Searcher {
         time: Duration,
         keeps: bool,
     ) -> Result<Vec<(String, Calibration)>> {
-        let file = self.calibration_file(opened, stations).filter(|_| keeps);
+        let file = keeps.then(|| self.calibration_file(opened, stations)).flatten();
         if let Some(known) = file.as_ref().and_then(|file| read(file, opened)) {
             return Ok(known);
         }
@@ -175,7 +172,7 @@ mod tests {
         add(&index, 0, 300);
         let searcher = index.searcher().unwrap();
         let opened = searcher.opened();
-        let stations = Stations::of(&opened, 1, None);
+        let stations = Stations::of(&opened, 1, None).unwrap();
         let found = stations.calibrate(&opened, None, Duration::from_millis(50)).unwrap();
         assert!(is_enough(&found[0].1), "{found:?}");
         let file = folder.path().join("cache").join("file.json");

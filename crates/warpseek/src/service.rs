@@ -168,10 +168,7 @@ impl Service {
         threads: usize,
         options: &ServiceOptions,
     ) -> Result<Self> {
-        if opened.gpu.engine().is_some() {
-            opened.prepare()?;
-        }
-        let stations = Stations::of(&opened, threads, options.threads);
+        let stations = Stations::of(&opened, threads, options.threads)?;
         let calibrations = match options.calibration {
             Duration::ZERO => Vec::new(),
             time => searcher.calibrations(&opened, stations, time, options.keep_calibration)?,

@@ -42,18 +42,18 @@ pub(crate) struct Stations {
 }
 
 impl Stations {
-    /// Those of a searcher with so many threads, of which the CPU's servers have this many if it was said. A GPU has its index already.
-    pub(crate) fn of(opened: &Opened, threads: usize, servers: Option<usize>) -> Self {
+    /// Those of a searcher with so many threads, of which the CPU's servers have this many if it was said. A GPU gets its index first,
+    /// since it depends on its form how many batches there is memory for.
+    pub(crate) fn of(opened: &Opened, threads: usize, servers: Option<usize>) -> Result<Self> {
         if opened.gpu.engine().is_none() {
-            return Stations { cpu: Some(servers.unwrap_or(threads).max(1)), gpu: None };
+            return Ok(Stations { cpu: Some(servers.unwrap_or(threads).max(1)), gpu: None });
         }
+        opened.prepare()?;
         let servers = servers.unwrap_or(threads.saturating_sub(LEFT_TO_OTHERS).max(1));
         let is_whole = opened.gpu_status().residency.iter().all(|of| of.cache.is_none());
         let batches = if is_whole { GPU_SERVERS } else { GPU_SERVERS_ON_DEMAND };
-        Stations {
-            cpu: Some(servers).filter(|&servers| servers > 0),
-            gpu: Some((batches, threads)),
-        }
+        let cpu = Some(servers).filter(|&servers| servers > 0);
+        Ok(Stations { cpu, gpu: Some((batches, threads)) })
     }
 
     /// Their engines for a snapshot, the CPU's first.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use warpseek::{Calibration, Index, Request};
-use warpseek_console::options::Threads;
+use warpseek_console::options::{Threads, check_seconds};
 use warpseek_console::progress::{self, Display};
 use warpseek_console::terminal::{counted, note, table};
 use warpseek_console::{Failure, Interrupt};
@@ -55,9 +55,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    if !(options.seconds > 0.0 && options.seconds <= 3600.0) {
-        return Err(Failure::user("--seconds must be above 0 and at most 3600"));
-    }
+    check_seconds(options.seconds)?;
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let log = match &options.queries {

@@ -225,6 +225,15 @@ fn cached_kernels_may_be_damaged_or_not_writable() {
     assert_eq!(unwritable.ok(), expected);
 }
 
+/// Times of an emulated GPU would be no figures.
+#[test]
+fn load_is_not_measured_on_an_emulated_gpu() {
+    let machine = Machine::new();
+    machine.0.write("log.tsv", "1\tapple\n");
+    let load = "bench load --index idx --queries log.tsv -q --configurations gpu --seconds 0.1";
+    machine.run(load, "").fails(2, &["there is no GPU to measure", "an emulated one"]);
+}
+
 /// Cohorts of all sizes have the CPU's hits, and the matrices of one can be read by NumPy.
 #[test]
 fn cohorts_are_measured_and_written() {

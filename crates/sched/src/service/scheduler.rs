@@ -226,12 +226,6 @@ impl Scheduler {
         }
     }
 
-    /// The stations that can answer a request, and what it costs there.
-    fn able(&self, job: &Job) -> Vec<(usize, Nanos)> {
-        let costs = self.stations.iter().zip(&job.costs).enumerate();
-        costs.filter_map(|(s, (station, cost))| Some((s, station.scaled((*cost)?)))).collect()
-    }
-
     /// Takes a request in, unless it could not be answered in time.
     pub fn arrive(&mut self, job: Job, now: Nanos) -> Result<(), Refused> {
         let mut outlook = std::mem::take(&mut self.seen);
@@ -248,36 +242,36 @@ impl Scheduler {
     /// Takes a request in that an [`Outlook`] has admitted, with the wait that it expected.
     pub fn enter(&mut self, job: Job, wait: Nanos) {
         self.counts.admitted += 1;
-        let able = self.able(&job);
-        self.put(job, &able, wait);
+        self.put(job, wait);
     }
 
     /// Takes a request in whatever the time, such as one that an engine failed, for the other stations; false if no station can answer it.
     pub fn admit(&mut self, job: Job) -> bool {
-        let able = self.able(&job);
-        if able.is_empty() {
-            return false;
-        }
-        self.put(job, &able, 0);
-        true
+        self.put(job, 0)
     }
 
-    fn put(&mut self, job: Job, able: &[(usize, Nanos)], wait: Nanos) {
-        let is_single = self.cohorts == Cohorts::OneAtATime;
-        let share = |&(s, _): &(usize, Nanos)| self.stations[s].share(job.costs[s].unwrap_or(0));
-        let by_share = |a: &&(usize, Nanos), b: &&(usize, Nanos)| share(a).total_cmp(&share(b));
-        let Some(&best) = able.iter().min_by(by_share) else { return };
-        let others = able.iter().filter(|(s, _)| *s != best.0).map(share).min_by(f64::total_cmp);
-        let is_own =
-            is_single || others.is_none_or(|other| other > self.suited * share(&best).max(1.0));
-        let queue = if is_own { best.0 } else { self.stations.len() };
-        let due = job.arrived.saturating_add(best.1.saturating_mul(FAVOUR).min(PATIENCE));
-        let latest = job.deadline.map(|deadline| deadline.saturating_sub(best.1 + best.1 / 2));
+    /// Puts a request into a queue; false if no station can answer it.
+    fn put(&mut self, job: Job, wait: Nanos) -> bool {
+        let able = || {
+            let costs = self.stations.iter().zip(&job.costs).enumerate();
+            costs.filter_map(|(s, (state, cost))| Some((s, (*cost)?, state.share((*cost)?))))
+        };
+        let Some((best, cost, share)) = able().min_by(|a, b| a.2.total_cmp(&b.2)) else {
+            return false;
+        };
+        let others = able().filter(|(s, ..)| *s != best).map(|(.., share)| share);
+        let is_own = self.cohorts == Cohorts::OneAtATime
+            || others.fold(f64::INFINITY, f64::min) > self.suited * share.max(1.0);
+        let queue = if is_own { best } else { self.stations.len() };
+        let cost = self.stations[best].scaled(cost);
+        let due = job.arrived.saturating_add(cost.saturating_mul(FAVOUR).min(PATIENCE));
+        let latest = job.deadline.map(|deadline| deadline.saturating_sub(cost + cost / 2));
         let due = latest.map_or(due, |latest| due.min(latest)).max(job.arrived);
         let (id, costs) = (job.id, &mut self.queues[queue].costs);
         costs.iter_mut().zip(&job.costs).for_each(|(sum, cost)| *sum += cost.unwrap_or(0));
         self.queues[queue].order.insert((due, id));
         self.jobs.insert(id, Queued { job, wait, queue, due });
+        true
     }
 
     /// Takes a request out that waits: it is cancelled, or its time is up.

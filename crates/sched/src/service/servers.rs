@@ -430,10 +430,9 @@ impl Shared {
             }
             state.deadlines.pop();
             let waits = pending.follows || pending.began.is_none();
-            let is_over = pending.deadline.is_none_or(|end| now >= end + GRACE);
-            if !waits && !is_over {
+            let over = pending.deadline.map_or(now, |end| end + GRACE);
+            if !waits && now < over {
                 // An engine has it, which stops by itself.
-                let over = pending.deadline.map_or(now, |end| end + GRACE);
                 state.deadlines.push(Reverse((self.at(over), id)));
                 continue;
             }

@@ -152,7 +152,7 @@ impl StationState {
     }
 
     /// Time until its servers are done with what they do, on average; longer if they should have been done.
-    pub(super) fn busy(&self, now: Nanos) -> Nanos {
+    fn busy(&self, now: Nanos) -> Nanos {
         let sum: Nanos = self.running.iter().flatten().map(|running| running.left(now)).sum();
         let pause = self.paused.saturating_sub(now);
         sum / self.station.servers as u64 + pause

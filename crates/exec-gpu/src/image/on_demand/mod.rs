@@ -329,19 +329,28 @@ impl OnDemand {
         let infos = self.infos(plans);
         let cache = lock(&self.lending.cache);
         let (mut bytes, mut postings) = (0, 0);
-        for (lists, infos) in self.segments.iter().zip(&infos) {
-            for info in infos {
-                let id = ListId { segment: lists.slot, ordinal: info.ordinal };
-                if cache.has(id, Level::Tiles(self.number)) {
-                    continue;
-                }
-                postings += u64::from(info.df);
-                if !cache.has(id, Level::Packed) {
-                    bytes += info.len;
-                }
+        for (info, is_packed) in self.without_tiles(&cache, &infos) {
+            postings += u64::from(info.df);
+            if !is_packed {
+                bytes += info.len;
             }
         }
         (bytes, postings)
+    }
+
+    /// The lists, by segment, that are no tiles on the device, and whether they are there compressed.
+    fn without_tiles<'a>(
+        &'a self,
+        cache: &'a ListCache<Contents>,
+        infos: &'a [Vec<TermInfo>],
+    ) -> impl Iterator<Item = (&'a TermInfo, bool)> {
+        self.segments.iter().zip(infos).flat_map(move |(lists, infos)| {
+            infos.iter().filter_map(move |info| {
+                let id = ListId { segment: lists.slot, ordinal: info.ordinal };
+                let is_tiles = cache.has(id, Level::Tiles(self.number));
+                (!is_tiles).then(|| (info, cache.has(id, Level::Packed)))
+            })
+        })
     }
 
     /// Postings of a plan's lists that would have to be copied. While lists are brought nobody knows; then it is as large a part as it was last.
@@ -353,15 +362,8 @@ impl OnDemand {
             let part = f32::from_bits(self.lending.absent_part.load(Ordering::Relaxed));
             return (all as f64 * f64::from(part)) as u64;
         };
-        let mut absent = 0;
-        for (lists, infos) in self.segments.iter().zip(&infos) {
-            for info in infos {
-                let id = ListId { segment: lists.slot, ordinal: info.ordinal };
-                if !cache.has(id, Level::Packed) && !cache.has(id, Level::Tiles(self.number)) {
-                    absent += u64::from(info.df);
-                }
-            }
-        }
+        let away = self.without_tiles(&cache, &infos).filter(|(_, is_packed)| !is_packed);
+        let absent: u64 = away.map(|(info, _)| u64::from(info.df)).sum();
         drop(cache);
         let part = absent as f32 / all.max(1) as f32;
         self.lending.absent_part.store(part.to_bits(), Ordering::Relaxed);
