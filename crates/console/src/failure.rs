@@ -106,6 +106,9 @@ fn query(error: &ExecError) -> Failure {
             let rank = if *content == Content::Vector { "impact" } else { "bm25" };
             Failure::user(format!("{error}; use `--rank {rank}`"))
         }
+        ExecError::Grams => {
+            Failure::user(format!("{error}; search it with `warpseek ngram search`"))
+        }
         ExecError::Quantized { .. } => Failure::user(format!(
             "{error}; use `--rank bm25` without `--k1` and `--b`, or build the index without `--quantize`"
         )),

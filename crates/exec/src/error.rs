@@ -20,6 +20,9 @@ pub enum ExecError {
         /// What the index holds.
         content: Content,
     },
+    /// The index is one of n-grams, which have no ranking function.
+    #[error("this is an index of n-grams for approximate search, and not one of words")]
+    Grams,
     /// An index of quantized impacts supports only one ranking function.
     #[error(
         "the index is quantized: it supports only bm25 with k1 = {k1} and b = {b}, not {}",

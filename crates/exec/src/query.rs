@@ -26,7 +26,7 @@ impl Query {
             let (word, weight) = split_weight(chunk);
             match content {
                 Content::Vector => terms.push((word.to_owned(), weight)),
-                Content::Text => {
+                Content::Text | Content::Grams => {
                     terms.extend(analyzer.terms(word).into_iter().map(|term| (term, weight)));
                 }
             }

@@ -160,7 +160,8 @@ impl Ranking {
         let function = match (manifest.content, &manifest.impacts) {
             (Content::Vector, _) => RankingFunction::Impact,
             (Content::Text, Some(i)) => RankingFunction::Bm25 { k1: i.k1, b: i.b },
-            (Content::Text, None) => return Ranking::default(),
+            // A plan for n-grams is refused, whatever the ranking.
+            (Content::Text, None) | (Content::Grams, _) => return Ranking::default(),
         };
         Ranking { function, static_weight: 0.0 }
     }
@@ -173,6 +174,9 @@ impl Ranking {
             return Err(ExecError::Parameter { name, value, expected: "between 0 and 1e9" });
         }
         let content = manifest.content;
+        if content == Content::Grams {
+            return Err(ExecError::Grams);
+        }
         if (self.function == RankingFunction::Impact) != (content == Content::Vector) {
             let ranking = self.function.to_string();
             return Err(ExecError::Content { ranking, content });

@@ -23,4 +23,4 @@ pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;
 pub(crate) use pipeline::{Built, build_segment};
 pub(crate) use sources::{ListSource, Merge, Part};
-pub(crate) use write::{Written, write_lists};
+pub(crate) use write::{Coding, Written, write_lists};

@@ -137,6 +137,10 @@ fn count_terms(
     threads: usize,
     progress: &Progress,
 ) -> Result<Vec<(u32, u32)>> {
+    // Approximate search needs no statistics.
+    if manifest.grams.is_some() {
+        return Ok(Vec::new());
+    }
     if stored_is_cheaper(segment, docs.len()) {
         match stored::count_terms(manifest, segment, docs, threads, progress) {
             Ok(Some(counts)) => return Ok(counts),

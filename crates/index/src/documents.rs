@@ -7,10 +7,12 @@ use std::sync::OnceLock;
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
+use warpseek_text::GramConfig;
 
 use crate::container::{SealedFile, SealedWriter};
 use crate::deletes::DocSet;
 use crate::error::Result;
+use crate::parts::Parts;
 
 const HEADER: u64 = 24;
 
@@ -43,6 +45,14 @@ impl DocumentTable {
     /// The position of each ordinal; `None` if the two are the same.
     pub(crate) fn positions(&self) -> Option<&[u32]> {
         (!self.positions.is_empty()).then_some(&self.positions)
+    }
+
+    /// What lists refer to, in an index with or without n-grams.
+    pub(crate) fn parts(&self, grams: Option<&GramConfig>) -> Option<Parts> {
+        match grams {
+            None => Some(Parts::of_documents(self.lengths.len() as u32)),
+            Some(grams) => Parts::of_words(grams, self.lengths.iter().copied()),
+        }
     }
 
     pub(crate) fn tokens(&self) -> u64 {

@@ -101,6 +101,22 @@ pub enum IndexError {
         /// What is wrong.
         what: String,
     },
+    /// A setting of an n-gram index is out of range.
+    #[error("{what}")]
+    Grams {
+        /// What is wrong.
+        what: String,
+    },
+    /// A document with a vector in an index of n-grams.
+    #[error(
+        "{location}: document `{id}` has a `vector`, and n-grams are of text; leave it out, or index it with `warpseek index`"
+    )]
+    GramsOfVector {
+        /// Location of the document.
+        location: Location,
+        /// Its id.
+        id: String,
+    },
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,

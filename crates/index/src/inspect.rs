@@ -97,13 +97,25 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
         let mut payload = 0;
         let mut terms = segment.dictionary().iter();
         while let Some(info) = terms.next_term()? {
-            let list = segment.list(&info)?;
             let bucket = info.df.ilog2() as usize;
             if found.histogram.len() <= bucket {
                 found.histogram.resize(bucket + 1, (0, 0));
             }
             found.histogram[bucket].0 += 1;
             found.histogram[bucket].1 += u64::from(info.df);
+            if segment.grams().is_some() {
+                let list = segment.map_list(&info)?;
+                let before = (doc_bits, freq_bits);
+                for block in 0..list.blocks() {
+                    let (docs, maps) =
+                        list.block_bytes(block).map_err(|what| segment.bad_list(&info, what))?;
+                    doc_bits += 8 * docs as u64;
+                    freq_bits += 8 * maps as u64;
+                }
+                payload += (doc_bits - before.0 + freq_bits - before.1) / 8;
+                continue;
+            }
+            let list = segment.list(&info)?;
             payload += if info.df == 1 { info.len } else { list.payload_len() as u64 };
             let (docs, freqs) = list.shared_bytes();
             doc_bits += 8 * docs as u64;

@@ -18,6 +18,7 @@ mod manifest;
 mod memory;
 mod merge;
 mod order;
+mod parts;
 mod postings;
 mod segment;
 mod segment_writer;
@@ -38,7 +39,10 @@ pub use impacts::Impacts;
 pub use inspect::{Inspection, PartSizes, inspect};
 pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
-pub use postings::{BlockBounds, Bounds, List, ListError, ListParts, MAX_PAIRS};
+pub use parts::Parts;
+pub use postings::{
+    BIN, Bin, BlockBounds, Bounds, List, ListError, ListParts, LookUp, MAX_PAIRS, MapList,
+};
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::Analyzer;
+use warpseek_text::{Analyzer, GramConfig};
 
 use crate::container::{Kind, SealedFile};
 use crate::error::Result;
@@ -21,6 +21,8 @@ pub enum Content {
     Text,
     /// A term's weight from a learned sparse model, as an integer.
     Vector,
+    /// The segments of a document that contain an n-gram, as a map of 32 bits.
+    Grams,
 }
 
 /// What the store keeps of each document.
@@ -126,6 +128,9 @@ pub struct Manifest {
     /// Text only: if set, lists hold impacts computed like this instead of frequencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impacts: Option<Impacts>,
+    /// n-grams only: which n-grams there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grams: Option<GramConfig>,
     /// Segments in document order.
     pub segments: Vec<SegmentEntry>,
 }
@@ -151,6 +156,12 @@ impl Manifest {
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
+    /// An upper bound of what a list of a segment can have entries for: documents, or their parts, each of which has a word of its own.
+    fn most_parts(&self, segment: &SegmentEntry) -> u64 {
+        let parts = self.grams.is_some_and(|grams| grams.parts);
+        segment.documents.saturating_add(if parts { segment.tokens } else { 0 })
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.analyzer_version != self.analyzer.version() {
             return Err(format!(
@@ -172,6 +183,12 @@ impl Manifest {
                 return Err("its impacts have no mean length".into());
             }
         }
+        if self.grams.is_some() != (self.content == Content::Grams) {
+            return Err("it has n-grams without their configuration, or the other way round".into());
+        }
+        if let Some(grams) = &self.grams {
+            grams.check()?;
+        }
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
             return Err("its generation or next segment number is the last there is".into());
@@ -191,7 +208,7 @@ impl Manifest {
             if segment.terms > u64::from(u32::MAX)
                 || segment.tokens > most_tokens(segment.documents)
                 || segment.live_tokens() > most_tokens(segment.live_documents())
-                || segment.postings > segment.terms.saturating_mul(segment.documents)
+                || segment.postings > segment.terms.saturating_mul(self.most_parts(segment))
             {
                 return Err(format!("segment {n} has more terms, tokens or postings than it can"));
             }
@@ -274,6 +291,7 @@ mod tests {
             codec: CodecId::BitPack,
             store: StoreMode::Ids,
             impacts: None,
+            grams: None,
             segments: vec![segment],
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{ListSource, Part, Phase, Progress, write_lists};
+use crate::build::{Coding, ListSource, Part, Phase, Progress, write_lists};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
@@ -14,6 +14,7 @@ use crate::ids::IdsWriter;
 use crate::manifest::SegmentEntry;
 use crate::memory::default_memory;
 use crate::order::by_bisection;
+use crate::postings::BIN;
 use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
@@ -78,6 +79,10 @@ fn merge_locked(
         report.changed = false;
         return Ok(report);
     }
+    if config.reorder && old.manifest().grams.is_some() {
+        let what = "an n-gram index keeps the order of the input; merge it without `--reorder`";
+        return Err(IndexError::Grams { what: what.into() });
+    }
     let mut manifest = old.manifest().clone();
     manifest.generation += 1;
     manifest.segments.clear();
@@ -99,16 +104,16 @@ fn write_segment(
     let manifest = old.manifest();
     progress.enter(Phase::Merging);
     let mut writer = SegmentWriter::create(lock.dir(), manifest)?;
-    let mut ids = Vec::new();
+    let (mut ids, mut parts) = (Vec::new(), 0);
     for segment in old.segments() {
         progress.check()?;
-        let (first, live) = (writer.table.lengths.len() as u32, segment.live()?);
+        let (first, live) = (parts, segment.live()?);
         copy_documents(segment, &live, &mut writer.table, &mut writer.ids)?;
         if let Some(store) = &mut writer.store {
             copy_store(segment, &live, store)?;
         }
         progress.add_terms_total(u64::from(segment.dictionary().terms()));
-        ids.push(Arc::new(NewIds::new(segment, first, &live)?));
+        ids.push(Arc::new(NewIds::new(segment, first, &live, &mut parts)?));
     }
     let sources = || {
         let pairs = old.segments().iter().zip(&ids);
@@ -125,7 +130,11 @@ fn write_segment(
     let files = writer.list_files()?;
     let (table, threads) = (&writer.table, config.threads);
     // Impacts are copied like frequencies.
-    let coding = (manifest.codec, None);
+    let parts = table.parts(manifest.grams.as_ref()).ok_or(IndexError::TooManyDocuments)?;
+    let coding = match manifest.grams {
+        None => Coding::Frequencies(manifest.codec, None),
+        Some(_) => Coding::Maps(manifest.codec, &parts),
+    };
     let written = write_lists(sources(), table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
@@ -172,7 +181,7 @@ fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter)
     Ok(())
 }
 
-/// Maps positions in a segment to ordinals in the new one.
+/// Maps positions in a segment to ordinals in the new one; of documents, or of parts where lists have those.
 struct NewIds {
     first: u32,
     /// New ordinal of each position; `u32::MAX` for deleted ones. Empty if nothing is deleted or out of order.
@@ -180,13 +189,19 @@ struct NewIds {
 }
 
 impl NewIds {
-    fn new(segment: &Segment, first: u32, live: &[(u32, u32)]) -> Result<Self> {
-        let mut table = Vec::new();
-        if segment.deletes().is_some() || segment.documents().ordinals()?.is_some() {
-            table = vec![u32::MAX; segment.documents().count() as usize];
-            live.iter()
-                .zip(first..)
-                .for_each(|(&(_, position), new)| table[position as usize] = new);
+    /// `next` is the first number that no document before has; it moves on by those of this segment.
+    fn new(segment: &Segment, first: u32, live: &[(u32, u32)], next: &mut u32) -> Result<Self> {
+        let (mut table, parts) = (Vec::new(), segment.parts());
+        if segment.deletes().is_none() && segment.documents().ordinals()?.is_none() {
+            *next += parts.count();
+            return Ok(NewIds { first, table });
+        }
+        table = vec![u32::MAX; parts.count() as usize];
+        for &(_, position) in live {
+            for part in parts.of(position) {
+                table[part as usize] = *next;
+                *next += 1;
+            }
         }
         Ok(NewIds { first, table })
     }
@@ -248,6 +263,9 @@ impl Part for SegmentPart<'_> {
 
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
         let Some(info) = self.info else { return Ok(()) };
+        if self.segment.grams().is_some() {
+            return self.load_maps(&info, out);
+        }
         let list = self.segment.list(&info)?;
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         for block in 0..list.blocks() {
@@ -257,6 +275,21 @@ impl Part for SegmentPart<'_> {
                 .map_err(|what| self.segment.bad_list(&info, what))?;
             let pairs = docs[..n].iter().zip(&freqs[..n]);
             out.extend(pairs.filter_map(|(&doc, &freq)| Some((self.ids.get(doc)?, freq))));
+        }
+        Ok(())
+    }
+}
+
+impl SegmentPart<'_> {
+    fn load_maps(&self, info: &TermInfo, out: &mut Vec<(u32, u32)>) -> Result<()> {
+        let list = self.segment.map_list(info)?;
+        let (mut docs, mut maps) = ([0; BIN], [0; BIN]);
+        for block in 0..list.blocks() {
+            let n = list
+                .decode(block, &mut docs, &mut maps)
+                .map_err(|what| self.segment.bad_list(info, what))?;
+            let pairs = docs[..n].iter().zip(&maps[..n]);
+            out.extend(pairs.filter_map(|(&doc, &map)| Some((self.ids.get(doc)?, map))));
         }
         Ok(())
     }

@@ -3,7 +3,10 @@
 mod bounds;
 mod encode;
 mod list;
+mod maps;
 
 pub use bounds::{Bounds, MAX_PAIRS};
 pub(crate) use encode::ListEncoder;
 pub use list::{BlockBounds, List, ListError, ListParts};
+pub(crate) use maps::MapListEncoder;
+pub use maps::{BIN, Bin, LookUp, MapList};

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use warpseek_codec::CodecId;
+use warpseek_text::GramConfig;
 
 use crate::container::{Kind, SealedFile};
 use crate::deletes::Deletes;
@@ -12,7 +13,8 @@ use crate::documents::Documents;
 use crate::error::{IndexError, Result};
 use crate::ids::Ids;
 use crate::manifest::{Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name};
-use crate::postings::List;
+use crate::parts::Parts;
+use crate::postings::{List, MapList};
 use crate::snapshot::OpenOptions;
 use crate::store::Store;
 
@@ -22,6 +24,8 @@ pub struct Segment {
     base: u32,
     number: u64,
     codec: CodecId,
+    grams: Option<GramConfig>,
+    parts: Parts,
     dictionary: Dictionary,
     postings: SealedFile,
     documents: Documents,
@@ -68,10 +72,21 @@ impl Segment {
                 Some(deletes)
             }
         };
+        let lengths = documents.lengths()?;
+        let parts = match &manifest.grams {
+            None => Parts::of_documents(documents.count()),
+            Some(grams) => {
+                let words = (0..documents.count() as usize).map(|doc| lengths.get(doc as u32));
+                Parts::of_words(grams, words)
+                    .ok_or_else(|| documents.file().corrupt("its documents have too many parts"))?
+            }
+        };
         let segment = Segment {
             base,
             number: entry.number,
             codec: manifest.codec,
+            grams: manifest.grams,
+            parts,
             dictionary,
             postings,
             documents,
@@ -177,6 +192,23 @@ impl Segment {
         let bytes = self.postings.bytes(term.offset, term.len)?;
         List::new(bytes, term.df, self.documents.count(), self.codec)
             .map_err(|what| self.bad_list(term, what))
+    }
+
+    /// The list of an n-gram.
+    pub fn map_list(&self, term: &TermInfo) -> Result<MapList<'_>> {
+        let bytes = self.postings.bytes(term.offset, term.len)?;
+        MapList::new(bytes, term.df, &self.parts, self.codec)
+            .map_err(|what| self.bad_list(term, what))
+    }
+
+    /// Which n-grams it has, if it is of n-grams.
+    pub fn grams(&self) -> Option<&GramConfig> {
+        self.grams.as_ref()
+    }
+
+    /// The parts of its documents, which lists of n-grams refer to.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     /// The list of a term, whose blocks have not been checked for damage: call [`Segment::check_block`] before reading one. This makes it cheap to read a single block of a long

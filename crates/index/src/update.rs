@@ -38,11 +38,18 @@ pub fn create_from_reader(
     if let Some(impacts) = &config.impacts {
         impacts.check().map_err(|what| IndexError::Impacts { what })?;
     }
+    if let Some(grams) = &config.grams {
+        grams.check().map_err(|what| IndexError::Grams { what })?;
+        if config.reorder || config.impacts.is_some() || reader.config().order_field.is_some() {
+            let what = "an n-gram index is not quantized and keeps the order of the input";
+            return Err(IndexError::Grams { what: what.into() });
+        }
+    }
     let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
     let settings = Manifest {
         generation: 1,
         next_segment: 0,
-        content: Content::Text,
+        content: if config.grams.is_some() { Content::Grams } else { Content::Text },
         vector_scale: config.reader.vector_scale,
         analyzer: config.analyzer,
         analyzer_version: config.analyzer.version(),
@@ -50,6 +57,7 @@ pub fn create_from_reader(
         store: config.store,
         // The mean length comes from the documents.
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
+        grams: config.grams,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -79,6 +87,7 @@ pub fn create_from_lists(
         codec: config.codec,
         store: StoreMode::Ids,
         impacts: None,
+        grams: None,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -135,7 +144,7 @@ fn create_locked(
     manifest.next_segment = before.as_ref().map_or(unused, |m| m.next_segment);
     let number = manifest.next_segment;
     let result = build(lock, &manifest).and_then(|built| {
-        manifest.content = built.content.unwrap_or(Content::Text);
+        manifest.content = built.content.unwrap_or(manifest.content);
         manifest.impacts = built.impacts;
         manifest.segments.extend(built.entry);
         manifest.next_segment += 1;
@@ -242,6 +251,7 @@ fn add_segment(
         analyzer: manifest.analyzer,
         codec: manifest.codec,
         store: manifest.store,
+        grams: manifest.grams,
         reader: reader.config().clone(),
         ..config.clone()
     };

@@ -13,6 +13,7 @@ use crate::container::{Kind, SealedFile};
 use crate::dictionary::TermInfo;
 use crate::error::{IndexError, Result};
 use crate::manifest::{deletes_name, segment_file_name};
+use crate::postings::BIN;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -230,6 +231,9 @@ impl<'a> ListChecker<'a> {
     fn check(&mut self, info: &TermInfo) -> Result<()> {
         let segment = self.segment;
         let bad = |what: String| segment.bad_list(info, what);
+        if segment.grams().is_some() {
+            return self.check_maps(info);
+        }
         let list = segment.list(info)?;
         let (lengths, norms) = (segment.documents().lengths()?, segment.documents().norms()?);
         let mut block_bounds = list.block_bounds();
@@ -264,9 +268,30 @@ impl<'a> ListChecker<'a> {
         Ok(())
     }
 
+    /// Checks that a list of maps decodes, and that maps can be looked up.
+    fn check_maps(&self, info: &TermInfo) -> Result<()> {
+        let list = self.segment.map_list(info)?;
+        let (mut docs, mut maps, mut count, mut last) = ([0; BIN], [0; BIN], 0, None);
+        for block in 0..list.blocks() {
+            let n = list
+                .decode(block, &mut docs, &mut maps)
+                .map_err(|what| self.segment.bad_list(info, what))?;
+            if n > 0 && last >= Some(docs[0]) {
+                return Err(self.segment.bad_list(info, "its documents are out of order"));
+            }
+            last = docs[..n].last().copied().or(last);
+            count += n as u64;
+        }
+        if count != u64::from(info.df) {
+            let what = format!("it has {count} entries, and the dictionary says {}", info.df);
+            return Err(self.segment.bad_list(info, what));
+        }
+        Ok(())
+    }
+
     /// Lengths and norms must be those of the postings.
     fn finish(self) -> Result<()> {
-        if self.impacts {
+        if self.impacts || self.segment.grams().is_some() {
             return Ok(());
         }
         let documents = self.segment.documents();

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use warpseek_codec::CodecId;
-use warpseek_text::{Analyzer, ReaderConfig};
+use warpseek_text::{Analyzer, GramConfig, ReaderConfig};
 
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
@@ -30,6 +30,8 @@ pub struct BuildConfig {
     /// If set, lists hold 8-bit impacts instead of frequencies, computed by BM25 with these parameters: scores become approximate, and no other ranking function
     /// can be used. Default: frequencies.
     pub impacts: Option<Impacts>,
+    /// If set, the index is one of n-grams for approximate search: lists hold maps of segments instead of frequencies, and the analyzer is not used. Default: none.
+    pub grams: Option<GramConfig>,
     /// Worker threads. Default: one per core.
     pub threads: usize,
     /// Memory for postings before they are written, in bytes; more means fewer runs to merge. Default: a
@@ -51,6 +53,7 @@ impl Default for BuildConfig {
             codec: CodecId::default(),
             store: StoreMode::default(),
             impacts: None,
+            grams: None,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory: default_memory(),
             on_error: OnError::default(),

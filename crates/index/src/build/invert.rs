@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_TERM_BYTES;
-use warpseek_text::{Analyzer, Document, Scratch};
+use warpseek_text::{Analyzer, Document, GramConfig, GramScratch, Scratch};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Marks a word that is not a term.
@@ -63,6 +63,7 @@ pub(crate) struct DocumentFacts {
 pub(crate) struct Inverter {
     analyzer: Analyzer,
     scratch: Scratch,
+    gram_scratch: GramScratch,
     words: HashTable<Word>,
     word_bytes: Vec<u8>,
     terms: Vec<Term>,
@@ -77,6 +78,7 @@ impl Inverter {
         Inverter {
             analyzer,
             scratch: Scratch::default(),
+            gram_scratch: GramScratch::default(),
             words: HashTable::new(),
             word_bytes: Vec::new(),
             terms: Vec::new(),
@@ -129,6 +131,40 @@ impl Inverter {
         }
         let length = u32::try_from(counts.length).unwrap_or(u32::MAX);
         DocumentFacts { length, norm: cosine::norm(counts.squares) }
+    }
+
+    /// Adds the n-grams of a document, whose first part must have a number larger than all before it. Maps of segments take the place of frequencies.
+    pub(crate) fn add_grams(
+        &mut self,
+        first_part: u32,
+        document: &Document<'_>,
+        grams: &GramConfig,
+    ) -> DocumentFacts {
+        let mut scratch = std::mem::take(&mut self.gram_scratch);
+        let (title, text) = (&document.title, &document.text);
+        let length = grams.for_each(&mut scratch, title, text, |part, gram, bit| {
+            let term = self.term(gram);
+            self.mark(first_part + part, term, bit);
+        });
+        self.gram_scratch = scratch;
+        DocumentFacts { length, norm: if length > 0 { 1.0 } else { 0.0 } }
+    }
+
+    /// Adds a bit to the map of a term's newest document.
+    #[inline]
+    fn mark(&mut self, doc: u32, term: u32, bit: u32) {
+        let term = &mut self.terms[term as usize];
+        if term.freq > 0 && term.doc == doc {
+            term.freq |= bit;
+            return;
+        }
+        if term.freq > 0 {
+            let room = term.postings.capacity();
+            term.flush();
+            self.posting_bytes += term.postings.capacity() - room;
+        }
+        (term.doc, term.freq) = (doc, bit);
+        term.count += 1;
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use super::config::{BuildReport, Phase, Progress};
 use super::ordered::ordered_map;
 use super::pipeline::Built;
 use super::sources::{ListSource, Part};
-use super::write::write_lists;
+use super::write::{Coding, write_lists};
 use crate::directory::WriteLock;
 use crate::documents::DocumentTable;
 use crate::error::Result;
@@ -85,7 +85,7 @@ pub(crate) fn build_lists(
     })?;
     progress.add_documents(u64::from(lists.documents()));
     let (files, source) = (segment.list_files()?, Source { lists, next: 0 });
-    let coding = (manifest.codec, None);
+    let coding = Coding::Frequencies(manifest.codec, None);
     let written = write_lists(vec![source], &segment.table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);

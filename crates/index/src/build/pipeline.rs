@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::{Document, RawBatch, Reader, RecordError};
+use warpseek_text::{Document, GramScratch, RawBatch, Reader, RecordError};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 use super::invert::Inverter;
 use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
-use super::write::write_lists;
+use super::write::{Coding, write_lists};
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
@@ -48,6 +48,8 @@ struct Admission {
     seen: HashTable<u32>,
     hashes: Vec<u128>,
     content: Option<Content>,
+    /// Parts of the documents admitted; as many as documents, unless those are cut.
+    parts: u64,
     quantized: bool,
     limit: u64,
     on_error: OnError,
@@ -74,9 +76,9 @@ impl Admission {
         Ok(())
     }
 
-    /// Admits a batch; returns the id of its first admitted document, and keeps those in `records`.
+    /// Admits a batch; returns the number of the first part of its first admitted document, and keeps those in `records`.
     fn admit(&mut self, batch: &RawBatch, records: &mut Vec<Parsed<'_>>) -> Result<u32> {
-        let first = self.hashes.len() as u32;
+        let first = self.parts as u32;
         let mut error = None;
         records.retain_mut(|record| {
             if error.is_some() {
@@ -98,7 +100,15 @@ impl Admission {
                 return Err(error.take().map_or(IndexError::Cancelled, IndexError::Record));
             }
         };
-        let content = if document.vector.is_some() { Content::Vector } else { Content::Text };
+        let content = match (document.vector.is_some(), self.content) {
+            (true, Some(Content::Grams)) => {
+                let location = batch.location(record.number);
+                return Err(IndexError::GramsOfVector { location, id: document.id.to_string() });
+            }
+            (true, _) => Content::Vector,
+            (false, Some(Content::Grams)) => Content::Grams,
+            (false, _) => Content::Text,
+        };
         if self.quantized && content == Content::Vector {
             let location = batch.location(record.number);
             return Err(IndexError::QuantizedVector { location, id: document.id.to_string() });
@@ -115,9 +125,10 @@ impl Admission {
             let location = batch.location(record.number);
             return Err(IndexError::DuplicateId { location, id: document.id.to_string() });
         }
-        if self.hashes.len() as u64 >= self.limit {
+        if self.parts + u64::from(record.parts) > self.limit {
             return Err(IndexError::TooManyDocuments);
         }
+        self.parts += u64::from(record.parts);
         self.hashes.push(record.hash);
         let (doc, hashes) = (self.hashes.len() as u32 - 1, &self.hashes);
         self.seen.insert_unique(record.hash as u64, doc, |&d| hashes[d as usize] as u64);
@@ -129,6 +140,8 @@ impl Admission {
 struct Parsed<'a> {
     number: usize,
     hash: u128,
+    /// How many entries of lists the document can have: 1, unless it is cut into parts.
+    parts: u32,
     document: Result<Document<'a>, Option<RecordError>>,
 }
 
@@ -171,7 +184,11 @@ pub(crate) fn build_segment(
         admission: Gate::new(Admission {
             seen: HashTable::new(),
             hashes: Vec::new(),
-            content: old.map(|s| s.manifest().content),
+            content: match manifest.content {
+                Content::Grams => Some(Content::Grams),
+                _ => old.map(|s| s.manifest().content),
+            },
+            parts: 0,
             quantized: manifest.impacts.is_some(),
             limit: MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit())),
             on_error: config.on_error,
@@ -227,7 +244,11 @@ pub(crate) fn build_segment(
     if let Some(impacts) = &mut impacts {
         impacts.settle(report.tokens, report.documents);
     }
-    let coding = (manifest.codec, impacts.map(|impacts| impacts.saturation()));
+    let parts = table.parts(manifest.grams.as_ref()).ok_or(IndexError::TooManyDocuments)?;
+    let coding = match manifest.grams {
+        None => Coding::Frequencies(manifest.codec, impacts.map(|impacts| impacts.saturation())),
+        Some(_) => Coding::Maps(manifest.codec, &parts),
+    };
     let written = write_lists(sources(), table, coding, config.threads, files, progress)?;
     (report.terms, report.postings) = (written.terms, written.postings);
 
@@ -313,11 +334,17 @@ impl Pipeline<'_> {
         batch: &RawBatch,
         inverter: &mut Inverter,
     ) -> Result<Option<usize>> {
+        let mut scratch = GramScratch::default();
+        let mut parts = |document: &Document<'_>| match &self.config.grams {
+            None => 1,
+            Some(grams) => grams.count_parts(&mut scratch, &document.title, &document.text),
+        };
         let mut records: Vec<Parsed<'_>> = (0..batch.len())
             .map(|number| {
                 let document = batch.record(number).map_err(Some);
                 let hash = document.as_ref().map_or(0, |d| xxh3_128(d.id.as_bytes()));
-                Parsed { number, hash, document }
+                let parts = document.as_ref().map_or(0, &mut parts);
+                Parsed { number, hash, parts, document }
             })
             .collect();
         let admitted = self.admission.enter(number, |a| a.admit(batch, &mut records));
@@ -325,10 +352,15 @@ impl Pipeline<'_> {
 
         let mut facts = Vec::with_capacity(records.len());
         let mut chunk = StoreChunk::default();
-        let mut replaced = Vec::new();
-        for (i, record) in records.iter().enumerate() {
+        let (mut replaced, mut part) = (Vec::new(), first);
+        for record in &records {
             let Ok(document) = &record.document else { continue };
-            facts.push((inverter.add(first + i as u32, document), document));
+            let fact = match &self.config.grams {
+                None => inverter.add(part, document),
+                Some(grams) => inverter.add_grams(part, document, grams),
+            };
+            part += record.parts;
+            facts.push((fact, document));
             if self.config.store == StoreMode::All {
                 chunk.add(|out| document.write_json(out)).map_err(IndexError::io(&self.scratch))?;
             }

@@ -10,7 +10,8 @@ use crate::container::SealedWriter;
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;
 use crate::error::Result;
-use crate::postings::ListEncoder;
+use crate::parts::Parts;
+use crate::postings::{ListEncoder, MapListEncoder};
 
 /// Encoded lists of some terms.
 struct Encoded {
@@ -26,11 +27,20 @@ pub(crate) struct Written {
     pub(crate) postings: u64,
 }
 
-/// Merges the sources, whose documents are ordinals, and writes dictionary and postings; with `quantize`, frequencies become impacts. Lists that come out empty are left out with their term.
+/// How lists are coded.
+#[derive(Clone, Copy)]
+pub(crate) enum Coding<'a> {
+    /// Documents with frequencies, which become impacts if there is a formula for them.
+    Frequencies(CodecId, Option<Saturation>),
+    /// Parts of documents with maps of segments.
+    Maps(CodecId, &'a Parts),
+}
+
+/// Merges the sources, whose documents are ordinals, and writes dictionary and postings. Lists that come out empty are left out with their term.
 pub(crate) fn write_lists<S: ListSource>(
     sources: Vec<S>,
     table: &DocumentTable,
-    (codec, quantize): (CodecId, Option<Saturation>),
+    coding: Coding<'_>,
     threads: usize,
     (dictionary, mut postings): (SealedWriter, SealedWriter),
     progress: &Progress,
@@ -47,8 +57,13 @@ where
             merge.next_job()
         },
         || Worker {
-            encoder: ListEncoder::new(codec, &table.lengths, &table.norms),
-            quantize,
+            encoder: match coding {
+                Coding::Frequencies(codec, quantize) => {
+                    let encoder = ListEncoder::new(codec, &table.lengths, &table.norms);
+                    Encoder::Frequencies(encoder, quantize)
+                }
+                Coding::Maps(codec, parts) => Encoder::Maps(MapListEncoder::new(codec, parts)),
+            },
             lengths: &table.lengths,
             positions: table.positions(),
             lists: Default::default(),
@@ -69,9 +84,13 @@ where
     })
 }
 
+enum Encoder<'a> {
+    Frequencies(ListEncoder<'a>, Option<Saturation>),
+    Maps(MapListEncoder<'a>),
+}
+
 struct Worker<'a> {
-    encoder: ListEncoder<'a>,
-    quantize: Option<Saturation>,
+    encoder: Encoder<'a>,
     lengths: &'a [u32],
     /// The position of each ordinal, if the segment is reordered.
     positions: Option<&'a [u32]>,
@@ -99,13 +118,17 @@ impl Worker<'_> {
             freqs.clear();
             docs.extend(pairs.iter().map(|p| p.0));
             freqs.extend(pairs.iter().map(|p| p.1));
-            if let Some(saturation) = self.quantize {
-                for (freq, &doc) in freqs.iter_mut().zip(&*docs) {
-                    *freq = saturation.level(*freq, self.lengths[doc as usize]);
-                }
-            }
             let before = out.bytes.len();
-            self.encoder.encode(docs, freqs, &mut out.bytes);
+            match &mut self.encoder {
+                Encoder::Frequencies(encoder, quantize) => {
+                    for (freq, &doc) in freqs.iter_mut().zip(&*docs) {
+                        let Some(saturation) = quantize else { break };
+                        *freq = saturation.level(*freq, self.lengths[doc as usize]);
+                    }
+                    encoder.encode(docs, freqs, &mut out.bytes);
+                }
+                Encoder::Maps(encoder) => encoder.encode(docs, freqs, &mut out.bytes),
+            }
             out.terms.push((term, docs.len() as u32, (out.bytes.len() - before) as u64));
         }
         Ok(out)

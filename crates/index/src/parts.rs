@@ -1,0 +1,92 @@
+//! Parts of documents, which the lists of an n-gram index refer to.
+
+use std::ops::Range;
+
+use warpseek_core::limits::MAX_DOCS;
+use warpseek_text::GramConfig;
+
+/// The parts of a segment's documents, numbered through in the order of the documents. Unless documents are cut, each is one part.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    count: u32,
+    /// The first part of each document; empty if each document is one part.
+    starts: Vec<u32>,
+    /// How many segments each part has, 1 to 32; empty if there are no n-grams.
+    segments: Vec<u8>,
+}
+
+impl Parts {
+    /// Documents as they are, without n-grams.
+    pub(crate) fn of_documents(count: u32) -> Self {
+        Parts { count, ..Parts::default() }
+    }
+
+    /// How a document is cut follows from its number of words. `None` if there are too many parts.
+    pub(crate) fn of_words(
+        grams: &GramConfig,
+        words: impl ExactSizeIterator<Item = u32>,
+    ) -> Option<Self> {
+        let documents = words.len();
+        let (mut starts, mut segments) = (Vec::new(), Vec::with_capacity(documents));
+        for words in words {
+            if grams.parts {
+                starts.push(segments.len() as u32);
+            }
+            segments.extend((0..grams.parts(words)).map(|part| grams.segments(part, words)));
+            if segments.len() as u64 > MAX_DOCS {
+                return None;
+            }
+        }
+        if segments.len() == documents {
+            starts.clear();
+        }
+        Some(Parts { count: segments.len() as u32, starts, segments })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_segments(segments: Vec<u8>) -> Self {
+        Parts { count: segments.len() as u32, starts: Vec::new(), segments }
+    }
+
+    /// The number of parts.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether each document is one part.
+    pub fn are_documents(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// The number of segments of a part.
+    #[inline]
+    pub(crate) fn segments(&self, part: u32) -> u8 {
+        self.segments[part as usize]
+    }
+
+    /// The numbers of segments of all parts from `first` on.
+    #[inline]
+    pub fn all_segments(&self, first: usize) -> &[u8] {
+        &self.segments[first..]
+    }
+
+    /// The document that a part belongs to.
+    #[inline]
+    pub fn document(&self, part: u32) -> u32 {
+        match self.starts.is_empty() {
+            true => part,
+            false => self.starts.partition_point(|&start| start <= part) as u32 - 1,
+        }
+    }
+
+    /// The parts of a document.
+    #[inline]
+    pub fn of(&self, document: u32) -> Range<u32> {
+        match self.starts.get(document as usize) {
+            None => document..document + 1,
+            Some(&start) => {
+                start..self.starts.get(document as usize + 1).copied().unwrap_or(self.count)
+            }
+        }
+    }
+}

@@ -1,0 +1,826 @@
+//! Lists of an n-gram index: documents, or parts of documents, each with a map of the segments that contain the n-gram (docs/format/ngrams.md).
+//!
+//! A list that has at least one document in eight is dense: it stands in bins of 256 documents, each a bitmap with the maps of its documents. Others are sparse: blocks of up to 128 documents
+//! in the index's codec, behind their maps. Either way the map of a document can be read without decoding those before it.
+
+use warpseek_codec::varint::{self, Cursor};
+use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
+use warpseek_core::limits::BLOCK;
+use warpseek_text::SEGMENTS;
+
+use super::list::{GROUP, ListError};
+use crate::parts::Parts;
+
+/// Documents of a bin.
+pub const BIN: usize = 256;
+
+/// A list with at least one in this many documents is dense.
+const DENSE: u64 = 8;
+
+/// Bytes of a bin's bitmap.
+const BITMAP: usize = BIN / 8;
+
+/// Whether a list of `df` of `docs` documents stands in bins.
+fn is_dense(df: u32, docs: u32) -> bool {
+    df > 1 && u64::from(df) * DENSE >= u64::from(docs)
+}
+
+/// Entries of a block whose maps are found without decoding those before them.
+const GROUP_OF_MAPS: usize = 32;
+
+/// The first byte of maps that are all the same, because their documents have one segment each.
+const ALL_ONE: u8 = 0;
+/// The first byte of maps that are coded.
+const CODED: u8 = 1;
+
+/// The number of bits that tell a number below `n`.
+const fn bits_below(n: u32) -> u32 {
+    32 - (n - 1).leading_zeros()
+}
+
+/// Bits for the one segment, the two segments, and the map of a document, by its number of segments. A document has at least one.
+const WIDTHS: [[u8; 3]; SEGMENTS as usize + 1] = {
+    let mut widths = [[0; 3]; SEGMENTS as usize + 1];
+    let mut n = 1;
+    while n <= SEGMENTS {
+        let pairs = n * (n - 1) / 2;
+        let pair = if pairs == 0 { 0 } else { bits_below(pairs) };
+        widths[n as usize] = [bits_below(n) as u8, pair as u8, n as u8];
+        n += 1;
+    }
+    widths
+};
+
+/// All maps of two segments, by the number of the pair: the higher segment counts first.
+const PAIRS: [u32; 512] = {
+    let mut pairs = [1; 512];
+    let mut high = 1;
+    while high < SEGMENTS {
+        let mut low = 0;
+        while low < high {
+            pairs[(high * (high - 1) / 2 + low) as usize] = 1 << high | 1 << low;
+            low += 1;
+        }
+        high += 1;
+    }
+    pairs
+};
+
+/// How a map is coded: as one segment, as two, or as it is.
+#[inline]
+fn class(map: u32) -> usize {
+    (map.count_ones() as usize - 1).min(2)
+}
+
+/// Writes numbers of a few bits.
+#[derive(Default)]
+struct BitWriter {
+    bytes: Vec<u8>,
+    buffer: u64,
+    filled: u32,
+}
+
+impl BitWriter {
+    fn write(&mut self, value: u32, bits: u32) {
+        self.buffer |= u64::from(value) << self.filled;
+        self.filled += bits;
+        while self.filled >= 8 {
+            self.bytes.push(self.buffer as u8);
+            self.buffer >>= 8;
+            self.filled -= 8;
+        }
+    }
+
+    fn bits(&self) -> usize {
+        self.bytes.len() * 8 + self.filled as usize
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.filled > 0 {
+            self.bytes.push(self.buffer as u8);
+        }
+        self.bytes
+    }
+}
+
+/// Appends the maps of a block, none of which is 0, of documents with these numbers of segments.
+fn encode_maps(maps: &[u32], segments: impl Iterator<Item = u8> + Clone, out: &mut Vec<u8>) {
+    if segments.clone().all(|n| n == 1) {
+        out.push(ALL_ONE);
+        return;
+    }
+    out.push(CODED);
+    let (mut writer, mut segments) = (BitWriter::default(), segments);
+    for group in maps.chunks(GROUP_OF_MAPS) {
+        group.iter().for_each(|&map| writer.write(u32::from(class(map) > 0), 1));
+        let more = group.iter().filter(|&&map| class(map) > 0);
+        more.for_each(|&map| writer.write(u32::from(class(map) > 1), 1));
+        for (&map, n) in group.iter().zip(&mut segments) {
+            let (low, high) = (map.trailing_zeros(), 31 - map.leading_zeros());
+            let value = match class(map) {
+                0 => low,
+                1 => high * (high - 1) / 2 + low,
+                _ => map,
+            };
+            writer.write(value, u32::from(WIDTHS[usize::from(n)][class(map)]));
+        }
+        out.extend((writer.bits() as u16).to_le_bytes());
+    }
+    out.extend(writer.finish());
+}
+
+/// The maps of a block.
+#[derive(Clone, Copy)]
+struct Maps<'a> {
+    /// Where each group ends, in bits; empty if all maps are 1.
+    ends: &'a [[u8; 2]],
+    bits: &'a [u8],
+}
+
+impl<'a> Maps<'a> {
+    /// Reads the layout of `n` maps; returns the bytes behind them too.
+    #[inline]
+    fn new(bytes: &'a [u8], n: usize) -> Result<(Self, &'a [u8]), CodecError> {
+        let (&kind, rest) = bytes.split_first().ok_or(CodecError::Short)?;
+        if kind == ALL_ONE {
+            return Ok((Maps { ends: &[], bits: &[] }, rest));
+        }
+        if kind != CODED {
+            return Err(CodecError::Kind(kind));
+        }
+        let groups = n.div_ceil(GROUP_OF_MAPS);
+        let (ends, rest) = rest.split_at_checked(2 * groups).ok_or(CodecError::Short)?;
+        let ends = ends.as_chunks().0;
+        let bits = ends.last().map_or(0, |&end| usize::from(u16::from_le_bytes(end)));
+        let (bits, rest) = rest.split_at_checked(bits.div_ceil(8)).ok_or(CodecError::Short)?;
+        Ok((Maps { ends, bits }, rest))
+    }
+
+    /// The maps of a group: calls `f` with the number and the map of each. `segments` are those of the documents of the group.
+    #[inline]
+    fn walk(
+        &self,
+        group: usize,
+        segments: impl ExactSizeIterator<Item = u8>,
+        mut f: impl FnMut(usize, u32),
+    ) {
+        let n = segments.len();
+        let mut at = match group {
+            0 => 0,
+            _ => usize::from(u16::from_le_bytes(self.ends[group - 1])),
+        };
+        let mut more = read_bits(self.bits, at, n as u32);
+        let many = read_bits(self.bits, at + n, more.count_ones());
+        at += n + more.count_ones() as usize;
+        let mut many = many;
+        for (i, segments) in segments.enumerate() {
+            let mut class = (more & 1) as usize;
+            more >>= 1;
+            if class == 1 {
+                class += (many & 1) as usize;
+                many >>= 1;
+            }
+            let width = u32::from(WIDTHS[usize::from(segments)][class]);
+            let value = read_bits(self.bits, at, width) as u32;
+            let map = match class {
+                0 => 1 << (value & 31),
+                1 => PAIRS[value as usize % PAIRS.len()],
+                _ => value,
+            };
+            f(i, map);
+            at += width as usize;
+        }
+    }
+
+    /// The map of the last document of a group whose documents up to it have these numbers of segments.
+    #[inline]
+    fn last(&self, group: usize, len: usize, segments: impl Iterator<Item = u8>) -> u32 {
+        if self.ends.is_empty() {
+            return 1;
+        }
+        // The classes of all come first, then their values.
+        let start = match group {
+            0 => 0,
+            _ => usize::from(u16::from_le_bytes(self.ends[group - 1])),
+        };
+        let mut more = read_bits(self.bits, start, len as u32);
+        let mut many = read_bits(self.bits, start + len, more.count_ones());
+        let mut at = start + len + more.count_ones() as usize;
+        let (mut class, mut width) = (0, 0);
+        for segments in segments {
+            at += width;
+            class = (more & 1) as usize;
+            more >>= 1;
+            if class == 1 {
+                class += (many & 1) as usize;
+                many >>= 1;
+            }
+            width = usize::from(WIDTHS[usize::from(segments)][class]);
+        }
+        let value = read_bits(self.bits, at, width as u32) as u32;
+        match class {
+            0 => 1 << (value & 31),
+            1 => PAIRS[value as usize % PAIRS.len()],
+            _ => value,
+        }
+    }
+
+    /// Writes the maps of documents with these numbers of segments to `out`.
+    fn decode(
+        &self,
+        segments: impl Iterator<Item = u8>,
+        out: &mut [u32],
+    ) -> Result<(), CodecError> {
+        if self.ends.is_empty() {
+            out.fill(1);
+            return Ok(());
+        }
+        let (mut segments, mut buffer) = (segments, [0; GROUP_OF_MAPS]);
+        for (group, out) in out.chunks_mut(GROUP_OF_MAPS).enumerate() {
+            buffer[..out.len()].iter_mut().zip(&mut segments).for_each(|(slot, n)| *slot = n);
+            let segments = buffer[..out.len()].iter().copied();
+            self.walk(group, segments, |i, map| out[i] = map);
+            if out.contains(&0) {
+                return Err(CodecError::Exception);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `len` bits, at most 32, from bit `at`; bits behind the end are 0.
+#[inline]
+fn read_bits(bytes: &[u8], at: usize, len: u32) -> u64 {
+    let rest = &bytes[(at / 8).min(bytes.len())..];
+    let word = match rest.first_chunk::<8>() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(word)
+        }
+    };
+    word >> (at % 8) & ((1 << len) - 1)
+}
+
+/// Encodes lists of one segment; one per thread.
+pub(crate) struct MapListEncoder<'a> {
+    codec: &'static dyn Codec,
+    parts: &'a Parts,
+    header: Vec<u8>,
+    payload: Vec<u8>,
+    bases: Vec<u8>,
+    lasts: Vec<u8>,
+    ends: Vec<u8>,
+}
+
+impl<'a> MapListEncoder<'a> {
+    /// For a segment with these parts.
+    pub(crate) fn new(codec: CodecId, parts: &'a Parts) -> Self {
+        MapListEncoder {
+            codec: codec.codec(),
+            parts,
+            header: Vec::new(),
+            payload: Vec::new(),
+            bases: Vec::new(),
+            lasts: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Appends the list of `docs` (ascending, at least one) and their `maps`.
+    pub(crate) fn encode(&mut self, docs: &[u32], maps: &[u32], out: &mut Vec<u8>) {
+        if docs.len() == 1 {
+            varint::write(out, u64::from(docs[0]));
+            varint::write(out, u64::from(maps[0]));
+            return;
+        }
+        for part in
+            [&mut self.header, &mut self.payload, &mut self.bases, &mut self.lasts, &mut self.ends]
+        {
+            part.clear();
+        }
+        if is_dense(docs.len() as u32, self.parts.count()) {
+            self.encode_bins(docs, maps);
+        } else {
+            self.encode_blocks(docs, maps);
+            varint::write(out, self.header.len() as u64);
+            out.extend_from_slice(&self.header);
+        }
+        for part in [&self.bases, &self.lasts, &self.ends, &self.payload] {
+            out.extend_from_slice(part);
+        }
+    }
+
+    fn encode_bins(&mut self, docs: &[u32], maps: &[u32]) {
+        let (mut from, mut base) = (0, 0);
+        for bin in 0..self.parts.count().div_ceil(BIN as u32) {
+            if bin as usize % GROUP == 0 {
+                base = self.payload.len();
+                self.bases.extend((base as u64).to_le_bytes());
+            }
+            let to = from + docs[from..].partition_point(|&doc| doc / (BIN as u32) <= bin);
+            if from < to {
+                let mut bitmap = [0u8; BITMAP];
+                for &doc in &docs[from..to] {
+                    bitmap[doc as usize % BIN / 8] |= 1 << (doc % 8);
+                }
+                self.payload.extend(bitmap);
+                let segments = docs[from..to].iter().map(|&doc| self.parts.segments(doc));
+                encode_maps(&maps[from..to], segments, &mut self.payload);
+            }
+            from = to;
+            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
+        }
+    }
+
+    fn encode_blocks(&mut self, docs: &[u32], maps: &[u32]) {
+        const ONES: [u32; BLOCK] = [1; BLOCK];
+        let (mut prev, mut base) = (u32::MAX, 0);
+        let ones = vec![1; docs.len()];
+        let list = self.codec.encode_list(prev, docs, &ones, &mut self.header);
+        for (i, (docs, maps)) in docs.chunks(BLOCK).zip(maps.chunks(BLOCK)).enumerate() {
+            if i % GROUP == 0 {
+                base = self.payload.len();
+                self.bases.extend((base as u64).to_le_bytes());
+            }
+            let segments = docs.iter().map(|&doc| self.parts.segments(doc));
+            encode_maps(maps, segments, &mut self.payload);
+            self.codec.encode(&list, prev, docs, &ONES[..docs.len()], &mut self.payload);
+            prev = docs[docs.len() - 1];
+            self.lasts.extend(prev.to_le_bytes());
+            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
+        }
+        if docs.len() <= BLOCK {
+            // There is nothing to skip.
+            self.bases.clear();
+            self.lasts.clear();
+            self.ends.clear();
+        }
+    }
+}
+
+/// A list of documents with maps.
+#[derive(Clone)]
+pub struct MapList<'a> {
+    df: u32,
+    parts: &'a Parts,
+    codec: &'static dyn Codec,
+    state: ListState,
+    form: Form<'a>,
+}
+
+#[derive(Clone)]
+enum Form<'a> {
+    One { doc: u32, map: u32 },
+    Short(&'a [u8]),
+    Sparse { lasts: &'a [[u8; 4]], blocks: Pieces<'a> },
+    Dense(Pieces<'a>),
+}
+
+/// Blocks or bins behind each other.
+#[derive(Clone)]
+struct Pieces<'a> {
+    bases: &'a [[u8; 8]],
+    ends: &'a [[u8; 2]],
+    payload: &'a [u8],
+}
+
+impl<'a> Pieces<'a> {
+    #[inline]
+    fn get(&self, piece: usize) -> Option<&'a [u8]> {
+        let end = |piece: usize| usize::from(u16::from_le_bytes(self.ends[piece]));
+        let start = if piece.is_multiple_of(GROUP) { 0 } else { end(piece - 1) };
+        let base = usize::try_from(u64::from_le_bytes(self.bases[piece / GROUP])).ok()?;
+        self.payload.get(base.checked_add(start)?..base.checked_add(end(piece))?)
+    }
+}
+
+/// The block of a sparse list that was decoded last to look a document up; one for each list.
+#[derive(Clone, Debug)]
+pub struct LookUp {
+    block: Option<usize>,
+    n: usize,
+    docs: [u32; BIN],
+}
+
+impl Default for LookUp {
+    fn default() -> Self {
+        LookUp { block: None, n: 0, docs: [0; BIN] }
+    }
+}
+
+/// A bin of a dense list.
+#[derive(Clone, Copy)]
+pub struct Bin<'a> {
+    bitmap: &'a [u8; BITMAP],
+    maps: &'a [u8],
+}
+
+impl<'a> Bin<'a> {
+    /// Which of its documents the list has, from the lowest bit of the first byte on.
+    #[inline]
+    pub fn bitmap(&self) -> &'a [u8; BITMAP] {
+        self.bitmap
+    }
+
+    fn words(&self) -> [u64; 4] {
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(self.bitmap.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        words
+    }
+
+    /// Whether the list has a document, by its number in the bin.
+    #[inline]
+    pub fn has(&self, doc: usize) -> bool {
+        self.bitmap[doc / 8] >> (doc % 8) & 1 == 1
+    }
+
+    /// The map of a document that the list has, by its number in the bin. `segments` are those of the documents of the bin.
+    #[inline]
+    fn map(&self, doc: usize, segments: &[u8]) -> Result<u32, CodecError> {
+        let words = self.words();
+        let (at, bit) = (doc / 64, doc % 64);
+        let all: u32 = words.iter().map(|word| word.count_ones()).sum();
+        let before: u32 = words[..at].iter().map(|word| word.count_ones()).sum();
+        let rank = (before + (words[at] & ((1 << bit) - 1)).count_ones()) as usize;
+        let (maps, _) = Maps::new(self.maps, all as usize)?;
+        let (group, within) = (rank / GROUP_OF_MAPS, rank % GROUP_OF_MAPS);
+        let len = (all as usize - group * GROUP_OF_MAPS).min(GROUP_OF_MAPS);
+        // The documents of the group up to this one, from the last to the first.
+        let (mut buffer, mut left) = ([1; GROUP_OF_MAPS], within + 1);
+        let (mut at, mut word) = (at, words[at] & (u64::MAX >> (63 - bit)));
+        while left > 0 {
+            while word == 0 {
+                at -= 1;
+                word = words[at];
+            }
+            let top = 63 - word.leading_zeros() as usize;
+            word ^= 1 << top;
+            left -= 1;
+            buffer[left] = segments.get(at * 64 + top).copied().ok_or(CodecError::Order)?;
+        }
+        Ok(maps.last(group, len, buffer[..=within].iter().copied()))
+    }
+}
+
+impl<'a> MapList<'a> {
+    /// Reads the layout of a list of a segment with these parts.
+    pub fn new(
+        bytes: &'a [u8],
+        df: u32,
+        parts: &'a Parts,
+        codec: CodecId,
+    ) -> Result<Self, ListError> {
+        let (codec, mut cursor) = (codec.codec(), Cursor::new(bytes));
+        let docs = parts.count();
+        let mut state = ListState::default();
+        if df == 0 || df > docs {
+            return Err(ListError::Layout);
+        }
+        let form = if df == 1 {
+            let (Some(doc), Some(map)) = (cursor.varint32(), cursor.varint32()) else {
+                return Err(ListError::Layout);
+            };
+            if doc >= docs || map == 0 {
+                return Err(ListError::Order(0));
+            }
+            if !cursor.rest().is_empty() {
+                return Err(ListError::Layout);
+            }
+            Form::One { doc, map }
+        } else if is_dense(df, docs) {
+            let bins = docs.div_ceil(BIN as u32) as usize;
+            Form::Dense(Pieces::new(&mut cursor, bins, 0).ok_or(ListError::Layout)?.1)
+        } else {
+            let header = cursor.varint().and_then(|len| cursor.take(usize::try_from(len).ok()?));
+            let mut header = Cursor::new(header.ok_or(ListError::Layout)?);
+            let n = df as usize;
+            state = codec.open(&mut header, n, n).map_err(ListError::Codec)?;
+            if n <= BLOCK {
+                Form::Short(cursor.rest())
+            } else {
+                let blocks = n.div_ceil(BLOCK);
+                let (lasts, blocks) =
+                    Pieces::new(&mut cursor, blocks, 4).ok_or(ListError::Layout)?;
+                Form::Sparse { lasts, blocks }
+            }
+        };
+        Ok(MapList { df, parts, codec, state, form })
+    }
+
+    /// Number of entries.
+    pub fn df(&self) -> u32 {
+        self.df
+    }
+
+    /// Whether the list stands in bins.
+    pub fn is_dense(&self) -> bool {
+        matches!(self.form, Form::Dense(_))
+    }
+
+    /// Number of blocks, or of bins of a dense list.
+    pub fn blocks(&self) -> usize {
+        match &self.form {
+            Form::Dense(bins) => bins.ends.len(),
+            _ => (self.df as usize).div_ceil(BLOCK),
+        }
+    }
+
+    /// The first block of a list that may have a document at or after `doc`.
+    #[inline]
+    pub fn block_for(&self, doc: u32) -> usize {
+        match &self.form {
+            Form::One { .. } | Form::Short(_) => 0,
+            Form::Sparse { lasts, .. } => {
+                lasts.partition_point(|&last| u32::from_le_bytes(last) < doc)
+            }
+            Form::Dense(_) => doc as usize / BIN,
+        }
+    }
+
+    /// An upper bound of the documents of a block.
+    #[inline]
+    pub fn block_max_doc(&self, block: usize) -> u32 {
+        match &self.form {
+            Form::One { doc, .. } => *doc,
+            Form::Short(_) => self.parts.count() - 1,
+            Form::Sparse { lasts, .. } => u32::from_le_bytes(lasts[block]),
+            Form::Dense(_) => (block * BIN + BIN - 1).min(self.parts.count() as usize - 1) as u32,
+        }
+    }
+
+    /// The bin of a dense list; `None` if the list has no document of it.
+    #[inline]
+    pub fn bin(&self, bin: usize) -> Result<Option<Bin<'a>>, ListError> {
+        let Form::Dense(bins) = &self.form else { return Ok(None) };
+        let bytes = bins.get(bin).ok_or(ListError::Layout)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let (bitmap, maps) = bytes.split_first_chunk().ok_or(ListError::Layout)?;
+        Ok(Some(Bin { bitmap, maps }))
+    }
+
+    /// Writes the documents of a block to `out`, ascending, and returns their number.
+    #[inline]
+    pub fn decode_docs(&self, block: usize, out: &mut [u32; BIN]) -> Result<usize, ListError> {
+        let n = match &self.form {
+            Form::One { doc, .. } => {
+                out[0] = *doc;
+                return Ok(1);
+            }
+            Form::Dense(_) => {
+                let Some(bin) = self.bin(block)? else { return Ok(0) };
+                let (mut n, first) = (0, (block * BIN) as u32);
+                for (i, mut word) in bin.words().into_iter().enumerate() {
+                    while word != 0 {
+                        out[n] = first + i as u32 * 64 + word.trailing_zeros();
+                        word &= word - 1;
+                        n += 1;
+                    }
+                }
+                n
+            }
+            Form::Short(_) | Form::Sparse { .. } => {
+                let (prev, n, bytes) = self.sparse(block)?;
+                let error = |source| ListError::Block { block, source };
+                let (_, docs) = Maps::new(bytes, n).map_err(error)?;
+                let coded =
+                    Block { bytes: docs, list: &self.state, index: block, docs: n, freqs: n };
+                let front = out.first_chunk_mut::<BLOCK>().ok_or(ListError::Layout)?;
+                self.codec.decode_docs(coded, prev, front).map_err(error)?;
+                n
+            }
+        };
+        let last = out[..n].last().copied().unwrap_or(0);
+        let expected = match &self.form {
+            Form::Sparse { lasts, .. } => last == u32::from_le_bytes(lasts[block]),
+            _ => true,
+        };
+        if last >= self.parts.count() || !expected { Err(ListError::Order(block)) } else { Ok(n) }
+    }
+
+    /// The document before a block of a sparse list, its number of documents, and its bytes.
+    #[inline]
+    fn sparse(&self, block: usize) -> Result<(u32, usize, &'a [u8]), ListError> {
+        let n = (self.df as usize - block * BLOCK).min(BLOCK);
+        match &self.form {
+            Form::Sparse { lasts, blocks } => {
+                let bytes = blocks.get(block).ok_or(ListError::Layout)?;
+                let prev = block.checked_sub(1).map_or(u32::MAX, |b| u32::from_le_bytes(lasts[b]));
+                Ok((prev, n, bytes))
+            }
+            Form::Short(bytes) => Ok((u32::MAX, n, bytes)),
+            _ => Err(ListError::Layout),
+        }
+    }
+
+    /// Writes documents and maps of a block to `docs` and `maps`, and returns their number.
+    pub fn decode(
+        &self,
+        block: usize,
+        docs: &mut [u32; BIN],
+        maps: &mut [u32; BIN],
+    ) -> Result<usize, ListError> {
+        let n = self.decode_docs(block, docs)?;
+        let error = |source| ListError::Block { block, source };
+        let coded = match &self.form {
+            Form::One { map, .. } => {
+                maps[0] = *map;
+                return Ok(1);
+            }
+            Form::Dense(_) => match self.bin(block)? {
+                Some(bin) => Maps::new(bin.maps, n),
+                None => return Ok(0),
+            },
+            _ => Maps::new(self.sparse(block)?.2, n),
+        };
+        let segments = docs[..n].iter().map(|&doc| self.parts.segments(doc));
+        coded.and_then(|(coded, _)| coded.decode(segments, &mut maps[..n])).map_err(error)?;
+        Ok(n)
+    }
+
+    /// Finds a document in a sparse list: its block and its number there. `docs` holds the documents of the block that was decoded last, and `at` says which.
+    #[inline]
+    fn find(&self, doc: u32, look_up: &mut LookUp) -> Result<Option<(usize, usize)>, ListError> {
+        let block = self.block_for(doc);
+        if block >= self.blocks() {
+            return Ok(None);
+        }
+        if look_up.block != Some(block) {
+            look_up.block = None;
+            look_up.n = self.decode_docs(block, &mut look_up.docs)?;
+            look_up.block = Some(block);
+        }
+        Ok(look_up.docs[..look_up.n].binary_search(&doc).ok().map(|i| (block, i)))
+    }
+
+    /// Whether the list has a document, which must be one of the segment.
+    #[inline]
+    pub fn has(&self, doc: u32, look_up: &mut LookUp) -> Result<bool, ListError> {
+        match &self.form {
+            Form::One { doc: only, .. } => Ok(*only == doc),
+            Form::Dense(_) => {
+                let bin = self.bin(doc as usize / BIN)?;
+                Ok(bin.is_some_and(|bin| bin.has(doc as usize % BIN)))
+            }
+            _ => self.find(doc, look_up).map(|found| found.is_some()),
+        }
+    }
+
+    /// The map of a document of the segment, 0 if the list does not have it.
+    #[inline]
+    pub fn map_of(&self, doc: u32, look_up: &mut LookUp) -> Result<u32, ListError> {
+        match &self.form {
+            Form::One { doc: only, map } => Ok(if *only == doc { *map } else { 0 }),
+            Form::Dense(_) => {
+                let (block, within) = (doc as usize / BIN, doc as usize % BIN);
+                let Some(bin) = self.bin(block)?.filter(|bin| bin.has(within)) else {
+                    return Ok(0);
+                };
+                let map = bin.map(within, self.parts.all_segments(block * BIN));
+                map.map_err(|source| ListError::Block { block, source })
+            }
+            _ => {
+                let Some((block, i)) = self.find(doc, look_up)? else { return Ok(0) };
+                let (_, n, bytes) = self.sparse(block)?;
+                let error = |source| ListError::Block { block, source };
+                let (maps, _) = Maps::new(bytes, n).map_err(error)?;
+                let group = i / GROUP_OF_MAPS;
+                let start = group * GROUP_OF_MAPS;
+                let segments = look_up.docs[start..=i].iter().map(|&doc| self.parts.segments(doc));
+                Ok(maps.last(group, (n - start).min(GROUP_OF_MAPS), segments))
+            }
+        }
+    }
+
+    /// The number of bytes for the documents and for the maps of a block.
+    pub(crate) fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
+        let error = |source| ListError::Block { block, source };
+        match &self.form {
+            Form::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
+            Form::Dense(_) => Ok(self.bin(block)?.map_or((0, 0), |bin| (BITMAP, bin.maps.len()))),
+            _ => {
+                let (_, n, bytes) = self.sparse(block)?;
+                let (_, docs) = Maps::new(bytes, n).map_err(error)?;
+                Ok((docs.len(), bytes.len() - docs.len()))
+            }
+        }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    /// Reads the tables of `n` pieces, the second of which has `width` bytes for each (4 or 0), and takes the rest as payload.
+    fn new(cursor: &mut Cursor<'a>, n: usize, width: usize) -> Option<(&'a [[u8; 4]], Self)> {
+        let bases = cursor.take(8 * n.div_ceil(GROUP))?.as_chunks().0;
+        let lasts = cursor.take(width * n)?.as_chunks().0;
+        let ends = cursor.take(2 * n)?.as_chunks().0;
+        Some((lasts, Pieces { bases, ends, payload: cursor.rest() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn encoded(docs: &[u32], maps: &[u32], parts: &Parts, codec: CodecId) -> Vec<u8> {
+        let mut out = Vec::new();
+        MapListEncoder::new(codec, parts).encode(docs, maps, &mut out);
+        out
+    }
+
+    fn decoded(list: &MapList<'_>) -> Result<Vec<(u32, u32)>, ListError> {
+        let (mut docs, mut maps, mut all) = ([0; BIN], [0; BIN], Vec::new());
+        for block in 0..list.blocks() {
+            let n = list.decode(block, &mut docs, &mut maps)?;
+            all.extend(docs[..n].iter().copied().zip(maps[..n].iter().copied()));
+        }
+        Ok(all)
+    }
+
+    /// A map of few segments or many for each of 2000 documents, and the number of its segments.
+    fn maps() -> impl Strategy<Value = Vec<(u32, u8)>> {
+        let map = prop_oneof![
+            8 => (0u32..32).prop_map(|bit| 1 << bit),
+            3 => (0u32..32, 0u32..32).prop_map(|(a, b)| 1 << a | 1 << b),
+            1 => 1u32..,
+        ];
+        let shift = prop_oneof![Just(0u32), Just(31), 0u32..32];
+        let shifts = (shift, proptest::collection::vec(0u32..32, 2000), any::<bool>());
+        (proptest::collection::vec(map, 2000), shifts).prop_map(|(maps, (shift, shifts, same))| {
+            let shifts = shifts.into_iter().map(|own| if same { shift } else { own });
+            let pairs = maps.into_iter().zip(shifts);
+            pairs.map(|(map, shift)| ((map >> shift).max(1), 32 - shift as u8)).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_written_is_read(
+            picks in proptest::collection::btree_set(0u32..2000, 1..600),
+            maps in maps(),
+            stretch in prop_oneof![Just(1u32), Just(3), Just(50)],
+            codec in prop::sample::select(CodecId::ALL.to_vec()),
+        ) {
+            let docs: Vec<u32> = picks.iter().map(|doc| doc * stretch).collect();
+            let all = docs[docs.len() - 1] + 1;
+            let segments = (0..all).map(|doc| maps[(doc / stretch) as usize].1).collect();
+            let parts = Parts::of_segments(segments);
+            let maps: Vec<u32> = picks.iter().map(|&doc| maps[doc as usize].0).collect();
+            let bytes = encoded(&docs, &maps, &parts, codec);
+            let list = MapList::new(&bytes, docs.len() as u32, &parts, codec).unwrap();
+            let want: Vec<_> = docs.iter().copied().zip(maps).collect();
+            prop_assert_eq!(decoded(&list).unwrap(), want.clone());
+            let mut look_up = LookUp::default();
+            for (i, &(doc, map)) in want.iter().enumerate() {
+                prop_assert!(list.has(doc, &mut look_up).unwrap());
+                prop_assert_eq!(list.map_of(doc, &mut look_up).unwrap(), map);
+                let next = want.get(i + 1).map_or(all, |next| next.0);
+                if doc + 1 < next {
+                    prop_assert!(!list.has(doc + 1, &mut look_up).unwrap());
+                    prop_assert_eq!(list.map_of(doc + 1, &mut look_up).unwrap(), 0);
+                }
+                prop_assert!(list.block_max_doc(list.block_for(doc)) >= doc);
+            }
+        }
+
+        #[test]
+        fn forged_bytes_are_errors_at_worst(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            df in 0u32..600,
+            segments in proptest::collection::vec(1u8..=32, 0..3000),
+            codec in prop::sample::select(CodecId::ALL.to_vec()),
+        ) {
+            let parts = Parts::of_segments(segments);
+            if let Ok(list) = MapList::new(&bytes, df, &parts, codec) {
+                let _ = decoded(&list);
+                let mut look_up = LookUp::default();
+                for doc in 0..parts.count() {
+                    let _ = list.has(doc, &mut look_up);
+                    let _ = list.map_of(doc, &mut look_up);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn maps_take_as_many_bits_as_their_documents_have_segments_at_most() {
+        let size = |map: u32, segments: u8| {
+            let mut out = Vec::new();
+            encode_maps(&[map; 128], std::iter::repeat_n(segments, 128), &mut out);
+            out.len()
+        };
+        let head = 1 + 4 * 2;
+        assert_eq!(size(1, 1), 1);
+        // One of eight segments: three bits, and one that says so. Two: one of 28 pairs.
+        assert_eq!(size(0x80, 8), head + 128 / 8 * (1 + 3));
+        assert_eq!(size(0x81, 8), head + 128 / 8 * (2 + 5));
+        assert_eq!(size(0xf7, 8), head + 128 / 8 * (2 + 8));
+        assert_eq!(size(u32::MAX, 32), head + 128 / 8 * (2 + 32));
+    }
+}

@@ -1,0 +1,21 @@
+//! Approximate search: documents that contain nearly all n-grams of a query close together, although query or text is misspelt (Walkowiak 2010).
+//!
+//! [`oracle`] is the definition. [`Searcher`] answers queries from an index of n-grams, which the crate `warpseek-index` builds; all [`Algorithm`]s
+//! return the same hits in the same order.
+
+mod algorithm;
+mod baseline;
+mod bins;
+mod collector;
+mod counting;
+mod error;
+mod lists;
+pub mod oracle;
+mod query;
+mod searcher;
+mod tally;
+
+pub use algorithm::Algorithm;
+pub use error::NgramError;
+pub use query::{Misses, Query};
+pub use searcher::{Answer, Searcher};

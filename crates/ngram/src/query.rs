@@ -1,0 +1,102 @@
+//! What is searched for: n-grams, how many may be missing, and how far apart they may be.
+
+use std::fmt;
+use std::str::FromStr;
+
+use warpseek_core::limits::MAX_QUERY_TERMS;
+use warpseek_text::{GramConfig, QueryGrams};
+
+use crate::error::NgramError;
+
+/// How many n-grams of a query a hit may lack.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Misses {
+    /// This many.
+    Count(u32),
+    /// This share of them, 0 to 1, rounded down.
+    Share(f64),
+    /// As many as this many misspelt characters can spoil: n for each.
+    Errors(u32),
+}
+
+impl Default for Misses {
+    /// A quarter: about one wrong character in twelve.
+    fn default() -> Self {
+        Misses::Share(0.25)
+    }
+}
+
+impl Misses {
+    /// The number for a query of this many n-grams of length `n`.
+    fn of(self, grams: usize, n: u32) -> Result<u32, NgramError> {
+        match self {
+            Misses::Count(count) => Ok(count),
+            Misses::Share(share) if (0.0..=1.0).contains(&share) => {
+                Ok((share * grams as f64) as u32)
+            }
+            Misses::Share(share) => {
+                Err(NgramError::Misses(format!("a share of {share} is not between 0 and 1")))
+            }
+            Misses::Errors(errors) => Ok(errors.saturating_mul(n)),
+        }
+    }
+}
+
+impl fmt::Display for Misses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Misses::Count(count) => write!(f, "{count}"),
+            Misses::Share(share) => write!(f, "{}%", share * 100.0),
+            Misses::Errors(errors) => write!(f, "{errors} errors"),
+        }
+    }
+}
+
+impl FromStr for Misses {
+    type Err = String;
+
+    /// A number (`6`), or a share (`25%`).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed =
+            || format!("`{text}` is neither a number of n-grams (6) nor a share of them (25%)");
+        match text.strip_suffix('%') {
+            None => text.parse().map(Misses::Count).map_err(|_| malformed()),
+            Some(share) => match share.trim().parse::<f64>() {
+                Ok(share) if (0.0..=100.0).contains(&share) => Ok(Misses::Share(share / 100.0)),
+                _ => Err(malformed()),
+            },
+        }
+    }
+}
+
+/// A query, ready for an index with these n-grams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Its n-grams.
+    pub grams: QueryGrams,
+    /// How many of them a hit has at least; at least 1.
+    pub least: u32,
+}
+
+impl Query {
+    /// The query for a text.
+    pub fn new(text: &str, misses: Misses, config: &GramConfig) -> Result<Self, NgramError> {
+        let grams = config.query(text);
+        let n = grams.grams.len();
+        if n > MAX_QUERY_TERMS {
+            return Err(NgramError::TooManyGrams(n));
+        }
+        let misses = misses.of(n, config.n)?;
+        Ok(Query { least: (n as u32).saturating_sub(misses).max(1), grams })
+    }
+
+    /// The number of its different n-grams: the highest score. If it is 0, the query is too short to find anything.
+    pub fn len(&self) -> u32 {
+        self.grams.grams.len() as u32
+    }
+
+    /// Whether it has no n-gram at all.
+    pub fn is_empty(&self) -> bool {
+        self.grams.grams.is_empty()
+    }
+}

@@ -1,0 +1,100 @@
+//! Counts, for each segment of a document, how many n-grams occur in it or in the segments behind it that belong to its window.
+
+/// Bytes of 1 where an index has bits.
+pub(crate) const SPREAD: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                table[byte] |= 1 << (8 * bit);
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// One count for each of 32 windows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tally {
+    window: u32,
+    /// Counts of one byte each.
+    low: [u64; 4],
+    /// n-grams in `low`, at most 255.
+    in_low: u32,
+    /// What did not fit there.
+    high: [u32; 32],
+    has_high: bool,
+}
+
+impl Tally {
+    /// For windows of this many segments, 1 to 32.
+    pub(crate) fn new(window: u32) -> Self {
+        Tally { window, low: [0; 4], in_low: 0, high: [0; 32], has_high: false }
+    }
+
+    /// Counts an n-gram that occurs in these segments.
+    #[inline]
+    pub(crate) fn add(&mut self, map: u32) {
+        if self.in_low == 255 {
+            self.flush();
+        }
+        self.in_low += 1;
+        let starts = widen(map, self.window);
+        for (count, byte) in self.low.iter_mut().zip(starts.to_le_bytes()) {
+            *count += SPREAD[usize::from(byte)];
+        }
+    }
+
+    #[cold]
+    fn flush(&mut self) {
+        let bytes = self.low.iter().flat_map(|word| word.to_le_bytes());
+        self.high.iter_mut().zip(bytes).for_each(|(high, low)| *high += u32::from(low));
+        (self.low, self.in_low, self.has_high) = ([0; 4], 0, true);
+    }
+
+    /// The highest count.
+    #[inline]
+    pub(crate) fn max(&self) -> u32 {
+        let bytes = self.low.iter().flat_map(|word| word.to_le_bytes());
+        if !self.has_high {
+            return bytes.max().map_or(0, u32::from);
+        }
+        self.high.iter().zip(bytes).map(|(high, low)| high + u32::from(low)).max().unwrap_or(0)
+    }
+}
+
+/// The segments from which a window of this many segments reaches one that is set.
+#[inline]
+fn widen(map: u32, window: u32) -> u32 {
+    let (mut wide, mut reach) = (map, 1);
+    while reach < window {
+        let step = reach.min(window - reach);
+        wide |= wide >> step;
+        reach += step;
+    }
+    wide
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_each_window(
+            maps in proptest::collection::vec(any::<u32>(), 0..900),
+            window in 1u32..=32,
+        ) {
+            let mask = (1u64 << window) - 1;
+            let count = |s: u32| maps.iter().filter(|&&m| u64::from(m) >> s & mask != 0).count();
+            let mut tally = Tally::new(window);
+            maps.iter().for_each(|&map| tally.add(map));
+            prop_assert_eq!(tally.max(), (0..32).map(count).max().unwrap_or(0) as u32);
+        }
+    }
+}

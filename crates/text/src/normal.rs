@@ -1,0 +1,179 @@
+//! Text as approximate search sees it: NFKC, case-folded, and every run of characters that are neither letters nor numbers is one blank.
+
+use caseless::Caseless;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+
+/// Appends the normal form of `text`, without blanks at either end.
+pub fn normalize(text: &str, out: &mut String) {
+    let mut folder = Folder { start: out.len(), blank: false };
+    // Bytes of ASCII need no tables, and most text is ASCII.
+    if text.is_ascii() {
+        out.reserve(text.len());
+        for byte in text.bytes() {
+            folder.push(char::from(byte.to_ascii_lowercase()), byte.is_ascii_alphanumeric(), out);
+        }
+        return;
+    }
+    for c in text.nfkc().default_case_fold() {
+        folder.push(c, is_word(c), out);
+    }
+}
+
+/// Whether a character is part of a word. The underscore is not.
+fn is_word(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric();
+    }
+    let group = c.general_category_group();
+    matches!(group, GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number)
+}
+
+/// Turns runs of other characters into single blanks.
+struct Folder {
+    /// Where the output begins.
+    start: usize,
+    /// Whether a blank is due before the next character.
+    blank: bool,
+}
+
+impl Folder {
+    #[inline]
+    fn push(&mut self, c: char, word: bool, out: &mut String) {
+        if !word {
+            self.blank = true;
+            return;
+        }
+        if self.blank && out.len() > self.start {
+            out.push(' ');
+        }
+        self.blank = false;
+        out.push(c);
+    }
+}
+
+/// A normal form that remembers where its characters came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Normal {
+    /// The normal form, as [`normalize`] makes it.
+    pub text: String,
+    /// For each character, the bytes of the original that it came from.
+    pub sources: Vec<(usize, usize)>,
+}
+
+impl Normal {
+    /// Normalizes `text`.
+    pub fn of(text: &str) -> Self {
+        let mut normal = Normal::default();
+        let mut folder = Folder { start: 0, blank: false };
+        let mut start = 0;
+        while start < text.len() {
+            let end = start + piece(&text[start..]);
+            for c in text[start..end].nfkc().default_case_fold() {
+                let before = normal.text.len();
+                folder.push(c, is_word(c), &mut normal.text);
+                for _ in normal.text[before..].chars() {
+                    normal.sources.push((start, end));
+                }
+            }
+            start = end;
+        }
+        normal
+    }
+
+    /// The bytes of the original that characters `from..to` came from.
+    pub fn original(&self, from: usize, to: usize) -> (usize, usize) {
+        match self.sources.get(from..to) {
+            Some([first, .., last]) => (first.0, last.1),
+            Some([only]) => *only,
+            _ => (0, 0),
+        }
+    }
+}
+
+/// The length of the first piece of a text that normalizes independently of what follows: one character, and those that may combine with it.
+fn piece(text: &str) -> usize {
+    let mut chars = text.char_indices().skip(1);
+    let next = chars.find(|&(_, c)| {
+        // A character that may combine is not certainly normal on its own.
+        c.is_ascii() || (!unicode_normalization::char::is_combining_mark(c) && !may_combine(c))
+    });
+    next.map_or(text.len(), |(at, _)| at)
+}
+
+fn may_combine(c: char) -> bool {
+    unicode_normalization::char::canonical_combining_class(c) != 0
+        || is_nfkc_quick(std::iter::once(c)) == IsNormalized::Maybe
+        // Half-width voiced sound marks become combining ones.
+        || matches!(c, '\u{ff9e}' | '\u{ff9f}')
+        // Compatibility forms of Hangul vowels and finals may join the letter before them.
+        || matches!(c, '\u{3131}'..='\u{318e}' | '\u{ffa0}'..='\u{ffdc}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn normal(text: &str) -> String {
+        let mut out = String::new();
+        normalize(text, &mut out);
+        out
+    }
+
+    #[test]
+    fn runs_are_blanks_and_case_is_folded() {
+        for (text, want) in [
+            ("", ""),
+            (" ._- ", ""),
+            ("Acetyl-salicylic  ACID (2%)", "acetyl salicylic acid 2"),
+            ("snake_case", "snake case"),
+            ("Straße ﬁn ①", "strasse fin 1"),
+            ("Ａ東京タワー", "a東京タワー"),
+            ("e\u{301}t\u{e9}", "été"),
+            ("ſ K", "s k"),
+        ] {
+            assert_eq!(normal(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn appends_to_what_is_there() {
+        let mut out = String::from("x ");
+        normalize(" A b", &mut out);
+        assert_eq!(out, "x a b");
+    }
+
+    #[test]
+    fn characters_know_their_source() {
+        let text = "«Cafe\u{301}» ﬁn";
+        let normal = Normal::of(text);
+        assert_eq!(normal.text, "café fin");
+        let (start, end) = normal.original(0, 4);
+        assert_eq!(&text[start..end], "Cafe\u{301}");
+        let (start, end) = normal.original(5, 6);
+        assert_eq!(&text[start..end], "ﬁ");
+        assert_eq!(normal.original(3, 3), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn piece_by_piece_is_the_same(text in "\\PC{0,40}") {
+            let whole = Normal::of(&text);
+            prop_assert_eq!(&whole.text, &normal(&text));
+            prop_assert_eq!(whole.sources.len(), whole.text.chars().count());
+            prop_assert!(whole.sources.iter().all(|&(a, b)| text.get(a..b).is_some()));
+        }
+
+        #[test]
+        fn ascii_takes_the_same_way(text in "[ -~]{0,40}") {
+            let slow: String = {
+                let mut out = String::new();
+                let mut folder = Folder { start: 0, blank: false };
+                text.nfkc().default_case_fold().for_each(|c| folder.push(c, is_word(c), &mut out));
+                out
+            };
+            prop_assert_eq!(normal(&text), slow);
+        }
+    }
+}
