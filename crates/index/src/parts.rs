@@ -60,7 +60,7 @@ impl Parts {
 
     /// The number of segments of a part.
     #[inline]
-    pub(crate) fn segments(&self, part: u32) -> u8 {
+    pub fn segments(&self, part: u32) -> u8 {
         self.segments[part as usize]
     }
 

@@ -57,21 +57,25 @@ fn main() {
             for (q, _) in &qs {
                 s.search(q, 10, alg, &ctx).unwrap();
             }
-            let t = Instant::now();
-            let mut found = 0;
+            let mut best = f64::MAX;
+            let mut recall = 0.0;
             let mut sum = 0u64;
-            for (q, d) in &qs {
-                let x = s.search(q, 10, alg, &ctx).unwrap();
-                found += x.hits.iter().any(|h| h.doc == *d) as u32;
-                for h in x.hits {
-                    sum = sum.wrapping_mul(31) + h.doc as u64 * 7 + h.score as u64;
+            for _ in 0..5 {
+                sum = 0;
+                let t = Instant::now();
+                let mut found = 0;
+
+                for (q, d) in &qs {
+                    let x = s.search(q, 10, alg, &ctx).unwrap();
+                    found += x.hits.iter().any(|h| h.doc == *d) as u32;
+                    for h in x.hits {
+                        sum = sum.wrapping_mul(31) + h.doc as u64 * 7 + h.score as u64;
+                    }
                 }
+                best = best.min(t.elapsed().as_secs_f64() * 1e3 / qs.len() as f64);
+                recall = found as f64 / qs.len() as f64;
             }
-            println!(
-                "{alg} misses {m} errors {e}: {:.3} ms recall {:.3} sum {sum:x}",
-                t.elapsed().as_secs_f64() * 1e3 / qs.len() as f64,
-                found as f64 / qs.len() as f64
-            );
+            println!("{alg} misses {m} errors {e}: {best:.3} ms recall {recall:.3} sum {sum:x}");
         }
     }
 }

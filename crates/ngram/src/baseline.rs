@@ -36,7 +36,7 @@ pub(crate) fn search(
                 let (part, map) = (cursor.docs[entry], cursor.maps[entry]);
                 while gathered.get(at).is_some_and(|known| known.0 < part) {
                     if gathers {
-                        new.push(gathered[at]);
+                        new.push(gathered[at].clone());
                     }
                     at += 1;
                 }

@@ -50,7 +50,7 @@ struct Bin {
 impl Bin {
     fn new(window: u32) -> Self {
         let empty = Tally::new(window);
-        Bin { empty, documents: vec![(empty, false); BIN], alive: 0 }
+        Bin { documents: vec![(empty.clone(), false); BIN], empty, alive: 0 }
     }
 
     fn search(
@@ -78,7 +78,7 @@ impl Bin {
                     let (part, map) = (cursor.docs[entry], cursor.maps[entry]);
                     let (tally, alive) = &mut self.documents[(part - parts.start) as usize];
                     if !*alive && gathers {
-                        (*tally, *alive) = (self.empty, true);
+                        (*tally, *alive) = (self.empty.clone(), true);
                         self.alive += 1;
                     }
                     if *alive {

@@ -11,21 +11,25 @@ use warpseek_index::{BIN, LookUp, MapList, Result};
 use crate::bins;
 use crate::collector::Collector;
 use crate::lists::{Cursor, Lists};
-use crate::tally::{SPREAD, Tally};
+use crate::simd;
+use crate::tally::Tally;
 
 /// Parts whose counters are kept at the same time: these fit into the fastest cache beside the blocks that are read.
 const WINDOW: usize = 1 << 14;
 
-/// The most lists whose documents are counted, so that a counter has one byte.
-const MOST_COUNTED: u32 = 255;
+/// Candidates that are looked up together, before their scores raise what the next ones need.
+const CHUNK: usize = 32;
+
+/// The most lists whose documents are counted, so that the highest bit of a counter's byte is free.
+const MOST_COUNTED: u32 = 127;
 
 // Costs in nanoseconds on one core; only their ratios matter.
 /// For an entry of a sparse list: to decode and count it.
 const ENTRY_COST: f64 = 1.0;
 /// For a bin of a dense list.
-const BIN_COST: f64 = 12.0;
+const BIN_COST: f64 = 5.0;
 /// For a candidate: to look it up in the other lists.
-const CANDIDATE_COST: f64 = 400.0;
+const CANDIDATE_COST: f64 = 1000.0;
 
 /// Searches a range of parts. Returns where it stopped, which is the end of the range unless time ran out.
 pub(crate) fn search(
@@ -57,11 +61,22 @@ struct Counting<'a, 'b> {
     lists: &'a Lists<'b>,
     cursors: Vec<Cursor>,
     counters: Box<[u8; WINDOW]>,
-    /// For looking candidates up: the block that was decoded last for each list.
-    looked_up: Vec<LookUp>,
     /// How many lists are counted, by the number of misses; 0 if not known yet.
     counted: Vec<u32>,
-    candidates: Vec<u32>,
+    found: Vec<u32>,
+    /// For each list, the block that was decoded last to look candidates up.
+    look_ups: Vec<LookUp>,
+    candidates: Vec<Candidate>,
+}
+
+/// A document that may be a hit.
+struct Candidate {
+    part: u32,
+    /// How many lists may have it.
+    possible: u32,
+    /// How many lists that have it were added to the tally.
+    seen: u32,
+    tally: Tally,
 }
 
 impl<'a, 'b> Counting<'a, 'b> {
@@ -70,8 +85,9 @@ impl<'a, 'b> Counting<'a, 'b> {
             lists,
             cursors: Vec::new(),
             counters: Box::new([0; WINDOW]),
-            looked_up: Vec::new(),
             counted: Vec::new(),
+            found: Vec::new(),
+            look_ups: Vec::new(),
             candidates: Vec::new(),
         }
     }
@@ -85,18 +101,17 @@ impl<'a, 'b> Counting<'a, 'b> {
         for i in 0..counted {
             let list = &self.lists.lists[i];
             match list.is_dense() {
-                true => self.count_bins(i, list, &parts)?,
+                true => self.count_bins(list, &parts),
                 false => self.count_entries(i, list, &parts)?,
             }
         }
         let enough = (counted as u32 - misses) as u8;
-        let mut candidates = std::mem::take(&mut self.candidates);
-        find(&self.counters[..parts.len()], enough, &mut candidates);
-        for &candidate in &candidates {
-            let count = u32::from(self.counters[candidate as usize]);
-            self.look_up(parts.start + candidate, counted, count, collector)?;
+        find(&self.counters[..parts.len()], enough, &mut self.found);
+        let found = std::mem::take(&mut self.found);
+        for chunk in found.chunks(CHUNK) {
+            self.look_up(&parts, chunk, counted, collector)?;
         }
-        self.candidates = candidates;
+        self.found = found;
         Ok(())
     }
 
@@ -115,51 +130,85 @@ impl<'a, 'b> Counting<'a, 'b> {
         }
     }
 
-    fn count_bins(&mut self, i: usize, list: &MapList<'_>, parts: &Range<u32>) -> Result<()> {
+    fn count_bins(&mut self, list: &MapList<'_>, parts: &Range<u32>) {
         let first = parts.start as usize / BIN;
+        let bitmaps = &list.bitmaps()[first..(parts.end as usize).div_ceil(BIN)];
         let counters = self.counters.as_chunks_mut::<BIN>().0;
-        for (bin, counters) in (first..(parts.end as usize).div_ceil(BIN)).zip(counters) {
-            let Some(bin) = self.lists.check(i, list.bin(bin))? else { continue };
-            for (counters, &byte) in counters.as_chunks_mut::<8>().0.iter_mut().zip(bin.bitmap()) {
-                let sum = u64::from_le_bytes(*counters) + SPREAD[usize::from(byte)];
-                *counters = sum.to_le_bytes();
-            }
+        for (bitmap, counters) in bitmaps.iter().zip(counters) {
+            simd::count(bitmap, counters);
         }
-        Ok(())
     }
 
-    /// Scores a document that is in `count` of the counted lists, unless it lacks too many of the others.
+    /// Looks candidates up in the lists that were not counted, and scores those that no list rules out. Lists take turns, not candidates: so a block is decoded once, and while one look-up waits for memory
+    /// the next ones begin.
     fn look_up(
         &mut self,
-        part: u32,
+        parts: &Range<u32>,
+        found: &[u32],
         counted: usize,
-        count: u32,
         collector: &mut Collector,
     ) -> Result<()> {
-        let all = self.lists.lists.len();
-        if self.looked_up.is_empty() {
-            self.looked_up.resize_with(all, LookUp::default);
+        let least = collector.least(self.lists.segment, parts.start + found[0]);
+        let others = (self.lists.lists.len() - counted) as u32;
+        let candidates = found.iter().map(|&at| Candidate {
+            part: parts.start + at,
+            possible: u32::from(self.counters[at as usize]) + others,
+            seen: 0,
+            tally: Tally::new(self.lists.window),
+        });
+        self.candidates.clear();
+        self.candidates.extend(candidates.filter(|candidate| candidate.possible >= least));
+        if self.look_ups.is_empty() {
+            self.look_ups.resize_with(self.lists.lists.len(), LookUp::default);
         }
-        let least = collector.least(self.lists.segment, part);
-        let mut possible = count + (all - counted) as u32;
-        for i in counted..all {
-            if possible < least {
+        for (i, list) in self.lists.lists.iter().enumerate().skip(counted) {
+            if self.candidates.is_empty() {
                 return Ok(());
             }
-            let has = self.lists.lists[i].has(part, &mut self.looked_up[i]);
-            possible -= u32::from(!self.lists.check(i, has)?);
+            let (look_up, mut failure) = (&mut self.look_ups[i], Ok(()));
+            self.candidates.retain_mut(|candidate| {
+                let has = list.has(candidate.part, look_up).unwrap_or_else(|what| {
+                    failure = Err(what);
+                    false
+                });
+                candidate.possible -= u32::from(!has);
+                candidate.possible >= least
+            });
+            self.lists.check(i, failure)?;
         }
-        if possible < least {
-            return Ok(());
+        // If all segments of a document are within reach of each other, maps say nothing new.
+        let (segment, window) = (self.lists.segment, self.lists.window);
+        let is_short = |part: u32| u32::from(segment.parts().segments(part)) <= window;
+        for (i, list) in self.lists.lists.iter().enumerate() {
+            if self.candidates.is_empty() {
+                return Ok(());
+            }
+            let (look_up, mut failure) = (&mut self.look_ups[i], Ok(()));
+            self.candidates.retain_mut(|candidate| {
+                if is_short(candidate.part) {
+                    return true;
+                }
+                let map = list.map_of(candidate.part, look_up).unwrap_or_else(|what| {
+                    failure = Err(what);
+                    0
+                });
+                if map == 0 {
+                    return true;
+                }
+                candidate.tally.add(map);
+                candidate.seen += 1;
+                // As many of the lists that have the document may have it elsewhere.
+                let slack = candidate.possible - least;
+                candidate.seen <= slack || candidate.tally.max() + slack >= candidate.seen
+            });
+            self.lists.check(i, failure)?;
         }
-        let mut tally = Tally::new(self.lists.window);
-        for i in 0..all {
-            let map = self.lists.lists[i].map_of(part, &mut self.looked_up[i]);
-            tally.add(self.lists.check(i, map)?);
-        }
-        let score = tally.max();
-        if score >= least {
-            collector.offer(self.lists.segment, part, score);
+        for candidate in &self.candidates {
+            let score = match is_short(candidate.part) {
+                true => candidate.possible,
+                false => candidate.tally.max(),
+            };
+            collector.offer(segment, candidate.part, score);
         }
         Ok(())
     }
@@ -210,13 +259,20 @@ impl<'a, 'b> Counting<'a, 'b> {
     }
 }
 
-/// Appends the indexes of counters that are at least `enough`.
+/// Appends the indexes of counters that are at least `enough`. All are below 128, as is `enough`, which is not 0.
 fn find(counters: &[u8], enough: u8, found: &mut Vec<u32>) {
     found.clear();
-    for (chunk, start) in counters.chunks(64).zip((0..).step_by(64)) {
-        if chunk.iter().fold(0, |most, &count| count.max(most)) >= enough {
-            let hits = chunk.iter().zip(start..).filter(|&(&count, _)| count >= enough);
-            found.extend(hits.map(|(_, i)| i));
+    // The highest bit of a byte becomes that of "at least enough".
+    let add = u64::from_le_bytes([128 - enough; 8]);
+    let (words, rest) = counters.as_chunks::<8>();
+    for (word, start) in words.iter().zip((0..).step_by(8)) {
+        let mut high = u64::from_le_bytes(*word).wrapping_add(add) & 0x8080_8080_8080_8080;
+        while high != 0 {
+            found.push(start + high.trailing_zeros() / 8);
+            high &= high - 1;
         }
     }
+    let start = (counters.len() - rest.len()) as u32;
+    let more = rest.iter().zip(start..).filter(|&(&count, _)| count >= enough);
+    found.extend(more.map(|(_, i)| i));
 }

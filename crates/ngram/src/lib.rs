@@ -13,6 +13,7 @@ mod lists;
 pub mod oracle;
 mod query;
 mod searcher;
+mod simd;
 mod tally;
 
 pub use algorithm::Algorithm;

@@ -18,7 +18,7 @@ pub(crate) const SPREAD: [u64; 256] = {
 };
 
 /// One count for each of 32 windows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tally {
     window: u32,
     /// Counts of one byte each.
@@ -26,14 +26,13 @@ pub(crate) struct Tally {
     /// n-grams in `low`, at most 255.
     in_low: u32,
     /// What did not fit there.
-    high: [u32; 32],
-    has_high: bool,
+    high: Option<Box<[u32; 32]>>,
 }
 
 impl Tally {
     /// For windows of this many segments, 1 to 32.
     pub(crate) fn new(window: u32) -> Self {
-        Tally { window, low: [0; 4], in_low: 0, high: [0; 32], has_high: false }
+        Tally { window, low: [0; 4], in_low: 0, high: None }
     }
 
     /// Counts an n-gram that occurs in these segments.
@@ -52,18 +51,21 @@ impl Tally {
     #[cold]
     fn flush(&mut self) {
         let bytes = self.low.iter().flat_map(|word| word.to_le_bytes());
-        self.high.iter_mut().zip(bytes).for_each(|(high, low)| *high += u32::from(low));
-        (self.low, self.in_low, self.has_high) = ([0; 4], 0, true);
+        let high = self.high.get_or_insert_default();
+        high.iter_mut().zip(bytes).for_each(|(high, low)| *high += u32::from(low));
+        (self.low, self.in_low) = ([0; 4], 0);
     }
 
     /// The highest count.
     #[inline]
     pub(crate) fn max(&self) -> u32 {
         let bytes = self.low.iter().flat_map(|word| word.to_le_bytes());
-        if !self.has_high {
-            return bytes.max().map_or(0, u32::from);
+        match &self.high {
+            None => bytes.max().map_or(0, u32::from),
+            Some(high) => {
+                high.iter().zip(bytes).map(|(high, low)| high + u32::from(low)).max().unwrap_or(0)
+            }
         }
-        self.high.iter().zip(bytes).map(|(high, low)| high + u32::from(low)).max().unwrap_or(0)
     }
 }
 

@@ -192,33 +192,39 @@ impl<'a> Maps<'a> {
         }
     }
 
-    /// The map of the last document of a group whose documents up to it have these numbers of segments.
+    /// The map of entry `at` of a group of `len`. `segments` are those of its document and of the documents before it, from the last to the first.
     #[inline]
-    fn last(&self, group: usize, len: usize, segments: impl Iterator<Item = u8>) -> u32 {
+    fn get(
+        &self,
+        group: usize,
+        len: usize,
+        at: usize,
+        mut segments: impl Iterator<Item = u8>,
+    ) -> u32 {
         if self.ends.is_empty() {
             return 1;
         }
-        // The classes of all come first, then their values.
         let start = match group {
             0 => 0,
             _ => usize::from(u16::from_le_bytes(self.ends[group - 1])),
         };
-        let mut more = read_bits(self.bits, start, len as u32);
-        let mut many = read_bits(self.bits, start + len, more.count_ones());
-        let mut at = start + len + more.count_ones() as usize;
-        let (mut class, mut width) = (0, 0);
-        for segments in segments {
-            at += width;
-            class = (more & 1) as usize;
-            more >>= 1;
-            if class == 1 {
-                class += (many & 1) as usize;
-                many >>= 1;
-            }
-            width = usize::from(WIDTHS[usize::from(segments)][class]);
+        // The classes of all come first, then their values.
+        let more = read_bits(self.bits, start, len as u32);
+        let mut packed = read_bits(self.bits, start + len, more.count_ones());
+        let (mut many, mut rest) = (0, more);
+        while packed != 0 {
+            many |= (rest & rest.wrapping_neg()) & (packed & 1).wrapping_neg();
+            rest &= rest.wrapping_sub(1);
+            packed >>= 1;
         }
-        let value = read_bits(self.bits, at, width as u32) as u32;
-        match class {
+        let class = |at: usize| ((more >> at & 1) + (many >> at & 1)) as usize;
+        let mut bit = start + len + more.count_ones() as usize;
+        let own = segments.next().map_or(0, |n| WIDTHS[usize::from(n)][class(at)]);
+        for (before, n) in (0..at).rev().zip(segments) {
+            bit += usize::from(WIDTHS[usize::from(n)][class(before)]);
+        }
+        let value = read_bits(self.bits, bit, u32::from(own)) as u32;
+        match class(at) {
             0 => 1 << (value & 31),
             1 => PAIRS[value as usize % PAIRS.len()],
             _ => value,
@@ -269,6 +275,7 @@ pub(crate) struct MapListEncoder<'a> {
     parts: &'a Parts,
     header: Vec<u8>,
     payload: Vec<u8>,
+    bitmaps: Vec<u8>,
     bases: Vec<u8>,
     lasts: Vec<u8>,
     ends: Vec<u8>,
@@ -282,6 +289,7 @@ impl<'a> MapListEncoder<'a> {
             parts,
             header: Vec::new(),
             payload: Vec::new(),
+            bitmaps: Vec::new(),
             bases: Vec::new(),
             lasts: Vec::new(),
             ends: Vec::new(),
@@ -295,9 +303,14 @@ impl<'a> MapListEncoder<'a> {
             varint::write(out, u64::from(maps[0]));
             return;
         }
-        for part in
-            [&mut self.header, &mut self.payload, &mut self.bases, &mut self.lasts, &mut self.ends]
-        {
+        for part in [
+            &mut self.header,
+            &mut self.payload,
+            &mut self.bitmaps,
+            &mut self.bases,
+            &mut self.lasts,
+            &mut self.ends,
+        ] {
             part.clear();
         }
         if is_dense(docs.len() as u32, self.parts.count()) {
@@ -307,7 +320,7 @@ impl<'a> MapListEncoder<'a> {
             varint::write(out, self.header.len() as u64);
             out.extend_from_slice(&self.header);
         }
-        for part in [&self.bases, &self.lasts, &self.ends, &self.payload] {
+        for part in [&self.bitmaps, &self.bases, &self.lasts, &self.ends, &self.payload] {
             out.extend_from_slice(part);
         }
     }
@@ -320,12 +333,12 @@ impl<'a> MapListEncoder<'a> {
                 self.bases.extend((base as u64).to_le_bytes());
             }
             let to = from + docs[from..].partition_point(|&doc| doc / (BIN as u32) <= bin);
+            let mut bitmap = [0u8; BITMAP];
+            for &doc in &docs[from..to] {
+                bitmap[doc as usize % BIN / 8] |= 1 << (doc % 8);
+            }
+            self.bitmaps.extend(bitmap);
             if from < to {
-                let mut bitmap = [0u8; BITMAP];
-                for &doc in &docs[from..to] {
-                    bitmap[doc as usize % BIN / 8] |= 1 << (doc % 8);
-                }
-                self.payload.extend(bitmap);
                 let segments = docs[from..to].iter().map(|&doc| self.parts.segments(doc));
                 encode_maps(&maps[from..to], segments, &mut self.payload);
             }
@@ -375,7 +388,7 @@ enum Form<'a> {
     One { doc: u32, map: u32 },
     Short(&'a [u8]),
     Sparse { lasts: &'a [[u8; 4]], blocks: Pieces<'a> },
-    Dense(Pieces<'a>),
+    Dense { bitmaps: &'a [[u8; BITMAP]], maps: Pieces<'a> },
 }
 
 /// Blocks or bins behind each other.
@@ -410,60 +423,48 @@ impl Default for LookUp {
     }
 }
 
-/// A bin of a dense list.
-#[derive(Clone, Copy)]
-pub struct Bin<'a> {
-    bitmap: &'a [u8; BITMAP],
-    maps: &'a [u8],
+/// Whether a bitmap has a document, by its number in the bin.
+#[inline]
+fn is_set(bitmap: &[u8; BITMAP], doc: usize) -> bool {
+    bitmap[doc / 8] >> (doc % 8) & 1 == 1
 }
 
-impl<'a> Bin<'a> {
-    /// Which of its documents the list has, from the lowest bit of the first byte on.
-    #[inline]
-    pub fn bitmap(&self) -> &'a [u8; BITMAP] {
-        self.bitmap
+#[inline]
+fn words(bitmap: &[u8; BITMAP]) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bitmap.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
     }
+    words
+}
 
-    fn words(&self) -> [u64; 4] {
-        let mut words = [0; 4];
-        for (word, bytes) in words.iter_mut().zip(self.bitmap.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
+/// The map of a document that a bin has, by its number there. `segments` are those of the documents of the bin.
+#[inline]
+fn map_in_bin(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    segments: &[u8],
+) -> Result<u32, CodecError> {
+    let words = words(bitmap);
+    let (at, bit) = (doc / 64, doc % 64);
+    let all: u32 = words.iter().map(|word| word.count_ones()).sum();
+    let before: u32 = words[..at].iter().map(|word| word.count_ones()).sum();
+    let rank = (before + (words[at] & ((1 << bit) - 1)).count_ones()) as usize;
+    let (maps, _) = Maps::new(maps, all as usize)?;
+    let (group, within) = (rank / GROUP_OF_MAPS, rank % GROUP_OF_MAPS);
+    let len = (all as usize - group * GROUP_OF_MAPS).min(GROUP_OF_MAPS);
+    let (mut at, mut word) = (at, words[at] & (u64::MAX >> (63 - bit)));
+    let segments = std::iter::from_fn(|| {
+        while word == 0 {
+            at = at.checked_sub(1)?;
+            word = words[at];
         }
-        words
-    }
-
-    /// Whether the list has a document, by its number in the bin.
-    #[inline]
-    pub fn has(&self, doc: usize) -> bool {
-        self.bitmap[doc / 8] >> (doc % 8) & 1 == 1
-    }
-
-    /// The map of a document that the list has, by its number in the bin. `segments` are those of the documents of the bin.
-    #[inline]
-    fn map(&self, doc: usize, segments: &[u8]) -> Result<u32, CodecError> {
-        let words = self.words();
-        let (at, bit) = (doc / 64, doc % 64);
-        let all: u32 = words.iter().map(|word| word.count_ones()).sum();
-        let before: u32 = words[..at].iter().map(|word| word.count_ones()).sum();
-        let rank = (before + (words[at] & ((1 << bit) - 1)).count_ones()) as usize;
-        let (maps, _) = Maps::new(self.maps, all as usize)?;
-        let (group, within) = (rank / GROUP_OF_MAPS, rank % GROUP_OF_MAPS);
-        let len = (all as usize - group * GROUP_OF_MAPS).min(GROUP_OF_MAPS);
-        // The documents of the group up to this one, from the last to the first.
-        let (mut buffer, mut left) = ([1; GROUP_OF_MAPS], within + 1);
-        let (mut at, mut word) = (at, words[at] & (u64::MAX >> (63 - bit)));
-        while left > 0 {
-            while word == 0 {
-                at -= 1;
-                word = words[at];
-            }
-            let top = 63 - word.leading_zeros() as usize;
-            word ^= 1 << top;
-            left -= 1;
-            buffer[left] = segments.get(at * 64 + top).copied().ok_or(CodecError::Order)?;
-        }
-        Ok(maps.last(group, len, buffer[..=within].iter().copied()))
-    }
+        let top = 63 - word.leading_zeros() as usize;
+        word ^= 1 << top;
+        segments.get(at * 64 + top).copied()
+    });
+    Ok(maps.get(group, len, within, segments))
 }
 
 impl<'a> MapList<'a> {
@@ -493,7 +494,9 @@ impl<'a> MapList<'a> {
             Form::One { doc, map }
         } else if is_dense(df, docs) {
             let bins = docs.div_ceil(BIN as u32) as usize;
-            Form::Dense(Pieces::new(&mut cursor, bins, 0).ok_or(ListError::Layout)?.1)
+            let bitmaps = cursor.take(BITMAP * bins).ok_or(ListError::Layout)?.as_chunks().0;
+            let (_, maps) = Pieces::new(&mut cursor, bins, 0).ok_or(ListError::Layout)?;
+            Form::Dense { bitmaps, maps }
         } else {
             let header = cursor.varint().and_then(|len| cursor.take(usize::try_from(len).ok()?));
             let mut header = Cursor::new(header.ok_or(ListError::Layout)?);
@@ -518,13 +521,13 @@ impl<'a> MapList<'a> {
 
     /// Whether the list stands in bins.
     pub fn is_dense(&self) -> bool {
-        matches!(self.form, Form::Dense(_))
+        matches!(self.form, Form::Dense { .. })
     }
 
     /// Number of blocks, or of bins of a dense list.
     pub fn blocks(&self) -> usize {
         match &self.form {
-            Form::Dense(bins) => bins.ends.len(),
+            Form::Dense { bitmaps, .. } => bitmaps.len(),
             _ => (self.df as usize).div_ceil(BLOCK),
         }
     }
@@ -537,7 +540,7 @@ impl<'a> MapList<'a> {
             Form::Sparse { lasts, .. } => {
                 lasts.partition_point(|&last| u32::from_le_bytes(last) < doc)
             }
-            Form::Dense(_) => doc as usize / BIN,
+            Form::Dense { .. } => doc as usize / BIN,
         }
     }
 
@@ -548,20 +551,19 @@ impl<'a> MapList<'a> {
             Form::One { doc, .. } => *doc,
             Form::Short(_) => self.parts.count() - 1,
             Form::Sparse { lasts, .. } => u32::from_le_bytes(lasts[block]),
-            Form::Dense(_) => (block * BIN + BIN - 1).min(self.parts.count() as usize - 1) as u32,
+            Form::Dense { .. } => {
+                (block * BIN + BIN - 1).min(self.parts.count() as usize - 1) as u32
+            }
         }
     }
 
-    /// The bin of a dense list; `None` if the list has no document of it.
+    /// The bitmaps of a dense list, one for each bin of 256 documents, from the lowest bit of the first byte on; none if it is sparse.
     #[inline]
-    pub fn bin(&self, bin: usize) -> Result<Option<Bin<'a>>, ListError> {
-        let Form::Dense(bins) = &self.form else { return Ok(None) };
-        let bytes = bins.get(bin).ok_or(ListError::Layout)?;
-        if bytes.is_empty() {
-            return Ok(None);
+    pub fn bitmaps(&self) -> &'a [[u8; BIN / 8]] {
+        match &self.form {
+            Form::Dense { bitmaps, .. } => bitmaps,
+            _ => &[],
         }
-        let (bitmap, maps) = bytes.split_first_chunk().ok_or(ListError::Layout)?;
-        Ok(Some(Bin { bitmap, maps }))
     }
 
     /// Writes the documents of a block to `out`, ascending, and returns their number.
@@ -572,10 +574,9 @@ impl<'a> MapList<'a> {
                 out[0] = *doc;
                 return Ok(1);
             }
-            Form::Dense(_) => {
-                let Some(bin) = self.bin(block)? else { return Ok(0) };
+            Form::Dense { bitmaps, .. } => {
                 let (mut n, first) = (0, (block * BIN) as u32);
-                for (i, mut word) in bin.words().into_iter().enumerate() {
+                for (i, mut word) in words(&bitmaps[block]).into_iter().enumerate() {
                     while word != 0 {
                         out[n] = first + i as u32 * 64 + word.trailing_zeros();
                         word &= word - 1;
@@ -632,10 +633,8 @@ impl<'a> MapList<'a> {
                 maps[0] = *map;
                 return Ok(1);
             }
-            Form::Dense(_) => match self.bin(block)? {
-                Some(bin) => Maps::new(bin.maps, n),
-                None => return Ok(0),
-            },
+            Form::Dense { .. } if n == 0 => return Ok(0),
+            Form::Dense { maps, .. } => Maps::new(maps.get(block).ok_or(ListError::Layout)?, n),
             _ => Maps::new(self.sparse(block)?.2, n),
         };
         let segments = docs[..n].iter().map(|&doc| self.parts.segments(doc));
@@ -663,9 +662,8 @@ impl<'a> MapList<'a> {
     pub fn has(&self, doc: u32, look_up: &mut LookUp) -> Result<bool, ListError> {
         match &self.form {
             Form::One { doc: only, .. } => Ok(*only == doc),
-            Form::Dense(_) => {
-                let bin = self.bin(doc as usize / BIN)?;
-                Ok(bin.is_some_and(|bin| bin.has(doc as usize % BIN)))
+            Form::Dense { bitmaps, .. } => {
+                Ok(is_set(&bitmaps[doc as usize / BIN], doc as usize % BIN))
             }
             _ => self.find(doc, look_up).map(|found| found.is_some()),
         }
@@ -676,13 +674,14 @@ impl<'a> MapList<'a> {
     pub fn map_of(&self, doc: u32, look_up: &mut LookUp) -> Result<u32, ListError> {
         match &self.form {
             Form::One { doc: only, map } => Ok(if *only == doc { *map } else { 0 }),
-            Form::Dense(_) => {
+            Form::Dense { bitmaps, maps } => {
                 let (block, within) = (doc as usize / BIN, doc as usize % BIN);
-                let Some(bin) = self.bin(block)?.filter(|bin| bin.has(within)) else {
+                if !is_set(&bitmaps[block], within) {
                     return Ok(0);
-                };
-                let map = bin.map(within, self.parts.all_segments(block * BIN));
-                map.map_err(|source| ListError::Block { block, source })
+                }
+                let maps = maps.get(block).ok_or(ListError::Layout)?;
+                map_in_bin(&bitmaps[block], maps, within, self.parts.all_segments(block * BIN))
+                    .map_err(|source| ListError::Block { block, source })
             }
             _ => {
                 let Some((block, i)) = self.find(doc, look_up)? else { return Ok(0) };
@@ -691,8 +690,9 @@ impl<'a> MapList<'a> {
                 let (maps, _) = Maps::new(bytes, n).map_err(error)?;
                 let group = i / GROUP_OF_MAPS;
                 let start = group * GROUP_OF_MAPS;
-                let segments = look_up.docs[start..=i].iter().map(|&doc| self.parts.segments(doc));
-                Ok(maps.last(group, (n - start).min(GROUP_OF_MAPS), segments))
+                let docs = look_up.docs[start..=i].iter().rev();
+                let segments = docs.map(|&doc| self.parts.segments(doc));
+                Ok(maps.get(group, (n - start).min(GROUP_OF_MAPS), i - start, segments))
             }
         }
     }
@@ -702,7 +702,9 @@ impl<'a> MapList<'a> {
         let error = |source| ListError::Block { block, source };
         match &self.form {
             Form::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
-            Form::Dense(_) => Ok(self.bin(block)?.map_or((0, 0), |bin| (BITMAP, bin.maps.len()))),
+            Form::Dense { maps, .. } => {
+                Ok((BITMAP, maps.get(block).ok_or(ListError::Layout)?.len()))
+            }
             _ => {
                 let (_, n, bytes) = self.sparse(block)?;
                 let (_, docs) = Maps::new(bytes, n).map_err(error)?;
