@@ -10,6 +10,7 @@ use warpseek_cuda::{Architecture, Compiler, DeviceError, Source};
 use warpseek_exec::Pool;
 use warpseek_exec_gpu::kernels::ALL as SERVING;
 use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
+use warpseek_ngram::kernels::ALL as NGRAMS;
 
 /// The emulator's test kernels must be valid CUDA too, or they would prove little.
 const PROBES: Source = Source {
@@ -52,7 +53,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, &[PROBES]];
+        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES]];
         let sources: Vec<&Source> = all.into_iter().flatten().filter(wanted).collect();
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let compile =

@@ -41,7 +41,7 @@ pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{
-    BIN, BlockBounds, Bounds, List, ListError, ListParts, LookUp, MAX_PAIRS, MapList,
+    BIN, BlockBounds, Bounds, List, ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts,
 };
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};

@@ -9,4 +9,4 @@ pub use bounds::{Bounds, MAX_PAIRS};
 pub(crate) use encode::ListEncoder;
 pub use list::{BlockBounds, List, ListError, ListParts};
 pub(crate) use maps::MapListEncoder;
-pub use maps::{BIN, LookUp, MapList};
+pub use maps::{BIN, LookUp, MapList, MapListParts};

@@ -21,7 +21,7 @@ const WINDOW: usize = 1 << 14;
 const CHUNK: usize = 32;
 
 /// The most lists whose documents are counted, so that the highest bit of a counter's byte is free.
-const MOST_COUNTED: u32 = 127;
+pub(crate) const MOST_COUNTED: u32 = 127;
 
 // Costs in nanoseconds on one core; only their ratios matter.
 /// For an entry of a sparse list: to decode and count it.
@@ -213,47 +213,46 @@ impl<'a, 'b> Counting<'a, 'b> {
         Ok(())
     }
 
-    /// How many lists to count if this many n-grams may be missing: as many as make reading them and looking candidates up cheapest.
+    /// How many lists to count if this many n-grams may be missing.
     fn counted(&mut self, misses: u32) -> u32 {
         if self.counted.len() <= misses as usize {
             self.counted.resize(misses as usize + 1, 0);
         }
         if self.counted[misses as usize] == 0 {
-            self.counted[misses as usize] = self.choose(misses);
+            let lists = self.lists.lists.iter().map(|list| (list.df(), list.is_dense()));
+            self.counted[misses as usize] = choose(lists, self.lists.parts(), misses);
         }
         self.counted[misses as usize]
     }
+}
 
-    fn choose(&self, misses: u32) -> u32 {
-        let parts = f64::from(self.lists.parts());
-        let most = self.lists.len().min(MOST_COUNTED);
-        // The chance of a document to be in exactly 0, 1, 2... of the lists so far, as if n-grams were independent.
-        let mut chances = vec![1.0];
-        let (mut read, mut best) = (0.0, (f64::INFINITY, misses + 1));
-        for (list, i) in self.lists.lists.iter().zip(1..=most) {
-            let share = f64::from(list.df()) / parts;
-            chances.push(0.0);
-            for j in (0..chances.len()).rev() {
-                let before = if j == 0 { 0.0 } else { chances[j - 1] };
-                chances[j] = chances[j] * (1.0 - share) + before * share;
+/// How many lists to count if this many n-grams may be missing, fewer than [`MOST_COUNTED`]: as many as make reading them and looking candidates up cheapest. Of each list, shortest first, its
+/// entries and whether it is dense; `parts` is the number of parts of the segment.
+pub(crate) fn choose(lists: impl Iterator<Item = (u32, bool)>, parts: u32, misses: u32) -> u32 {
+    let parts = f64::from(parts);
+    // The chance of a document to be in exactly 0, 1, 2... of the lists so far, as if n-grams were independent.
+    let mut chances = vec![1.0];
+    let (mut read, mut best) = (0.0, (f64::INFINITY, misses + 1));
+    for ((df, dense), i) in lists.zip(1..=MOST_COUNTED) {
+        let share = f64::from(df) / parts;
+        chances.push(0.0);
+        for j in (0..chances.len()).rev() {
+            let before = if j == 0 { 0.0 } else { chances[j - 1] };
+            chances[j] = chances[j] * (1.0 - share) + before * share;
+        }
+        read += if dense { parts / BIN as f64 * BIN_COST } else { f64::from(df) * ENTRY_COST };
+        if i > misses {
+            let enough: f64 = chances[(i - misses) as usize..].iter().sum();
+            let cost = read + enough * parts * CANDIDATE_COST;
+            if cost < best.0 {
+                best = (cost, i);
             }
-            read += match list.is_dense() {
-                true => parts / BIN as f64 * BIN_COST,
-                false => f64::from(list.df()) * ENTRY_COST,
-            };
-            if i > misses {
-                let enough: f64 = chances[(i - misses) as usize..].iter().sum();
-                let cost = read + enough * parts * CANDIDATE_COST;
-                if cost < best.0 {
-                    best = (cost, i);
-                }
-                if read > best.0 {
-                    break;
-                }
+            if read > best.0 {
+                break;
             }
         }
-        best.1
     }
+    best.1
 }
 
 /// Appends the indexes of counters that are at least `enough`. All are below 128, as is `enough`, which is not 0.

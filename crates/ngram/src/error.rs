@@ -1,7 +1,11 @@
 use std::sync::Arc;
 
+use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_QUERY_TERMS;
+use warpseek_cuda::DeviceError;
 use warpseek_index::IndexError;
+
+use crate::gpu::MOST_GRAMS;
 
 /// An error of an approximate search. It can be cloned, since one cause may fail many queries.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,6 +20,18 @@ pub enum NgramError {
     /// The query has too many n-grams.
     #[error("the query has {0} different n-grams; at most {MAX_QUERY_TERMS} are allowed")]
     TooManyGrams(usize),
+    /// A GPU failed, or cannot hold the index.
+    #[error(transparent)]
+    Device(Arc<DeviceError>),
+    /// The lists are in a codec that kernels do not decode.
+    #[error("a GPU reads n-gram lists in the codec bitpack, and this index has {0}")]
+    Codec(CodecId),
+    /// There are too many different n-grams for a GPU.
+    #[error("a segment has {0} different n-grams; a GPU takes at most {MOST_GRAMS}")]
+    ManyGrams(u64),
+    /// A list on the device is malformed, although its checksums are right.
+    #[error("a list on the device is malformed")]
+    Malformed,
     /// Misses are not what they can be.
     #[error("{0}")]
     Misses(String),
@@ -24,5 +40,11 @@ pub enum NgramError {
 impl From<IndexError> for NgramError {
     fn from(error: IndexError) -> Self {
         NgramError::Index(Arc::new(error))
+    }
+}
+
+impl From<DeviceError> for NgramError {
+    fn from(error: DeviceError) -> Self {
+        NgramError::Device(Arc::new(error))
     }
 }

@@ -20,6 +20,8 @@ pub mod common {
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.
     pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+    /// Bytes at any address, and values of the same width.
+    pub const SLOTS: (&str, &str) = ("slots.cuh", include_str!("common/slots.cuh"));
     /// Searches in ascending numbers.
     pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
     /// The best keys of a warp or a block of threads.

@@ -27,7 +27,7 @@ pub const ALL: &[Source] = &[
 
 /// Headers that sources share, as (name, text).
 pub mod common {
-    pub use warpseek_cuda::kernels::common::{SCAN, TOPK, TYPES, WARP};
+    pub use warpseek_cuda::kernels::common::{SCAN, SLOTS, TOPK, TYPES, WARP};
 
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));

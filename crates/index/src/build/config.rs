@@ -154,7 +154,8 @@ impl Progress {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// An error once the operation is cancelled, for those who do a part of it.
+    pub fn check(&self) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) { Err(IndexError::Cancelled) } else { Ok(()) }
     }
 
@@ -162,12 +163,14 @@ impl Progress {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_bytes(&self, read: u64, total: Option<u64>) {
+    /// Sets the input bytes read so far, and their total if it is known.
+    pub fn set_bytes(&self, read: u64, total: Option<u64>) {
         self.bytes_read.store(read, Ordering::Relaxed);
         self.bytes_total.store(total.unwrap_or(0), Ordering::Relaxed);
     }
 
-    pub(crate) fn add_documents(&self, n: u64) {
+    /// Counts documents that were read.
+    pub fn add_documents(&self, n: u64) {
         self.documents.fetch_add(n, Ordering::Relaxed);
     }
 

@@ -391,6 +391,42 @@ enum Form<'a> {
     Dense { bitmaps: &'a [[u8; BITMAP]], maps: Pieces<'a> },
 }
 
+/// The parts of a list that hold its entries, as they are on disk.
+#[derive(Clone, Copy, Debug)]
+pub enum MapListParts<'a> {
+    /// One entry.
+    One {
+        /// Its document.
+        doc: u32,
+        /// Its map.
+        map: u32,
+    },
+    /// One block.
+    Short(&'a [u8]),
+    /// Several blocks.
+    Sparse {
+        /// Where each 16th block begins in the payload.
+        bases: &'a [[u8; 8]],
+        /// The last document of each block.
+        lasts: &'a [[u8; 4]],
+        /// Where each block ends, counted from the start of its group of 16.
+        ends: &'a [[u8; 2]],
+        /// The blocks.
+        payload: &'a [u8],
+    },
+    /// Bins.
+    Dense {
+        /// The documents of each bin.
+        bitmaps: &'a [[u8; BIN / 8]],
+        /// Where each 16th bin begins in the payload.
+        bases: &'a [[u8; 8]],
+        /// Where each bin ends, counted from the start of its group of 16.
+        ends: &'a [[u8; 2]],
+        /// The maps of each bin.
+        payload: &'a [u8],
+    },
+}
+
 /// Blocks or bins behind each other.
 #[derive(Clone)]
 struct Pieces<'a> {
@@ -512,6 +548,20 @@ impl<'a> MapList<'a> {
             }
         };
         Ok(MapList { df, parts, codec, state, form })
+    }
+
+    /// Its parts as they are on disk, for engines that decode lists themselves.
+    pub fn list_parts(&self) -> MapListParts<'a> {
+        match &self.form {
+            Form::One { doc, map } => MapListParts::One { doc: *doc, map: *map },
+            Form::Short(block) => MapListParts::Short(block),
+            Form::Sparse { lasts, blocks: Pieces { bases, ends, payload } } => {
+                MapListParts::Sparse { bases, lasts, ends, payload }
+            }
+            Form::Dense { bitmaps, maps: Pieces { bases, ends, payload } } => {
+                MapListParts::Dense { bitmaps, bases, ends, payload }
+            }
+        }
     }
 
     /// Number of entries.

@@ -1,11 +1,11 @@
 //! Lists of tiles from compressed lists. [`image::make`](crate::image) launches its kernels.
 
-use super::common::{PACKED, SCAN, TYPES, VALUER, WARP};
+use super::common::{PACKED, SCAN, SLOTS, TYPES, VALUER, WARP};
 use warpseek_cuda::Source;
 
 /// Its source.
 pub const SOURCE: Source = Source {
     name: "make_tiles",
     text: include_str!("kernel.cu"),
-    headers: &[TYPES, SCAN, WARP, PACKED, VALUER],
+    headers: &[TYPES, SCAN, SLOTS, WARP, PACKED, VALUER],
 };

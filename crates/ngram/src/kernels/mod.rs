@@ -1,0 +1,17 @@
+//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
+
+pub mod ngram_count;
+pub mod ngram_look_up;
+
+use warpseek_cuda::Source;
+
+/// Every source of this crate, for tools that compile all of them.
+pub const ALL: &[Source] = &[ngram_count::SOURCE, ngram_look_up::SOURCE];
+
+/// Headers that sources share, as (name, text).
+pub mod common {
+    pub use warpseek_cuda::kernels::common::{SCAN, SLOTS, TYPES, WARP};
+
+    /// Lists of an n-gram index.
+    pub const MAP_LISTS: (&str, &str) = ("map_lists.cuh", include_str!("common/map_lists.cuh"));
+}

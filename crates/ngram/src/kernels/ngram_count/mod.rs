@@ -1,0 +1,12 @@
+//! Candidates of a batch of queries: parts of documents that are in enough of a query's shortest lists. [`gpu`](crate::gpu) launches it.
+
+use warpseek_cuda::Source;
+
+use super::common::{MAP_LISTS, SCAN, SLOTS, TYPES, WARP};
+
+/// Its source.
+pub const SOURCE: Source = Source {
+    name: "ngram_count",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, SCAN, SLOTS, WARP, MAP_LISTS],
+};

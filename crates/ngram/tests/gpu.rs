@@ -1,0 +1,116 @@
+//! The GPU finds what the CPU finds, on the emulator or on a GPU (see `support`).
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../cuda/tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use support::devices;
+use warpseek_exec::Context;
+use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, create_from_reader, delete};
+use warpseek_ngram::{Algorithm, GpuSearcher, GpuSettings, Misses, Query, Searcher};
+use warpseek_text::{GramConfig, OwnedDocument, Reader, ReaderConfig};
+
+/// Ranges and room so small that small indexes have many ranges, and some queries too many candidates.
+const SMALL: GpuSettings = GpuSettings { round: 5, range_bits: 8, room: 3000, most_of_query: 150 };
+
+/// Words of few letters, so that n-grams repeat.
+fn texts(documents: usize, words: usize) -> impl Strategy<Value = Vec<String>> {
+    let word = prop_oneof!["[a-d]{1,6}", "[a-d]{1,6}", "[東京都の]{1,4}"];
+    let text = proptest::collection::vec(word, 0..words).prop_map(|words| words.join(" "));
+    proptest::collection::vec(text, documents)
+}
+
+fn searcher(dir: &std::path::Path, texts: &[String], grams: GramConfig) -> Searcher {
+    let documents: Vec<OwnedDocument> =
+        (0..).zip(texts).map(|(i, text)| OwnedDocument::new(format!("{i}"), "", text)).collect();
+    let reader = Reader::of_documents(documents, ReaderConfig::default()).unwrap();
+    let config = BuildConfig {
+        grams: Some(grams),
+        store: StoreMode::Ids,
+        threads: 1,
+        ..BuildConfig::default()
+    };
+    create_from_reader(dir, reader, &config, true, &Progress::default()).unwrap();
+    let gone: Vec<String> = (0..texts.len()).step_by(7).map(|i| i.to_string()).collect();
+    delete(dir, &gone, 1, &Progress::default()).unwrap();
+    Searcher::new(Arc::new(Snapshot::open(dir).unwrap())).unwrap()
+}
+
+/// Parts of texts, some with a letter changed.
+fn queries(
+    searcher: &Searcher,
+    texts: &[String],
+    picks: &[(usize, usize, usize, u32)],
+) -> Vec<Query> {
+    let query = |&(text, from, len, misses): &(usize, usize, usize, u32)| {
+        let chars: Vec<char> = texts[text % texts.len()].chars().collect();
+        let from = from % chars.len().max(1);
+        let mut part: Vec<char> = chars.iter().copied().skip(from).take(len).collect();
+        if let Some(c) = part.get_mut(len / 2) {
+            *c = 'a';
+        }
+        let part: String = part.into_iter().collect();
+        searcher.query(&part, Misses::Count(misses)).unwrap()
+    };
+    picks.iter().map(query).collect()
+}
+
+fn check(texts: &[String], grams: GramConfig, picks: &[(usize, usize, usize, u32)], k: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let cpu = searcher(dir.path(), texts, grams);
+    let queries = queries(&cpu, texts, picks);
+    let context = Context::new(1);
+    let want: Vec<_> = cpu
+        .search_many(&queries, k, Algorithm::Bins, &context)
+        .into_iter()
+        .map(|answer| answer.unwrap().hits)
+        .collect();
+    for device in devices() {
+        for settings in [SMALL, GpuSettings { room: 1 << 16, most_of_query: 1 << 14, ..SMALL }] {
+            let gpu = GpuSearcher::new(cpu.clone(), device.clone(), settings).unwrap();
+            let found = gpu.search_many(&queries, k, &context);
+            let found: Vec<_> = found.into_iter().map(|answer| answer.unwrap().hits).collect();
+            assert_eq!(found, want, "{settings:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+    #[test]
+    fn hits_are_those_of_the_cpu(
+        texts in texts(700, 60),
+        n in 2u32..5,
+        segment_words in 1u32..10,
+        parts: bool,
+        picks in proptest::collection::vec((0usize..1000, 0usize..200, 0usize..60, 0u32..13), 12),
+        k in prop_oneof![Just(1usize), Just(10), Just(100_000)],
+    ) {
+        let grams = GramConfig { n, segment_words, parts, ..GramConfig::default() };
+        check(&texts, grams, &picks, k);
+    }
+}
+
+/// Documents of more than 32 segments, lists of every form, and windows of many segments.
+#[test]
+fn long_documents_and_long_queries() {
+    let word = |i: usize| {
+        let i = (i as u32).wrapping_mul(2_654_435_761) >> 20;
+        format!("{}{}", ["ka", "to", "ri", "su"][i as usize % 4], i % 97)
+    };
+    let texts: Vec<String> = (0..300)
+        .map(|doc| {
+            let words = [3, 40, 700][doc % 3];
+            (0..words).map(|i| word(doc * 31 + i)).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let picks: Vec<_> = (0..30).map(|i| (i * 7, i * 13, 10 + i * 9, (i % 13) as u32)).collect();
+    for parts in [false, true] {
+        let grams = GramConfig { segment_words: 3, parts, ..GramConfig::default() };
+        check(&texts, grams, &picks, 10);
+    }
+}
