@@ -8,7 +8,7 @@ use std::path::Path;
 use warpseek_codec::CodecId;
 use warpseek_index::container::{Kind, SealedFile};
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, add, create, delete};
-use warpseek_text::ReaderConfig;
+use warpseek_text::{GramConfig, ReaderConfig};
 
 /// libFuzzer would truncate longer seeds.
 const MAX_LEN: usize = 65_536;
@@ -23,6 +23,9 @@ fn main() -> Result {
         let lines: String = (0..documents).map(|i| line(i, vectors)).collect();
         index(corpus, name, &lines, documents)?;
         lists(corpus, &lines)?;
+        if !vectors {
+            map_lists(corpus, &lines)?;
+        }
         if documents < 100 {
             texts(corpus, name, lines.as_bytes())?;
         }
@@ -105,6 +108,35 @@ fn lists(corpus: &Path, lines: &str) -> Result {
     Ok(())
 }
 
+/// Lists with maps in every codec.
+fn map_lists(corpus: &Path, lines: &str) -> Result {
+    for (number, codec) in CodecId::ALL.into_iter().enumerate() {
+        let home = tempfile::tempdir()?;
+        let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
+        fs::write(&input, lines)?;
+        let grams = Some(GramConfig::default());
+        let config =
+            BuildConfig { codec, grams, threads: 1, memory: 64 << 20, ..BuildConfig::default() };
+        create(&dir, &[input], &config, false, &Progress::default())?;
+        files(corpus, "grams", &dir)?;
+        for segment in Snapshot::open(&dir)?.segments() {
+            let docs = segment.parts().count() as u16;
+            let mut terms = segment.dictionary().iter();
+            while let Some(info) = terms.next_term()? {
+                if info.ordinal.is_multiple_of(32) || info.df > 200 {
+                    let (df, docs_bytes) = (info.df.to_le_bytes(), docs.to_le_bytes());
+                    let list = segment.postings_file().bytes(info.offset, info.len)?;
+                    let segments = segment.parts().all_segments(0);
+                    let bytes =
+                        [&[number as u8], &df[..], &docs_bytes[..], segments, list].concat();
+                    seed(corpus, "map_list", &format!("{codec}-{docs}-{}", info.ordinal), &bytes)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
     let snapshot = Snapshot::open(dir)?;
     let manifest = dir.join("manifest");
@@ -152,6 +184,7 @@ fn with_limits(text: &str) -> Vec<String> {
 fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
     seed(corpus, "query", name, text)?;
     seed(corpus, "analysis", name, &[&[40], text].concat())?;
+    seed(corpus, "normalize", name, &[&[1, 130], text].concat())?;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(text)?;
     let forms =

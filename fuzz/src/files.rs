@@ -4,7 +4,8 @@ use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
 use warpseek_index::{
-    Bounds, Deletes, Dictionary, Documents, Ids, List, MAX_PAIRS, Manifest, Store, TermInfo,
+    BIN, Bounds, Deletes, Dictionary, Documents, Ids, List, LookUp, MAX_PAIRS, Manifest, MapList,
+    Parts, Store, TermInfo,
 };
 
 use crate::split;
@@ -136,6 +137,43 @@ fn check_bounds(bounds: &Bounds) {
     assert!(pairs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
     assert!((0.0..=1.0).contains(&bounds.cosine()));
     assert_eq!(bounds.max_freq(), pairs[pairs.len() - 1].0);
+}
+
+/// The bytes are codec, df, number of documents, the number of segments of each, and a list with
+/// maps. Documents that are decoded ascend and exist in the segment, and no map is empty; if the
+/// whole list is decoded, look-ups agree with it.
+pub fn map_list(data: &[u8]) {
+    let Some(([codec, df @ .., low, high], data)) = split::<7>(data) else { return };
+    let documents = usize::from(u16::from_le_bytes([low, high]));
+    let Some((segments, bytes)) = data.split_at_checked(documents) else { return };
+    let parts = Parts::of_segments(segments.to_vec());
+    let codec = CodecId::ALL[usize::from(codec) % CodecId::ALL.len()];
+    let df = u32::from_le_bytes(df);
+    let Ok(list) = MapList::new(bytes, df, &parts, codec) else { return };
+    assert_eq!(list.df(), df);
+    let (mut docs, mut maps, mut look_up) = ([0; BIN], [0; BIN], LookUp::default());
+    let (mut found, mut whole) = (vec![0; documents], true);
+    for block in 0..list.blocks() {
+        let Ok(n) = list.decode(block, &mut docs, &mut maps) else {
+            whole = false;
+            continue;
+        };
+        assert_eq!(list.decode_docs(block, &mut docs).expect("it was decoded"), n);
+        assert!(docs[..n].is_sorted_by(|a, b| a < b));
+        assert!(n == 0 || docs[n - 1] <= list.block_max_doc(block));
+        assert!(maps[..n].iter().all(|&map| map != 0));
+        assert!(n == 0 || found[docs[0] as usize..].iter().all(|&map| map == 0));
+        docs[..n].iter().zip(&maps).for_each(|(&doc, &map)| found[doc as usize] = map);
+    }
+    for (doc, &map) in (0..).zip(&found) {
+        let (has, own) = (list.has(doc, &mut look_up), list.map_of(doc, &mut look_up));
+        if whole {
+            assert_eq!(
+                (has.expect("it was decoded"), own.expect("it was decoded")),
+                (map != 0, map)
+            );
+        }
+    }
 }
 
 /// Every document of a table that is accepted has its numbers, and ordinals are a permutation.

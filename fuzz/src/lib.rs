@@ -7,9 +7,11 @@ mod files;
 mod readers;
 mod words;
 
-pub use files::{container, deletes, dictionary, documents, ids, manifest, postings, store};
+pub use files::{
+    container, deletes, dictionary, documents, ids, manifest, map_list, postings, store,
+};
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
-pub use words::{analysis, query};
+pub use words::{analysis, normalize, query};
 
 /// Splits off the first `N` bytes, which a target uses as parameters; the rest is its input.
 fn split<const N: usize>(data: &[u8]) -> Option<([u8; N], &[u8])> {

@@ -1,9 +1,9 @@
-//! Targets for analysis, snippets and queries, with any text.
+//! Targets for analysis, snippets, n-grams and queries, with any text.
 
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_exec::Query;
 use warpseek_index::Content;
-use warpseek_text::{Analyzer, Scratch, snippet};
+use warpseek_text::{Analyzer, GramConfig, GramScratch, Normal, Scratch, Unit, snippet};
 
 use crate::split;
 
@@ -58,4 +58,49 @@ pub fn query(data: &[u8]) {
             }
         }
     }
+}
+
+/// The bytes are the length and unit of n-grams, the words of a segment, and text. A normal form is
+/// the same with and without the source of each character. The n-grams of the text are in its parts and segments, and those of the
+/// query are among them.
+pub fn normalize(data: &[u8]) {
+    let Some(([kind, words], data)) = split::<2>(data) else { return };
+    let text = String::from_utf8_lossy(data);
+    let mut normal = String::new();
+    warpseek_text::normalize(&text, &mut normal);
+    let with_sources = Normal::of(&text);
+    assert_eq!(with_sources.text, normal);
+    assert_eq!(with_sources.sources.len(), normal.chars().count());
+    assert!(with_sources.sources.iter().all(|&(start, end)| text.get(start..end).is_some()));
+    assert!(with_sources.sources.is_sorted());
+    assert!(!normal.starts_with(' ') && !normal.ends_with(' ') && !normal.contains("  "));
+
+    let unit = if kind < 128 { Unit::Char } else { Unit::Word };
+    let (n, segment_words) = (2 + u32::from(kind % 7), 1 + u32::from(words % 20));
+    let whole = GramConfig { unit, n, segment_words, parts: false };
+    let config = GramConfig { parts: words >= 128, ..whole };
+    let (title, body) = text.split_at(text.find('\n').unwrap_or(0));
+    let mut scratch = GramScratch::default();
+    let parts = config.count_parts(&mut scratch, title, body);
+    let mut highest = Vec::new();
+    let words = config.for_each(&mut scratch, title, body, |part, gram, bit| {
+        assert!(part < parts && !gram.is_empty() && bit.is_power_of_two());
+        assert!(gram.len() <= MAX_TERM_BYTES);
+        highest.resize(highest.len().max(part as usize + 1), 0);
+        highest[part as usize] = bit.max(highest[part as usize]);
+    });
+    assert_eq!(parts, config.parts(words));
+    for (part, highest) in (0..).zip(highest) {
+        assert!(u64::from(highest) < 1 << config.segments(part, words));
+    }
+
+    let query = whole.query(&text);
+    assert_eq!(query.text, normal);
+    assert!((2..=32).contains(&query.window));
+    let mut missing: std::collections::BTreeSet<&[u8]> =
+        query.grams.iter().map(Vec::as_slice).collect();
+    whole.for_each(&mut scratch, "", &text, |_, gram, _| {
+        missing.remove(gram);
+    });
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -5,7 +5,9 @@ mod codecs;
 mod deadlines;
 mod gpu;
 mod load;
+mod ngram;
 mod queries;
+mod random;
 mod report;
 
 use std::fs;
@@ -28,7 +30,8 @@ Examples:
   warpseek bench deadlines --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs
-  warpseek bench load --index idx --queries log.txt")]
+  warpseek bench load --index idx --queries log.txt
+  warpseek bench ngram --index grams")]
 pub struct Options {
     #[command(subcommand)]
     what: What,
@@ -41,6 +44,7 @@ enum What {
     Deadlines(deadlines::Options),
     Gpu(gpu::Options),
     Load(load::Options),
+    Ngram(ngram::Options),
 }
 
 /// Runs the measurement that the options ask for.
@@ -51,6 +55,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Deadlines(options) => deadlines::run(options),
         What::Gpu(options) => gpu::run(options),
         What::Load(options) => load::run(options),
+        What::Ngram(options) => ngram::run(options),
     }
 }
 

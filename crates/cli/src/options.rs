@@ -26,6 +26,7 @@ Examples:
   warpseek search idx \"inverted index\"        search it
   warpseek run idx --queries q.tsv -o r.trec  answer a file of queries
   warpseek eval --qrels q.tsv --run r.trec    judge the answers
+  warpseek ngram index docs.jsonl -o grams    an index for phrases that are misspelt
 
 Exit codes: 0 success, 1 something broke, 2 wrong arguments or input, 130 interrupted.")]
 pub(crate) struct Cli {
@@ -43,6 +44,7 @@ pub(crate) enum Verb {
     Search(verbs::search::Options),
     Run(verbs::run::Options),
     Eval(verbs::eval::Options),
+    Ngram(verbs::ngram::Options),
     Bench(warpseek_bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
@@ -62,15 +64,48 @@ pub(crate) enum OnErrorChoice {
     Skip,
 }
 
-/// How documents are read; for `index` and `add`.
+/// Which documents are read; for `index`, `add` and their namesakes of `ngram`.
 #[derive(Args)]
-pub(crate) struct Reading {
+pub(crate) struct Inputs {
     /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Format of all inputs [default: from the file name; a directory is a tree of text files]
     #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
+    /// What to do with malformed records and duplicate ids
+    #[arg(long, value_enum, default_value = "stop")]
+    on_error: OnErrorChoice,
+    /// Memory for the postings during the build, and for finding an order of documents, e.g. 500M or 4G [default: a
+    /// quarter of the memory of the machine or container]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
+    /// Do not show a progress bar or a summary
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl Inputs {
+    pub(crate) fn options(&self) -> IndexOptions {
+        let mut options =
+            IndexOptions::new().threads(self.threads.get()).on_error(self.on_error.get());
+        if let Some(format) = self.format {
+            options = options.format(format);
+        }
+        match self.memory {
+            Some(bytes) => options.memory(bytes),
+            None => options,
+        }
+    }
+}
+
+/// How documents are read; for `index` and `add`.
+#[derive(Args)]
+pub(crate) struct Reading {
+    #[command(flatten)]
+    pub(crate) from: Inputs,
     /// JSONL field that holds a static score, a number that `--static-weight` adds to a document's score
     #[arg(long, value_name = "FIELD")]
     pub(crate) static_field: Option<String>,
@@ -82,39 +117,18 @@ pub(crate) struct Reading {
     /// without the field last. If `--reorder` is given too, it starts from this order. Ids and results do not change
     #[arg(long, value_name = "FIELD")]
     pub(crate) order_by: Option<String>,
-    /// What to do with malformed records and duplicate ids
-    #[arg(long, value_enum, default_value = "stop")]
-    on_error: OnErrorChoice,
-    /// Memory for the postings during the build, and then for `--reorder`, e.g. 500M or 4G [default: a quarter of the
-    /// memory of the machine or container]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    memory: Option<usize>,
-    #[command(flatten)]
-    threads: Threads,
-    /// Do not show a progress bar or a summary
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 impl Reading {
     pub(crate) fn options(&self) -> IndexOptions {
-        let mut options = IndexOptions::new()
-            .threads(self.threads.get())
-            .reorder(self.reorder)
-            .on_error(self.on_error.get());
-        if let Some(format) = self.format {
-            options = options.format(format);
-        }
+        let mut options = self.from.options().reorder(self.reorder);
         if let Some(field) = &self.static_field {
             options = options.static_field(field);
         }
         if let Some(field) = &self.order_by {
             options = options.order_by(field);
         }
-        match self.memory {
-            Some(bytes) => options.memory(bytes),
-            None => options,
-        }
+        options
     }
 }
 
@@ -128,7 +142,7 @@ impl OnErrorChoice {
 }
 
 /// Parses a number from 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let share: Option<f64> = text.parse().ok();
     share
         .filter(|share| (0.0..=1.0).contains(share))

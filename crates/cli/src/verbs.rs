@@ -10,6 +10,7 @@ pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod ngram;
 pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -30,6 +31,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Search(options) => search::run(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Eval(options) => eval::run(&options),
+        Verb::Ngram(options) => ngram::run(&options),
         Verb::Bench(options) => warpseek_bench::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),

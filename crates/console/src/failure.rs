@@ -8,7 +8,7 @@ use std::io;
 use std::process::ExitCode;
 
 use warpseek::eval::EvalError;
-use warpseek::{Content, DeviceError, Error, ExecError, IndexError, OptionsError};
+use warpseek::{Content, DeviceError, Error, ExecError, IndexError, NgramError, OptionsError};
 use warpseek_synth::SynthError;
 
 use crate::terminal;
@@ -56,6 +56,8 @@ impl From<Error> for Failure {
         match error {
             Error::Index(error) => index(&error),
             Error::Query(error) => query(&error),
+            Error::Ngram(error) => ngram(&error),
+            Error::NoText => Failure::user(format!("{error}; build it with `--store all`")),
             Error::Device(error) => device(&error),
             Error::Options(error) => Failure::user(advise(&error)),
             Error::Text(error) => Failure::user(error),
@@ -116,6 +118,18 @@ fn query(error: &ExecError) -> Failure {
             Failure::user(format!("{error}; add `--mode and`"))
         }
         ExecError::NoAnswer | ExecError::OtherSnapshot => Failure::broken(error),
+        error => Failure::user(error),
+    }
+}
+
+fn ngram(error: &NgramError) -> Failure {
+    match error {
+        NgramError::Index(error) => index(error),
+        NgramError::Device(error) => device(error),
+        NgramError::Malformed => Failure::broken(error),
+        NgramError::NotGrams => Failure::user(format!(
+            "{error}; search it with `warpseek search`, or build one with `warpseek ngram index INPUT -o DIR`"
+        )),
         error => Failure::user(error),
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::GramConfig;
+use warpseek_text::{GramConfig, SEGMENTS};
 
 /// The parts of a segment's documents, numbered through in the order of the documents. Unless documents are cut, each is one part.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +43,10 @@ impl Parts {
         Some(Parts { count: segments.len() as u32, starts, segments })
     }
 
-    #[cfg(test)]
-    pub(crate) fn of_segments(segments: Vec<u8>) -> Self {
+    /// Documents of one part each with these numbers of segments, brought to 1 to 32. For tests and fuzz targets, which have lists without an index.
+    #[doc(hidden)]
+    pub fn of_segments(mut segments: Vec<u8>) -> Self {
+        segments.iter_mut().for_each(|n| *n = (*n).clamp(1, SEGMENTS as u8));
         Parts { count: segments.len() as u32, starts: Vec::new(), segments }
     }
 

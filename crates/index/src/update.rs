@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use warpseek_text::{Analyzer, Reader, ReaderConfig};
+use warpseek_text::{Analyzer, GramConfig, Reader, ReaderConfig};
 
 use crate::build::{
     BuildConfig, BuildReport, Built, Lists, ListsConfig, Progress, build_lists, build_segment,
@@ -39,11 +39,7 @@ pub fn create_from_reader(
         impacts.check().map_err(|what| IndexError::Impacts { what })?;
     }
     if let Some(grams) = &config.grams {
-        grams.check().map_err(|what| IndexError::Grams { what })?;
-        if config.reorder || config.impacts.is_some() || reader.config().order_field.is_some() {
-            let what = "an n-gram index is not quantized and keeps the order of the input";
-            return Err(IndexError::Grams { what: what.into() });
-        }
+        check_grams(grams, &reader, config)?;
     }
     let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
     let settings = Manifest {
@@ -237,6 +233,16 @@ fn update_locked(
     Ok(UpdateReport { added, deleted, generation: manifest.generation })
 }
 
+/// Refuses what an index of n-grams cannot have.
+fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Result<()> {
+    grams.check().map_err(|what| IndexError::Grams { what })?;
+    if config.reorder || config.impacts.is_some() || reader.config().order_field.is_some() {
+        let what = "an n-gram index is not quantized and keeps the order of the input";
+        return Err(IndexError::Grams { what: what.into() });
+    }
+    Ok(())
+}
+
 /// Writes the documents of `reader` as a new segment, without entering it in the manifest.
 fn add_segment(
     lock: &WriteLock,
@@ -247,6 +253,9 @@ fn add_segment(
     progress: &Progress,
 ) -> Result<Built> {
     let reader = reader.with_vector_scale(manifest.vector_scale)?;
+    if let Some(grams) = &manifest.grams {
+        check_grams(grams, &reader, config)?;
+    }
     let config = BuildConfig {
         analyzer: manifest.analyzer,
         codec: manifest.codec,

@@ -4,18 +4,21 @@
 //! right only for a version that no release has written.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warpseek_exec::{Mode, Query, Ranking};
 use warpseek_index::container::{Kind, SealedFile, VERSION};
-use warpseek_index::{BuildConfig, Impacts, Manifest, Progress, Snapshot, verify};
+use warpseek_index::{
+    BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, Progress, Segment, Snapshot, verify,
+};
 use warpseek_testkit::{
     Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
     orders, plans,
 };
+use warpseek_text::{GramConfig, GramScratch, Unit};
 
 /// Two segments with lists of one, some and many postings, an update, deletions, static scores, ids outside of ASCII.
 fn text() -> History {
@@ -40,6 +43,31 @@ fn vectors() -> History {
         Doc::vector(i, &[("##a", weight(3)), ("B", weight(7)), (["x", "y"][i % 2], 255.5)])
     };
     History::of((0..140).map(doc).collect())
+}
+
+/// Lists of every form: one entry, one block, several blocks, and bins; documents of one segment and of many, some of several parts.
+fn passages() -> History {
+    let doc = |i: usize| {
+        let words = match i {
+            77 => 700,
+            _ if i.is_multiple_of(90) => 150,
+            _ => i % 9,
+        };
+        let word = |w: usize| match (i * 7 + w * w) % 40 {
+            0 => ["Straße", "東京都", "x"][i % 3].to_owned(),
+            1..=3 => format!("n{}", i % 300),
+            4..=6 => ["acid", "aspirin"][w % 2].to_owned(),
+            _ => ["to", "tea"][(i + w) % 2].to_owned(),
+        };
+        let text: Vec<String> = (0..words).map(word).collect();
+        let title = if i.is_multiple_of(50) { "A title".to_owned() } else { String::new() };
+        Doc { title, ..Doc::text(format!("doc-{i}"), text.join(" ")) }
+    };
+    let gone = ["doc-5", "doc-77", "doc-1120"].map(str::to_owned).to_vec();
+    let second =
+        [vec![Doc::text("doc-3", "one aspirin")], (1100..1130).map(doc).collect()].concat();
+    let first = Operation::Add((0..1100).map(doc).collect());
+    History { operations: vec![first, Operation::Add(second), Operation::Delete(gone)] }
 }
 
 fn search(terms: &[(&str, f64)], mode: Mode, ranking: &str, static_weight: f64) -> Search {
@@ -180,4 +208,86 @@ fn quantized_index() {
             ),
         ],
     );
+}
+
+/// The n-grams of each segment: parts and maps by n-gram.
+type Grams = Vec<BTreeMap<Vec<u8>, Vec<(u32, u32)>>>;
+
+fn grams_by_list(snapshot: &Snapshot) -> Grams {
+    let (mut docs, mut maps) = ([0; BIN], [0; BIN]);
+    let segments = snapshot.segments().iter().map(|segment| {
+        let (mut terms, mut grams) = (segment.dictionary().iter(), BTreeMap::new());
+        while let Some(info) = terms.next_term().unwrap() {
+            let list = segment.map_list(&info).unwrap();
+            let mut entries = Vec::new();
+            for block in 0..list.blocks() {
+                let n = list.decode(block, &mut docs, &mut maps).unwrap();
+                entries.extend(docs[..n].iter().copied().zip(maps[..n].iter().copied()));
+            }
+            let mut look_up = LookUp::default();
+            for &(doc, map) in &entries {
+                assert_eq!(list.map_of(doc, &mut look_up).unwrap(), map);
+            }
+            grams.insert(terms.term().to_vec(), entries);
+        }
+        grams
+    });
+    segments.collect()
+}
+
+fn grams_by_text(history: &History, config: &GramConfig) -> Grams {
+    let mut scratch = GramScratch::default();
+    let mut segments = Grams::new();
+    for operation in &history.operations {
+        let Operation::Add(docs) = operation else { continue };
+        let (mut grams, mut first) = (BTreeMap::<Vec<u8>, BTreeMap<u32, u32>>::new(), 0);
+        for doc in docs {
+            let words = config.for_each(&mut scratch, &doc.title, &doc.text, |part, gram, bit| {
+                *grams.entry(gram.to_vec()).or_default().entry(first + part).or_default() |= bit;
+            });
+            first += config.parts(words);
+        }
+        segments.push(
+            grams.into_iter().map(|(gram, maps)| (gram, maps.into_iter().collect())).collect(),
+        );
+    }
+    segments
+}
+
+#[test]
+fn n_gram_indexes() {
+    let config = GramConfig { segment_words: 1, parts: true, ..GramConfig::default() };
+    for (name, config) in [
+        ("grams", config),
+        ("word-grams", GramConfig { unit: Unit::Word, n: 2, segment_words: 3, parts: false }),
+    ] {
+        let build = BuildConfig { grams: Some(config), ..build_config() };
+        check(name, build, &passages(), &[]);
+        let snapshot = Snapshot::open(&golden(name)).unwrap();
+        assert_eq!(snapshot.manifest().grams, Some(config));
+        assert_eq!(grams_by_list(&snapshot), grams_by_text(&passages(), &config), "{name}");
+    }
+    let snapshot = Snapshot::open(&golden("grams")).unwrap();
+    let second = &grams_by_list(&snapshot)[1];
+    // "one aspirin" is the first document; the seventh has 東京都 as its sixth word of seven.
+    assert_eq!(second["e a".as_bytes()][0], (0, 0b01));
+    assert_eq!(second[" as".as_bytes()][0], (0, 0b01));
+    assert_eq!(second["asp".as_bytes()][0], (0, 0b10));
+    assert_eq!(second["東京都".as_bytes()], [(6, 0b100000), (21, 1)]);
+    let segment = &snapshot.segments()[0];
+    assert_eq!(segment.parts().of(77).len(), 10, "700 words in parts of 128 that overlap by 64");
+    assert_eq!(forms(segment), BTreeSet::from(["bins", "blocks", "one block", "one entry"]));
+}
+
+fn forms(segment: &Segment) -> BTreeSet<&'static str> {
+    let (mut terms, mut forms) = (segment.dictionary().iter(), BTreeSet::new());
+    while let Some(info) = terms.next_term().unwrap() {
+        forms.insert(match segment.map_list(&info).unwrap().list_parts() {
+            MapListParts::One { .. } => "one entry",
+            MapListParts::Short(_) => "one block",
+            MapListParts::Sparse { .. } => "blocks",
+            MapListParts::Dense { .. } => "bins",
+        });
+    }
+    forms
 }

@@ -49,6 +49,13 @@ impl Collector {
         }
     }
 
+    /// Says that all parts of documents below `end` were offered.
+    pub(crate) fn settle_before(&mut self, end: u32) {
+        if self.pending.is_some_and(|(doc, _)| doc < end) {
+            self.settle();
+        }
+    }
+
     /// The hits, best first. Unless all parts were offered, the last document may lack some and is left out.
     pub(crate) fn into_hits(mut self, complete: bool) -> Vec<Hit> {
         if complete {

@@ -1,7 +1,7 @@
 //! Searching on a GPU: batches of queries over an index that is resident there, in its compressed form.
 //!
 //! The host looks n-grams up and decides how many lists are counted, as the CPU does (`counting`), while the GPU works on the round before. One kernel counts and finds candidates, another one scores them, and the host
-//! sorts the hits. A query with more candidates than there is room for is answered by the CPU: such queries are short and common, and on the CPU the first documents fill the best k, so that the rest need not be searched.
+//! sorts the hits. A query with more candidates than there is room for is tried again with fewer misses: if that finds k hits, they are the best k. If it does not, the CPU answers.
 #![allow(unsafe_code)]
 
 use std::sync::Mutex;
@@ -30,6 +30,9 @@ pub(crate) const MOST_GRAMS: u64 = 1 << 24;
 const COUNT_THREADS: u32 = 256;
 const LOOK_UP_THREADS: u32 = 128;
 
+/// Bytes of device memory for which there is room for a candidate, which takes 20.
+const MEMORY_PER_CANDIDATE: u64 = 256;
+
 /// Bytes that kernels may read behind the last list.
 const PADDING: usize = 32;
 
@@ -40,7 +43,7 @@ pub struct GpuSettings {
     pub round: usize,
     /// Binary logarithm of the parts whose counters a block of threads keeps, 8 to 15.
     pub range_bits: u32,
-    /// Candidates of a round.
+    /// Candidates of a round. If all of its queries can have as many as they may, none is tried again because of others. A device with little memory gets less room.
     pub room: u32,
     /// Candidates of a query; one with more is answered by the CPU.
     pub most_of_query: u32,
@@ -49,7 +52,7 @@ pub struct GpuSettings {
 impl GpuSettings {
     /// What is usual.
     pub const USUAL: GpuSettings =
-        GpuSettings { round: 4096, range_bits: 15, room: 1 << 23, most_of_query: 1 << 16 };
+        GpuSettings { round: 1024, range_bits: 15, room: 1 << 26, most_of_query: 1 << 16 };
 }
 
 /// A list on the device. Must equal `MapList` of the kernels, as the next ones equal theirs.
@@ -171,11 +174,37 @@ struct SegmentPlan {
     numbers: Vec<usize>,
 }
 
-/// A round: what the GPU does in each segment, and the numbers of the queries that the CPU answers.
+/// What the GPU does in each segment for some queries of a round, and the numbers of the queries that the CPU answers.
 #[derive(Default)]
 struct RoundPlan {
     segments: Vec<SegmentPlan>,
     by_cpu: Vec<usize>,
+}
+
+/// A query that is tried: the score that hits must have, between one at which there were too many candidates and one at which there were too few hits.
+#[derive(Clone, Copy)]
+struct Try {
+    number: usize,
+    too_many: Option<u32>,
+    too_few: u32,
+    least: u32,
+}
+
+impl Try {
+    fn first(number: usize, query: &Query) -> Self {
+        Try { number, too_many: None, too_few: query.len() + 1, least: query.least }
+    }
+
+    /// The next score to try; `None` if none is left.
+    fn next(mut self, found_too_many: bool) -> Option<Self> {
+        match found_too_many {
+            true => self.too_many = Some(self.least),
+            false => self.too_few = self.least,
+        }
+        let too_many = self.too_many?;
+        self.least = too_many + (self.too_few - too_many) / 2;
+        (self.least > too_many).then_some(self)
+    }
 }
 
 impl Image {
@@ -206,12 +235,13 @@ impl Image {
         Ok(Image { bytes, segments, lists: table, by_gram })
     }
 
-    fn plan(&self, parts: u32, query: &Query) -> Option<(DeviceQuery, Vec<HostList>)> {
+    /// The plan for hits of at least this many n-grams; `None` if there are none. A plan without lists is left to the CPU.
+    fn plan(&self, parts: u32, query: &Query, least: u32) -> Option<(DeviceQuery, Vec<HostList>)> {
         let grams = query.grams.grams.iter();
         let mut lists: Vec<HostList> =
             grams.filter_map(|gram| self.by_gram.get(&gram[..]).copied()).collect();
         lists.sort_unstable_by_key(|list| (list.df, list.ordinal));
-        let misses = (lists.len() as u32).checked_sub(query.least)?;
+        let misses = (lists.len() as u32).checked_sub(least)?;
         if misses >= MOST_COUNTED {
             return Some((DeviceQuery::default(), Vec::new()));
         }
@@ -222,7 +252,7 @@ impl Image {
             dense: lists.partition_point(|list| !list.dense) as u32,
             counted,
             enough: counted - misses,
-            least: query.least,
+            least,
             window: ((1u64 << query.grams.window) - 1) as u32,
             unused: 0,
         };
@@ -246,6 +276,8 @@ impl GpuSearcher {
         let images = segments
             .map(|segment| Image::new(segment, &device, &mut uploader))
             .collect::<Result<_, _>>()?;
+        let most = u32::try_from(device.info().memory / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
+        let settings = GpuSettings { room: settings.room.min(most), ..settings };
         let workspace = Workspace {
             stream: device.stream()?,
             keys: device.buffer(settings.room as usize)?,
@@ -271,6 +303,11 @@ impl GpuSearcher {
         self.images.iter().map(bytes).sum::<usize>() as u64
     }
 
+    /// The name of the device.
+    pub fn device_name(&self) -> &str {
+        &self.device.info().name
+    }
+
     /// The searcher on the CPU.
     pub fn searcher(&self) -> &Searcher {
         &self.searcher
@@ -286,7 +323,8 @@ impl GpuSearcher {
         let rounds: Vec<&[Query]> = queries.chunks(self.settings.round).collect();
         let mut answers = Vec::with_capacity(queries.len());
         if let [round] = rounds[..] {
-            self.finish_round(round, self.plan_round(round, context), k, context, &mut answers);
+            let plan = self.plan_round(round, &first_tries(round), context);
+            self.finish_round(round, plan, k, context, &mut answers);
             return answers;
         }
         // The next round is planned while the GPU works on this one.
@@ -295,7 +333,8 @@ impl GpuSearcher {
             scope.spawn(|| {
                 let sender = sender;
                 for round in &rounds {
-                    if sender.send(self.plan_round(round, context)).is_err() {
+                    let plan = self.plan_round(round, &first_tries(round), context);
+                    if sender.send(plan).is_err() {
                         return;
                     }
                 }
@@ -307,27 +346,29 @@ impl GpuSearcher {
         answers
     }
 
-    fn plan_round(&self, queries: &[Query], context: &Context) -> RoundPlan {
+    fn plan_round(&self, queries: &[Query], tries: &[Try], context: &Context) -> RoundPlan {
         let mut plan = RoundPlan::default();
-        let mut by_cpu = vec![false; queries.len()];
         for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
             let parts = segment.parts().count();
-            let planned = context.pool().map(queries, || (), |(), query| image.plan(parts, query));
+            let planned = context.pool().map(
+                tries,
+                || (),
+                |(), own| image.plan(parts, &queries[own.number], own.least),
+            );
             let mut own = SegmentPlan::default();
-            for (i, planned) in planned.into_iter().enumerate() {
+            for (planned, number) in planned.into_iter().zip(tries.iter().map(|own| own.number)) {
                 let Some((mut query, lists)) = planned else { continue };
                 if query.lists == 0 {
-                    by_cpu[i] = true;
+                    plan.by_cpu.push(number);
                     continue;
                 }
                 query.first = own.ordinals.len() as u32;
                 own.queries.push(query);
                 own.ordinals.extend(lists.iter().map(|list| list.ordinal));
-                own.numbers.push(i);
+                own.numbers.push(number);
             }
             plan.segments.push(own);
         }
-        plan.by_cpu = (0..queries.len()).filter(|&i| by_cpu[i]).collect();
         plan
     }
 
@@ -358,29 +399,29 @@ impl GpuSearcher {
         context: &Context,
     ) -> Result<Vec<Result<Answer, NgramError>>, NgramError> {
         let mut hits: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
-        let mut by_cpu = plan.by_cpu;
-        let segments = self.searcher.snapshot().segments().iter();
-        for ((segment, image), plan) in segments.zip(&self.images).zip(&plan.segments) {
-            if plan.numbers.is_empty() {
-                continue;
-            }
-            let (found, of_query) = self.launch(segment, image, plan)?;
-            let mut found_of: Vec<Vec<(u32, u32)>> = vec![Vec::new(); plan.numbers.len()];
-            for hit in found {
-                found_of[hit.query as usize].push((hit.part, hit.score));
-            }
-            for ((mut found, &i), of_query) in found_of.into_iter().zip(&plan.numbers).zip(of_query)
-            {
-                if of_query > self.settings.most_of_query {
-                    by_cpu.push(i);
+        let (mut tries, mut plan, mut by_cpu) = (first_tries(queries), plan, Vec::new());
+        loop {
+            by_cpu.append(&mut plan.by_cpu);
+            let mut too_many = vec![false; queries.len()];
+            self.run(queries, &plan, k, &mut hits, &mut too_many)?;
+            let mut again = Vec::new();
+            for own in tries {
+                let (i, query) = (own.number, &queries[own.number]);
+                let too_few = hits[i].len() < k && own.least > query.least;
+                if !too_many[i] && !too_few {
                     continue;
                 }
-                // Kernels find them in any order.
-                found.sort_unstable();
-                let mut collector = Collector::new(k, queries[i].least);
-                found.into_iter().for_each(|(part, score)| collector.offer(segment, part, score));
-                hits[i].append(&mut collector.into_hits(true));
+                hits[i].clear();
+                match own.next(too_many[i]) {
+                    Some(next) => again.push(next),
+                    None => by_cpu.push(i),
+                }
             }
+            if again.is_empty() {
+                break;
+            }
+            plan = self.plan_round(queries, &again, context);
+            tries = again;
         }
         by_cpu.sort_unstable();
         by_cpu.dedup();
@@ -398,6 +439,41 @@ impl GpuSearcher {
         let mut answers: Vec<_> = hits.into_iter().map(answer).collect();
         by_cpu.into_iter().zip(by_cpu_found).for_each(|(i, answer)| answers[i] = answer);
         Ok(answers)
+    }
+
+    /// Adds the best `k` hits of each query in each segment, and says which queries had too many candidates.
+    fn run(
+        &self,
+        queries: &[Query],
+        plan: &RoundPlan,
+        k: usize,
+        hits: &mut [Vec<Hit>],
+        too_many: &mut [bool],
+    ) -> Result<(), NgramError> {
+        let segments = self.searcher.snapshot().segments().iter();
+        for ((segment, image), plan) in segments.zip(&self.images).zip(&plan.segments) {
+            if plan.numbers.is_empty() {
+                continue;
+            }
+            let (found, of_query) = self.launch(segment, image, plan)?;
+            let mut found_of: Vec<Vec<(u32, u32)>> = vec![Vec::new(); plan.numbers.len()];
+            for hit in found {
+                found_of[hit.query as usize].push((hit.part, hit.score));
+            }
+            for ((mut found, &i), of_query) in found_of.into_iter().zip(&plan.numbers).zip(of_query)
+            {
+                if of_query > self.settings.most_of_query {
+                    too_many[i] = true;
+                    continue;
+                }
+                // Kernels find them in any order.
+                found.sort_unstable();
+                let mut collector = Collector::new(k, queries[i].least);
+                found.into_iter().for_each(|(part, score)| collector.offer(segment, part, score));
+                hits[i].append(&mut collector.into_hits(true));
+            }
+        }
+        Ok(())
     }
 
     /// Runs the kernels; returns all hits, and the candidates of each query.
@@ -458,6 +534,10 @@ impl GpuSearcher {
         let found = stream.download(&hits.slice(..numbers[1].min(room) as usize))?;
         Ok((found, stream.download(&of_query)?))
     }
+}
+
+fn first_tries(queries: &[Query]) -> Vec<Try> {
+    queries.iter().enumerate().map(|(number, query)| Try::first(number, query)).collect()
 }
 
 /// A list whose file was copied to `base`.

@@ -124,12 +124,17 @@ impl Searcher {
             Algorithm::Counting => counting::search,
         };
         let end = search(lists, range.clone(), &mut collector, &mut ticker)?;
+        collector.settle_before(documents(lists.segment, range.start..end).end);
         Ok((collector.into_hits(end == range.end), end))
     }
 
     fn is_all(&self, ranges: &[Range<u32>]) -> bool {
         let all = self.snapshot.doc_limit();
-        ranges == [0..all] || (all == 0 && ranges.is_empty())
+        match ranges {
+            [] => all == 0,
+            [only] => *only == (0..all),
+            _ => false,
+        }
     }
 }
 

@@ -114,3 +114,24 @@ fn long_documents_and_long_queries() {
         check(&texts, grams, &picks, 10);
     }
 }
+
+/// Enough documents for lists of several blocks that are not dense, and of more than 16 blocks.
+#[test]
+fn lists_of_many_blocks() {
+    let mut state = 1u64;
+    let mut next = move |bound: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    // Some letters are far rarer than others.
+    let mut word = || {
+        let len = 2 + next(6);
+        let letter = |_| char::from(b'a' + (next(27).min(next(27)).min(next(27))) as u8 % 26);
+        (0..len).map(letter).collect::<String>()
+    };
+    let texts: Vec<String> =
+        (0..30_000).map(|_| (0..12).map(|_| word()).collect::<Vec<_>>().join(" ")).collect();
+    let picks: Vec<_> = (0..60).map(|i| (i * 401, i * 3, 8 + i, (i % 7) as u32)).collect();
+    check(&texts, GramConfig { segment_words: 2, ..GramConfig::default() }, &picks, 10);
+}

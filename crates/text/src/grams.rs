@@ -292,3 +292,199 @@ impl GramScratch {
         start..end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use proptest::prelude::*;
+
+    type Maps = BTreeMap<(u32, Vec<u8>), u32>;
+
+    fn maps(config: &GramConfig, title: &str, text: &str) -> (Maps, u32) {
+        let mut maps = Maps::new();
+        let words = config.for_each(&mut GramScratch::default(), title, text, |part, gram, bit| {
+            assert_eq!(bit.count_ones(), 1);
+            *maps.entry((part, gram.to_vec())).or_default() |= bit;
+        });
+        (maps, words)
+    }
+
+    fn normal(text: &str) -> String {
+        let mut out = String::new();
+        normalize(text, &mut out);
+        out
+    }
+
+    /// The same by the definition: part by part and word by word, with the segment of each.
+    fn by_definition(config: &GramConfig, text: &str) -> Maps {
+        let (text, mut maps) = (normal(text), Maps::new());
+        let all: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+        let most = 128 * config.segment_words as usize;
+        let overlap = if most < 256 { most / 2 } else { 128 };
+        let mut start = 0;
+        for part in 0.. {
+            let end = if config.parts { all.len().min(start + most) } else { all.len() };
+            let words = &all[start..end];
+            let segments = (words.len() / config.segment_words as usize).clamp(1, 32);
+            let segment = |word: usize| 1 << (word * segments / words.len());
+            let mut add =
+                |gram: Vec<u8>, word| *maps.entry((part, gram)).or_default() |= segment(word);
+            if config.unit == Unit::Word {
+                let grams = words.windows(config.n as usize).enumerate();
+                grams.for_each(|(word, gram)| add(hash(&gram.join(" ")).to_vec(), word));
+            } else if !words.is_empty() {
+                // Each character with its word; the blank before the first word belongs to it, any other to the word before.
+                let mut chars = vec![(' ', 0)];
+                for (number, word) in words.iter().enumerate() {
+                    chars.extend(word.chars().chain([' ']).map(|c| (c, number)));
+                }
+                for gram in chars.windows(config.n as usize) {
+                    add(gram.iter().map(|c| c.0).collect::<String>().into_bytes(), gram[0].1);
+                }
+            }
+            if end == all.len() {
+                return maps;
+            }
+            start += most - overlap;
+        }
+        maps
+    }
+
+    fn config() -> impl Strategy<Value = GramConfig> {
+        let unit = prop_oneof![
+            (2u32..=8).prop_map(|n| (Unit::Char, n)),
+            (1u32..=6).prop_map(|n| (Unit::Word, n)),
+        ];
+        let words = prop_oneof![1u32..=4, 1u32..=20];
+        (unit, words, any::<bool>()).prop_map(|((unit, n), segment_words, parts)| GramConfig {
+            unit,
+            n,
+            segment_words,
+            parts,
+        })
+    }
+
+    /// Texts of up to 700 words of few letters; some become several words, or none.
+    fn text() -> impl Strategy<Value = String> {
+        let ascii = prop::sample::select(vec!["a", "b", "Ab", "abc", "c-d", "_", "x1"]);
+        let any =
+            prop::sample::select(vec!["a", "é", "東京", "ﬁn", "\u{fdfa}", "\u{301}", "ẞ", "--"]);
+        let words = |word: prop::sample::Select<&'static str>| {
+            let len = prop_oneof![0usize..10, 0usize..700];
+            len.prop_flat_map(move |len| proptest::collection::vec(word.clone(), len))
+                .prop_map(|words| words.join(" "))
+        };
+        prop_oneof![words(ascii), words(any), "\\PC{0,60}"]
+    }
+
+    proptest! {
+        #[test]
+        fn maps_are_those_of_the_definition(config in config(), title in "[ a-c.]{0,8}", text in text()) {
+            let whole = format!("{title} {text}");
+            let (found, words) = maps(&config, &title, &text);
+            prop_assert_eq!(&found, &by_definition(&config, &whole));
+            prop_assert_eq!(words as usize, normal(&whole).split_whitespace().count());
+            for ((part, _), map) in &found {
+                let segments = config.segments(*part, words);
+                prop_assert!((1..=32).contains(&segments) && map.leading_zeros() >= 32 - u32::from(segments));
+            }
+        }
+
+        #[test]
+        fn parts_are_counted_without_reading_n_grams(config in config(), title in "[ a-c.]{0,8}", text in text()) {
+            let (found, words) = maps(&config, &title, &text);
+            let parts = config.count_parts(&mut GramScratch::default(), &title, &text);
+            prop_assert_eq!(parts, config.parts(words));
+            prop_assert!(found.keys().all(|&(part, _)| part < parts));
+        }
+
+        #[test]
+        fn parts_overlap_and_cover_all_words(config in config(), words in 0u32..100_000) {
+            let parts: Vec<Range<u32>> = (0..config.parts(words)).map(|part| config.part(part, words)).collect();
+            prop_assert_eq!((parts[0].start, parts[parts.len() - 1].end), (0, words));
+            let most = SEGMENTS * PART_STRETCH * config.segment_words;
+            prop_assert!(!config.parts || parts.iter().all(|part| part.len() as u32 <= most));
+            prop_assert!(config.parts || parts.len() == 1);
+            for pair in parts.windows(2) {
+                prop_assert_eq!(pair[0].end - pair[1].start, OVERLAP_WORDS.min(most / 2));
+                // Each part has a word that those before it lack.
+                prop_assert!(pair[1].end > pair[0].end);
+            }
+        }
+
+        #[test]
+        fn a_query_has_the_n_grams_between_its_own_words(config in config(), text in text()) {
+            let config = GramConfig { parts: false, ..config };
+            let query = config.query(&text);
+            prop_assert_eq!(&query.text, &normal(&text));
+            prop_assert!(query.grams.is_sorted_by(|a, b| a < b));
+            let own: BTreeSet<Vec<u8>> = maps(&config, "", &text).0.into_keys().map(|key| key.1).collect();
+            prop_assert!(query.grams.iter().all(|gram| own.contains(gram)));
+            // A document has n-grams with the blanks around it as well: one before the first character and one behind the last.
+            let less = if config.unit == Unit::Char { 2 } else { 0 };
+            prop_assert!(query.grams.len() + less >= own.len());
+            let blanks = query.text.matches(' ').count() as u32;
+            let window = 2.max(1 + blanks.div_ceil(config.segment_words)).min(32);
+            prop_assert_eq!(query.window, window);
+        }
+    }
+
+    /// This character becomes four words of 18 letters, more than any other of its length.
+    #[test]
+    fn one_character_may_be_several_words() {
+        let config = GramConfig { parts: true, segment_words: 1, ..GramConfig::default() };
+        let (most, stride) = config.part_words();
+        for characters in [1, 10, 31, 32, 33, 64, 200] {
+            let text = "\u{fdfa} ".repeat(characters);
+            for text in [text.trim_end().to_owned(), text.replace(' ', "")] {
+                let words = normal(&text).split(' ').count() as u32;
+                let parts = config.count_parts(&mut GramScratch::default(), "", &text);
+                assert_eq!(
+                    parts,
+                    if words <= most { 1 } else { 1 + (words - most).div_ceil(stride) }
+                );
+                assert_eq!(maps(&config, "", &text).1, words);
+            }
+        }
+    }
+
+    /// [`GramConfig::count_parts`] relies on it.
+    #[test]
+    fn no_character_becomes_more_than_two_words_a_byte() {
+        for c in '\u{80}'..=char::MAX {
+            let words = normal(c.encode_utf8(&mut [0; 4])).split(' ').count();
+            assert!(words <= 2 * c.len_utf8(), "{c:?} becomes {words} words");
+        }
+    }
+
+    /// Numbers are exact at the limits of a part.
+    #[test]
+    fn a_part_begins_when_the_one_before_is_full() {
+        let config = GramConfig { parts: true, ..GramConfig::default() };
+        let (most, stride) = config.part_words();
+        assert_eq!((most, stride), (1152, 1024));
+        for (words, parts) in [(0, 1), (1, 1), (1152, 1), (1153, 2), (2176, 2), (2177, 3)] {
+            let text = "ab ".repeat(words);
+            assert_eq!(config.parts(words as u32), parts);
+            assert_eq!(config.count_parts(&mut GramScratch::default(), "", &text), parts);
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let good = GramConfig::default();
+        assert_eq!(good.check(), Ok(()));
+        for bad in [
+            GramConfig { n: 1, ..good },
+            GramConfig { n: 9, ..good },
+            GramConfig { unit: Unit::Word, n: 0, ..good },
+            GramConfig { unit: Unit::Word, n: 33, ..good },
+            GramConfig { segment_words: 0, ..good },
+            GramConfig { segment_words: 1001, ..good },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 use warpseek_cuda::DeviceError;
 use warpseek_exec::ExecError;
 use warpseek_index::IndexError;
+use warpseek_ngram::NgramError;
 use warpseek_sched::service::ServiceError;
 use warpseek_text::TextError;
 
@@ -24,6 +25,12 @@ pub enum Error {
     /// A query could not be planned or answered.
     #[error(transparent)]
     Query(#[from] ExecError),
+    /// An approximate search could not be answered.
+    #[error(transparent)]
+    Ngram(#[from] NgramError),
+    /// The index keeps ids alone, so nothing can be shown of its documents.
+    #[error("the index stores ids alone, so matches can neither be verified nor shown")]
+    NoText,
     /// A GPU could not be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),

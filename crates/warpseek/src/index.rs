@@ -9,6 +9,7 @@ use warpseek_index::{
 use warpseek_text::{OwnedDocument, Reader};
 
 use crate::error::Result;
+use crate::ngram::{NgramOptions, NgramSearcher};
 use crate::options::{IndexOptions, SearcherOptions};
 use crate::searcher::Searcher;
 use crate::writer::IndexWriter;
@@ -160,6 +161,16 @@ impl Index {
     /// For searching.
     pub fn searcher_with(&self, options: SearcherOptions) -> Result<Searcher> {
         Searcher::open(self, options)
+    }
+
+    /// For approximate searching, with the defaults. It is an error if the index has words instead of n-grams.
+    pub fn ngram_searcher(&self) -> Result<NgramSearcher> {
+        self.ngram_searcher_with(NgramOptions::default())
+    }
+
+    /// For approximate searching.
+    pub fn ngram_searcher_with(&self, options: NgramOptions) -> Result<NgramSearcher> {
+        NgramSearcher::open(self, options)
     }
 
     /// Adds the documents of files and directories. One whose id is in the index replaces the one there.

@@ -30,6 +30,8 @@
 //! | search once | [`Searcher::search`] |
 //! | search thousands of queries | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
 //! | answer requests that come one by one, under deadlines, with CPU and GPU at once | [`Searcher::service`] |
+//! | find phrases that are misspelt, in the query or in the text | [`IndexOptions::grams`], then [`NgramSearcher`] |
+//! | know which items of a test set stand in a training corpus | [`contamination`] |
 //! | see later commits | [`Searcher::refresh`] |
 //! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
@@ -56,11 +58,13 @@
 //! between processes, and never disturb searchers: each has the snapshot of the index that it opened.
 
 mod calibration;
+pub mod contamination;
 mod decision;
 mod engines;
 mod error;
 mod gpu;
 mod index;
+mod ngram;
 mod notice;
 mod opened;
 mod options;
@@ -75,6 +79,9 @@ pub use calibration::CalibrationReport;
 pub use decision::Decision;
 pub use error::{Error, OptionsError, Result};
 pub use index::Index;
+pub use ngram::{
+    NgramAlignment, NgramHit, NgramOptions, NgramRequest, NgramResponse, NgramSearcher,
+};
 pub use notice::Notice;
 pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
@@ -103,9 +110,12 @@ pub use warpseek_index::{
     Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, Snapshot,
     SnapshotId, Statistics, StoreMode, Verification,
 };
+pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
 pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
-pub use warpseek_text::{Analyzer, Format, OwnedDocument as Document, Snippet, TextError};
+pub use warpseek_text::{
+    Analyzer, Format, GramConfig, OwnedDocument as Document, Snippet, TextError, Unit,
+};
 
 /// The CPU and the GPUs of this machine, and how fast they copy.
 pub mod devices {

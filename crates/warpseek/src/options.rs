@@ -12,7 +12,7 @@ use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 use warpseek_exec_gpu::Form as GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 use warpseek_index::{BuildConfig, Impacts, OnError, StoreMode};
-use warpseek_text::{Analyzer, Format};
+use warpseek_text::{Analyzer, Format, GramConfig};
 
 use crate::notice::Notice;
 
@@ -73,6 +73,11 @@ impl IndexOptions {
     /// Keeps BM25 with these parameters in 8 bits in the place of frequencies: approximate, and no other ranking can be had. Default: exact frequencies.
     pub fn quantize(self, k1: f64, b: f64) -> Self {
         self.with(|config| config.impacts = Some(Impacts::new(k1, b)))
+    }
+
+    /// Makes an index of n-grams, for approximate search; the analyzer is not used then. Default: an index of words.
+    pub fn grams(self, grams: GramConfig) -> Self {
+        self.with(|config| config.grams = Some(grams))
     }
 
     /// Worker threads. Default: one a core.

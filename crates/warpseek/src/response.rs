@@ -98,10 +98,7 @@ impl Response {
 
     /// The stored document; none if the index keeps ids alone.
     pub fn document(&self, rank: usize) -> Result<Option<Value>> {
-        let doc = self.answer.hits[rank].doc;
-        let Some(json) = self.snapshot.document(doc)? else { return Ok(None) };
-        let parsed = serde_json::from_slice(&json);
-        parsed.map(Some).map_err(|e| Error::Document { doc, problem: e.to_string() })
+        stored(&self.snapshot, self.answer.hits[rank].doc)
     }
 
     /// How the score came about.
@@ -119,6 +116,13 @@ impl Response {
         let terms: Vec<&str> = self.plan.terms.iter().map(|term| term.term.as_str()).collect();
         snippet(text, self.snapshot.manifest().analyzer, &terms, width)
     }
+}
+
+/// A stored document; none if the index keeps ids alone.
+pub(crate) fn stored(snapshot: &Snapshot, doc: DocId) -> Result<Option<Value>> {
+    let Some(json) = snapshot.document(doc)? else { return Ok(None) };
+    let parsed = serde_json::from_slice(&json);
+    parsed.map(Some).map_err(|e| Error::Document { doc, problem: e.to_string() })
 }
 
 /// The hits of many queries as flat arrays, for those who go on with numbers.

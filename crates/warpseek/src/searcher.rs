@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Answers, Context, ExecError, Plan, Ranking};
+use warpseek_exec::{Answers, Cancel, Context, ExecError, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
 use warpseek_index::Snapshot;
 
@@ -181,7 +181,7 @@ impl Searcher {
     pub fn search(&self, request: &Request) -> Result<Response> {
         let (now, start) = (self.now(), Instant::now());
         let plan = now.plan(request)?;
-        let context = limited(&self.context, request, start);
+        let context = limited(&self.context, request.deadline, request.cancel.as_ref(), start);
         let answer = now.answer(&[&plan], &context).pop().unwrap_or(Err(ExecError::NoAnswer))?;
         let (snapshot, plan) = (now.snapshot.clone(), Arc::new(plan));
         Ok(Response { snapshot, plan, answer, took: start.elapsed() })
@@ -214,7 +214,7 @@ impl Searcher {
                 left.into_iter().partition(|(i, _)| same_limits(of, &requests[*i]));
             left = others;
             let group: Vec<(usize, Plan)> = group;
-            let context = limited(&self.context, of, start);
+            let context = limited(&self.context, of.deadline, of.cancel.as_ref(), start);
             let refs: Vec<&Plan> = group.iter().map(|(_, plan)| plan).collect();
             let answers = now.answer(&refs, &context);
             let took = start.elapsed();
@@ -315,13 +315,18 @@ fn same_limits(a: &Request, b: &Request) -> bool {
 }
 
 /// The context of a request that came at a moment: with its limits.
-fn limited(context: &Context, request: &Request, start: Instant) -> Context {
+pub(crate) fn limited(
+    context: &Context,
+    deadline: Option<Duration>,
+    cancel: Option<&Cancel>,
+    start: Instant,
+) -> Context {
     let context = context.clone();
-    let context = match request.deadline.and_then(|time| start.checked_add(time)) {
+    let context = match deadline.and_then(|time| start.checked_add(time)) {
         Some(deadline) => context.until(deadline),
         None => context,
     };
-    match &request.cancel {
+    match cancel {
         Some(cancel) => context.cancelled_by(cancel.clone()),
         None => context,
     }

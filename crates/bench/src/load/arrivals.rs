@@ -1,5 +1,6 @@
 //! When requests arrive.
 
+use crate::random::Random;
 use warpseek_console::Failure;
 
 /// At random, or as they did once.
@@ -76,19 +77,6 @@ impl Arrivals {
                 Box::new((number..).step_by(generators).map(move |i| (at(i), i)))
             }
         }
-    }
-}
-
-/// Random numbers that are the same every time (Marsaglia's xorshift).
-struct Random(u64);
-
-impl Random {
-    fn exponential(&mut self, mean: f64) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        let part = ((self.0 >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        -mean * part.ln()
     }
 }
 

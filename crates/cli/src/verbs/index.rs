@@ -14,11 +14,20 @@ use warpseek_console::progress::Display;
 use warpseek_console::terminal::{count, counted, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
-enum StoreChoice {
+pub(super) enum StoreChoice {
     /// The ids and the documents themselves, for snippets
     All,
     /// The ids only
     Ids,
+}
+
+impl StoreChoice {
+    pub(super) fn get(self) -> StoreMode {
+        match self {
+            StoreChoice::All => StoreMode::All,
+            StoreChoice::Ids => StoreMode::Ids,
+        }
+    }
 }
 
 /// Build an index of documents
@@ -76,10 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         .options()
         .analyzer(options.analyzer)
         .codec(options.codec)
-        .store(match options.store {
-            StoreChoice::All => StoreMode::All,
-            StoreChoice::Ids => StoreMode::Ids,
-        })
+        .store(options.store.get())
         .vector_scale(options.vector_scale)
         .overwrite(options.overwrite);
     if options.quantize {
@@ -88,8 +94,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = Display::build(&progress, options.reading.quiet);
-    let result = Index::build(&options.output, &options.reading.inputs, &settings, &progress);
+    let display = Display::build(&progress, options.reading.from.quiet);
+    let result = Index::build(&options.output, &options.reading.from.inputs, &settings, &progress);
     drop(display);
     let (_, report) = result?;
     summarise(&report, start, &options.reading);
@@ -119,11 +125,16 @@ pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading)
     {
         note(format!("no document has a field `{field}`, so documents are not sorted"));
     }
-    summarise_counts(report, start, reading.quiet);
+    summarise_counts(report, start, reading.from.quiet);
 }
 
-/// The same for a build whose input was not named by the user.
+/// The same for a build without the fields that `--static-field` and `--order-by` name.
 pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool) {
+    summarise_as(report, start, ["term", "posting", "token"], quiet);
+}
+
+/// The same, with other names for what the index is made of.
+pub(super) fn summarise_as(report: &BuildReport, start: Instant, names: [&str; 3], quiet: bool) {
     for reason in &report.reasons {
         note(format!("skipped {reason}"));
     }
@@ -147,8 +158,8 @@ pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool
         "{}{replaced} in {seconds:.1} s ({}/s): {}, {}, {}",
         counted(report.documents, "document"),
         count(rate as u64),
-        counted(report.terms, "term"),
-        counted(report.postings, "posting"),
-        counted(report.tokens, "token"),
+        counted(report.terms, names[0]),
+        counted(report.postings, names[1]),
+        counted(report.tokens, names[2]),
     ));
 }

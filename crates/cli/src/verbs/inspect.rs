@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{Impacts, Index, Inspection, Residency, ShapeClass};
+use warpseek::{GramConfig, Impacts, Index, Inspection, Residency, ShapeClass};
 
 use crate::options::{DeviceName, DeviceOptions, Searching};
 use crate::residency;
@@ -58,9 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         _ => Some(OnGpu::load(&index, &options.device)?),
     };
     if options.json {
-        let mut report = serde_json::to_value(&found)?;
-        report["bytes"] = json!(found.sizes.total());
-        report["searchable_bytes"] = json!(found.sizes.searchable());
+        let mut report = as_json(&found)?;
         if let Some(on_gpu) = on_gpu {
             report["gpu"] = json!({
                 "seconds": on_gpu.seconds,
@@ -129,33 +127,105 @@ impl OnGpu {
     }
 }
 
-fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
-    let (theme, manifest) = (Theme::stdout(), &found.manifest);
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
+/// Inspects an index on disk alone, and prints what was found.
+pub(super) fn inspect(index: &Index, json: bool) -> Result<ExitCode, Failure> {
+    let (found, mut out) = (index.inspect()?, std::io::stdout().lock());
+    if json {
+        writeln!(out, "{:#}", as_json(&found)?)?;
+    } else {
+        print(&found, &mut out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(found: &Inspection) -> Result<Value, Failure> {
+    let mut report = serde_json::to_value(found)?;
+    report["bytes"] = json!(found.sizes.total());
+    report["searchable_bytes"] = json!(found.sizes.searchable());
+    if found.manifest.grams.is_some() {
+        report["bytes_per_entry"] = json!({
+            "documents": found.bits_per_doc / 8.0,
+            "maps": found.bits_per_freq / 8.0,
+            "lists": bytes_per_entry(found),
+            "raw": RAW_ENTRY,
+        });
+    }
+    Ok(report)
+}
+
+/// Bytes of an entry of a list of n-grams that is not compressed: a document, and a map of 32 segments.
+const RAW_ENTRY: u64 = 8;
+
+/// Bytes that lists of n-grams take for each entry, with what is needed to skip in them.
+fn bytes_per_entry(found: &Inspection) -> f64 {
+    let lists = found.sizes.payload + found.sizes.skips_and_bounds;
+    lists as f64 / found.postings.max(1) as f64
+}
+
+/// The first rows for an index of n-grams.
+fn gram_rows(found: &Inspection, grams: &GramConfig) -> Vec<(&'static str, String)> {
+    let manifest = &found.manifest;
+    let each = |bits: f64| format!("{:.2}", bits / 8.0);
+    vec![
+        ("documents", count(found.documents)),
+        ("deleted", count(found.deleted)),
+        ("words", count(found.tokens)),
+        ("n-grams", count(found.terms)),
+        ("entries of lists", count(found.postings)),
+        ("index segments", manifest.segments.len().to_string()),
+        ("generation", manifest.generation.to_string()),
+        ("unit", grams.unit.to_string()),
+        ("n", grams.n.to_string()),
+        ("words in a segment", format!("{} or more", grams.segment_words)),
+        ("long documents in parts", if grams.parts { "yes" } else { "no" }.to_owned()),
+        ("codec", manifest.codec.to_string()),
+        ("bytes an entry", format!("{:.2} (raw: {RAW_ENTRY})", bytes_per_entry(found))),
+        ("  documents", each(found.bits_per_doc)),
+        ("  maps", each(found.bits_per_freq)),
+    ]
+}
+
+/// The first rows for an index of words or vectors.
+fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
+    let manifest = &found.manifest;
     let segments = match found.reordered.len() {
         0 => manifest.segments.len().to_string(),
         n => format!("{}, {n} of them reordered", manifest.segments.len()),
     };
     let (frequency, ranking) = match &manifest.impacts {
-        Some(Impacts { k1, b, .. }) => {
-            ("impact", format!("bm25 with k1 {k1} and b {b}, quantized to 8 bits: approximate"))
-        }
-        None => ("frequency", String::new()),
+        Some(Impacts { k1, b, .. }) => (
+            "bits per impact",
+            format!("bm25 with k1 {k1} and b {b}, quantized to 8 bits: approximate"),
+        ),
+        None => ("bits per frequency", String::new()),
     };
-    let mut head = vec![
-        row("documents", count(found.documents)),
-        row("deleted", count(found.deleted)),
-        row("tokens", count(found.tokens)),
-        row("terms", count(found.terms)),
-        row("postings", count(found.postings)),
-        row("segments", segments),
-        row("generation", manifest.generation.to_string()),
-        row("analyzer", format!("{} v{}", manifest.analyzer, manifest.analyzer_version)),
-        row("codec", manifest.codec.to_string()),
-        row("bits per docID", format!("{:.2}", found.bits_per_doc)),
-        row(&format!("bits per {frequency}"), format!("{:.2}", found.bits_per_freq)),
+    let mut rows = vec![
+        ("documents", count(found.documents)),
+        ("deleted", count(found.deleted)),
+        ("tokens", count(found.tokens)),
+        ("terms", count(found.terms)),
+        ("postings", count(found.postings)),
+        ("segments", segments),
+        ("generation", manifest.generation.to_string()),
+        ("analyzer", format!("{} v{}", manifest.analyzer, manifest.analyzer_version)),
+        ("codec", manifest.codec.to_string()),
+        ("bits per docID", format!("{:.2}", found.bits_per_doc)),
+        (frequency, format!("{:.2}", found.bits_per_freq)),
     ];
-    head.extend(manifest.impacts.map(|_| row("ranking", ranking)));
+    rows.extend(manifest.impacts.map(|_| ("ranking", ranking)));
+    rows
+}
+
+fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
+    let theme = Theme::stdout();
+    let (head, parts) = match &found.manifest.grams {
+        Some(grams) => (gram_rows(found, grams), ["n-grams", "documents and maps", "lengths"]),
+        None => {
+            let parts = ["dictionary", "documents and frequencies", "lengths and norms"];
+            (word_rows(found), parts)
+        }
+    };
+    let head: Vec<_> = head.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(&head, out)?;
 
     writeln!(out, "\n{}", theme.paint(theme.strong, "sizes"))?;
@@ -165,10 +235,10 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         vec![name.to_owned(), bytes(n), format!("{:.1}%", 100.0 * n as f64 / total.max(1) as f64)]
     };
     let sizes = [
-        size("dictionary", s.dictionary),
-        size("documents and frequencies", s.payload),
+        size(parts[0], s.dictionary),
+        size(parts[1], s.payload),
         size("skips and bounds", s.skips_and_bounds),
-        size("lengths and norms", s.documents),
+        size(parts[2], s.documents),
         size("ids", s.ids),
         size("store", s.store),
         size("deletions", s.deletes),

@@ -1,6 +1,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -88,7 +88,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     // Before anything is created.
     let interrupt = Interrupt::listen(None)?;
-    let mut out = Output::new(options)?;
+    let mut out = options.output()?;
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
@@ -166,29 +166,37 @@ impl Options {
             BadQuery::Skip => OnError::Skip,
         }
     }
+
+    fn output(&self) -> Result<Output, Failure> {
+        if let Some(tag) = &self.tag {
+            check_tag(tag)?;
+        }
+        Output::new(self.output.as_deref(), &self.queries)
+    }
+}
+
+/// Refuses what cannot be a column of a run.
+pub(super) fn check_tag(tag: &str) -> Result<(), Failure> {
+    if tag.is_empty() || tag.contains(char::is_whitespace) {
+        let problem = format!("`{tag}` cannot be the tag of a run: it is empty or has blanks");
+        return Err(Failure::user(problem));
+    }
+    Ok(())
 }
 
 /// Where the run goes. A file is opened at once, so that one that cannot be written to is reported before any work, but an older run in it is discarded only when there are answers to write.
-struct Output {
+pub(super) struct Output {
     file: Option<File>,
     open: Option<BufWriter<Box<dyn Write>>>,
 }
 
 impl Output {
-    fn new(options: &Options) -> Result<Self, Failure> {
-        let is_bad = |tag: &&str| tag.is_empty() || tag.contains(char::is_whitespace);
-        if let Some(tag) = options.tag.as_deref().filter(is_bad) {
-            let problem = format!("`{tag}` cannot be the tag of a run: it is empty or has blanks");
-            return Err(Failure::user(problem));
-        }
-        let Some(path) = options.output.as_deref() else {
+    /// For a file, or standard output.
+    pub(super) fn new(path: Option<&Path>, queries: &Path) -> Result<Self, Failure> {
+        let Some(path) = path else {
             return Ok(Output { file: None, open: None });
         };
-        let is_queries = match (path.canonicalize(), options.queries.canonicalize()) {
-            (Ok(path), Ok(queries)) => path == queries,
-            _ => false,
-        };
-        if is_queries {
+        if is_same_file(path, queries) {
             let path = path.display();
             let problem = format!("{path} is the file of queries; write the run to another file");
             return Err(Failure::user(problem));
@@ -198,7 +206,7 @@ impl Output {
         Ok(Output { file: Some(file), open: None })
     }
 
-    fn open(&mut self) -> std::io::Result<&mut BufWriter<Box<dyn Write>>> {
+    pub(super) fn open(&mut self) -> std::io::Result<&mut BufWriter<Box<dyn Write>>> {
         let open = match (self.open.take(), self.file.take()) {
             (Some(open), _) => open,
             (None, file) => {
@@ -218,9 +226,14 @@ impl Output {
         Ok(self.open.insert(open))
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    pub(super) fn flush(&mut self) -> std::io::Result<()> {
         self.open.as_mut().map_or(Ok(()), Write::flush)
     }
+}
+
+/// Whether two paths lead to one file that exists.
+pub(super) fn is_same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// The devices that answered queries, if a GPU was asked for.

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{Decision, Explanation, Index, Plan, Request, Response, Searcher, SearcherOptions};
+use warpseek::{
+    Decision, Explanation, Index, Plan, Request, Response, Searcher, SearcherOptions, Snippet,
+};
 use warpseek_console::options::Threads;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, count, counted, note, table};
@@ -28,6 +30,7 @@ Examples:
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
+For words that are misspelt, see `warpseek ngram`.
 `-h` omits the research settings; `--help` shows all options.")]
 pub(crate) struct Options {
     /// Directory of the index
@@ -45,6 +48,9 @@ pub(crate) struct Options {
     deadline: Deadline,
     #[command(flatten)]
     threads: Threads,
+    /// Does not exist here; the error names the command for approximate search
+    #[arg(long, hide = true)]
+    fuzzy: bool,
     /// Show how each score is computed
     #[arg(long, help_heading = "Output")]
     explain: bool,
@@ -57,6 +63,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if options.fuzzy {
+        return Err(Failure::user(
+            "an index of words finds words as they are written; for misspelt ones build an index of n-grams \
+             with `warpseek ngram index INPUT -o DIR` and search it with `warpseek ngram search DIR QUERY`",
+        ));
+    }
     let (index, searching) = (Index::at(&options.index), options.searching.for_one());
     let settings = searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
@@ -252,15 +264,19 @@ impl Found<'_> {
     }
 
     fn highlighted(&self, text: &str, width: usize, theme: &Theme) -> String {
-        let snippet = self.response.snippet(text, width);
-        let (mut out, mut at) = (String::new(), 0);
-        for range in snippet.highlights {
-            out += &printable(&snippet.text[at..range.start]);
-            out += &theme.paint(theme.mark, printable(&snippet.text[range.clone()]));
-            at = range.end;
-        }
-        out + &printable(&snippet.text[at..])
+        painted(&self.response.snippet(text, width), theme)
     }
+}
+
+/// A snippet with its highlights marked, fit to print.
+pub(super) fn painted(snippet: &Snippet, theme: &Theme) -> String {
+    let (mut out, mut at) = (String::new(), 0);
+    for range in &snippet.highlights {
+        out += &printable(&snippet.text[at..range.start]);
+        out += &theme.paint(theme.mark, printable(&snippet.text[range.clone()]));
+        at = range.end;
+    }
+    out + &printable(&snippet.text[at..])
 }
 
 /// An addition to the summary line if the ranking or the algorithm is approximate.
@@ -281,13 +297,13 @@ pub(super) fn matching(n: u64) -> String {
 }
 
 /// Replaces control characters, so that a document cannot control the terminal.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Breaks a text at blanks, and inside words longer than a line, so that no line takes more than `width` columns.
 /// Escape sequences take none.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line, mut shown) = (Vec::new(), String::new(), 0);
     for word in text.split(' ').filter(|w| !w.is_empty()) {
         let len: usize = columns(word).map(|(_, columns)| columns).sum();

@@ -33,15 +33,20 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    verify(&Index::at(&options.index), options.json, options.quiet)
+}
+
+/// Verifies an index and prints what was found.
+pub(super) fn verify(index: &Index, json: bool, quiet: bool) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
-    let display = Display::build(&progress, options.quiet || options.json);
-    let found = Index::at(&options.index).verify(&progress);
+    let display = Display::build(&progress, quiet || json);
+    let found = index.verify(&progress);
     drop(display);
     let found = found?;
     let mut out = std::io::stdout().lock();
     let sound = found.problems.is_empty();
-    if options.json {
+    if json {
         let problems: Vec<_> =
             found.problems.iter().map(|p| json!({"file": p.file, "what": p.what})).collect();
         let report = json!({

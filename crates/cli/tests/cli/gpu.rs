@@ -334,3 +334,18 @@ fn wand_and_maxscore_are_measured() {
     assert!(goals["asynchronous_speedup"].as_f64().unwrap() > 0.0, "{goals:#}");
     assert!(goals["safe_read_over_local"].as_f64().unwrap() > 0.0, "{goals:#}");
 }
+
+#[test]
+fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
+    let machine = Machine::new();
+    machine.run("ngram index docs.jsonl -o grams -q", "").ok();
+    for options in ["--misses 6", "--errors 2 --verify -k 3", "--misses 60% -k 100"] {
+        let line = format!("ngram run grams q.tsv {options}");
+        let cpu = machine.run(&line, "").ok();
+        let gpu = machine.run(&format!("{line} --device cuda"), "");
+        assert_eq!(gpu.says("by emulated, in order").ok(), cpu, "{options}");
+    }
+    machine.run("ngram index docs.jsonl -o small -q --codec ef", "").ok();
+    let refused = machine.run("ngram search small abc --device cuda", "");
+    refused.fails(2, "codec bitpack");
+}

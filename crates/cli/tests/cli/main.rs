@@ -13,6 +13,7 @@ mod gpu;
 mod index;
 mod interrupt;
 mod looks;
+mod ngram;
 mod order;
 mod quantize;
 mod run_eval;

@@ -328,7 +328,7 @@ impl<'a> MapListEncoder<'a> {
     fn encode_bins(&mut self, docs: &[u32], maps: &[u32]) {
         let (mut from, mut base) = (0, 0);
         for bin in 0..self.parts.count().div_ceil(BIN as u32) {
-            if bin as usize % GROUP == 0 {
+            if (bin as usize).is_multiple_of(GROUP) {
                 base = self.payload.len();
                 self.bases.extend((base as u64).to_le_bytes());
             }

@@ -10,8 +10,8 @@ use warpseek_text::{RawBatch, Reader};
 use super::rolling::{Grams, key};
 use super::{Best, Contamination, ItemReport, Order, REASONS, Settings, TestSet};
 
-/// Bits of the filter for each n-gram: one in sixteen of the others passes.
-const FILTER_BITS: usize = 16;
+/// n-grams for each word of 64 bits of the filter, at most. Each sets two bits, so about one in a hundred others passes.
+const GRAMS_PER_WORD: usize = 4;
 
 /// Compares a test set with documents that are read once.
 ///
@@ -43,9 +43,9 @@ pub fn against_reader(
 
 /// The n-grams of a test set.
 struct Wanted {
-    /// The bit of every n-gram's hash is set.
+    /// The two bits of every n-gram's hash are set. It is small enough for a cache, unlike the table.
     filter: Vec<u64>,
-    /// What a hash is shifted by to get its bit.
+    /// What a hash is shifted by to get its word of the filter.
     shift: u32,
     /// Numbers of n-grams by key.
     table: HashTable<u32>,
@@ -64,17 +64,18 @@ impl Wanted {
         let (mut all, mut ends, mut own) = (Vec::new(), Vec::new(), Vec::new());
         let mut grams = Grams::new(set.config);
         for item in &set.items {
-            grams.for_each(&item.title, &item.text, |hash, gram| {
-                let key = key(gram);
+            let count = grams.read(&item.title, &item.text).len();
+            for i in 0..count {
+                let key = key(grams.gram(i));
                 let same = |&i: &u32| keys[i as usize] == key;
                 let entry = table.entry(key as u64, same, |&i: &u32| keys[i as usize] as u64);
                 let number = *entry.or_insert(keys.len() as u32).get();
                 if number as usize == keys.len() {
                     keys.push(key);
-                    hashes.push(hash);
+                    hashes.push(grams.hash(i));
                 }
                 own.push(number);
-            });
+            }
             own.sort_unstable();
             own.dedup();
             all.append(&mut own);
@@ -91,10 +92,10 @@ impl Wanted {
             }
             start = end;
         }
-        let bits = (keys.len() * FILTER_BITS).next_power_of_two().clamp(64, 1 << 36);
+        let words = (keys.len() / GRAMS_PER_WORD).next_power_of_two().max(2);
         let mut wanted = Wanted {
-            filter: vec![0; bits / 64],
-            shift: 64 - bits.ilog2(),
+            filter: vec![0; words],
+            shift: 64 - words.ilog2(),
             table,
             found: std::iter::repeat_with(AtomicBool::default).take(keys.len()).collect(),
             keys,
@@ -102,19 +103,19 @@ impl Wanted {
             items,
         };
         for hash in hashes {
-            let bit = hash >> wanted.shift;
-            wanted.filter[(bit / 64) as usize] |= 1 << (bit % 64);
+            wanted.filter[(hash >> wanted.shift) as usize] |= bits(hash);
         }
         wanted
     }
 
-    /// The number of an n-gram that an item has.
+    /// Whether an item may have an n-gram with this hash.
     #[inline]
-    fn find(&self, hash: u64, gram: &str) -> Option<u32> {
-        let bit = hash >> self.shift;
-        if self.filter[(bit / 64) as usize] >> (bit % 64) & 1 == 0 {
-            return None;
-        }
+    fn may_have(&self, hash: u64) -> bool {
+        !self.filter[(hash >> self.shift) as usize] & bits(hash) == 0
+    }
+
+    /// The number of an n-gram that an item has.
+    fn find(&self, gram: &str) -> Option<u32> {
         let key = key(gram);
         self.table.find(key as u64, |&i| self.keys[i as usize] == key).copied()
     }
@@ -122,6 +123,12 @@ impl Wanted {
     fn items_with(&self, gram: u32) -> &[u32] {
         &self.items[self.starts[gram as usize]..self.starts[gram as usize + 1]]
     }
+}
+
+/// The bits of a hash within its word of the filter.
+#[inline]
+fn bits(hash: u64) -> u64 {
+    1 << (hash & 63) | 1 << (hash >> 6 & 63)
 }
 
 struct Stream<'a> {
@@ -150,6 +157,8 @@ struct Outcome {
 /// What a thread works with.
 struct Worker {
     grams: Grams,
+    /// Which n-grams of a document pass the filter.
+    passed: Vec<u32>,
     /// Numbers of n-grams that a document has.
     found: Vec<u32>,
     /// For each item how many n-grams a document has; 0 between documents.
@@ -162,6 +171,7 @@ impl Stream<'_> {
     fn work(&self) {
         let mut worker = Worker {
             grams: Grams::new(self.set.config),
+            passed: Vec::new(),
             found: Vec::new(),
             counts: vec![0; self.set.len()],
             touched: Vec::new(),
@@ -249,7 +259,7 @@ impl Stream<'_> {
                 found[item as usize] += u32::from(is_found);
             }
         }
-        let best = self.best.into_iter().map(|best| best.into_inner());
+        let best = self.best.into_iter().map(Mutex::into_inner);
         let best = best.map(|best| best.unwrap_or_else(PoisonError::into_inner));
         let counts = ngrams.into_iter().zip(found);
         let items = self.set.items.iter().zip(best).zip(counts);
@@ -269,9 +279,18 @@ impl Stream<'_> {
 impl Worker {
     /// Counts for each item the n-grams that a document has.
     fn find(&mut self, wanted: &Wanted, title: &str, text: &str) {
-        let Worker { grams, found, counts, touched } = self;
+        let Worker { grams, passed, found, counts, touched } = self;
+        let hashes = grams.read(title, text);
+        // Without branches, so that a core can wait for many words of the filter at a time.
+        passed.resize(hashes.len() + 1, 0);
+        let mut count = 0;
+        for (&hash, i) in hashes.iter().zip(0..) {
+            passed[count] = i;
+            count += usize::from(wanted.may_have(hash));
+        }
         found.clear();
-        grams.for_each(title, text, |hash, gram| found.extend(wanted.find(hash, gram)));
+        let passed = passed[..count].iter().map(|&i| grams.gram(i as usize));
+        found.extend(passed.filter_map(|gram| wanted.find(gram)));
         found.sort_unstable();
         found.dedup();
         for &gram in &*found {

@@ -14,27 +14,28 @@ use warpseek_testkit::{Doc, Fixture, History, Random, build_config};
 use warpseek_text::GramConfig;
 
 /// Letters of texts, and how words are divided.
-pub struct Alphabet {
+pub(crate) struct Alphabet {
     letters: Vec<char>,
     blanks: &'static [&'static str],
 }
 
 impl Alphabet {
     /// An alphabet of this many letters, of several scripts if they are many.
-    pub fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         let latin = 'a'..='z';
         let others = ('а'..='я').chain('α'..='ρ').chain('ぁ'..='ん').chain('一'..='龥');
         let letters: Vec<char> = match size {
             ..=26 => latin.take(size).collect(),
-            ..=5000 => latin.chain(others).take(size).collect(),
+            27..=5000 => latin.chain(others).take(size).collect(),
             _ => ('一'..='龥').take(size).collect(),
         };
-        let blanks: &[&str] = if size % 2 == 0 { &[" "] } else { &[" ", " ", ", ", "-", "_\n"] };
+        let blanks: &[&str] =
+            if size.is_multiple_of(2) { &[" "] } else { &[" ", " ", ", ", "-", "_\n"] };
         Alphabet { letters, blanks }
     }
 
     /// A word. Letters at the start of the alphabet are frequent.
-    pub fn word(&self, random: &mut Random) -> String {
+    pub(crate) fn word(&self, random: &mut Random) -> String {
         let letter = |random: &mut Random| {
             let limit = 1 + random.below(self.letters.len());
             self.letters[random.below(limit)]
@@ -43,20 +44,20 @@ impl Alphabet {
     }
 
     /// A text of this many words, with a few words repeated.
-    pub fn text(&self, random: &mut Random, words: usize) -> String {
+    pub(crate) fn text(&self, random: &mut Random, words: usize) -> String {
         let (mut text, mut known) = (String::new(), Vec::new());
         for _ in 0..words {
             if known.is_empty() || random.one_in(2) {
                 known.push(self.word(random));
             }
-            text.push_str(random.pick(&known));
-            text.push_str(random.pick(self.blanks));
+            text += random.pick::<String>(&known);
+            text += random.pick::<&str>(self.blanks);
         }
         text
     }
 
     /// Changes characters of a text: one is replaced, inserted or lost at a time.
-    pub fn misspell(&self, random: &mut Random, text: &str, errors: usize) -> String {
+    pub(crate) fn misspell(&self, random: &mut Random, text: &str, errors: usize) -> String {
         let mut chars: Vec<char> = text.chars().collect();
         for _ in 0..errors {
             let (at, letter) = (random.below(chars.len() + 1), *random.pick(&self.letters));
@@ -72,7 +73,7 @@ impl Alphabet {
 }
 
 /// A part of a text: whole words, or any characters.
-pub fn cut(random: &mut Random, text: &str, words: usize) -> String {
+pub(crate) fn cut(random: &mut Random, text: &str, words: usize) -> String {
     if random.one_in(4) {
         let chars: Vec<char> = text.chars().collect();
         let from = random.below(chars.len() + 1);
@@ -84,17 +85,17 @@ pub fn cut(random: &mut Random, text: &str, words: usize) -> String {
 }
 
 /// An index of n-grams.
-pub struct Indexed {
-    pub fixture: Fixture,
-    pub searcher: Searcher,
-    pub grams: GramConfig,
+pub(crate) struct Indexed {
+    pub(crate) fixture: Fixture,
+    pub(crate) searcher: Searcher,
+    pub(crate) grams: GramConfig,
     /// Live documents by ascending document id: the id, and title and text.
-    pub live: Vec<(u32, String)>,
+    pub(crate) live: Vec<(u32, String)>,
 }
 
 impl Indexed {
     /// An index after all operations of a history. It must be sound.
-    pub fn after(history: &History, grams: GramConfig) -> Self {
+    pub(crate) fn after(history: &History, grams: GramConfig) -> Self {
         let config = BuildConfig { grams: Some(grams), store: StoreMode::Ids, ..build_config() };
         let fixture = Fixture::after(history, config);
         let found = verify(&fixture.dir(), &Progress::default()).unwrap();
@@ -111,13 +112,13 @@ impl Indexed {
     }
 
     /// An index of texts.
-    pub fn of(texts: impl IntoIterator<Item = String>, grams: GramConfig) -> Self {
+    pub(crate) fn of(texts: impl IntoIterator<Item = String>, grams: GramConfig) -> Self {
         let docs = texts.into_iter().enumerate().map(|(i, text)| Doc::text(i, text));
         Self::after(&History::of(docs.collect()), grams)
     }
 
     /// All hits by the definition, best first. A text that occurs more than once is scored once.
-    pub fn expected(&self, query: &str, misses: u32) -> Vec<Hit> {
+    pub(crate) fn expected(&self, query: &str, misses: u32) -> Vec<Hit> {
         let mut scores: HashMap<&str, (u32, u32)> = HashMap::new();
         let mut hits: Vec<Hit> = Vec::new();
         for (doc, text) in &self.live {
@@ -133,6 +134,6 @@ impl Indexed {
 }
 
 /// The best `k` of the hits that are covered.
-pub fn best(hits: &[Hit], coverage: &Coverage, k: usize) -> Vec<Hit> {
+pub(crate) fn best(hits: &[Hit], coverage: &Coverage, k: usize) -> Vec<Hit> {
     hits.iter().filter(|hit| coverage.contains(hit.doc)).take(k).copied().collect()
 }

@@ -28,7 +28,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_count(const Query* q
     const uint32_t number = blockIdx.x / ranges, range = 1u << range_bits, start = (blockIdx.x % ranges) << range_bits;
     const uint32_t end = parts.count - start < range ? parts.count : start + range;
     const Query query = queries[number];
-    if (*reinterpret_cast<volatile uint32_t*>(reinterpret_cast<uint32_t*>(found.of_query) + number) > found.most_of_query) return;
+    // Other blocks may give the query up at this moment, so one thread looks for all: they must leave together.
+    __shared__ bool given_up;
+    if (threadIdx.x == 0) given_up = *reinterpret_cast<volatile uint32_t*>(reinterpret_cast<uint32_t*>(found.of_query) + number) > found.most_of_query;
+    __syncthreads();
+    if (given_up) return;
     const Own own{lists, ordinals + query.first};
     const uint32_t sparse = min(query.counted, query.dense);
     for (uint32_t i = threadIdx.x; i < range / 4; i += THREADS) counters[i] = 0;

@@ -1,4 +1,4 @@
-//! Candidates of a batch of queries: parts of documents that are in enough of a query's shortest lists. [`gpu`](crate::gpu) launches it.
+//! Candidates of a batch of queries: parts of documents that are in enough of a query's shortest lists. `gpu` launches it.
 
 use warpseek_cuda::Source;
 

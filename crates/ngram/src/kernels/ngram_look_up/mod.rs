@@ -1,4 +1,4 @@
-//! Scores of candidates. [`gpu`](crate::gpu) launches it.
+//! Scores of candidates. `gpu` launches it.
 
 use warpseek_cuda::Source;
 

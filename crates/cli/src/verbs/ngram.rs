@@ -1,0 +1,149 @@
+mod add;
+mod contaminate;
+mod index;
+mod inspect;
+mod run;
+mod search;
+mod verify;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use warpseek::{
+    Error, Index, IndexError, Misses, NgramAlgorithm, NgramError, NgramOptions, NgramRequest,
+};
+use warpseek_console::Failure;
+use warpseek_console::options::named;
+
+/// Search for phrases that may be misspelt, in the query or in the text
+///
+/// An index of n-grams has, for each sequence of n characters or words, the documents that contain it, and roughly where. A
+/// document is a hit if it has nearly all n-grams of the query close together. Case and punctuation do not count, and
+/// languages without blanks between words work as well.
+///
+/// `warpseek delete` and `warpseek merge` change an index of n-grams as they change one of words.
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  warpseek ngram index docs.jsonl -o grams               build an index
+  warpseek ngram search grams \"acetylsalicilic acid\"     search it
+  warpseek ngram search grams \"slow strat\" --errors 2 --verify
+  warpseek ngram run grams phrases.tsv -o run.trec       answer a file of phrases
+  warpseek ngram contaminate --train corpus/ --test test.jsonl -o report.jsonl")]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// The commands for indexes of n-grams; each has a file of its own.
+#[derive(Subcommand)]
+enum Verb {
+    Index(index::Options),
+    Add(add::Options),
+    Search(search::Options),
+    Run(run::Options),
+    Contaminate(contaminate::Options),
+    Verify(verify::Options),
+    Inspect(inspect::Options),
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    match &options.verb {
+        Verb::Index(options) => index::run(options),
+        Verb::Add(options) => add::run(options),
+        Verb::Search(options) => search::run(options),
+        Verb::Run(options) => run::run(options),
+        Verb::Contaminate(options) => contaminate::run(options),
+        Verb::Verify(options) => verify::run(options),
+        Verb::Inspect(options) => inspect::run(options),
+    }
+}
+
+/// Names of what an index of n-grams is made of, for summaries.
+const NAMES: [&str; 3] = ["n-gram", "entry", "word"];
+
+/// Refuses a directory that holds no index of n-grams.
+fn check(index: &Index) -> Result<(), Failure> {
+    match index.manifest() {
+        Ok(manifest) if manifest.grams.is_some() => Ok(()),
+        Ok(_) => Err(Error::from(NgramError::NotGrams).into()),
+        Err(Error::Index(IndexError::NotAnIndex { dir })) => Err(no_index(&dir)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_index(dir: &Path) -> Failure {
+    let dir = dir.display();
+    let fix = format!("make one with `warpseek ngram index INPUT -o {dir}`");
+    Failure::user(format!("{dir} holds no index; {fix}"))
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum DeviceChoice {
+    /// The CPU, with all threads
+    #[default]
+    Cpu,
+    /// The first GPU; batches of queries gain the most
+    Cuda,
+}
+
+/// How queries are answered; for `search` and `run`.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Query")]
+struct Searching {
+    /// n-grams of the query that a hit may lack: a number such as 6, or a share of them such as 25% [default: 25%, or what
+    /// `--errors` allows]
+    #[arg(long, value_name = "N|P%")]
+    misses: Option<Misses>,
+    /// Characters of a hit that may be wrong. Without `--misses`, a hit may lack the n-grams that this many errors can
+    /// spoil, n for each. With `--verify`, hits with more errors are dropped
+    #[arg(long, value_name = "N")]
+    errors: Option<u32>,
+    /// Compute the edit distance of the query to the best match in each of the best candidates, and rank by it
+    #[arg(long)]
+    verify: bool,
+    /// Candidates to verify, by the number of n-grams they have; at least as many as hits are asked for [default: 100]
+    #[arg(long, value_name = "N", requires = "verify")]
+    candidates: Option<usize>,
+    /// How hits are found; all algorithms find the same ones
+    #[arg(long, value_name = "NAME", default_value_t, help_heading = "Device",
+        value_parser = named::<NgramAlgorithm>(NgramAlgorithm::ALL.map(NgramAlgorithm::name)))]
+    algorithm: NgramAlgorithm,
+    /// What answers: the CPU, or a GPU, to which the index is copied. The hits are the same
+    #[arg(long, value_enum, default_value_t, help_heading = "Device")]
+    device: DeviceChoice,
+    /// Read the index into memory instead of mapping its files. Opening it is slower, but a file that is truncated
+    /// during the search cannot crash the process
+    #[arg(long, help_heading = "Device")]
+    no_mmap: bool,
+}
+
+impl Searching {
+    fn check(&self) -> Result<(), Failure> {
+        if self.misses.is_some() && self.errors.is_some() && !self.verify {
+            let fix = "add `--verify`, or give one of the two";
+            return Err(Failure::user(format!(
+                "--errors has no effect beside --misses unless hits are verified; {fix}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn options(&self, threads: usize) -> NgramOptions {
+        let options = NgramOptions::new().threads(threads).mmap(!self.no_mmap);
+        match self.device {
+            DeviceChoice::Cpu => options.algorithm(self.algorithm),
+            DeviceChoice::Cuda => options.gpu(0),
+        }
+    }
+
+    fn request(&self, text: &str, k: usize) -> NgramRequest {
+        let mut request = NgramRequest::new(text).k(k).verify(self.verify);
+        request.misses = self.misses;
+        request.errors = self.errors;
+        request.candidates = self.candidates.unwrap_or(request.candidates);
+        request
+    }
+}

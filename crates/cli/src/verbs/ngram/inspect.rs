@@ -1,0 +1,33 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use warpseek::Index;
+use warpseek_console::Failure;
+
+use super::check;
+use crate::verbs::inspect;
+
+/// Show the contents and sizes of an index of n-grams
+///
+/// Shows which n-grams it has, the size of each part, what an entry of a list takes beside its raw 8 bytes, and the lengths
+/// of lists. It does the same as `warpseek inspect`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek ngram inspect grams
+  warpseek ngram inspect grams --json")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let index = Index::at(&options.index);
+    check(&index)?;
+    inspect::inspect(&index, options.json)
+}

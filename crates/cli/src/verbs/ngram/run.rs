@@ -1,0 +1,264 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use warpseek::eval::RunWriter;
+use warpseek::{Error, Index, NgramError, NgramHit, NgramResponse, NgramSearcher, OnError};
+use warpseek_console::options::Threads;
+use warpseek_console::terminal::{count, counted, note, summary};
+use warpseek_console::{Failure, Interrupt, progress};
+
+use super::{Searching, check, search};
+use crate::options::OnErrorChoice;
+use crate::queries::{Line, Queries};
+use crate::verbs::run::{Output, check_tag};
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A TREC run: a line for each hit
+    Trec,
+    /// A line of JSON for each query
+    Jsonl,
+}
+
+/// Answer a file of queries from an index of n-grams
+///
+/// Each line of the file is a query: `id<TAB>text`, or text alone, whose id is then its line number. Queries are answered in
+/// batches, and results are written in the order of the file. After Ctrl-C the output holds complete queries only.
+///
+/// The score of a TREC run is the number of n-grams that a hit has. If hits are verified it is the negative distance,
+/// plus a part of 1 for the n-grams, so that scores fall with the rank.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek ngram run grams phrases.tsv -o run.trec
+  warpseek ngram run grams phrases.tsv --misses 12 --verify --errors 4 -o run.trec
+  warpseek ngram run grams phrases.tsv --format jsonl --snippet > hits.jsonl")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// File of queries; `-` is standard input
+    #[arg(value_name = "QUERIES")]
+    queries: PathBuf,
+    /// Number of hits per query
+    #[arg(short, default_value_t = 10, value_name = "K", help_heading = "Query")]
+    k: usize,
+    #[command(flatten)]
+    searching: Searching,
+    #[command(flatten)]
+    threads: Threads,
+    /// What to do with queries that cannot be answered
+    #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
+    on_error: OnErrorChoice,
+    /// File to write to [default: standard output]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Format of the output
+    #[arg(long, value_enum, default_value = "trec", help_heading = "Output")]
+    format: Format,
+    /// Name of the run, its last column
+    #[arg(long, default_value = "warpseek-ngram", help_heading = "Output")]
+    tag: String,
+    /// Add what the query matches, with the text around it, to JSONL
+    #[arg(long, help_heading = "Output")]
+    snippet: bool,
+    /// Do not show a progress bar or a summary
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    // Before anything is created.
+    let interrupt = Interrupt::listen(None)?;
+    options.searching.check()?;
+    check_tag(&options.tag)?;
+    if options.snippet && options.format == Format::Trec {
+        return Err(Failure::user("a TREC run has no snippets; add `--format jsonl`"));
+    }
+    let mut out = Output::new(options.output.as_deref(), &options.queries)?;
+    let index = Index::at(&options.index);
+    check(&index)?;
+    let settings = options.searching.options(options.threads.get());
+    let searcher = index.ngram_searcher_with(settings)?;
+    let on_error = options.on_error.get();
+    let queries = Queries::open(&options.queries, searcher.batch_size(), on_error)?;
+    let bar = progress::queries(options.quiet || options.output.is_none());
+    let (start, mut done) = (Instant::now(), Done::default());
+    let ended = answer(options, &searcher, &queries, &interrupt, |batch| {
+        for line in &batch.rendered {
+            out.open()?.write_all(line)?;
+        }
+        done.add(&batch);
+        bar.set_position(done.queries);
+        Ok(())
+    });
+    bar.finish_and_clear();
+    // An empty run is a run as well.
+    if ended.is_ok() {
+        out.open()?;
+    }
+    // Flushed after a failure too, so that the file has all answered queries.
+    let flushed = out.flush();
+    ended?;
+    flushed?;
+    if interrupt.is_set() {
+        let message =
+            format!("interrupted; the output holds the first {}", counted(done.queries, "query"));
+        return Err(Failure::interrupted(message));
+    }
+    done.skipped += queries.skipped.load(Ordering::Relaxed);
+    if done.skipped > 0 {
+        let were = if done.skipped == 1 { "was" } else { "were" };
+        note(format!("{} {were} skipped", counted(done.skipped, "query")));
+    }
+    if done.too_short > 0 {
+        let have = if done.too_short == 1 { "has" } else { "have" };
+        note(format!("{} {have} no n-gram and so no hits", counted(done.too_short, "query")));
+    }
+    if !options.quiet {
+        let seconds = start.elapsed().as_secs_f64();
+        summary(format!(
+            "{} in {seconds:.2} s ({}/s): {} by {}",
+            counted(done.queries, "query"),
+            count((done.queries as f64 / seconds.max(1e-6)) as u64),
+            counted(done.hits, "hit"),
+            searcher.engine(),
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Queries that were answered.
+#[derive(Default)]
+struct Batch {
+    /// What is written for each of them.
+    rendered: Vec<Vec<u8>>,
+    hits: u64,
+    too_short: u64,
+    skipped: u64,
+}
+
+/// Totals of what was written.
+#[derive(Default)]
+struct Done {
+    queries: u64,
+    hits: u64,
+    too_short: u64,
+    skipped: u64,
+}
+
+impl Done {
+    fn add(&mut self, batch: &Batch) {
+        self.queries += batch.rendered.len() as u64;
+        self.hits += batch.hits;
+        self.too_short += batch.too_short;
+        self.skipped += batch.skipped;
+    }
+}
+
+/// Passes every batch to `write`. The first failure ends the run after the batches before it; an interrupt after the batch at hand.
+fn answer(
+    options: &Options,
+    searcher: &NgramSearcher,
+    queries: &Queries,
+    interrupt: &Interrupt,
+    mut write: impl FnMut(Batch) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    loop {
+        let lines = queries.next_batch(|| interrupt.is_set())?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let request = |line: &Line| options.searching.request(&line.text, options.k);
+        let requests: Vec<_> = lines.iter().map(request).collect();
+        let (mut batch, mut answered) = (Batch::default(), Vec::with_capacity(lines.len()));
+        for (line, response) in lines.iter().zip(searcher.search_many(&requests)) {
+            match response {
+                Ok(response) => answered.push((line, response)),
+                Err(error) => {
+                    skip(options, &queries.name, line, error)?;
+                    batch.skipped += 1;
+                }
+            }
+        }
+        let rendered = searcher.in_parallel(&answered, |(line, response)| match options.format {
+            Format::Trec => as_trec(options, line, response),
+            Format::Jsonl => as_jsonl(options, line, response),
+        });
+        batch.rendered = rendered.into_iter().collect::<Result<_, _>>()?;
+        batch.hits = answered.iter().map(|(_, response)| response.hits().len() as u64).sum();
+        let too_short = answered.iter().filter(|(_, response)| response.ngrams() == 0);
+        batch.too_short = too_short.count() as u64;
+        write(batch)?;
+    }
+}
+
+/// Reports a query that cannot be answered, or returns its error. A problem with the index is not the query's fault and always ends the run.
+fn skip(options: &Options, name: &str, line: &Line, error: Error) -> Result<(), Failure> {
+    if !matches!(error, Error::Ngram(NgramError::TooManyGrams(_))) {
+        return Err(error.into());
+    }
+    if options.on_error.get() == OnError::Stop {
+        return Err(Failure::user(format!("{name}:{}: {error}", line.line)));
+    }
+    note(format!("{name}:{}: skipped: {error}", line.line));
+    Ok(())
+}
+
+fn as_trec(options: &Options, line: &Line, response: &NgramResponse) -> Result<Vec<u8>, Failure> {
+    // A line has about fifty bytes.
+    let mut writer = RunWriter::new(Vec::with_capacity(response.hits().len() * 64));
+    for (rank, hit) in response.hits().iter().enumerate() {
+        let score = trec_score(hit, response.ngrams());
+        writer.write(&line.id, &response.id(rank)?, rank + 1, score, &options.tag)?;
+    }
+    Ok(writer.finish()?)
+}
+
+/// A score by which hits are in the order of their ranks.
+fn trec_score(hit: &NgramHit, ngrams: u32) -> f64 {
+    match hit.distance {
+        None => f64::from(hit.score),
+        Some(distance) => f64::from(hit.score) / f64::from(ngrams + 1) - f64::from(distance),
+    }
+}
+
+fn as_jsonl(options: &Options, line: &Line, response: &NgramResponse) -> Result<Vec<u8>, Failure> {
+    let mut hits = Vec::with_capacity(response.hits().len());
+    for (rank, hit) in response.hits().iter().enumerate() {
+        let mut entry = json!({ "id": response.id(rank)?, "score": hit.score });
+        if let Some(distance) = hit.distance {
+            entry["distance"] = json!(distance);
+        }
+        if options.snippet {
+            search::add_snippet(&mut entry, response, rank)?;
+        }
+        hits.push(entry);
+    }
+    let (ngrams, least) = (response.ngrams(), response.least());
+    let found = json!({ "query": line.id, "ngrams": ngrams, "least": least, "hits": hits });
+    let mut out = serde_json::to_vec(&found)?;
+    out.push(b'\n');
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_fall_with_the_rank() {
+        let hit = |score, distance| NgramHit { doc: 0, score, distance };
+        let plain = [hit(9, None), hit(8, None)];
+        let verified = [hit(7, Some(0)), hit(9, Some(1)), hit(8, Some(1)), hit(9, Some(2))];
+        for hits in [&plain[..], &verified] {
+            let scores: Vec<f64> = hits.iter().map(|hit| trec_score(hit, 9)).collect();
+            assert!(scores.is_sorted_by(|a, b| a > b), "{scores:?}");
+        }
+    }
+}

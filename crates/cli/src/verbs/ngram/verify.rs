@@ -1,0 +1,38 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use warpseek::Index;
+use warpseek_console::Failure;
+
+use super::check;
+use crate::verbs::verify;
+
+/// Check every checksum, order and count of an index of n-grams
+///
+/// If anything is damaged, the command names it and exits with code 1. It does the same as `warpseek verify`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek ngram verify grams
+  warpseek ngram verify grams --json")]
+pub(crate) struct Options {
+    /// Directory of the index
+    #[arg(value_name = "DIR")]
+    index: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// Do not show a progress bar
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let index = Index::at(&options.index);
+    // A damaged manifest says nothing about what the index is; the verification reports it.
+    if index.manifest().is_ok() {
+        check(&index)?;
+    }
+    verify::verify(&index, options.json, options.quiet)
+}
