@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use support::{Space, names};
 
 const SIGKILL: i32 = 9;
-const OPERATIONS: u64 = 5;
+const OPERATIONS: u64 = 6;
 
 #[test]
 fn a_first_build_survives_kills() {
@@ -60,6 +60,13 @@ fn a_merge_survives_kills() {
     space.run("add before more.jsonl -q").ok();
     space.run("delete before --ids gone.txt -q").ok();
     torture(&space, "merge idx --reorder -j 2 -q", &SIGHTS[1..]);
+}
+
+#[test]
+fn an_add_to_an_index_of_n_grams_survives_kills() {
+    let space = corpus();
+    space.run("ngram index docs.jsonl -o before --segment-words 1 --parts -q").ok();
+    torture(&space, "ngram add idx more.jsonl --memory 200K -j 2 -q", &SIGHTS);
 }
 
 /// Documents, others that replace some of them and add some, ids of both to delete, and queries.
@@ -282,7 +289,11 @@ fn state(space: &Space) -> Value {
     assert!(missing.is_empty(), "files that the manifest names are missing: {missing:?}");
 
     let query = space.read("queries.tsv").lines().next().unwrap().replace('\t', " ");
-    let mut search = space.run(&format!("search idx {query} -k 20 --json")).json();
+    let (search, run) = match manifest["grams"].is_null() {
+        true => ("search idx", "run idx --queries"),
+        false => ("ngram search idx", "ngram run idx"),
+    };
+    let mut search = space.run(&format!("{search} {query} -k 20 --json")).json();
     search["microseconds"].take();
     json!({
         "documents": verified["documents"],
@@ -291,7 +302,7 @@ fn state(space: &Space) -> Value {
         "generation": manifest["generation"],
         "segments": manifest["segments"].as_array().unwrap().len(),
         "search": search,
-        "run": space.run("run idx --queries queries.tsv -k 50 -j 1 -q").ok(),
+        "run": space.run(&format!("{run} queries.tsv -k 50 -j 1 -q")).ok(),
     })
 }
 

@@ -245,7 +245,8 @@ impl Image {
         if misses >= MOST_COUNTED {
             return Some((DeviceQuery::default(), Vec::new()));
         }
-        let counted = choose(lists.iter().map(|list| (list.df, list.dense)), parts, misses);
+        let lengths = lists.iter().map(|list| (list.df, list.dense));
+        let counted = choose(lengths, parts, misses);
         let query = DeviceQuery {
             first: 0,
             lists: lists.len() as u32,

@@ -70,7 +70,10 @@ fn check(texts: &[String], grams: GramConfig, picks: &[(usize, usize, usize, u32
         .map(|answer| answer.unwrap().hits)
         .collect();
     for device in devices() {
-        for settings in [SMALL, GpuSettings { room: 1 << 16, most_of_query: 1 << 14, ..SMALL }] {
+        let roomy = GpuSettings { room: 1 << 16, most_of_query: 1 << 14, ..SMALL };
+        // Queries take each other's room.
+        let crowded = GpuSettings { room: 200, ..SMALL };
+        for settings in [SMALL, roomy, crowded] {
             let gpu = GpuSearcher::new(cpu.clone(), device.clone(), settings).unwrap();
             let found = gpu.search_many(&queries, k, &context);
             let found: Vec<_> = found.into_iter().map(|answer| answer.unwrap().hits).collect();

@@ -10,6 +10,8 @@ constexpr uint32_t GROUP = 16;
 constexpr uint32_t BIN = 256;
 constexpr uint32_t BITMAP = BIN / 8;
 constexpr uint32_t NONE = 0xffffffffu;
+// A slot for a candidate that has none.
+constexpr uint64_t NO_KEY = ~uint64_t(0);
 
 enum Form : uint32_t { ONE = 0, SHORT = 1, SPARSE = 2, DENSE = 3 };
 

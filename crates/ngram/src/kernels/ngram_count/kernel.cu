@@ -13,13 +13,16 @@ struct Found {
     uint32_t most_of_query;  // a query with more is given up
 };
 
-__device__ __forceinline__ void add(const Found& found, uint32_t query, uint32_t part, uint32_t count) {
+// Room for the candidates that a block of threads found, whose first slot is returned; `NONE` if the query is given up. One thread asks for all, as each addition to the same number waits for the one before.
+__device__ __forceinline__ uint32_t room_for(const Found& found, uint32_t query, uint32_t candidates) {
     uint32_t* own = reinterpret_cast<uint32_t*>(found.of_query) + query;
-    if (atomicAdd(own, 1u) >= found.most_of_query) return;
-    const uint32_t at = atomicAdd(reinterpret_cast<uint32_t*>(found.count), 1u);
-    if (at < found.room) reinterpret_cast<uint64_t*>(found.keys)[at] = uint64_t(part) << 32 | query << 8 | count;
-    // Without room the query is given up.
-    else atomicMax(own, found.most_of_query + 1);
+    if (atomicAdd(own, candidates) + candidates > found.most_of_query) return NONE;
+    const uint32_t at = atomicAdd(reinterpret_cast<uint32_t*>(found.count), candidates);
+    if (at <= found.room && candidates <= found.room - at) return at;
+    // Slots that nobody fills must not be taken for candidates.
+    for (uint32_t slot = at; slot < found.room; slot++) reinterpret_cast<uint64_t*>(found.keys)[slot] = NO_KEY;
+    atomicMax(own, found.most_of_query + 1);
+    return NONE;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) ngram_count(const Query* queries, const uint32_t* ordinals, const MapList* lists, Parts parts, uint32_t range_bits, uint32_t ranges, Found found) {
@@ -81,12 +84,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_count(const Query* q
         }
     }
     // A thread wrote only those that it reads now, except for the sparse lists' before the barrier.
-    const uint32_t raise = (128 - query.enough) * 0x01010101u;
-    for (uint32_t at = threadIdx.x; at < (end - start + 3) / 4; at += THREADS) {
+    const uint32_t raise = (128 - query.enough) * 0x01010101u, words = (end - start + 3) / 4;
+    uint32_t candidates = 0;
+    for (uint32_t at = threadIdx.x; at < words; at += THREADS) {
+        // Counters behind the last part are 0.
+        candidates += __popc((counters[at] + raise) & 0x80808080u);
+    }
+    __shared__ uint32_t sums[32], first;
+    uint32_t all;
+    uint32_t slot = block_exclusive_sum(candidates, sums, all);
+    if (all == 0) return;
+    if (threadIdx.x == 0) first = room_for(found, number, all);
+    __syncthreads();
+    if (first == NONE) return;
+    uint64_t* keys = reinterpret_cast<uint64_t*>(found.keys) + first;
+    for (uint32_t at = threadIdx.x; at < words; at += THREADS) {
         const uint32_t counts = counters[at];
         for (uint32_t high = (counts + raise) & 0x80808080u; high != 0; high &= high - 1) {
-            const uint32_t j = (__ffs(high) - 1) / 8, part = start + 4 * at + j;
-            if (part < end) add(found, number, part, counts >> 8 * j & 0xff);
+            const uint32_t j = (__ffs(high) - 1) / 8;
+            keys[slot++] = uint64_t(start + 4 * at + j) << 32 | number << 8 | (counts >> 8 * j & 0xff);
         }
     }
 }

@@ -134,6 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_look_up(const Query*
     const uint32_t warps = gridDim.x * (THREADS / WARP);
     for (uint32_t i = blockIdx.x * (THREADS / WARP) + warp_id(); i < count; i += warps) {
         const uint64_t key = reinterpret_cast<const uint64_t*>(hits.keys)[i];
+        if (key == NO_KEY) continue;
         const uint32_t number = uint32_t(key) >> 8;
         if (reinterpret_cast<const uint32_t*>(hits.of_query)[number] > hits.most_of_query) continue;
         const Query query = queries[number];
