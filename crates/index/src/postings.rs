@@ -3,6 +3,7 @@
 mod bounds;
 mod encode;
 mod list;
+mod map_code;
 mod maps;
 
 pub use bounds::{Bounds, MAX_PAIRS};

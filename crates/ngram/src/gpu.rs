@@ -309,11 +309,6 @@ impl GpuSearcher {
         &self.device.info().name
     }
 
-    /// The searcher on the CPU.
-    pub fn searcher(&self) -> &Searcher {
-        &self.searcher
-    }
-
     /// The best `k` hits of each query. Threads of the context look n-grams up, and answer what the GPU gives up. If time runs out, queries of rounds that have not begun have empty answers that cover nothing.
     pub fn search_many(
         &self,

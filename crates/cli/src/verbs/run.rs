@@ -115,24 +115,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(())
     });
     bar.finish_and_clear();
-    // An empty run is a run as well.
-    if ended.is_ok() {
-        out.open()?;
-    }
-    // Flushed after a failure too, so that the file has all answered queries.
-    let flushed = out.flush();
-    ended?;
-    flushed?;
+    out.close(ended)?;
     if interrupt.is_set() {
         let message =
             format!("interrupted; the run holds the first {}", counted(done.queries, "query"));
         return Err(Failure::interrupted(message));
     }
     done.skipped += unread.load(Ordering::Relaxed);
-    if done.skipped > 0 {
-        let were = if done.skipped == 1 { "was" } else { "were" };
-        note(format!("{} {were} skipped", counted(done.skipped, "query")));
-    }
+    note_skipped(done.skipped);
     if !options.quiet {
         let seconds = start.elapsed().as_secs_f64();
         let matches = match options.searching.query.count {
@@ -184,6 +174,14 @@ pub(super) fn check_tag(tag: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says how many queries were left out, if any.
+pub(super) fn note_skipped(skipped: u64) {
+    if skipped > 0 {
+        let were = if skipped == 1 { "was" } else { "were" };
+        note(format!("{} {were} skipped", counted(skipped, "query")));
+    }
+}
+
 /// Where the run goes. A file is opened at once, so that one that cannot be written to is reported before any work, but an older run in it is discarded only when there are answers to write.
 pub(super) struct Output {
     file: Option<File>,
@@ -191,6 +189,18 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Ends a run: flushes what was written, and passes a failure on.
+    pub(crate) fn close(&mut self, ended: Result<(), Failure>) -> Result<(), Failure> {
+        // An empty run is a run as well.
+        if ended.is_ok() {
+            self.open()?;
+        }
+        // Flushed after a failure too, so that the file has all answered queries.
+        let flushed = self.flush();
+        ended?;
+        Ok(flushed?)
+    }
+
     /// For a file, or standard output.
     pub(super) fn new(path: Option<&Path>, queries: &Path) -> Result<Self, Failure> {
         let Some(path) = path else {

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use warpseek_core::Hit;
@@ -258,26 +258,14 @@ impl NgramSearcher {
         // The best of more hits begin with the best of fewer.
         let most = requests.iter().map(NgramRequest::wanted).max().unwrap_or(0);
         let mut answers = gpu.search_many(&sound, most, &self.context).into_iter();
-        let answered = queries.into_iter().zip(requests).map(|(query, request)| {
+        let finished = queries.into_iter().zip(requests).map(|(query, request)| {
             let query = query?;
+            // There is an answer for each query that is sound.
             let mut answer = answers.next().unwrap_or(Err(NgramError::NotGrams))?;
             answer.hits.truncate(request.wanted());
-            Ok((request, query, answer))
+            finish(searcher, request, query, answer, &self.context, start)
         });
-        let answered: Vec<Result<_>> = answered.collect();
-        let single = self.context.with_pool(Pool::shared(1));
-        let work: Vec<Mutex<Option<Result<_>>>> =
-            answered.into_iter().map(|answered| Mutex::new(Some(answered))).collect();
-        self.context.pool().map(
-            &work,
-            || (),
-            |(), work| {
-                let answered = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-                // Each is taken once.
-                let (request, query, answer) = answered.unwrap_or(Err(Error::NoText))?;
-                finish(searcher, request, query, answer, &single, start)
-            },
-        )
+        finished.collect()
     }
 }
 

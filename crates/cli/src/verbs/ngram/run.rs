@@ -15,7 +15,7 @@ use warpseek_console::{Failure, Interrupt, progress};
 use super::{Searching, check, search};
 use crate::options::OnErrorChoice;
 use crate::queries::{Line, Queries};
-use crate::verbs::run::{Output, check_tag};
+use crate::verbs::run::{Output, check_tag, note_skipped};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -98,24 +98,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(())
     });
     bar.finish_and_clear();
-    // An empty run is a run as well.
-    if ended.is_ok() {
-        out.open()?;
-    }
-    // Flushed after a failure too, so that the file has all answered queries.
-    let flushed = out.flush();
-    ended?;
-    flushed?;
+    out.close(ended)?;
     if interrupt.is_set() {
         let message =
             format!("interrupted; the output holds the first {}", counted(done.queries, "query"));
         return Err(Failure::interrupted(message));
     }
     done.skipped += queries.skipped.load(Ordering::Relaxed);
-    if done.skipped > 0 {
-        let were = if done.skipped == 1 { "was" } else { "were" };
-        note(format!("{} {were} skipped", counted(done.skipped, "query")));
-    }
+    note_skipped(done.skipped);
     if done.too_short > 0 {
         let have = if done.too_short == 1 { "has" } else { "have" };
         note(format!("{} {have} no n-gram and so no hits", counted(done.too_short, "query")));
