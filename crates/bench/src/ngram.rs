@@ -19,7 +19,7 @@ use warpseek_exec::Context;
 use warpseek_index::Snapshot;
 use warpseek_ngram::distance::best_match;
 use warpseek_ngram::{
-    Algorithm, Answer, GpuSearcher, GpuSettings, Misses, NgramError, Query, Searcher,
+    Algorithm, Answer, Division, GpuSearcher, GpuSettings, Misses, NgramError, Query, Searcher,
 };
 use warpseek_text::normalize;
 
@@ -145,6 +145,9 @@ struct Phrase {
     texts: Vec<String>,
 }
 
+/// Ways to divide a query between CPU and GPU, and what they are called.
+const DIVISIONS: [(Division, &str); 2] =
+    [(Division::CpuGathers, "cpu, then gpu"), (Division::GpuGathers, "gpu, then cpu")];
 /// The candidates that edit distances are computed for.
 const VERIFIED: usize = 100;
 /// Queries of the first batch of an engine, which grows until it takes this many seconds.
@@ -287,7 +290,10 @@ impl Bench<'_> {
     fn times(&self) -> Result<Vec<Times>, Failure> {
         let options = self.options;
         let phrases = self.suite(options.phrases, options.seed)?;
-        let engines = options.algorithms.len() + usize::from(self.gpu.is_some());
+        let engines = match self.gpu {
+            Some(_) => 2 * options.algorithms.len() + DIVISIONS.len(),
+            None => options.algorithms.len(),
+        };
         let steps = engines * options.misses.len();
         let bar = progress::items("times", steps as u64, options.quiet);
         let mut all = Vec::new();
@@ -339,10 +345,17 @@ impl Bench<'_> {
                 add(algorithm.name(), &search)?;
             }
             if let Some(gpu) = &self.gpu {
-                add("gpu", &|query: &Query| {
-                    let query = std::slice::from_ref(query);
-                    gpu.search_many(query, options.k, &self.single).remove(0)
-                })?;
+                for &algorithm in &options.algorithms {
+                    add(&format!("gpu {algorithm}"), &|query: &Query| {
+                        let query = std::slice::from_ref(query);
+                        gpu.search_many(query, options.k, algorithm, &self.single).remove(0)
+                    })?;
+                }
+                for (division, name) in DIVISIONS {
+                    add(name, &|query: &Query| {
+                        gpu.search_divided(query, options.k, division, &self.single)
+                    })?;
+                }
             }
         }
         Ok(all)
@@ -434,7 +447,11 @@ impl Bench<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let threads = options.threads.get();
         let all_threads = Context::new(threads);
-        let bar = progress::items("rates", (options.algorithms.len() + 1) as u64, options.quiet);
+        // List by list, queries come one at a time.
+        let algorithms: Vec<Algorithm> =
+            options.algorithms.iter().copied().filter(|&a| a != Algorithm::Baseline).collect();
+        let engines = algorithms.len() * if self.gpu.is_some() { 2 } else { 1 };
+        let bar = progress::items("rates", engines as u64, options.quiet);
         let (mut rates, mut known): (Vec<Rate>, Vec<Answer>) = (Vec::new(), Vec::new());
         let mut add = |name: &str, search: &dyn Fn(&[Query]) -> Answers| {
             let mut batch = queries.len().min(LEAST_BATCH);
@@ -464,15 +481,20 @@ impl Bench<'_> {
             bar.inc(1);
             Ok(())
         };
-        for &algorithm in options.algorithms.iter().filter(|&&name| name != Algorithm::Baseline) {
+        for &algorithm in &algorithms {
             let search = |queries: &[Query]| {
                 self.searcher.search_many(queries, options.k, algorithm, &all_threads)
             };
             add(algorithm.name(), &search)?;
         }
         if let Some(gpu) = &self.gpu {
-            gpu.search_many(&queries[..queries.len().min(100)], options.k, &all_threads);
-            add("gpu", &|queries| gpu.search_many(queries, options.k, &all_threads))?;
+            for &algorithm in &algorithms {
+                let search = |queries: &[Query]| {
+                    gpu.search_many(queries, options.k, algorithm, &all_threads)
+                };
+                search(&queries[..queries.len().min(10)]);
+                add(&format!("gpu {algorithm}"), &search)?;
+            }
         }
         Ok(rates)
     }

@@ -38,7 +38,7 @@ impl Grid {
 }
 
 /// The arguments of a launch, in the kernel's order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Args {
     /// The values, each at a multiple of 16 bytes.
     bytes: Vec<u128>,

@@ -23,13 +23,18 @@ const CHUNK: usize = 32;
 /// The most lists whose documents are counted, so that the highest bit of a counter's byte is free.
 pub(crate) const MOST_COUNTED: u32 = 127;
 
-// Costs in nanoseconds on one core; only their ratios matter.
-/// For an entry of a sparse list: to decode and count it.
-const ENTRY_COST: f64 = 1.0;
-/// For a bin of a dense list.
-const BIN_COST: f64 = 5.0;
-/// For a candidate: to look it up in the other lists.
-const CANDIDATE_COST: f64 = 1000.0;
+/// What reading and looking up cost; only the ratios matter.
+pub(crate) struct Costs {
+    /// For an entry of a sparse list: to decode and count it.
+    pub entry: f64,
+    /// For a bin of a dense list.
+    pub bin: f64,
+    /// For a candidate: to look it up in the other lists.
+    pub candidate: f64,
+}
+
+/// Nanoseconds on one core.
+const ON_CPU: Costs = Costs { entry: 1.0, bin: 5.0, candidate: 1000.0 };
 
 /// Searches a range of parts. Returns where it stopped, which is the end of the range unless time ran out.
 pub(crate) fn search(
@@ -55,6 +60,35 @@ pub(crate) fn search(
         start = end;
     }
     Ok(range.end)
+}
+
+/// The candidates of a segment, in ascending order, with the number of counted lists that each is in, and how many lists were counted. There are at least as many lists as a hit needs.
+pub(crate) fn gather(lists: &Lists<'_>, least: u32) -> Result<(Vec<(u32, u32)>, u32)> {
+    let misses = lists.len() - least;
+    let (mut counting, mut candidates, mut start) = (Counting::new(lists), Vec::new(), 0);
+    let counted = counting.counted(misses);
+    while start < lists.parts() {
+        let end = lists.parts().min(start + WINDOW as u32);
+        counting.count(&(start..end), misses)?;
+        let with_count = |&at: &u32| (start + at, u32::from(counting.counters[at as usize]));
+        candidates.extend(counting.found.iter().map(with_count));
+        start = end;
+    }
+    Ok((candidates, counted))
+}
+
+/// Scores such candidates.
+pub(crate) fn prune(
+    lists: &Lists<'_>,
+    candidates: &[(u32, u32)],
+    counted: u32,
+    collector: &mut Collector,
+) -> Result<()> {
+    let mut counting = Counting::new(lists);
+    for chunk in candidates.chunks(CHUNK) {
+        counting.look_up(chunk.iter().copied(), counted as usize, collector)?;
+    }
+    Ok(())
 }
 
 struct Counting<'a, 'b> {
@@ -93,6 +127,21 @@ impl<'a, 'b> Counting<'a, 'b> {
     }
 
     fn window(&mut self, parts: Range<u32>, misses: u32, collector: &mut Collector) -> Result<()> {
+        let counted = self.count(&parts, misses)?;
+        let found = std::mem::take(&mut self.found);
+        for chunk in found.chunks(CHUNK) {
+            let mut candidates = [(0, 0); CHUNK];
+            for (candidate, &at) in candidates.iter_mut().zip(chunk) {
+                *candidate = (parts.start + at, u32::from(self.counters[at as usize]));
+            }
+            self.look_up(candidates[..chunk.len()].iter().copied(), counted, collector)?;
+        }
+        self.found = found;
+        Ok(())
+    }
+
+    /// Finds the candidates of a window; returns how many lists were counted.
+    fn count(&mut self, parts: &Range<u32>, misses: u32) -> Result<usize> {
         let counted = self.counted(misses) as usize;
         if self.cursors.len() < counted {
             self.cursors.resize_with(counted, Cursor::default);
@@ -101,18 +150,13 @@ impl<'a, 'b> Counting<'a, 'b> {
         for i in 0..counted {
             let list = &self.lists.lists[i];
             match list.is_dense() {
-                true => self.count_bins(list, &parts),
-                false => self.count_entries(i, list, &parts)?,
+                true => self.count_bins(list, parts),
+                false => self.count_entries(i, list, parts)?,
             }
         }
         let enough = (counted as u32 - misses) as u8;
         find(&self.counters[..parts.len()], enough, &mut self.found);
-        let found = std::mem::take(&mut self.found);
-        for chunk in found.chunks(CHUNK) {
-            self.look_up(&parts, chunk, counted, collector)?;
-        }
-        self.found = found;
-        Ok(())
+        Ok(counted)
     }
 
     fn count_entries(&mut self, i: usize, list: &MapList<'_>, parts: &Range<u32>) -> Result<()> {
@@ -139,20 +183,20 @@ impl<'a, 'b> Counting<'a, 'b> {
         }
     }
 
-    /// Looks candidates up in the lists that were not counted, and scores those that no list rules out. Lists take turns, not candidates: so a block is decoded once, and while one look-up waits for memory
+    /// Looks candidates (parts, and in how many counted lists they are) up in the lists that were not counted, and scores those that no list rules out. Lists take turns, not candidates: so a block is decoded once, and while one look-up waits for memory
     /// the next ones begin.
     fn look_up(
         &mut self,
-        parts: &Range<u32>,
-        found: &[u32],
+        found: impl Iterator<Item = (u32, u32)> + Clone,
         counted: usize,
         collector: &mut Collector,
     ) -> Result<()> {
-        let least = collector.least(self.lists.segment, parts.start + found[0]);
+        let Some((first, _)) = found.clone().next() else { return Ok(()) };
+        let least = collector.least(self.lists.segment, first);
         let others = (self.lists.lists.len() - counted) as u32;
-        let candidates = found.iter().map(|&at| Candidate {
-            part: parts.start + at,
-            possible: u32::from(self.counters[at as usize]) + others,
+        let candidates = found.map(|(part, count)| Candidate {
+            part,
+            possible: count + others,
             seen: 0,
             tally: Tally::new(self.lists.window),
         });
@@ -220,7 +264,7 @@ impl<'a, 'b> Counting<'a, 'b> {
         }
         if self.counted[misses as usize] == 0 {
             let lists = self.lists.lists.iter().map(|list| (list.df(), list.is_dense()));
-            self.counted[misses as usize] = choose(lists, self.lists.parts(), misses);
+            self.counted[misses as usize] = choose(lists, self.lists.parts(), misses, &ON_CPU);
         }
         self.counted[misses as usize]
     }
@@ -228,7 +272,12 @@ impl<'a, 'b> Counting<'a, 'b> {
 
 /// How many lists to count if this many n-grams may be missing, fewer than [`MOST_COUNTED`]: as many as make reading them and looking candidates up cheapest. Of each list, shortest first, its
 /// entries and whether it is dense; `parts` is the number of parts of the segment.
-pub(crate) fn choose(lists: impl Iterator<Item = (u32, bool)>, parts: u32, misses: u32) -> u32 {
+pub(crate) fn choose(
+    lists: impl Iterator<Item = (u32, bool)>,
+    parts: u32,
+    misses: u32,
+    costs: &Costs,
+) -> u32 {
     let parts = f64::from(parts);
     // The chance of a document to be in exactly 0, 1, 2... of the lists so far, as if n-grams were independent.
     let mut chances = vec![1.0];
@@ -240,10 +289,10 @@ pub(crate) fn choose(lists: impl Iterator<Item = (u32, bool)>, parts: u32, misse
             let before = if j == 0 { 0.0 } else { chances[j - 1] };
             chances[j] = chances[j] * (1.0 - share) + before * share;
         }
-        read += if dense { parts / BIN as f64 * BIN_COST } else { f64::from(df) * ENTRY_COST };
+        read += if dense { parts / BIN as f64 * costs.bin } else { f64::from(df) * costs.entry };
         if i > misses {
             let enough: f64 = chances[(i - misses) as usize..].iter().sum();
-            let cost = read + enough * parts * CANDIDATE_COST;
+            let cost = read + enough * parts * costs.candidate;
             if cost < best.0 {
                 best = (cost, i);
             }

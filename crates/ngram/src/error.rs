@@ -29,6 +29,11 @@ pub enum NgramError {
     /// There are too many different n-grams for a GPU.
     #[error("a segment has {0} different n-grams; a GPU takes at most {MOST_GRAMS}")]
     ManyGrams(u64),
+    /// There are too many entries for a GPU.
+    #[error(
+        "the lists of a segment have more than 2^32 blocks of 128 entries, more than a GPU takes"
+    )]
+    ManyBlocks,
     /// A list on the device is malformed, although its checksums are right.
     #[error("a list on the device is malformed")]
     Malformed,

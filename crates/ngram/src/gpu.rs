@@ -1,51 +1,63 @@
 //! Searching on a GPU: batches of queries over an index that is resident there, in its compressed form.
 //!
 //! The host looks n-grams up and decides how many lists are counted, as the CPU does (`counting`), while the GPU works on the round before. One kernel counts and finds candidates, another one scores them, and the host
-//! sorts the hits. A query with more candidates than there is room for is tried again with fewer misses: if that finds k hits, they are the best k. If it does not, the CPU answers.
+//! sorts the hits. A query with more candidates than a query of a round may have is tried again with fewer misses: if that finds k hits, they are the best k. If it does not, it is asked once more with all the room there is.
 #![allow(unsafe_code)]
 
-use std::sync::Mutex;
-use std::sync::mpsc::sync_channel;
+mod divided;
+mod image;
+mod published;
+
+pub use divided::Division;
+pub(crate) use image::MOST_GRAMS;
+use image::{HostList, Image};
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
-use rustc_hash::FxHashMap;
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
-use warpseek_cuda::{Args, Buffer, Device, Grid, Kernel, Stream, Uploader};
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream, Uploader};
 use warpseek_exec::{Context, Coverage, Pool};
-use warpseek_index::{MapList, MapListParts, Segment};
+use warpseek_index::Segment;
 
 use crate::algorithm::Algorithm;
 use crate::collector::Collector;
-use crate::counting::{MOST_COUNTED, choose};
+use crate::counting::{Costs, MOST_COUNTED, choose};
 use crate::error::NgramError;
 use crate::kernels::{ngram_count, ngram_look_up};
 use crate::query::Query;
 use crate::searcher::{Answer, Searcher};
 
-/// Different n-grams of a segment that a GPU takes: it has a table of their lists.
-pub(crate) const MOST_GRAMS: u64 = 1 << 24;
-
 /// Threads of a block. Must equal the kernels'.
 const COUNT_THREADS: u32 = 256;
+/// Lists without bitmaps that are counted at a time. Must equal the kernel's.
+const GROUPED: u32 = 7;
 const LOOK_UP_THREADS: u32 = 128;
 
-/// Bytes of device memory for which there is room for a candidate, which takes 20.
+/// Scores of hits that are told apart when the k-th best is sought. Must equal the kernel's.
+const LEVELS: usize = 32;
+
+/// Bytes of device memory for which there is room for a candidate, which takes 80 in all workspaces.
 const MEMORY_PER_CANDIDATE: u64 = 256;
 
-/// Bytes that kernels may read behind the last list.
-const PADDING: usize = 32;
+/// A query may have one in this many parts as candidates before it is tried with fewer misses.
+const PARTS_PER_CANDIDATE: u32 = 64;
+
+/// What kernels take, in picoseconds on an H200. Candidates take about 300, but there are ten times as many as there would be if n-grams were independent.
+const ON_GPU: Costs = Costs { entry: 3.0, bin: 8.0, candidate: 3000.0 };
 
 /// How much is done at a time. The usual settings are right but for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuSettings {
-    /// Queries of a round, at most 2^24.
+    /// The most queries of a round, at most 2^24. There are fewer if not all of them could have as many candidates as they may.
     pub round: usize,
     /// Binary logarithm of the parts whose counters a block of threads keeps, 8 to 15.
     pub range_bits: u32,
-    /// Candidates of a round. If all of its queries can have as many as they may, none is tried again because of others. A device with little memory gets less room.
+    /// Candidates of a round. A device with little memory gets less room.
     pub room: u32,
-    /// Candidates of a query; one with more is answered by the CPU.
+    /// Candidates of a query that is one of many; a large segment allows more. The CPU answers if a query asked alone may have more than there is room for.
     pub most_of_query: u32,
 }
 
@@ -55,67 +67,42 @@ impl GpuSettings {
         GpuSettings { round: 1024, range_bits: 15, room: 1 << 26, most_of_query: 1 << 16 };
 }
 
-/// A list on the device. Must equal `MapList` of the kernels, as the next ones equal theirs.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceList {
-    bitmaps: u64,
-    bases: u64,
-    lasts: u64,
-    ends: u64,
-    payload: u64,
-    end: u64,
-    df: u32,
-    form: u32,
-    blocks: u32,
-    part: u32,
-    map: u32,
-    unused: u32,
-}
-
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 struct DeviceQuery {
     first: u32,
     lists: u32,
+    bitmaps: u32,
     dense: u32,
     counted: u32,
     enough: u32,
     least: u32,
     window: u32,
-    unused: u32,
-}
-
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceParts {
-    segments: u64,
-    count: u32,
-    unused: u32,
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Found {
     keys: u64,
+    rooms: u64,
     count: u64,
     of_query: u64,
-    failed: u64,
-    room: u32,
     most_of_query: u32,
+    unused: u32,
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Hits {
     keys: u64,
-    count: u64,
+    rooms: u64,
     of_query: u64,
     hits: u64,
     found: u64,
-    failed: u64,
-    room: u32,
+    levels: u64,
+    bounds: u64,
     most_of_query: u32,
+    k: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -126,31 +113,19 @@ struct DeviceHit {
     score: u32,
 }
 
-/// A list as the host knows it.
-#[derive(Clone, Copy)]
-struct HostList {
-    ordinal: u32,
-    df: u32,
-    dense: bool,
-}
-
-/// A segment on the device.
-struct Image {
-    bytes: Buffer<u8>,
-    segments: Buffer<u8>,
-    /// By ordinal of the n-gram.
-    lists: Buffer<DeviceList>,
-    /// By n-gram: a look-up here is faster than in the dictionary.
-    by_gram: FxHashMap<Box<[u8]>, HostList>,
-}
-
 /// Memory that rounds use.
 struct Workspace {
     stream: Stream,
     keys: Buffer<u64>,
     hits: Buffer<DeviceHit>,
     of_query: Buffer<u32>,
-    /// Candidates, hits, and whether a list is malformed.
+    /// For each range and query, where its candidates are.
+    rooms: Buffer<[u32; 2]>,
+    /// For each query, the hits at each level of scores.
+    levels: Buffer<[u32; 2]>,
+    /// For each query, what k hits reach.
+    bounds: Buffer<u64>,
+    /// Candidates and hits.
     counters: Buffer<u32>,
 }
 
@@ -160,7 +135,8 @@ pub struct GpuSearcher {
     device: Device,
     settings: GpuSettings,
     images: Vec<Image>,
-    workspace: Mutex<Workspace>,
+    /// For rounds at the same time.
+    workspaces: [Mutex<Workspace>; 4],
     count: Kernel,
     look_up: Kernel,
 }
@@ -181,83 +157,73 @@ struct RoundPlan {
     by_cpu: Vec<usize>,
 }
 
+/// Queries that are answered together.
+struct Round<'a> {
+    queries: &'a [Query],
+    k: usize,
+    context: &'a Context,
+    workspace: &'a Workspace,
+}
+
 /// A query that is tried: the score that hits must have, between one at which there were too many candidates and one at which there were too few hits.
 #[derive(Clone, Copy)]
 struct Try {
     number: usize,
-    too_many: Option<u32>,
+    too_many: u32,
     too_few: u32,
     least: u32,
 }
 
 impl Try {
     fn first(number: usize, query: &Query) -> Self {
-        Try { number, too_many: None, too_few: query.len() + 1, least: query.least }
+        Try { number, too_many: query.least, too_few: query.len() + 1, least: query.least }
     }
 
-    /// The next score to try; `None` if none is left.
-    fn next(mut self, found_too_many: bool) -> Option<Self> {
+    /// The next score to try; if none is left, the error is the one to ask alone with.
+    fn next(mut self, found_too_many: bool) -> Result<Self, Self> {
         match found_too_many {
-            true => self.too_many = Some(self.least),
+            true => self.too_many = self.least,
             false => self.too_few = self.least,
         }
-        let too_many = self.too_many?;
-        self.least = too_many + (self.too_few - too_many) / 2;
-        (self.least > too_many).then_some(self)
+        self.least = self.too_many + (self.too_few - self.too_many) / 2;
+        if self.least > self.too_many { Ok(self) } else { Err(self) }
     }
 }
 
 impl Image {
-    fn new(
-        segment: &Segment,
-        device: &Device,
-        uploader: &mut Uploader,
-    ) -> Result<Self, NgramError> {
-        let terms = u64::from(segment.dictionary().terms());
-        if terms > MOST_GRAMS {
-            return Err(NgramError::ManyGrams(terms));
-        }
-        let file = segment.postings_file().all()?;
-        let bytes: Buffer<u8> = device.buffer(file.len() + PADDING)?;
-        uploader.scatter(&bytes, 1, [(0, file), (file.len(), &[0; PADDING][..])])?;
-        let segments = uploader.send(segment.parts().all_segments(0))?;
-        let (mut lists, mut by_gram) = (Vec::new(), FxHashMap::default());
-        let mut terms = segment.dictionary().iter();
-        while let Some(info) = terms.next_term()? {
-            let list = segment.map_list(&info)?;
-            let (ordinal, df, dense) = (info.ordinal, info.df, list.is_dense());
-            by_gram.insert(terms.term().into(), HostList { ordinal, df, dense });
-            lists.push(on_device(&list, file, bytes.address()));
-        }
-        let table = device.buffer(lists.len().max(1))?;
-        uploader.finish()?;
-        uploader.stream().upload(&lists, &table.slice(..lists.len()))?;
-        Ok(Image { bytes, segments, lists: table, by_gram })
-    }
-
     /// The plan for hits of at least this many n-grams; `None` if there are none. A plan without lists is left to the CPU.
-    fn plan(&self, parts: u32, query: &Query, least: u32) -> Option<(DeviceQuery, Vec<HostList>)> {
-        let grams = query.grams.grams.iter();
-        let mut lists: Vec<HostList> =
-            grams.filter_map(|gram| self.by_gram.get(&gram[..]).copied()).collect();
-        lists.sort_unstable_by_key(|list| (list.df, list.ordinal));
+    fn plan(&self, query: &Query, least: u32) -> Option<(DeviceQuery, Vec<HostList>)> {
+        let lists = self.lists_of(query);
         let misses = (lists.len() as u32).checked_sub(least)?;
         if misses >= MOST_COUNTED {
             return Some((DeviceQuery::default(), Vec::new()));
         }
-        let lengths = lists.iter().map(|list| (list.df, list.dense));
-        let counted = choose(lengths, parts, misses);
-        let query = DeviceQuery {
+        let lengths = lists.iter().map(|list| (list.df, list.df >= self.bitmaps_from));
+        let counted = choose(lengths, self.parts, misses, &ON_GPU);
+        Some((self.query(query, &lists, least, counted), lists))
+    }
+
+    /// The lists of a query, shortest first.
+    fn lists_of(&self, query: &Query) -> Vec<HostList> {
+        let grams = query.grams.grams.iter();
+        let mut lists: Vec<HostList> =
+            grams.filter_map(|gram| self.by_gram.get(&gram[..]).copied()).collect();
+        lists.sort_unstable_by_key(|list| (list.df, list.ordinal));
+        lists
+    }
+
+    /// A query of which so many lists are counted.
+    fn query(&self, query: &Query, lists: &[HostList], least: u32, counted: u32) -> DeviceQuery {
+        DeviceQuery {
             first: 0,
             lists: lists.len() as u32,
+            bitmaps: lists.partition_point(|list| list.df < self.bitmaps_from) as u32,
             dense: lists.partition_point(|list| !list.dense) as u32,
             counted,
-            enough: counted - misses,
+            enough: (counted + least).saturating_sub(lists.len() as u32),
             least,
             window: ((1u64 << query.grams.window) - 1) as u32,
-            unused: 0,
-        };
-        Some((query, lists))
+        }
     }
 }
 
@@ -276,20 +242,30 @@ impl GpuSearcher {
         let segments = searcher.snapshot().segments().iter();
         let images = segments
             .map(|segment| Image::new(segment, &device, &mut uploader))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
         let most = u32::try_from(device.info().memory / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
-        let settings = GpuSettings { room: settings.room.min(most), ..settings };
-        let workspace = Workspace {
-            stream: device.stream()?,
-            keys: device.buffer(settings.room as usize)?,
-            hits: device.buffer(settings.room as usize)?,
-            of_query: device.buffer(settings.round)?,
-            counters: device.buffer(3)?,
+        let room = settings.room.min(most);
+        let parts = images.iter().map(|image: &Image| image.parts).max().unwrap_or(0);
+        let most_of_query = settings.most_of_query.max(parts / PARTS_PER_CANDIDATE).min(room);
+        let round = settings.round.min((room / most_of_query) as usize);
+        let settings = GpuSettings { round, room, most_of_query, ..settings };
+        let ranges = parts.div_ceil(1 << settings.range_bits).max(1);
+        let workspace = || {
+            Ok::<_, DeviceError>(Mutex::new(Workspace {
+                stream: device.stream()?,
+                keys: device.buffer(settings.room as usize)?,
+                hits: device.buffer(settings.room as usize)?,
+                of_query: device.buffer(settings.round)?,
+                rooms: device.buffer(settings.round * ranges as usize)?,
+                levels: device.buffer(settings.round * LEVELS)?,
+                bounds: device.buffer(settings.round)?,
+                counters: device.buffer(2)?,
+            }))
         };
         Ok(GpuSearcher {
             count: device.kernel(&ngram_count::SOURCE, "ngram_count")?,
             look_up: device.kernel(&ngram_look_up::SOURCE, "ngram_look_up")?,
-            workspace: Mutex::new(workspace),
+            workspaces: [workspace()?, workspace()?, workspace()?, workspace()?],
             searcher,
             settings,
             images,
@@ -299,9 +275,7 @@ impl GpuSearcher {
 
     /// Bytes of the index on the device.
     pub fn resident(&self) -> u64 {
-        let bytes =
-            |image: &Image| image.bytes.bytes() + image.segments.bytes() + image.lists.bytes();
-        self.images.iter().map(bytes).sum::<usize>() as u64
+        self.images.iter().map(Image::resident).sum::<usize>() as u64
     }
 
     /// The name of the device.
@@ -314,42 +288,59 @@ impl GpuSearcher {
         &self,
         queries: &[Query],
         k: usize,
+        algorithm: Algorithm,
         context: &Context,
     ) -> Vec<Result<Answer, NgramError>> {
-        let rounds: Vec<&[Query]> = queries.chunks(self.settings.round).collect();
-        let mut answers = Vec::with_capacity(queries.len());
-        if let [round] = rounds[..] {
-            let plan = self.plan_round(round, &first_tries(round), context);
-            self.finish_round(round, plan, k, context, &mut answers);
-            return answers;
+        if algorithm != Algorithm::Counting {
+            return self.search_as_published(queries, k, algorithm, context);
         }
-        // The next round is planned while the GPU works on this one.
-        let (sender, receiver) = sync_channel(1);
+        let rounds: Vec<&[Query]> = queries.chunks(self.settings.round).collect();
+        if let [round] = rounds[..] {
+            return self.answer_round(round, k, context, &self.workspaces[0]);
+        }
+        // The host prepares and finishes rounds while the GPU works on others, and what one round has too few candidates for is done beside another.
+        let (next, answered) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(rounds.len())));
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let sender = sender;
-                for round in &rounds {
-                    let plan = self.plan_round(round, &first_tries(round), context);
-                    if sender.send(plan).is_err() {
-                        return;
+            for workspace in &self.workspaces {
+                scope.spawn(|| {
+                    while let Some(round) = rounds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let answers = self.answer_round(round, k, context, workspace);
+                        let first = round.as_ptr().addr();
+                        lock(&answered).push((first, answers));
                     }
-                }
-            });
-            for (round, plan) in rounds.iter().zip(receiver) {
-                self.finish_round(round, plan, k, context, &mut answers);
+                });
             }
         });
-        answers
+        let mut answered = answered.into_inner().unwrap_or_else(PoisonError::into_inner);
+        answered.sort_unstable_by_key(|(first, _)| *first);
+        answered.into_iter().flat_map(|(_, answers)| answers).collect()
+    }
+
+    fn answer_round(
+        &self,
+        queries: &[Query],
+        k: usize,
+        context: &Context,
+        workspace: &Mutex<Workspace>,
+    ) -> Vec<Result<Answer, NgramError>> {
+        if context.is_over() {
+            let nothing = Answer { hits: Vec::new(), coverage: Coverage::NOTHING };
+            return queries.iter().map(|_| Ok(nothing.clone())).collect();
+        }
+        let round = Round { queries, k, context, workspace: &lock(workspace) };
+        match self.search_round(&round) {
+            Ok(answers) => answers,
+            Err(error) => queries.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
 
     fn plan_round(&self, queries: &[Query], tries: &[Try], context: &Context) -> RoundPlan {
         let mut plan = RoundPlan::default();
-        for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
-            let parts = segment.parts().count();
+        for image in &self.images {
             let planned = context.pool().map(
                 tries,
                 || (),
-                |(), own| image.plan(parts, &queries[own.number], own.least),
+                |(), own| image.plan(&queries[own.number], own.least),
             );
             let mut own = SegmentPlan::default();
             for (planned, number) in planned.into_iter().zip(tries.iter().map(|own| own.number)) {
@@ -368,38 +359,20 @@ impl GpuSearcher {
         plan
     }
 
-    fn finish_round(
-        &self,
-        queries: &[Query],
-        plan: RoundPlan,
-        k: usize,
-        context: &Context,
-        answers: &mut Vec<Result<Answer, NgramError>>,
-    ) {
-        if context.is_over() {
-            let nothing = Answer { hits: Vec::new(), coverage: Coverage::NOTHING };
-            answers.extend(queries.iter().map(|_| Ok(nothing.clone())));
-            return;
-        }
-        match self.search_round(queries, plan, k, context) {
-            Ok(found) => answers.extend(found),
-            Err(error) => answers.extend(queries.iter().map(|_| Err(error.clone()))),
-        }
-    }
-
     fn search_round(
         &self,
-        queries: &[Query],
-        plan: RoundPlan,
-        k: usize,
-        context: &Context,
+        round: &Round<'_>,
     ) -> Result<Vec<Result<Answer, NgramError>>, NgramError> {
+        let &Round { queries, k, context, .. } = round;
         let mut hits: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
-        let (mut tries, mut plan, mut by_cpu) = (first_tries(queries), plan, Vec::new());
-        loop {
+        let most = self.settings.most_of_query;
+        let first = |(number, query)| Try::first(number, query);
+        let mut tries: Vec<Try> = queries.iter().enumerate().map(first).collect();
+        let (mut alone, mut by_cpu) = (Vec::new(), Vec::new());
+        while !tries.is_empty() {
+            let mut plan = self.plan_round(queries, &tries, context);
             by_cpu.append(&mut plan.by_cpu);
-            let mut too_many = vec![false; queries.len()];
-            self.run(queries, &plan, k, &mut hits, &mut too_many)?;
+            let too_many = self.run(round, &plan, most, &mut hits)?;
             let mut again = Vec::new();
             for own in tries {
                 let (i, query) = (own.number, &queries[own.number]);
@@ -409,15 +382,33 @@ impl GpuSearcher {
                 }
                 hits[i].clear();
                 match own.next(too_many[i]) {
-                    Some(next) => again.push(next),
-                    None => by_cpu.push(i),
+                    Ok(next) => again.push(next),
+                    Err(last) => alone.push(last),
                 }
             }
-            if again.is_empty() {
-                break;
-            }
-            plan = self.plan_round(queries, &again, context);
             tries = again;
+        }
+        // So few at a time that there is room for all that they can have.
+        let parts = self.images.iter().map(|image| image.parts).max().unwrap_or(0);
+        let at_a_time = ((self.settings.room / parts.max(1)) as usize).min(self.settings.round);
+        if at_a_time == 0 {
+            by_cpu.extend(alone.drain(..).map(|own| own.number));
+        }
+        while !alone.is_empty() {
+            let mut again = Vec::new();
+            for some in alone.chunks(at_a_time) {
+                let plan = self.plan_round(queries, some, context);
+                by_cpu.extend(&plan.by_cpu);
+                self.run(round, &plan, parts, &mut hits)?;
+                for own in some {
+                    let (i, least) = (own.number, queries[own.number].least);
+                    if hits[i].len() < k && own.least > least {
+                        hits[i].clear();
+                        again.push(Try { least, ..*own });
+                    }
+                }
+            }
+            alone = again;
         }
         by_cpu.sort_unstable();
         by_cpu.dedup();
@@ -427,146 +418,157 @@ impl GpuSearcher {
             || (),
             |(), &i| self.searcher.search(&queries[i], k, Algorithm::Counting, &single),
         );
-        let answer = |mut hits: Vec<Hit>| {
-            hits.sort_unstable();
-            hits.truncate(k);
-            Ok(Answer { hits, coverage: Coverage::Complete })
-        };
-        let mut answers: Vec<_> = hits.into_iter().map(answer).collect();
+        let mut answers: Vec<_> = hits.into_iter().map(|hits| Ok(answer_of(hits, k))).collect();
         by_cpu.into_iter().zip(by_cpu_found).for_each(|(i, answer)| answers[i] = answer);
         Ok(answers)
     }
 
-    /// Adds the best `k` hits of each query in each segment, and says which queries had too many candidates.
+    /// Adds the best `k` hits of each query in each segment; returns which queries have more than `most` candidates.
     fn run(
         &self,
-        queries: &[Query],
+        round: &Round<'_>,
         plan: &RoundPlan,
-        k: usize,
+        most: u32,
         hits: &mut [Vec<Hit>],
-        too_many: &mut [bool],
-    ) -> Result<(), NgramError> {
+    ) -> Result<Vec<bool>, NgramError> {
+        let &Round { queries, k, context, workspace } = round;
+        let mut too_many = vec![false; queries.len()];
         let segments = self.searcher.snapshot().segments().iter();
         for ((segment, image), plan) in segments.zip(&self.images).zip(&plan.segments) {
             if plan.numbers.is_empty() {
                 continue;
             }
-            let (found, of_query) = self.launch(segment, image, plan)?;
-            let mut found_of: Vec<Vec<(u32, u32)>> = vec![Vec::new(); plan.numbers.len()];
-            for hit in found {
-                found_of[hit.query as usize].push((hit.part, hit.score));
-            }
-            for ((mut found, &i), of_query) in found_of.into_iter().zip(&plan.numbers).zip(of_query)
-            {
-                if of_query > self.settings.most_of_query {
-                    too_many[i] = true;
-                    continue;
+            // Several parts may be one hit.
+            let enough = if segment.parts().are_documents() { k } else { usize::MAX };
+            let enough = u32::try_from(enough).unwrap_or(u32::MAX);
+            let (found, of_query) = self.launch(image, plan, enough, most, workspace)?;
+            let found = by_query(&found, plan.numbers.len());
+            let found: Vec<_> = plan.numbers.iter().copied().zip(found).collect();
+            let best = context.pool().map(
+                &found,
+                || (),
+                |(), (i, found)| best_of(segment, found, k, queries[*i].least),
+            );
+            for ((mut best, &i), of_query) in best.into_iter().zip(&plan.numbers).zip(of_query) {
+                match of_query > most {
+                    true => too_many[i] = true,
+                    false => hits[i].append(&mut best),
                 }
-                // Kernels find them in any order.
-                found.sort_unstable();
-                let mut collector = Collector::new(k, queries[i].least);
-                found.into_iter().for_each(|(part, score)| collector.offer(segment, part, score));
-                hits[i].append(&mut collector.into_hits(true));
             }
         }
-        Ok(())
+        Ok(too_many)
     }
 
-    /// Runs the kernels; returns all hits, and the candidates of each query.
+    /// Runs the kernels; returns hits, among them the best `k` of each query and others, and the candidates of each query. There must be room for `most_of_query` of each.
     fn launch(
         &self,
-        segment: &Segment,
         image: &Image,
         plan: &SegmentPlan,
+        k: u32,
+        most_of_query: u32,
+        workspace: &Workspace,
     ) -> Result<(Vec<DeviceHit>, Vec<u32>), NgramError> {
-        let workspace = self.workspace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Workspace { stream, keys, hits, of_query, counters } = &*workspace;
-        let of_query = of_query.slice(..plan.queries.len());
+        let Workspace { stream, of_query, .. } = workspace;
         let queries = self.device.upload(stream, &plan.queries)?;
         let ordinals = self.device.upload(stream, &plan.ordinals)?;
-        stream.zero(&of_query)?;
+        let args = Args::new().buffer(&queries).buffer(&ordinals).value(image.on_device());
+        let number = plan.queries.len();
+        let ranges = self.count(image, &args, number, most_of_query, workspace)?;
+        let found = self.look_up(&args, number, ranges, k, most_of_query, workspace)?;
+        Ok((found, stream.download(&of_query.slice(..number))?))
+    }
+
+    /// Finds the candidates of as many queries; returns the number of ranges.
+    fn count(
+        &self,
+        image: &Image,
+        args: &Args,
+        queries: usize,
+        most_of_query: u32,
+        workspace: &Workspace,
+    ) -> Result<u32, NgramError> {
+        let GpuSettings { range_bits, room, .. } = self.settings;
+        assert!(queries as u64 * u64::from(most_of_query) <= u64::from(room));
+        let Workspace { stream, keys, of_query, rooms, counters, .. } = workspace;
+        let ranges = image.parts.div_ceil(1 << range_bits);
+        stream.zero(&of_query.slice(..queries))?;
+        stream.zero(&rooms.slice(..queries * ranges as usize))?;
         stream.zero(counters)?;
-        let (count, found, failed) =
-            (counters.slice(..1), counters.slice(1..2), counters.slice(2..));
-        let (segments, parts) = (image.segments.address(), segment.parts().count());
-        let GpuSettings { range_bits, room, most_of_query, .. } = self.settings;
-        let ranges = parts.div_ceil(1 << range_bits);
-        let common = || {
-            let args = Args::new().buffer(&queries).buffer(&ordinals).buffer(&image.lists);
-            args.value(DeviceParts { segments, count: parts, unused: 0 })
-        };
         let into = Found {
             keys: keys.address(),
-            count: count.address(),
+            rooms: rooms.address(),
+            count: counters.address(),
             of_query: of_query.address(),
-            failed: failed.address(),
-            room,
             most_of_query,
+            unused: 0,
         };
-        let args = common().value(range_bits).value(ranges).value(into);
-        let blocks = ranges * plan.queries.len() as u32;
-        let grid = Grid::new(blocks, COUNT_THREADS).shared(1 << range_bits);
+        let args = args.clone().value(range_bits).value(ranges).value(into);
+        let shared = (GROUPED << range_bits) / 8;
+        let grid = Grid::new(ranges * queries as u32, COUNT_THREADS).shared(shared);
         // SAFETY: arguments are those of the kernel, whose structures equal ours. The memory they refer to lives as long as this searcher, and nobody else uses the workspace.
         unsafe { stream.launch(&self.count, grid, &args) }?;
+        Ok(ranges)
+    }
+
+    /// Scores the candidates that are in the workspace.
+    fn look_up(
+        &self,
+        args: &Args,
+        queries: usize,
+        ranges: u32,
+        k: u32,
+        most_of_query: u32,
+        workspace: &Workspace,
+    ) -> Result<Vec<DeviceHit>, NgramError> {
+        let Workspace { stream, keys, hits, of_query, rooms, levels, bounds, counters } = workspace;
+        stream.zero(&levels.slice(..queries * LEVELS))?;
+        stream.zero(&bounds.slice(..queries))?;
+        let found = counters.slice(1..);
         let into = Hits {
             keys: keys.address(),
-            count: count.address(),
+            rooms: rooms.address(),
             of_query: of_query.address(),
             hits: hits.address(),
             found: found.address(),
-            failed: failed.address(),
-            room,
+            levels: levels.address(),
+            bounds: bounds.address(),
             most_of_query,
+            k,
         };
+        let args = args.clone().value(queries as u32).value(ranges).value(into);
         let blocks = self.device.info().multiprocessors * 16;
-        // SAFETY: as above; at most as many hits are written as there are candidates, for which there is room.
-        unsafe {
-            stream.launch(&self.look_up, Grid::new(blocks, LOOK_UP_THREADS), &common().value(into))
-        }?;
-        let numbers = stream.download(counters)?;
-        if numbers[2] != 0 {
-            return Err(NgramError::Malformed);
-        }
-        let found = stream.download(&hits.slice(..numbers[1].min(room) as usize))?;
-        Ok((found, stream.download(&of_query)?))
+        // SAFETY: as in `count`; at most as many hits are written as there are candidates, for which there is room.
+        unsafe { stream.launch(&self.look_up, Grid::new(blocks, LOOK_UP_THREADS), &args) }?;
+        let found = stream.download(&found)?[0];
+        Ok(stream.download(&hits.slice(..found as usize))?)
     }
 }
 
-fn first_tries(queries: &[Query]) -> Vec<Try> {
-    queries.iter().enumerate().map(|(number, query)| Try::first(number, query)).collect()
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A list whose file was copied to `base`.
-fn on_device(list: &MapList<'_>, file: &[u8], base: u64) -> DeviceList {
-    // Every part of a list lies in the file.
-    let address = |part: &[u8]| base + (part.as_ptr().addr() - file.as_ptr().addr()) as u64;
-    let mut found =
-        DeviceList { df: list.df(), blocks: list.blocks() as u32, ..DeviceList::default() };
-    let payload = match list.list_parts() {
-        MapListParts::One { doc, map } => {
-            (found.part, found.map) = (doc, map);
-            return found;
-        }
-        MapListParts::Short(block) => {
-            found.form = 1;
-            block
-        }
-        MapListParts::Sparse { bases, lasts, ends, payload } => {
-            found.form = 2;
-            found.bases = address(bases.as_flattened());
-            found.lasts = address(lasts.as_flattened());
-            found.ends = address(ends.as_flattened());
-            payload
-        }
-        MapListParts::Dense { bitmaps, bases, ends, payload } => {
-            found.form = 3;
-            found.bitmaps = address(bitmaps.as_flattened());
-            found.bases = address(bases.as_flattened());
-            found.ends = address(ends.as_flattened());
-            payload
-        }
-    };
-    found.payload = address(payload);
-    found.end = found.payload + payload.len() as u64;
-    found
+/// The best of all segments' hits.
+fn answer_of(mut hits: Vec<Hit>, k: usize) -> Answer {
+    hits.sort_unstable();
+    hits.truncate(k);
+    Answer { hits, coverage: Coverage::Complete }
+}
+
+/// The best of the hits that kernels found in a segment, in any order.
+fn best_of(segment: &Segment, found: &[DeviceHit], k: usize, least: u32) -> Vec<Hit> {
+    let mut found: Vec<_> = found.iter().map(|hit| (hit.part, hit.score)).collect();
+    found.sort_unstable();
+    let mut collector = Collector::new(k, least);
+    found.into_iter().for_each(|(part, score)| collector.offer(segment, part, score));
+    collector.into_hits(true)
+}
+
+/// The hits of each query, of which there are `queries`.
+fn by_query(found: &[DeviceHit], queries: usize) -> Vec<Vec<DeviceHit>> {
+    let mut counts = vec![0; queries];
+    found.iter().for_each(|hit| counts[hit.query as usize] += 1);
+    let mut split: Vec<Vec<DeviceHit>> = counts.into_iter().map(Vec::with_capacity).collect();
+    found.iter().for_each(|&hit| split[hit.query as usize].push(hit));
+    split
 }

@@ -22,6 +22,6 @@ mod tally;
 
 pub use algorithm::Algorithm;
 pub use error::NgramError;
-pub use gpu::{GpuSearcher, GpuSettings};
+pub use gpu::{Division, GpuSearcher, GpuSettings};
 pub use query::{Misses, Query};
 pub use searcher::{Answer, Searcher};

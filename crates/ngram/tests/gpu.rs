@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use support::devices;
 use warpseek_exec::Context;
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, create_from_reader, delete};
-use warpseek_ngram::{Algorithm, GpuSearcher, GpuSettings, Misses, Query, Searcher};
+use warpseek_ngram::{Algorithm, Division, GpuSearcher, GpuSettings, Misses, Query, Searcher};
 use warpseek_text::{GramConfig, OwnedDocument, Reader, ReaderConfig};
 
 /// Ranges and room so small that small indexes have many ranges, and some queries too many candidates.
@@ -75,9 +75,17 @@ fn check(texts: &[String], grams: GramConfig, picks: &[(usize, usize, usize, u32
         let crowded = GpuSettings { room: 200, ..SMALL };
         for settings in [SMALL, roomy, crowded] {
             let gpu = GpuSearcher::new(cpu.clone(), device.clone(), settings).unwrap();
-            let found = gpu.search_many(&queries, k, &context);
-            let found: Vec<_> = found.into_iter().map(|answer| answer.unwrap().hits).collect();
-            assert_eq!(found, want, "{settings:?}");
+            for algorithm in Algorithm::ALL {
+                let found = gpu.search_many(&queries, k, algorithm, &context);
+                let found: Vec<_> = found.into_iter().map(|answer| answer.unwrap().hits).collect();
+                assert_eq!(found, want, "{settings:?} {algorithm}");
+            }
+            for division in [Division::CpuGathers, Division::GpuGathers] {
+                for (query, want) in queries.iter().zip(&want) {
+                    let found = gpu.search_divided(query, k, division, &context).unwrap();
+                    assert_eq!(found.hits, *want, "{settings:?} {division:?}");
+                }
+            }
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
 
 pub mod ngram_count;
+pub mod ngram_directory;
 pub mod ngram_look_up;
+pub mod ngram_published;
 
 use warpseek_cuda::Source;
 
 /// Every source of this crate, for tools that compile all of them.
-pub const ALL: &[Source] = &[ngram_count::SOURCE, ngram_look_up::SOURCE];
+pub const ALL: &[Source] =
+    &[ngram_count::SOURCE, ngram_directory::SOURCE, ngram_look_up::SOURCE, ngram_published::SOURCE];
 
 /// Headers that sources share, as (name, text).
 pub mod common {

@@ -257,7 +257,8 @@ impl NgramSearcher {
             queries.iter().filter_map(|query| query.as_ref().ok()).cloned().collect();
         // The best of more hits begin with the best of fewer.
         let most = requests.iter().map(NgramRequest::wanted).max().unwrap_or(0);
-        let mut answers = gpu.search_many(&sound, most, &self.context).into_iter();
+        let mut answers =
+            gpu.search_many(&sound, most, self.options.algorithm, &self.context).into_iter();
         let finished = queries.into_iter().zip(requests).map(|(query, request)| {
             let query = query?;
             // There is an answer for each query that is sound.

@@ -1,18 +1,60 @@
-// Scores candidates, one per warp: looks the part up in the lists that were not counted until it lacks too many of them, then compares maps of segments. A lane has the count of one window of segments.
+// Scores candidates. A few lanes look the part up in the bitmaps that were not counted until it lacks too many; if it does not, a warp looks it up in the other lists and compares maps of segments, where each lane has the count of
+// one window of segments.
 #include "map_lists.cuh"
 
 constexpr uint32_t THREADS = 128;
+// Bitmaps that are asked at a time; as many lanes have one candidate. Most candidates are ruled out by the first few.
+constexpr uint32_t ASKED = 8;
+// Scores above what a hit must have that are told apart.
+constexpr uint32_t LEVELS = 32;
+// Warps that share the candidates of a query in a range.
+constexpr uint32_t SHARERS = 8;
 
 struct Hits {
-    uint64_t keys;      // uint64_t: part and query of each candidate
-    uint64_t count;     // uint32_t: candidates
+    uint64_t keys;      // uint64_t: part, query and count of each candidate
+    uint64_t rooms;     // Room per range and query: where they are
     uint64_t of_query;  // uint32_t per query: its candidates
     uint64_t hits;      // Hit: part, query and score
     uint64_t found;     // uint32_t: hits
-    uint64_t failed;    // uint32_t
-    uint32_t room;      // of candidates, and of hits
+    uint64_t levels;    // Level per query and score above what a hit must have
+    uint64_t bounds;    // uint64_t per query: see `Bound`
     uint32_t most_of_query;
+    uint32_t k;
 };
+
+// Hits of a query with the same score.
+struct Level {
+    uint32_t count;
+    uint32_t behind;  // the first `k` of them lie before this part
+};
+
+// What `k` hits reach: a score (high half) with parts before a certain one (low half, inverted so that a better bound is a greater number).
+struct Bound {
+    uint32_t score;
+    uint32_t behind;
+
+    __device__ __forceinline__ explicit Bound(uint64_t packed) : score(uint32_t(packed >> 32)), behind(~uint32_t(packed)) {}
+    static __device__ __forceinline__ uint64_t packed(uint32_t score, uint32_t behind) { return uint64_t(score) << 32 | ~behind; }
+};
+
+// The score that a part needs to be one of the best hits. Other warps may raise it at this moment, after which fewer candidates are scored; the best hits are the same.
+__device__ __forceinline__ uint32_t needed(const Query& query, const Hits& hits, uint32_t number, uint32_t part) {
+    const Bound bound(*(reinterpret_cast<const volatile uint64_t*>(hits.bounds) + number));
+    return max(query.least, bound.score + uint32_t(part >= bound.behind));
+}
+
+// Takes note of a hit, so that those that cannot be among the best `k` are not scored.
+__device__ __forceinline__ void note(const Hits& hits, uint32_t number, uint32_t least, uint32_t part, uint32_t score) {
+    const uint32_t step = min(score - least, LEVELS - 1);
+    Level* level = reinterpret_cast<Level*>(hits.levels) + number * LEVELS + step;
+    // The first k to be counted are all seen by whoever counts the k-th.
+    if (*reinterpret_cast<volatile uint32_t*>(&level->count) < hits.k) atomicMax(&level->behind, part + 1);
+    __threadfence();
+    if (atomicAdd(&level->count, 1u) + 1 == hits.k) {
+        __threadfence();
+        atomicMax(reinterpret_cast<uint64_t*>(hits.bounds) + number, Bound::packed(least + step, atomicMax(&level->behind, 0u)));
+    }
+}
 
 struct Hit {
     uint32_t part;
@@ -23,13 +65,9 @@ struct Hit {
 __device__ __forceinline__ bool has_bit(const MapList& list, uint32_t part) { return (load_u8(list.bitmaps + part / 8) >> part % 8 & 1) != 0; }
 
 // The map of a part in a dense list, which has it. Each lane may ask for another list.
-__device__ __forceinline__ uint32_t dense_map(const MapList& list, const Parts& parts, uint32_t part, uint32_t* failed) {
+__device__ __forceinline__ uint32_t dense_map(const Image& image, const MapList& list, uint32_t part) {
     const uint32_t bin = part / BIN, within = part % BIN;
     const uint64_t bitmap = list.bitmaps + uint64_t(bin) * BITMAP, maps = piece_of(list, bin);
-    if (maps == 0) {
-        *failed = 1;
-        return 0;
-    }
     uint32_t rank = 0, all = 0;
     for (uint32_t i = 0; i < BITMAP / 4; i++) {
         const uint32_t word = load_u32(bitmap + 4 * i);
@@ -45,20 +83,23 @@ __device__ __forceinline__ uint32_t dense_map(const MapList& list, const Parts& 
         while (word == 0 && at > 0) word = load_u32(bitmap + 4 * --at);
         const uint32_t top = 31 - __clz(word | 1);
         word &= ~(1u << top);
-        bit += width_of(segments_of(parts, bin * BIN + at * 32 + top), group.kind(before - 1));
+        bit += width_of(segments_of(image, bin * BIN + at * 32 + top), group.kind(before - 1));
     }
     const uint32_t kind = group.kind(entry);
-    return map_of_value(load_bits(group.at, bit, width_of(segments_of(parts, part), kind)), kind);
+    return map_of_value(load_bits(group.at, bit, width_of(segments_of(image, part), kind)), kind);
 }
 
+// A block that was decoded to find a part in it.
+struct BlockOfParts {
+    Head head;
+    uint32_t parts[4];
+};
+
 // Finds a part in a list that is not dense; the entry in its block, or `NONE`. Called by all lanes of a warp with the same arguments.
-__device__ __forceinline__ uint32_t find_sparse(const MapList& list, uint32_t part, BlockOfParts& block, uint32_t* failed) {
-    const uint32_t number = block_for(list, part);
-    if (number >= list.blocks) return NONE;
-    if (!decode(list, number, block)) {
-        if (lane_id() == 0) *failed = 1;
-        return NONE;
-    }
+__device__ __forceinline__ uint32_t find_sparse(const Image& image, const MapList& list, uint32_t part, BlockOfParts& block) {
+    const uint32_t number = list.first + blocks_before(image, list, part);
+    block.head = Head(image.file, __ldg(reinterpret_cast<const uint64_t*>(image.heads) + number));
+    decode(block.head, __ldg(reinterpret_cast<const uint32_t*>(image.befores) + number), block.parts);
     uint32_t entry = NONE;
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
@@ -69,75 +110,88 @@ __device__ __forceinline__ uint32_t find_sparse(const MapList& list, uint32_t pa
 }
 
 // The map of an entry of a block. Called by all lanes of a warp with the same arguments.
-__device__ __forceinline__ uint32_t sparse_map(const MapList& list, const Parts& parts, const BlockOfParts& block, uint32_t entry) {
+__device__ __forceinline__ uint32_t sparse_map(const Image& image, const MapList& list, const BlockOfParts& block, uint32_t entry) {
     if (list.form == ONE) return list.map;
-    MapGroup group;
-    if (!find_group(block.maps, block.n, entry, group)) return 1;
     // Lane i has entry i of the group.
-    const uint32_t mine = entry / 32 * 32 + lane_id();
-    uint32_t part = NONE;
-#pragma unroll
-    for (uint32_t j = 0; j < 4; j++) {
-        const uint32_t other = __shfl_sync(FULL_WARP, block.parts[j], mine / 4);
-        if (mine % 4 == j) part = other;
-    }
-    const uint32_t kind = group.kind(lane_id()), width = part < parts.count && mine <= entry ? width_of(segments_of(parts, part), kind) : 0;
-    const uint32_t bit = group.bit + warp_inclusive_sum(width) - width;
-    const uint32_t map = mine == entry ? map_of_value(load_bits(group.at, bit, width), kind) : 0;
-    return __shfl_sync(FULL_WARP, map, entry % 32);
+    const uint32_t part = part_of(block.parts, entry / 32 * 32 + lane_id());
+    return __shfl_sync(FULL_WARP, map_in_group(image, block.head.maps, block.head.n, entry / 32, part), entry % 32);
 }
 
-__device__ __forceinline__ void score(const Query& query, const Own& lists, const Parts& parts, uint32_t number, uint32_t part, uint32_t count, const Hits& hits) {
-    uint32_t* failed = reinterpret_cast<uint32_t*>(hits.failed);
-    uint32_t possible = count + query.lists - query.counted;
-    // Dense lists need one bit each.
-    for (uint32_t first = max(query.counted, query.dense); first < query.lists; first += WARP) {
+// Scores a candidate that may be in `possible` lists; all are known but those without bitmaps that were not counted. Called by all lanes of a warp with the same arguments.
+__device__ __forceinline__ void score(const Image& image, Query query, const Own& lists, uint32_t number, uint32_t part, uint32_t possible, const Hits& hits) {
+    const uint32_t least = query.least;
+    query.least = __shfl_sync(FULL_WARP, needed(query, hits, number, part), 0);
+    if (possible < query.least) return;
+    // If all segments are within reach of each other, maps say nothing new.
+    const bool has_maps = segments_of(image, part) > uint32_t(__popc(query.window));
+    uint32_t seen = 0, mine = 0;
+    // As many of the lists that have the part may have it elsewhere as there may still be missing. Dense lists come first, as they are asked at the same time.
+    for (uint32_t first = query.dense; has_maps && first < query.lists; first += WARP) {
         const uint32_t i = first + lane_id();
-        possible -= __popc(__ballot_sync(FULL_WARP, i < query.lists && !has_bit(lists[min(i, query.lists - 1)], part)));
-        if (possible < query.least) return;
-    }
-    BlockOfParts block;
-    for (uint32_t i = query.counted; i < query.dense; i++) {
-        if (find_sparse(lists[i], part, block, failed) == NONE && --possible < query.least) return;
-    }
-    // As many of the lists that have the part may have it elsewhere.
-    const uint32_t slack = possible - query.least;
-    uint32_t seen = 0, mine = 0, best = possible;
-    if (segments_of(parts, part) > uint32_t(__popc(query.window))) {
-        for (uint32_t i = 0; i < query.dense; i++) {
-            const uint32_t entry = find_sparse(lists[i], part, block, failed);
-            if (entry == NONE) continue;
-            mine += (sparse_map(lists[i], parts, block, entry) >> lane_id() & query.window) != 0;
-            if (++seen > slack && warp_max(mine) + slack < seen) return;
+        uint32_t map = 0;
+        if (i < query.lists && has_bit(lists[i], part)) map = dense_map(image, lists[i], part);
+        for (uint32_t some = __ballot_sync(FULL_WARP, map != 0); some != 0; some &= some - 1) {
+            mine += (__shfl_sync(FULL_WARP, map, __ffs(some) - 1) >> lane_id() & query.window) != 0;
+            seen++;
         }
-        for (uint32_t first = query.dense; first < query.lists; first += WARP) {
-            const uint32_t i = first + lane_id();
-            uint32_t map = 0;
-            if (i < query.lists && has_bit(lists[i], part)) map = dense_map(lists[i], parts, part, failed);
-            for (uint32_t some = __ballot_sync(FULL_WARP, map != 0); some != 0; some &= some - 1) {
-                mine += (__shfl_sync(FULL_WARP, map, __ffs(some) - 1) >> lane_id() & query.window) != 0;
-                seen++;
-            }
-            if (seen > slack && warp_max(mine) + slack < seen) return;
-        }
-        best = warp_max(mine);
-        if (best < query.least) return;
+        if (seen > warp_max(mine) + possible - query.least) return;
     }
-    if (lane_id() == 0) {
-        const uint32_t at = atomicAdd(reinterpret_cast<uint32_t*>(hits.found), 1u);
-        if (at < hits.room) reinterpret_cast<Hit*>(hits.hits)[at] = Hit{part, number, best};
+    BlockOfParts block{Head(0, 0), {}};
+    for (uint32_t i = has_maps ? 0 : query.counted, end = has_maps ? query.dense : query.bitmaps; i < end; i++) {
+        const MapList& list = lists[i];
+        if (i >= query.bitmaps && !has_bit(list, part)) continue;
+        const uint32_t entry = find_sparse(image, list, part, block);
+        if (entry == NONE) {
+            if (i >= query.counted && --possible < query.least) return;
+            continue;
+        }
+        if (!has_maps) continue;
+        mine += (sparse_map(image, list, block, entry) >> lane_id() & query.window) != 0;
+        if (++seen > warp_max(mine) + possible - query.least) return;
+    }
+    const uint32_t best = has_maps ? warp_max(mine) : possible;
+    if (best < query.least || lane_id() != 0) return;
+    const uint32_t at = atomicAdd(reinterpret_cast<uint32_t*>(hits.found), 1u);
+    reinterpret_cast<Hit*>(hits.hits)[at] = Hit{part, number, best};
+    note(hits, number, least, part, best);
+}
+
+// How many of the query's lists a candidate may be in, once the bitmaps that were not counted have been asked until it is in too few. Called by all lanes of a warp; those of a group have the same
+// arguments.
+__device__ __forceinline__ uint32_t possible_of(const Query& query, const Own& lists, uint32_t part, uint32_t possible, uint32_t least) {
+    const uint32_t own = lane_id() % ASKED, shift = lane_id() / ASKED * ASKED;
+    for (uint32_t first = max(query.counted, query.bitmaps);; first += ASKED) {
+        const bool goes_on = possible >= least && first < query.lists;
+        if (__ballot_sync(FULL_WARP, goes_on) == 0) return possible;
+        const bool lacks = goes_on && first + own < query.lists && !has_bit(lists[first + own], part);
+        possible -= __popc(__ballot_sync(FULL_WARP, lacks) >> shift & mask_of(ASKED));
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) ngram_look_up(const Query* queries, const uint32_t* ordinals, const MapList* lists, Parts parts, Hits hits) {
-    const uint32_t count = min(*reinterpret_cast<const uint32_t*>(hits.count), hits.room);
-    const uint32_t warps = gridDim.x * (THREADS / WARP);
-    for (uint32_t i = blockIdx.x * (THREADS / WARP) + warp_id(); i < count; i += warps) {
-        const uint64_t key = reinterpret_cast<const uint64_t*>(hits.keys)[i];
-        if (key == NO_KEY) continue;
-        const uint32_t number = uint32_t(key) >> 8;
-        if (reinterpret_cast<const uint32_t*>(hits.of_query)[number] > hits.most_of_query) continue;
+// Ranges are taken in order, so that among equal hits the first are found first. Several warps have the candidates of a query in a range.
+extern "C" __global__ void __launch_bounds__(THREADS) ngram_look_up(const Query* queries, const uint32_t* ordinals, Image image, uint32_t number_of_queries, uint32_t ranges, Hits hits) {
+    const uint32_t warps = gridDim.x * (THREADS / WARP), together = WARP / ASKED, items = ranges * number_of_queries * SHARERS;
+    for (uint32_t item = blockIdx.x * (THREADS / WARP) + warp_id(); item < items; item += warps) {
+        const uint32_t number = item / SHARERS % number_of_queries;
+        const Room room = reinterpret_cast<const Room*>(hits.rooms)[item / SHARERS];
+        if (room.count == 0 || reinterpret_cast<const uint32_t*>(hits.of_query)[number] > hits.most_of_query) continue;
+        const uint64_t* keys = reinterpret_cast<const uint64_t*>(hits.keys) + room.first;
         const Query query = queries[number];
-        score(query, Own{lists, ordinals + query.first}, parts, number, uint32_t(key >> 32), uint32_t(key) & 0xff, hits);
+        const Own own(image, ordinals, query);
+        for (uint32_t first = item % SHARERS * together; first < room.count; first += SHARERS * together) {
+            const uint32_t i = first + lane_id() / ASKED;
+            const uint64_t key = i < room.count ? keys[i] : 0;
+            const uint32_t part = uint32_t(key >> 32);
+            const bool deleted = image.deleted != 0 && (load_u8(image.deleted + part / 8) >> part % 8 & 1) != 0;
+            // Lanes of a group may see different bounds.
+            const uint32_t least = __shfl_sync(FULL_WARP, needed(query, hits, number, part), lane_id() / ASKED * ASKED);
+            uint32_t possible = i < room.count && !deleted ? (uint32_t(key) & 0xff) + query.lists - query.counted : 0;
+            possible = possible_of(query, own, part, possible, least);
+            for (uint32_t alive = __ballot_sync(FULL_WARP, possible >= least); alive != 0;) {
+                const uint32_t lane = __ffs(alive) - 1;
+                alive &= ~(mask_of(ASKED) << lane);
+                score(image, query, own, number, __shfl_sync(FULL_WARP, part, lane), __shfl_sync(FULL_WARP, possible, lane), hits);
+            }
+        }
     }
 }

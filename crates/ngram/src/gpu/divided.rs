@@ -1,0 +1,88 @@
+//! Queries that CPU and GPU share: one gathers candidates, the other prunes them. It shows when a hybrid pays.
+
+use warpseek_cuda::Args;
+use warpseek_exec::Context;
+
+use super::{DeviceQuery, GpuSearcher, answer_of, best_of, lock};
+use crate::collector::Collector;
+use crate::counting::{self, MOST_COUNTED};
+use crate::error::NgramError;
+use crate::lists::Lists;
+use crate::query::Query;
+use crate::searcher::Answer;
+
+/// Who does what for a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// The CPU counts in how many of the shortest lists documents are; the GPU looks candidates up in the others and scores them.
+    CpuGathers,
+    /// The other way round.
+    GpuGathers,
+}
+
+impl GpuSearcher {
+    /// The best `k` hits of a query that CPU (one core) and GPU share: candidates are gathered in each segment, brought together, pruned with the short and then the long lists, and the hits of all segments are put in order. What is
+    /// not worth dividing, or for which there is no room, is left to the CPU.
+    pub fn search_divided(
+        &self,
+        query: &Query,
+        k: usize,
+        division: Division,
+        context: &Context,
+    ) -> Result<Answer, NgramError> {
+        let parts = self.images.iter().map(|image| image.parts).max().unwrap_or(0);
+        let misses = query.len().saturating_sub(query.least);
+        if self.settings.room < parts || misses >= MOST_COUNTED {
+            return self.searcher.search(query, k, Default::default(), context);
+        }
+        let workspace = lock(&self.workspaces[0]);
+        let stream = &workspace.stream;
+        let mut hits = Vec::new();
+        for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
+            let own = image.lists_of(query);
+            if own.len() < query.least as usize {
+                continue;
+            }
+            let lists = Lists::open(segment, query).map_err(NgramError::from)?;
+            let enough = if segment.parts().are_documents() { k } else { usize::MAX };
+            let enough = u32::try_from(enough).unwrap_or(u32::MAX);
+            let ordinals: Vec<u32> = own.iter().map(|list| list.ordinal).collect();
+            let ordinals = self.device.upload(stream, &ordinals)?;
+            let args = |plan: DeviceQuery| {
+                let plan = self.device.upload(stream, &[plan])?;
+                let args = Args::new().buffer(&plan).buffer(&ordinals).value(image.on_device());
+                Ok::<_, NgramError>(args)
+            };
+            match division {
+                Division::CpuGathers => {
+                    let (candidates, counted) = counting::gather(&lists, query.least)?;
+                    let plan = image.query(query, &own, query.least, counted);
+                    let keys: Vec<u64> = candidates
+                        .iter()
+                        .map(|&(part, count)| u64::from(part) << 32 | u64::from(count))
+                        .collect();
+                    stream.upload(&keys, &workspace.keys.slice(..keys.len()))?;
+                    stream.upload(&[[0, keys.len() as u32]], &workspace.rooms.slice(..1))?;
+                    stream.zero(&workspace.of_query.slice(..1))?;
+                    stream.zero(&workspace.counters)?;
+                    let found = self.look_up(&args(plan)?, 1, 1, enough, u32::MAX, &workspace)?;
+                    hits.append(&mut best_of(segment, &found, k, query.least));
+                }
+                Division::GpuGathers => {
+                    let Some((plan, _)) = image.plan(query, query.least) else { continue };
+                    self.count(image, &args(plan)?, 1, image.parts, &workspace)?;
+                    let found = stream.download(&workspace.counters.slice(..1))?[0];
+                    let mut keys = stream.download(&workspace.keys.slice(..found as usize))?;
+                    // Blocks of threads write them in any order.
+                    keys.sort_unstable();
+                    let candidates: Vec<(u32, u32)> =
+                        keys.iter().map(|key| ((key >> 32) as u32, *key as u32 & 0xff)).collect();
+                    let mut collector = Collector::new(k, query.least);
+                    counting::prune(&lists, &candidates, plan.counted, &mut collector)?;
+                    hits.append(&mut collector.into_hits(true));
+                }
+            }
+        }
+        Ok(answer_of(hits, k))
+    }
+}

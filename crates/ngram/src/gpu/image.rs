@@ -1,0 +1,261 @@
+//! A segment of an n-gram index on a device: its lists as they are on disk, and what is made there so that they are found and counted quickly.
+
+use bytemuck::{Pod, Zeroable};
+use rustc_hash::FxHashMap;
+use warpseek_core::limits::BLOCK;
+use warpseek_cuda::{Args, Buffer, Device, Grid, Stream, Uploader};
+use warpseek_index::{BIN, MapList, MapListParts, Segment};
+
+use crate::error::NgramError;
+use crate::kernels::ngram_directory;
+
+/// Different n-grams of a segment that a GPU takes: it has a table of their lists.
+pub(crate) const MOST_GRAMS: u64 = 1 << 24;
+
+/// Threads of a block. Must equal the kernels'.
+const DIRECTORY_THREADS: u32 = 128;
+
+/// Bytes that kernels may read behind the last list if its maps are not what they should be.
+const PADDING: usize = 1 << 14;
+
+/// Lists with at least one entry for this many parts have bitmaps on the device. There they are counted faster than decoded from about 90 on.
+const PARTS_PER_ENTRY: u32 = 64;
+
+/// Bytes of device memory of which one may be used for bitmaps of sparse lists.
+const MEMORY_PER_BITMAP: u64 = 8;
+
+/// The number that kernels have for the form of a list in blocks.
+const SPARSE: u32 = 2;
+
+/// A list on the device. Must equal `MapList` of the kernels, as the next ones equal theirs.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+struct DeviceList {
+    bitmaps: u64,
+    bases: u64,
+    lasts: u64,
+    ends: u64,
+    payload: u64,
+    end: u64,
+    df: u32,
+    form: u32,
+    blocks: u32,
+    first: u32,
+    part: u32,
+    map: u32,
+}
+
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct DeviceImage {
+    lists: u64,
+    file: u64,
+    heads: u64,
+    befores: u64,
+    segments: u64,
+    deleted: u64,
+    parts: u32,
+    unused: u32,
+}
+
+/// A list as the host knows it.
+#[derive(Clone, Copy)]
+pub(super) struct HostList {
+    pub(super) ordinal: u32,
+    pub(super) df: u32,
+    pub(super) dense: bool,
+}
+
+/// A segment on the device.
+pub(super) struct Image {
+    bytes: Buffer<u8>,
+    segments: Buffer<u8>,
+    /// A bit for each part of a deleted document, if there are any.
+    deleted: Option<Buffer<u8>>,
+    /// By ordinal of the n-gram.
+    lists: Buffer<DeviceList>,
+    /// The directory: where blocks are, and the last part of the block before each.
+    heads: Buffer<u64>,
+    befores: Buffer<u32>,
+    /// Bitmaps of sparse lists.
+    bitmaps: Buffer<u32>,
+    /// Lists with as many parts have bitmaps.
+    pub(super) bitmaps_from: u32,
+    pub(super) parts: u32,
+    /// By n-gram: a look-up here is faster than in the dictionary.
+    pub(super) by_gram: FxHashMap<Box<[u8]>, HostList>,
+}
+
+impl Image {
+    pub(super) fn new(
+        segment: &Segment,
+        device: &Device,
+        uploader: &mut Uploader,
+    ) -> Result<Self, NgramError> {
+        let terms = u64::from(segment.dictionary().terms());
+        if terms > MOST_GRAMS {
+            return Err(NgramError::ManyGrams(terms));
+        }
+        let file = segment.postings_file().all()?;
+        let bytes: Buffer<u8> = device.buffer(file.len() + PADDING)?;
+        uploader.scatter(&bytes, 1, [(0, file), (file.len(), &[0; PADDING][..])])?;
+        let segments = uploader.send(segment.parts().all_segments(0))?;
+        let (mut lists, mut by_gram, mut blocks) = (Vec::new(), FxHashMap::default(), 0);
+        let mut terms = segment.dictionary().iter();
+        while let Some(info) = terms.next_term()? {
+            let list = segment.map_list(&info)?;
+            let (ordinal, df, dense) = (info.ordinal, info.df, list.is_dense());
+            by_gram.insert(terms.term().into(), HostList { ordinal, df, dense });
+            let mut of_device = on_device(&list, file, bytes.address());
+            of_device.first = u32::try_from(blocks).map_err(|_| NgramError::ManyBlocks)?;
+            blocks += if dense { 0 } else { list.blocks() as u64 };
+            lists.push(of_device);
+        }
+        let parts = segment.parts().count();
+        let bytes_each = parts.div_ceil(BIN as u32) as usize * (BIN / 8);
+        let bitmaps_from = bitmaps_from(&lists, parts, device.info().memory, bytes_each);
+        let sparse = |list: &DeviceList| list.form == SPARSE && list.df >= bitmaps_from;
+        let of: Vec<u32> = (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
+        let bitmaps: Buffer<u32> = device.buffer((of.len() * bytes_each / 4).max(1))?;
+        for (&ordinal, number) in of.iter().zip(0..) {
+            lists[ordinal as usize].bitmaps = bitmaps.address() + number * bytes_each as u64;
+        }
+        let table = device.buffer(lists.len().max(1))?;
+        uploader.finish()?;
+        uploader.stream().upload(&lists, &table.slice(..lists.len()))?;
+        let blocks = (blocks as usize).max(1);
+        let (heads, befores) = (device.buffer(blocks)?, device.buffer(blocks)?);
+        let deleted = match segment.deletes() {
+            None => None,
+            Some(_) => Some(device.upload(uploader.stream(), &deleted_parts(segment))?),
+        };
+        let image = Image {
+            bytes,
+            segments,
+            deleted,
+            lists: table,
+            heads,
+            befores,
+            bitmaps,
+            bitmaps_from,
+            parts,
+            by_gram,
+        };
+        image.make_directory(lists.len(), device, uploader.stream())?;
+        image.make_bitmaps(&of, device, uploader.stream())?;
+        Ok(image)
+    }
+
+    fn make_directory(
+        &self,
+        lists: usize,
+        device: &Device,
+        stream: &Stream,
+    ) -> Result<(), NgramError> {
+        let failed: Buffer<u32> = device.buffer(1)?;
+        stream.zero(&failed)?;
+        let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_directory")?;
+        let args = Args::new().value(self.on_device()).value(lists as u32).buffer(&failed);
+        let grid = Grid::new(device.info().multiprocessors * 16, DIRECTORY_THREADS);
+        // SAFETY: arguments are those of the kernel, whose structures equal ours, and it writes one entry per block, for which there is room.
+        unsafe { stream.launch(&kernel, grid, &args) }?;
+        match stream.download(&failed)?[0] {
+            0 => Ok(()),
+            _ => Err(NgramError::Malformed),
+        }
+    }
+
+    /// Makes the bitmaps of the sparse lists with these ordinals. The directory must be there.
+    fn make_bitmaps(
+        &self,
+        ordinals: &[u32],
+        device: &Device,
+        stream: &Stream,
+    ) -> Result<(), NgramError> {
+        if ordinals.is_empty() {
+            return Ok(());
+        }
+        stream.zero(&self.bitmaps)?;
+        let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_bitmaps")?;
+        let of = device.upload(stream, ordinals)?;
+        let args = Args::new().value(self.on_device()).buffer(&of);
+        let grid = Grid::new(ordinals.len() as u32, DIRECTORY_THREADS);
+        // SAFETY: arguments are those of the kernel. The lists have bitmaps for all parts, and other parts are ignored.
+        unsafe { stream.launch(&kernel, grid, &args) }?;
+        Ok(stream.synchronize()?)
+    }
+
+    pub(super) fn on_device(&self) -> DeviceImage {
+        DeviceImage {
+            lists: self.lists.address(),
+            file: self.bytes.address(),
+            heads: self.heads.address(),
+            befores: self.befores.address(),
+            segments: self.segments.address(),
+            deleted: self.deleted.as_ref().map_or(0, Buffer::address),
+            parts: self.parts,
+            unused: 0,
+        }
+    }
+
+    pub(super) fn resident(&self) -> usize {
+        let index = self.bytes.bytes() + self.segments.bytes() + self.lists.bytes();
+        index + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
+    }
+}
+
+/// A bit for each part of a deleted document.
+fn deleted_parts(segment: &Segment) -> Vec<u8> {
+    let mut bits = vec![0; segment.parts().count().div_ceil(8) as usize];
+    let is_deleted = |&part: &u32| segment.is_deleted(segment.parts().document(part));
+    for part in (0..segment.parts().count()).filter(is_deleted) {
+        bits[part as usize / 8] |= 1 << (part % 8);
+    }
+    bits
+}
+
+/// How many parts a list must have for bitmaps: all dense lists have them, and so do others from a size on at which bitmaps are faster to count, as long as there is memory.
+fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize) -> u32 {
+    // Lists of one block have no need of them.
+    let least = parts.div_ceil(PARTS_PER_ENTRY).max(BLOCK as u32 + 1).min(parts.div_ceil(8));
+    let long = |list: &&DeviceList| list.form == SPARSE && list.df >= least;
+    let mut sizes: Vec<u32> = lists.iter().filter(long).map(|list| list.df).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    // All lists of the same size have bitmaps or none.
+    sizes.get((memory / MEMORY_PER_BITMAP) as usize / bytes_each.max(1)).map_or(least, |df| df + 1)
+}
+
+/// A list whose file was copied to `base`.
+fn on_device(list: &MapList<'_>, file: &[u8], base: u64) -> DeviceList {
+    // Every part of a list lies in the file.
+    let address = |part: &[u8]| base + (part.as_ptr().addr() - file.as_ptr().addr()) as u64;
+    let mut found =
+        DeviceList { df: list.df(), blocks: list.blocks() as u32, ..DeviceList::default() };
+    let payload = match list.list_parts() {
+        MapListParts::One { doc, map } => {
+            (found.part, found.map) = (doc, map);
+            return found;
+        }
+        MapListParts::Short(block) => {
+            found.form = 1;
+            block
+        }
+        MapListParts::Sparse { bases, lasts, ends, payload } => {
+            found.form = SPARSE;
+            found.bases = address(bases.as_flattened());
+            found.lasts = address(lasts.as_flattened());
+            found.ends = address(ends.as_flattened());
+            payload
+        }
+        MapListParts::Dense { bitmaps, bases, ends, payload } => {
+            found.form = 3;
+            found.bitmaps = address(bitmaps.as_flattened());
+            found.bases = address(bases.as_flattened());
+            found.ends = address(ends.as_flattened());
+            payload
+        }
+    };
+    found.payload = address(payload);
+    found.end = found.payload + payload.len() as u64;
+    found
+}

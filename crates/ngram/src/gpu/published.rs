@@ -1,0 +1,185 @@
+//! The published algorithms on a GPU, to compare with: list by list over all documents, one query at a time, and all lists of a query for a bin of 256 documents at a time.
+
+use bytemuck::{Pod, Zeroable};
+use warpseek_core::Hit;
+use warpseek_cuda::{Args, Buffer, Grid};
+use warpseek_exec::{Context, Coverage};
+use warpseek_index::BIN;
+
+use super::{
+    DeviceHit, DeviceQuery, GpuSearcher, Image, Workspace, answer_of, best_of, by_query, lock,
+};
+use crate::algorithm::Algorithm;
+use crate::error::NgramError;
+use crate::kernels::ngram_published::SOURCE;
+use crate::query::Query;
+use crate::searcher::Answer;
+
+/// Threads of a block. Must equal the kernels'.
+const THREADS: u32 = 256;
+
+/// The most lists of a query: counts have eight bits. The CPU answers queries with more.
+const MOST_LISTS: usize = 255;
+
+/// Words of the counts of a part.
+const WORDS: usize = 8;
+
+/// Where the kernels put hits. Must equal theirs, like the next.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Hits {
+    hits: u64,
+    found: u64,
+}
+
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct AllCounts {
+    words: u64,
+    alive: u64,
+}
+
+impl GpuSearcher {
+    pub(super) fn search_as_published(
+        &self,
+        queries: &[Query],
+        k: usize,
+        algorithm: Algorithm,
+        context: &Context,
+    ) -> Vec<Result<Answer, NgramError>> {
+        let workspace = lock(&self.workspaces[0]);
+        let parts = self.images.iter().map(|image| image.parts).max().unwrap_or(0).max(1);
+        // So many that there is room if all parts are hits of all of them.
+        let at_a_time = match algorithm {
+            Algorithm::Bins => (self.settings.room / parts) as usize,
+            _ => 1,
+        };
+        let most = self
+            .images
+            .iter()
+            .flat_map(|image| queries.iter().map(|query| image.lists_of(query).len()));
+        if self.settings.room < parts || most.max().unwrap_or(0) > MOST_LISTS {
+            return self.searcher.search_many(queries, k, algorithm, context);
+        }
+        let mut answers = Vec::with_capacity(queries.len());
+        for some in queries.chunks(at_a_time) {
+            if context.is_over() {
+                let nothing = Answer { hits: Vec::new(), coverage: Coverage::NOTHING };
+                answers.extend(some.iter().map(|_| Ok(nothing.clone())));
+                continue;
+            }
+            match self.search_some(some, k, algorithm, &workspace) {
+                Ok(hits) => answers.extend(hits.into_iter().map(|hits| Ok(answer_of(hits, k)))),
+                Err(error) => answers.extend(some.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        answers
+    }
+
+    fn search_some(
+        &self,
+        queries: &[Query],
+        k: usize,
+        algorithm: Algorithm,
+        workspace: &Workspace,
+    ) -> Result<Vec<Vec<Hit>>, NgramError> {
+        let mut hits = vec![Vec::new(); queries.len()];
+        for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
+            let found = match algorithm {
+                Algorithm::Bins => self.bins(queries, image, workspace)?,
+                _ => self.list_by_list(&queries[0], image, workspace)?,
+            };
+            let found = by_query(&found, queries.len());
+            for ((hits, query), found) in hits.iter_mut().zip(queries).zip(found) {
+                hits.append(&mut best_of(segment, &found, k, query.least));
+            }
+        }
+        Ok(hits)
+    }
+
+    /// The hits of a query in a segment, list by list.
+    fn list_by_list(
+        &self,
+        query: &Query,
+        image: &Image,
+        workspace: &Workspace,
+    ) -> Result<Vec<DeviceHit>, NgramError> {
+        let lists = image.lists_of(query);
+        let Some(misses) = lists.len().checked_sub(query.least as usize) else {
+            return Ok(Vec::new());
+        };
+        let kernel = |name| self.device.kernel(&SOURCE, name);
+        let (matches, prune) = (kernel("ngram_match")?, kernel("ngram_prune")?);
+        let parts = image.parts;
+        let words: Buffer<u32> = self.device.buffer(parts as usize * WORDS)?;
+        let alive: Buffer<u8> = self.device.buffer(parts as usize)?;
+        let counts = AllCounts { words: words.address(), alive: alive.address() };
+        let stream = &workspace.stream;
+        stream.zero(&alive)?;
+        let grid = || Grid::new(self.device.info().multiprocessors * 8, THREADS);
+        let window = ((1u64 << query.grams.window) - 1) as u32;
+        for (list, i) in lists.iter().zip(0..) {
+            let args = Args::new().value(image.on_device()).value(list.ordinal).value(window);
+            let args = args.value(u32::from(i <= misses)).value(counts);
+            // SAFETY: arguments are those of the kernel, whose structures equal ours; parts and segments are those of the image.
+            unsafe { stream.launch(&matches, grid(), &args) }?;
+            let minimum = (i + 1).saturating_sub(misses) as u32;
+            if minimum > 1 {
+                let args = Args::new().value(parts).value(minimum).value(counts);
+                // SAFETY: as above.
+                unsafe { stream.launch(&prune, grid(), &args) }?;
+            }
+        }
+        let args = Args::new().value(parts).value(counts).value(into(workspace)?);
+        // SAFETY: as above, and there is room for all parts.
+        unsafe { stream.launch(&kernel("ngram_collect")?, grid(), &args) }?;
+        found(workspace)
+    }
+
+    /// The hits of queries in a segment, in bins.
+    fn bins(
+        &self,
+        queries: &[Query],
+        image: &Image,
+        workspace: &Workspace,
+    ) -> Result<Vec<DeviceHit>, NgramError> {
+        let (mut plans, mut ordinals, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for (query, number) in queries.iter().zip(0..) {
+            let lists = image.lists_of(query);
+            // Otherwise there are no hits.
+            if lists.len() >= query.least as usize {
+                let first = ordinals.len() as u32;
+                plans.push(DeviceQuery { first, ..image.query(query, &lists, query.least, 0) });
+                ordinals.extend(lists.iter().map(|list| list.ordinal));
+                numbers.push(number);
+            }
+        }
+        if plans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let stream = &workspace.stream;
+        let device_queries = self.device.upload(stream, &plans)?;
+        let ordinals = self.device.upload(stream, &ordinals)?;
+        let bins = image.parts.div_ceil(BIN as u32);
+        let args = Args::new().buffer(&device_queries).buffer(&ordinals).value(image.on_device());
+        let args = args.value(bins).value(into(workspace)?);
+        let grid = Grid::new(bins * plans.len() as u32, THREADS);
+        // SAFETY: as above, and there is room for all parts as hits of every query.
+        unsafe { stream.launch(&self.device.kernel(&SOURCE, "ngram_bins")?, grid, &args) }?;
+        let mut hits = found(workspace)?;
+        hits.iter_mut().for_each(|hit| hit.query = numbers[hit.query as usize]);
+        Ok(hits)
+    }
+}
+
+/// Where hits go, of which there are none yet.
+fn into(workspace: &Workspace) -> Result<Hits, NgramError> {
+    workspace.stream.zero(&workspace.counters)?;
+    Ok(Hits { hits: workspace.hits.address(), found: workspace.counters.slice(1..).address() })
+}
+
+/// The hits that kernels found.
+fn found(workspace: &Workspace) -> Result<Vec<DeviceHit>, NgramError> {
+    let count = workspace.stream.download(&workspace.counters.slice(1..))?[0];
+    Ok(workspace.stream.download(&workspace.hits.slice(..count as usize))?)
+}
