@@ -6,6 +6,7 @@
 
 mod agreement;
 mod engine;
+mod ngram;
 mod options;
 mod report;
 
@@ -56,8 +57,11 @@ struct Comparison {
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<String> = args.collect();
     if args.iter().any(|arg| arg == "--help") {
-        println!("{USAGE}");
+        println!("{USAGE}\n\n{}", ngram::USAGE);
         return Ok(());
+    }
+    if args.first().is_some_and(|arg| arg == "--ngram") {
+        return ngram::run(args.into_iter().skip(1));
     }
     let options = Options::parse(args.into_iter())?;
     let mut comparison = Comparison::new(options)?;

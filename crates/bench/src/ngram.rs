@@ -3,7 +3,7 @@
 mod phrases;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,6 +70,9 @@ pub(crate) struct Options {
     /// Number of hits per query
     #[arg(short, default_value_t = 10, value_name = "K")]
     k: usize,
+    /// Write the misspelt phrases to this file, as JSON lines with `doc`, `errors` and `text`, to search for them with other engines
+    #[arg(long, value_name = "FILE")]
+    save_phrases: Option<PathBuf>,
     /// Seed of the phrases
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -372,6 +375,9 @@ impl Bench<'_> {
             }
             phrases::misspellings(&phrase, ERRORS, random)
         })?;
+        if let Some(file) = &options.save_phrases {
+            self.save(&phrases, file)?;
+        }
         let bar = progress::items("recall", 2 * (ERRORS as u64 + 1), options.quiet);
         let mut all = Vec::new();
         for by_errors in [false, true] {
@@ -382,6 +388,19 @@ impl Bench<'_> {
             }
         }
         Ok(all)
+    }
+
+    fn save(&self, phrases: &[Phrase], file: &Path) -> Result<(), Failure> {
+        let mut lines = String::new();
+        for phrase in phrases {
+            let doc = self.searcher.snapshot().external_id(phrase.doc)?;
+            for (errors, text) in phrase.texts.iter().enumerate() {
+                lines += &json!({ "doc": doc, "errors": errors, "text": text }).to_string();
+                lines.push('\n');
+            }
+        }
+        std::fs::write(file, lines)
+            .map_err(|error| Failure::user(format!("{}: {error}", file.display())))
     }
 
     /// Whether one document alone has all n-grams of a phrase close together; otherwise it cannot be told which document is meant.

@@ -46,14 +46,7 @@ pub(super) struct Ours {
 impl Ours {
     /// Uses the given program, or builds a release version.
     pub(super) fn new(options: &Options) -> Result<Ours, String> {
-        let program = match &options.warpseek {
-            Some(program) => program.clone(),
-            None => {
-                crate::cargo(&["build", "--release", "--package", "warpseek"], &[])?;
-                let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
-                Path::new(&target).join("release/warpseek")
-            }
-        };
+        let program = program(options.warpseek.as_deref())?;
         let help = output(Command::new(&program).args(["bench", "queries", "--help"]))?;
         let index_args = options.index_args.clone();
         Ok(Ours { program, index_args, counts: help.contains("--count") })
@@ -267,6 +260,16 @@ fn peer_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
+/// The given program, or a release version that is built here.
+pub(super) fn program(given: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(program) = given {
+        return Ok(program.to_owned());
+    }
+    crate::cargo(&["build", "--release", "--package", "warpseek-cli"], &[])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+    Ok(Path::new(&target).join("release/warpseek"))
+}
+
 /// The directory of an engine's index, next to the corpus; the runners follow the same rule.
 fn next_to(corpus: &Path, engine: &str) -> PathBuf {
     let mut name = corpus.as_os_str().to_owned();
@@ -275,7 +278,7 @@ fn next_to(corpus: &Path, engine: &str) -> PathBuf {
     name.into()
 }
 
-fn sum_bytes(dir: &Path, part: impl Fn(&str) -> bool) -> Result<u64, String> {
+pub(super) fn sum_bytes(dir: &Path, part: impl Fn(&str) -> bool) -> Result<u64, String> {
     let error = |e: std::io::Error| format!("{}: {e}", dir.display());
     let mut sum = 0;
     for entry in fs::read_dir(dir).map_err(error)? {
@@ -289,7 +292,7 @@ fn sum_bytes(dir: &Path, part: impl Fn(&str) -> bool) -> Result<u64, String> {
 
 /// Returns the standard output of a program that must succeed; its standard error is passed
 /// through.
-fn output(command: &mut Command) -> Result<String, String> {
+pub(super) fn output(command: &mut Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let out = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{shown}: {e}"))?;
     if !out.status.success() {
