@@ -339,7 +339,9 @@ fn wand_and_maxscore_are_measured() {
 fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
     let machine = Machine::new();
     machine.run("ngram index docs.jsonl -o grams -q", "").ok();
-    for options in ["--misses 6", "--errors 2 --verify -k 3", "--misses 60% -k 100"] {
+    let published = ["--misses 6 --algorithm bins", "--misses 60% -k 3 --algorithm baseline"];
+    let ours = ["--misses 6", "--errors 2 --verify -k 3", "--misses 60% -k 100"];
+    for options in ours.into_iter().chain(published) {
         let line = format!("ngram run grams q.tsv {options}");
         let cpu = machine.run(&line, "").ok();
         let gpu = machine.run(&format!("{line} --device cuda"), "");
@@ -348,4 +350,33 @@ fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
     machine.run("ngram index docs.jsonl -o small -q --codec ef", "").ok();
     let refused = machine.run("ngram search small abc --device cuda", "");
     refused.fails(2, &["codec bitpack"]);
+}
+
+#[test]
+fn bench_ngram_measures_every_engine_and_saves_phrases() {
+    let machine = Machine::new();
+    // Words that no other document has, so that it can be told which one a phrase is from.
+    let word = |i: u32| format!("w{:x}", i.wrapping_mul(2_654_435_761));
+    let document = |doc: u32| {
+        let words: Vec<String> = (0..30).map(|i| word(doc * 30 + i)).collect();
+        format!("{}\n", serde_json::json!({ "id": format!("d{doc}"), "text": words.join(" ") }))
+    };
+    machine.0.write("words.jsonl", &(0..40).map(document).collect::<String>());
+    machine.run("ngram index words.jsonl -o grams -q", "").ok();
+    let line = "bench ngram --index grams --cuda --json -q --phrases 4 --misses 3 --batch 8 --save-phrases phrases.jsonl";
+    let report = machine.run(line, "").json();
+    let engines: Vec<&str> =
+        report["times"].as_array().unwrap().iter().filter_map(|t| t["engine"].as_str()).collect();
+    let cpu = ["baseline", "bins", "counting"];
+    let gpu = ["gpu baseline", "gpu bins", "gpu counting", "cpu, then gpu", "gpu, then cpu"];
+    assert_eq!(engines, [&cpu[..], &gpu[..]].concat());
+    assert_eq!(report["recall"][0]["recall"], 1.0, "{report:#}");
+    let saved = std::fs::read_to_string(machine.0.path("phrases.jsonl")).unwrap();
+    let phrases: Vec<serde_json::Value> =
+        saved.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(phrases.len(), 4 * 5);
+    assert!(phrases.iter().all(|p| p["doc"].as_str().unwrap().starts_with('d')), "{saved}");
+    assert_eq!(phrases[7]["errors"], 2);
+    let refused = machine.run(&line.replace("phrases.jsonl", "missing/phrases.jsonl"), "");
+    refused.fails(2, &["missing/phrases.jsonl"]);
 }

@@ -259,3 +259,34 @@ fn on_device(list: &MapList<'_>, file: &[u8], base: u64) -> DeviceList {
     found.end = found.payload + payload.len() as u64;
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bitmaps_are_for_the_longest_lists_that_memory_allows() {
+        let list = |df: u32| DeviceList { form: SPARSE, df, ..DeviceList::default() };
+        let lists: Vec<DeviceList> = [200, 900, 900, 1000, 150].map(list).to_vec();
+        let from = |parts: u32, bitmaps: usize| {
+            let bytes_each = parts.div_ceil(256) as usize * 32;
+            bitmaps_from(
+                &lists,
+                parts,
+                (bitmaps * bytes_each) as u64 * MEMORY_PER_BITMAP,
+                bytes_each,
+            )
+        };
+        // One entry for 64 parts.
+        assert_eq!(from(12_800, 5), 200);
+        assert_eq!(from(12_801, 5), 201);
+        // Lists of the same size have bitmaps or none.
+        assert_eq!(from(12_800, 3), 201);
+        assert_eq!(from(12_800, 2), 901);
+        assert_eq!(from(12_800, 1), 901);
+        assert_eq!(from(12_800, 0), 1001);
+        // Lists of one block have none, unless they are dense.
+        assert_eq!(from(4_000, 5), 129);
+        assert_eq!(from(800, 5), 100);
+    }
+}
