@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "times,recall,rates")]
     measure: Vec<What>,
     /// Number of phrases of each kind
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = positive())]
     phrases: usize,
     /// Numbers of n-grams that may be missing
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "0,3,6,9,12")]
@@ -62,13 +63,13 @@ pub(crate) struct Options {
     #[arg(long)]
     cuda: bool,
     /// Most queries of a batch, for rates; slow engines get fewer
-    #[arg(long, default_value_t = 2000, value_name = "N")]
+    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = positive())]
     batch: usize,
     /// Number of n-grams that may be missing in batches
     #[arg(long, default_value_t = 6, value_name = "N")]
     batch_misses: u32,
     /// Number of hits per query
-    #[arg(short, default_value_t = 10, value_name = "K")]
+    #[arg(short, default_value_t = 10, value_name = "K", value_parser = positive())]
     k: usize,
     /// Write the misspelt phrases to this file, as JSON lines with `doc`, `errors` and `text`, to search for them with other engines
     #[arg(long, value_name = "FILE")]
@@ -87,6 +88,10 @@ pub(crate) struct Options {
     /// Do not show a progress bar
     #[arg(long, short)]
     quiet: bool,
+}
+
+fn positive() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -12,6 +12,7 @@ pub use divided::Division;
 pub(crate) use image::MOST_GRAMS;
 use image::{HostList, Image};
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -116,6 +117,9 @@ struct DeviceHit {
 /// Memory that rounds use.
 struct Workspace {
     stream: Stream,
+    queries: Buffer<DeviceQuery>,
+    /// Of their lists; grows, as memory that is set free waits for all other rounds.
+    ordinals: RefCell<Buffer<u32>>,
     keys: Buffer<u64>,
     hits: Buffer<DeviceHit>,
     of_query: Buffer<u32>,
@@ -239,20 +243,28 @@ impl GpuSearcher {
             return Err(NgramError::Codec(codec));
         }
         let mut uploader = Uploader::new(&device)?;
-        let segments = searcher.snapshot().segments().iter();
+        let segments = searcher.snapshot().segments();
+        let all: f64 = segments.iter().map(|segment| f64::from(segment.parts().count())).sum();
         let images = segments
-            .map(|segment| Image::new(segment, &device, &mut uploader))
+            .iter()
+            .map(|segment| {
+                let share = f64::from(segment.parts().count()) / all.max(1.0);
+                Image::new(segment, share, &device, &mut uploader)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let most = u32::try_from(device.info().memory / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
-        let room = settings.room.min(most);
+        let room = settings.room.min(most).max(1);
         let parts = images.iter().map(|image: &Image| image.parts).max().unwrap_or(0);
-        let most_of_query = settings.most_of_query.max(parts / PARTS_PER_CANDIDATE).min(room);
-        let round = settings.round.min((room / most_of_query) as usize);
-        let settings = GpuSettings { round, room, most_of_query, ..settings };
+        let most_of_query = settings.most_of_query.max(parts / PARTS_PER_CANDIDATE).clamp(1, room);
+        let round = settings.round.clamp(1, (room / most_of_query) as usize);
+        let range_bits = settings.range_bits.clamp(8, 15);
+        let settings = GpuSettings { round, range_bits, room, most_of_query };
         let ranges = parts.div_ceil(1 << settings.range_bits).max(1);
         let workspace = || {
             Ok::<_, DeviceError>(Mutex::new(Workspace {
                 stream: device.stream()?,
+                queries: device.buffer(settings.round)?,
+                ordinals: RefCell::new(device.buffer(1)?),
                 keys: device.buffer(settings.room as usize)?,
                 hits: device.buffer(settings.room as usize)?,
                 of_query: device.buffer(settings.round)?,
@@ -468,11 +480,15 @@ impl GpuSearcher {
         most_of_query: u32,
         workspace: &Workspace,
     ) -> Result<(Vec<DeviceHit>, Vec<u32>), NgramError> {
-        let Workspace { stream, of_query, .. } = workspace;
-        let queries = self.device.upload(stream, &plan.queries)?;
-        let ordinals = self.device.upload(stream, &plan.ordinals)?;
-        let args = Args::new().buffer(&queries).buffer(&ordinals).value(image.on_device());
+        let Workspace { stream, queries, ordinals, of_query, .. } = workspace;
         let number = plan.queries.len();
+        stream.upload(&plan.queries, &queries.slice(..number))?;
+        let mut ordinals = ordinals.borrow_mut();
+        if ordinals.len() < plan.ordinals.len() {
+            *ordinals = self.device.buffer(plan.ordinals.len().next_power_of_two())?;
+        }
+        stream.upload(&plan.ordinals, &ordinals.slice(..plan.ordinals.len()))?;
+        let args = Args::new().buffer(queries).buffer(&ordinals).value(image.on_device());
         let ranges = self.count(image, &args, number, most_of_query, workspace)?;
         let found = self.look_up(&args, number, ranges, k, most_of_query, workspace)?;
         Ok((found, stream.download(&of_query.slice(..number))?))
@@ -520,7 +536,8 @@ impl GpuSearcher {
         most_of_query: u32,
         workspace: &Workspace,
     ) -> Result<Vec<DeviceHit>, NgramError> {
-        let Workspace { stream, keys, hits, of_query, rooms, levels, bounds, counters } = workspace;
+        let Workspace { stream, keys, hits, of_query, rooms, levels, bounds, counters, .. } =
+            workspace;
         stream.zero(&levels.slice(..queries * LEVELS))?;
         stream.zero(&bounds.slice(..queries))?;
         let found = counters.slice(1..);

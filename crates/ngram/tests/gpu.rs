@@ -146,3 +146,32 @@ fn lists_of_many_blocks() {
     let picks: Vec<_> = (0..60).map(|i| (i * 401, i * 3, 8 + i, (i % 7) as u32)).collect();
     check(&texts, GramConfig { segment_words: 2, ..GramConfig::default() }, &picks, 10);
 }
+
+/// Segments of one to nine documents, where a list has no bitmap or every list may be dense.
+#[test]
+fn few_documents() {
+    for documents in 1..=9 {
+        let text = |i: usize| format!("alpha {} beta gamma {}", i * 7 % 5, "delta ".repeat(i % 3));
+        let texts: Vec<String> = (0..documents).map(text).collect();
+        let picks: Vec<_> = (0..12).map(|i| (i, i, 4 + i, (i % 5) as u32)).collect();
+        check(&texts, GramConfig { segment_words: 2, ..GramConfig::default() }, &picks, 3);
+    }
+}
+
+/// No hits wanted, more than there are, and so many misses that scores have more levels than are told apart, or that counting is of no use.
+#[test]
+fn unusual_numbers() {
+    let text = |i: usize| {
+        let word = |j: usize| format!("w{}", (i * 31 + j * 17) % 211);
+        (0..60).map(word).collect::<Vec<_>>().join(" ")
+    };
+    let texts: Vec<String> = (0..80).map(text).collect();
+    let picks: Vec<_> =
+        [0, 12, 40, 100, 126, 127, 128, 150, 400].map(|misses| (3, 0, 170, misses)).to_vec();
+    for k in [0, 10] {
+        check(&texts, GramConfig { segment_words: 3, ..GramConfig::default() }, &picks, k);
+    }
+    // More lists than a byte counts.
+    let long: Vec<_> = (0..4).map(|i| (i, 0, 2000, 300)).collect();
+    check(&texts, GramConfig { n: 4, ..GramConfig::default() }, &long, 5);
+}

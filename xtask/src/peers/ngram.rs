@@ -78,7 +78,8 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let target = PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()));
     let home = target.join("peers");
     let name = options.corpus.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (ours, theirs) = (home.join(format!("{name}.warpseek")), home.join(&name));
+    let ours = home.join(format!("{name}.warpseek"));
+    let theirs = home.join(format!("{name}.tantivy"));
     let phrases = home.join(format!("{name}.phrases.jsonl"));
     fs::create_dir_all(&home).map_err(|e| format!("{}: {e}", home.display()))?;
     // The scan needs AVX2 at compile time, and the others may use what the machine has, too.
@@ -92,6 +93,10 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     output(&mut index)?;
     let of_index = |name: &str| [".dict", ".post", ".docs"].iter().any(|end| name.ends_with(end));
     let mut bytes = BTreeMap::from([("warpseek".to_owned(), sum_bytes(&ours, of_index)?)]);
+    // All indexes are made anew, of the same documents.
+    if theirs.exists() {
+        fs::remove_dir_all(&theirs).map_err(|e| format!("{}: {e}", theirs.display()))?;
+    }
     let mut figures = Figures::new();
     for round in 0..options.rounds {
         let mut bench = Command::new(&program);

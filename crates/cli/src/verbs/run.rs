@@ -26,11 +26,20 @@ use crate::verbs::search::{caution, matching};
 
 /// What happens with queries that cannot be answered.
 #[derive(Clone, Copy, ValueEnum)]
-enum BadQuery {
+pub(super) enum BadQuery {
     /// Stop at the first one
     Stop,
     /// Report each, leave it out, and go on
     Skip,
+}
+
+impl BadQuery {
+    pub(super) fn get(self) -> OnError {
+        match self {
+            BadQuery::Stop => OnError::Stop,
+            BadQuery::Skip => OnError::Skip,
+        }
+    }
 }
 
 /// Answer a file of queries and write a TREC run
@@ -151,10 +160,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 impl Options {
     fn on_error(&self) -> OnError {
-        match self.on_error {
-            BadQuery::Stop => OnError::Stop,
-            BadQuery::Skip => OnError::Skip,
-        }
+        self.on_error.get()
     }
 
     fn output(&self) -> Result<Output, Failure> {

@@ -339,6 +339,13 @@ fn wand_and_maxscore_are_measured() {
 fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
     let machine = Machine::new();
     machine.run("ngram index docs.jsonl -o grams -q", "").ok();
+    // A second segment, of a few documents, some of which replace others.
+    let docs = std::fs::read_to_string(machine.0.path("docs.jsonl")).unwrap();
+    machine.0.write(
+        "few.jsonl",
+        docs.lines().take(3).map(|line| format!("{line}\n")).collect::<String>(),
+    );
+    machine.run("ngram add grams few.jsonl -q", "").ok();
     let published = ["--misses 6 --algorithm bins", "--misses 60% -k 3 --algorithm baseline"];
     let ours = ["--misses 6", "--errors 2 --verify -k 3", "--misses 60% -k 100"];
     for options in ours.into_iter().chain(published) {
@@ -361,7 +368,7 @@ fn bench_ngram_measures_every_engine_and_saves_phrases() {
         let words: Vec<String> = (0..30).map(|i| word(doc * 30 + i)).collect();
         format!("{}\n", serde_json::json!({ "id": format!("d{doc}"), "text": words.join(" ") }))
     };
-    machine.0.write("words.jsonl", &(0..40).map(document).collect::<String>());
+    machine.0.write("words.jsonl", (0..40).map(document).collect::<String>());
     machine.run("ngram index words.jsonl -o grams -q", "").ok();
     let line = "bench ngram --index grams --cuda --json -q --phrases 4 --misses 3 --batch 8 --save-phrases phrases.jsonl";
     let report = machine.run(line, "").json();

@@ -548,3 +548,26 @@ fn hits_fit_80_columns_and_cannot_control_a_terminal() {
     };
     assert!(out.lines().count() > 5 && out.lines().all(|line| columns(line) <= 80), "{out}");
 }
+
+#[test]
+fn what_a_user_may_overlook_is_said() {
+    let space = with_grams(DOCS, "");
+    // All candidates have more errors than are allowed.
+    let found =
+        space.run("ngram search grams acetylsalycilic acld --verify --errors 1 --misses 60%").ok();
+    assert!(found.contains("1 candidate dropped: more errors than `--errors` allows"), "{found}");
+    let found = space.fuzzy("acetylsalycilic acld", "--verify --errors 3");
+    assert_eq!((ids(&found), &found["too_distant"]), (vec!["aspirin".to_owned()], &json!(0)));
+    // The text of items has another name.
+    space.write("items.jsonl", "{\"id\":\"1\",\"question\":\"Acetic acid makes vinegar sour\"}\n");
+    let report = space.run("ngram contaminate --train docs.jsonl --test items.jsonl --n 3");
+    report.says("no item of the test set has an n-gram; of JSON, `title` and `text` are read");
+    let mixed = space.run("ngram contaminate --train docs.jsonl grams --test docs.jsonl");
+    mixed.fails(2, &["grams is an index; give it alone"]);
+    space.run("bench ngram --index grams --phrases 0").fails(2, &["0 is not in 1.."]);
+    // A run that fails late says what it has written.
+    let queries: String = (0..3000).map(|i| format!("{i}\tacetic acid\n")).collect();
+    space.write("q.tsv", queries + "0\tagain\n");
+    let late = space.run("ngram run grams q.tsv -o run.trec -k 1");
+    late.fails(2, &["q.tsv:3001", "the output holds the first "]);
+}

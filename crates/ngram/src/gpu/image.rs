@@ -87,8 +87,10 @@ pub(super) struct Image {
 }
 
 impl Image {
+    /// Copies a segment that has this share of the parts of all segments.
     pub(super) fn new(
         segment: &Segment,
+        share: f64,
         device: &Device,
         uploader: &mut Uploader,
     ) -> Result<Self, NgramError> {
@@ -107,13 +109,15 @@ impl Image {
             let (ordinal, df, dense) = (info.ordinal, info.df, list.is_dense());
             by_gram.insert(terms.term().into(), HostList { ordinal, df, dense });
             let mut of_device = on_device(&list, file, bytes.address());
-            of_device.first = u32::try_from(blocks).map_err(|_| NgramError::ManyBlocks)?;
+            of_device.first = blocks as u32;
             blocks += if dense { 0 } else { list.blocks() as u64 };
+            u32::try_from(blocks).map_err(|_| NgramError::ManyBlocks)?;
             lists.push(of_device);
         }
         let parts = segment.parts().count();
         let bytes_each = parts.div_ceil(BIN as u32) as usize * (BIN / 8);
-        let bitmaps_from = bitmaps_from(&lists, parts, device.info().memory, bytes_each);
+        let memory = (device.info().memory as f64 * share) as u64;
+        let bitmaps_from = bitmaps_from(&lists, parts, memory, bytes_each);
         let sparse = |list: &DeviceList| list.form == SPARSE && list.df >= bitmaps_from;
         let of: Vec<u32> = (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
         let bitmaps: Buffer<u32> = device.buffer((of.len() * bytes_each / 4).max(1))?;
@@ -200,7 +204,8 @@ impl Image {
 
     pub(super) fn resident(&self) -> usize {
         let index = self.bytes.bytes() + self.segments.bytes() + self.lists.bytes();
-        index + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
+        let deleted = self.deleted.as_ref().map_or(0, Buffer::bytes);
+        index + deleted + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
     }
 }
 
@@ -217,7 +222,9 @@ fn deleted_parts(segment: &Segment) -> Vec<u8> {
 /// How many parts a list must have for bitmaps: all dense lists have them, and so do others from a size on at which bitmaps are faster to count, as long as there is memory.
 fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize) -> u32 {
     // Lists of one block have no need of them.
-    let least = parts.div_ceil(PARTS_PER_ENTRY).max(BLOCK as u32 + 1).min(parts.div_ceil(8));
+    let least = parts.div_ceil(PARTS_PER_ENTRY).max(BLOCK as u32 + 1);
+    // All dense lists have them, and lists of one entry never are dense.
+    let least = least.min(parts.div_ceil(8)).max(2);
     let long = |list: &&DeviceList| list.form == SPARSE && list.df >= least;
     let mut sizes: Vec<u32> = lists.iter().filter(long).map(|list| list.df).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
@@ -288,5 +295,8 @@ mod tests {
         // Lists of one block have none, unless they are dense.
         assert_eq!(from(4_000, 5), 129);
         assert_eq!(from(800, 5), 100);
+        for parts in 1..=16 {
+            assert_eq!(from(parts, 5), 2);
+        }
     }
 }

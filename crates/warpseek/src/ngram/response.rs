@@ -68,6 +68,7 @@ pub struct NgramResponse {
     pub(super) matches: Vec<Option<Match>>,
     pub(super) coverage: Coverage,
     pub(super) unverified: usize,
+    pub(super) too_distant: usize,
     pub(super) took: Duration,
 }
 
@@ -100,6 +101,11 @@ impl NgramResponse {
     /// How many candidates were dropped because there was no time to verify them.
     pub fn unverified(&self) -> usize {
         self.unverified
+    }
+
+    /// How many candidates were dropped because they have more errors than are allowed.
+    pub fn too_distant(&self) -> usize {
+        self.too_distant
     }
 
     /// Whether all documents were searched, and all candidates verified that were to be.

@@ -294,6 +294,7 @@ fn finish(
         matches: Vec::new(),
         coverage: answer.coverage,
         unverified: 0,
+        too_distant: 0,
         took: start.elapsed(),
     };
     if request.verify {
@@ -331,7 +332,9 @@ fn verify(
         }
     }
     if let Some(errors) = request.errors {
+        let before = verified.len();
         verified.retain(|(matched, _)| matched.distance <= errors);
+        response.too_distant = before - verified.len();
     }
     // Candidates come in the order of hits, which a stable sort keeps among equal distances.
     verified.sort_by_key(|(matched, _)| matched.distance);

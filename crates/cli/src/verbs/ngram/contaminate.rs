@@ -31,7 +31,7 @@ const ID: usize = 24;
 /// corpus that have the most of them. The n-grams are those that the item would have in an index; each counts once.
 ///
 /// The corpus is an index of n-grams, or files in any format that `warpseek index` reads. Files are read once and no index is
-/// built; the n-grams of the test set are held in memory. Both ways give the same result.
+/// built; the n-grams of the test set are held in memory. Both ways give the same result. Of JSON, `title` and `text` are read.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -102,6 +102,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         note(format!("skipped {reason}"));
     }
     note_skipped(found.skipped, "of the corpus");
+    let without = found.summary().too_short;
+    if without > 0 && without == found.items.len() as u64 {
+        note("no item of the test set has an n-gram; of JSON, `title` and `text` are read");
+    }
     let mut reported: Vec<&ItemReport> =
         found.items.iter().filter(|item| item.share >= options.min_share).collect();
     if let Some(file) = file {
@@ -135,8 +139,17 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 impl Options {
     /// The index that the corpus is, if it is one, and by which n-grams items are compared.
     fn corpus(&self) -> Result<(Option<Index>, GramConfig), Failure> {
-        let [dir] = &self.train[..] else { return Ok((None, self.grams())) };
-        if !dir.join("manifest").is_file() {
+        let is_index = |dir: &PathBuf| dir.join("manifest").is_file();
+        let [dir] = &self.train[..] else {
+            return match self.train.iter().find(|dir| is_index(dir)) {
+                None => Ok((None, self.grams())),
+                Some(index) => Err(Failure::user(format!(
+                    "{} is an index; give it alone, or name the files that it was made from",
+                    index.display()
+                ))),
+            };
+        };
+        if !is_index(dir) {
             return Ok((None, self.grams()));
         }
         let index = Index::at(dir);

@@ -13,9 +13,8 @@ use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt, progress};
 
 use super::{Searching, check, search};
-use crate::options::OnErrorChoice;
 use crate::queries::{Line, Queries};
-use crate::verbs::run::{Output, check_tag, note_skipped};
+use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -54,7 +53,7 @@ pub(crate) struct Options {
     threads: Threads,
     /// What to do with queries that cannot be answered
     #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
-    on_error: OnErrorChoice,
+    on_error: BadQuery,
     /// File to write to [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -98,6 +97,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(())
     });
     bar.finish_and_clear();
+    if ended.is_err() && done.queries > 0 {
+        note(format!("the output holds the first {}", counted(done.queries, "query")));
+    }
     out.close(ended)?;
     if interrupt.is_set() {
         let message =

@@ -132,6 +132,7 @@ impl Found<'_> {
                 "documents": documents,
                 "unverified": response.unverified(),
             },
+            "too_distant": response.too_distant(),
             "microseconds": response.took().as_micros() as u64,
             "hits": hits,
         }))
@@ -160,6 +161,10 @@ impl Found<'_> {
         if response.unverified() > 0 {
             let left = counted(response.unverified() as u64, "candidate");
             dim(format!("the deadline passed: {left} could not be verified and were dropped"))?;
+        }
+        if response.hits().is_empty() && response.too_distant() > 0 {
+            let dropped = counted(response.too_distant() as u64, "candidate");
+            dim(format!("{dropped} dropped: more errors than `--errors` allows"))?;
         }
         let least = match ngrams {
             0 => String::new(),

@@ -39,6 +39,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_directory(Image imag
             }
             uint64_t head = 0;
             if (!head_of(image, list, number, head)) *failed = 1;
+            // Blocks are searched by their last parts, which must ascend.
+            if (list.form == SPARSE && number > 0 && load_u32(list.lasts + 4 * uint64_t(number - 1)) >= load_u32(list.lasts + 4 * uint64_t(number))) *failed = 1;
             reinterpret_cast<uint64_t*>(image.heads)[list.first + number] = head;
             const uint32_t before = list.form == ONE ? list.part - 1 : number == 0 ? NONE : load_u32(list.lasts + 4 * uint64_t(number - 1));
             reinterpret_cast<uint32_t*>(image.befores)[list.first + number] = before;
