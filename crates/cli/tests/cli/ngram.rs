@@ -569,5 +569,5 @@ fn what_a_user_may_overlook_is_said() {
     let queries: String = (0..3000).map(|i| format!("{i}\tacetic acid\n")).collect();
     space.write("q.tsv", queries + "0\tagain\n");
     let late = space.run("ngram run grams q.tsv -o run.trec -k 1");
-    late.fails(2, &["q.tsv:3001", "the output holds the first "]);
+    late.code(2).says("q.tsv:3001").says("the output holds the first ");
 }
