@@ -108,9 +108,9 @@ fn query(error: &ExecError) -> Failure {
             let rank = if *content == Content::Vector { "impact" } else { "bm25" };
             Failure::user(format!("{error}; use `--rank {rank}`"))
         }
-        ExecError::Grams => {
-            Failure::user(format!("{error}; search it with `warpseek ngram search`"))
-        }
+        ExecError::Grams => Failure::user(format!(
+            "{error}; use `warpseek ngram search`, `ngram run` or another verb of `ngram`"
+        )),
         ExecError::Quantized { .. } => Failure::user(format!(
             "{error}; use `--rank bm25` without `--k1` and `--b`, or build the index without `--quantize`"
         )),
@@ -128,7 +128,7 @@ fn ngram(error: &NgramError) -> Failure {
         NgramError::Device(error) => device(error),
         NgramError::Malformed => Failure::broken(error),
         NgramError::NotGrams => Failure::user(format!(
-            "{error}; search it with `warpseek search`, or build one with `warpseek ngram index INPUT -o DIR`"
+            "{error}; use `warpseek search`, `run` or another verb for words, or build an index of n-grams with `warpseek ngram index INPUT -o DIR`"
         )),
         error => Failure::user(error),
     }

@@ -1,6 +1,6 @@
 //! Searching on a GPU: batches of queries over an index that is resident there, in its compressed form.
 //!
-//! The host looks n-grams up and decides how many lists are counted, as the CPU does (`counting`), while the GPU works on the round before. One kernel counts and finds candidates, another one scores them, and the host
+//! The host looks n-grams up and decides how many lists are counted, as the CPU does (`counting`), while the GPU works on other rounds. One kernel counts and finds candidates, another one scores them, and the host
 //! sorts the hits. A query with more candidates than a query of a round may have is tried again with fewer misses: if that finds k hits, they are the best k. If it does not, it is asked once more with all the room there is.
 #![allow(unsafe_code)]
 
@@ -133,7 +133,7 @@ struct Workspace {
     counters: Buffer<u32>,
 }
 
-/// Answers queries on a GPU that holds the index. Threads that use it at the same time take turns.
+/// Answers queries on a GPU that holds the index. Threads that ask for one round each at the same time take turns.
 pub struct GpuSearcher {
     searcher: Searcher,
     device: Device,
@@ -310,7 +310,7 @@ impl GpuSearcher {
         if let [round] = rounds[..] {
             return self.answer_round(round, k, context, &self.workspaces[0]);
         }
-        // The host prepares and finishes rounds while the GPU works on others, and what one round has too few candidates for is done beside another.
+        // The host prepares and finishes rounds while the GPU works on others, and a round with too little work for the whole GPU shares it.
         let (next, answered) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(rounds.len())));
         std::thread::scope(|scope| {
             for workspace in &self.workspaces {

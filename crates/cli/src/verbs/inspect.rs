@@ -170,7 +170,8 @@ fn gram_rows(found: &Inspection, grams: &GramConfig) -> Vec<(&'static str, Strin
         ("documents", count(found.documents)),
         ("deleted", count(found.deleted)),
         ("words", count(found.tokens)),
-        ("n-grams", count(found.terms)),
+        // An n-gram has a list in each index segment that has it.
+        ("lists", count(found.terms)),
         ("entries of lists", count(found.postings)),
         ("index segments", manifest.segments.len().to_string()),
         ("generation", manifest.generation.to_string()),

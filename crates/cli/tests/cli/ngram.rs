@@ -185,7 +185,7 @@ fn inspect_shows_n_grams_and_bytes() {
     assert!(bytes("lists") >= bytes("documents") + bytes("maps"), "{each}");
     let out = space.run("ngram inspect grams").ok();
     for part in
-        ["n-grams ", "unit ", "words in a segment", "long documents in parts", "(raw: 8)", "all "]
+        ["lists ", "unit ", "words in a segment", "long documents in parts", "(raw: 8)", "all "]
     {
         assert!(out.contains(part), "{part}: {out}");
     }
@@ -558,6 +558,9 @@ fn what_a_user_may_overlook_is_said() {
     assert!(found.contains("1 candidate dropped: more errors than `--errors` allows"), "{found}");
     let found = space.fuzzy("acetylsalycilic acld", "--verify --errors 3");
     assert_eq!((ids(&found), &found["too_distant"]), (vec!["aspirin".to_owned()], &json!(0)));
+    space.run("ngram index docs.jsonl -o ids -q --store ids").ok();
+    let search = space.run("ngram search ids acetic --snippet");
+    search.fails(2, &["build it with `--store all`"]);
     // The text of items has another name.
     space.write("items.jsonl", "{\"id\":\"1\",\"question\":\"Acetic acid makes vinegar sour\"}\n");
     let report = space.run("ngram contaminate --train docs.jsonl --test items.jsonl --n 3");

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{GramConfig, Index, NgramResponse, NgramSearcher, StoreMode};
+use warpseek::{Error, GramConfig, Index, NgramResponse, NgramSearcher, StoreMode};
 use warpseek_console::Failure;
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::{Theme, count, counted, note};
@@ -64,11 +64,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(time) = options.deadline.deadline {
         request = request.deadline(time);
     }
+    let stored = searcher.snapshot().manifest().store == StoreMode::All;
+    if options.snippet && !stored {
+        return Err(Error::NoText.into());
+    }
     let response = searcher.search(&request)?;
     if response.ngrams() == 0 {
         note(too_short(&searcher.config()));
     }
-    let stored = searcher.snapshot().manifest().store == StoreMode::All;
     let snippets = options.snippet || (stored && !options.json);
     let found = Found { query: &query, snippets, searcher: &searcher, response: &response };
     let mut out = std::io::stdout().lock();
