@@ -46,7 +46,7 @@ const MEMORY_PER_CANDIDATE: u64 = 256;
 /// A query may have one in this many parts as candidates before it is tried with fewer misses.
 const PARTS_PER_CANDIDATE: u32 = 64;
 
-/// What kernels take, in picoseconds on an H200. Candidates take about 300, but there are ten times as many as there would be if n-grams were independent.
+/// What kernels take, in picoseconds on an H200. A candidate takes about 300; it is given ten times that, since n-grams are not independent and there are more candidates than lengths of lists predict. That factor is not tuned.
 const ON_GPU: Costs = Costs { entry: 3.0, bin: 8.0, candidate: 3000.0 };
 
 /// How much is done at a time. The usual settings are right but for tests.
