@@ -86,7 +86,7 @@ pub(crate) fn prune(
 ) -> Result<()> {
     let mut counting = Counting::new(lists);
     for chunk in candidates.chunks(CHUNK) {
-        counting.look_up(chunk.iter().copied(), counted as usize, collector)?;
+        counting.look_up(chunk, counted as usize, collector)?;
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ impl<'a, 'b> Counting<'a, 'b> {
             for (candidate, &at) in candidates.iter_mut().zip(chunk) {
                 *candidate = (parts.start + at, u32::from(self.counters[at as usize]));
             }
-            self.look_up(candidates[..chunk.len()].iter().copied(), counted, collector)?;
+            self.look_up(&candidates[..chunk.len()], counted, collector)?;
         }
         self.found = found;
         Ok(())
@@ -187,14 +187,14 @@ impl<'a, 'b> Counting<'a, 'b> {
     /// the next ones begin.
     fn look_up(
         &mut self,
-        found: impl Iterator<Item = (u32, u32)> + Clone,
+        found: &[(u32, u32)],
         counted: usize,
         collector: &mut Collector,
     ) -> Result<()> {
-        let Some((first, _)) = found.clone().next() else { return Ok(()) };
+        let Some(&(first, _)) = found.first() else { return Ok(()) };
         let least = collector.least(self.lists.segment, first);
         let others = (self.lists.lists.len() - counted) as u32;
-        let candidates = found.map(|(part, count)| Candidate {
+        let candidates = found.iter().map(|&(part, count)| Candidate {
             part,
             possible: count + others,
             seen: 0,

@@ -154,6 +154,14 @@ struct SegmentPlan {
     numbers: Vec<usize>,
 }
 
+impl SegmentPlan {
+    fn push(&mut self, number: usize, query: DeviceQuery, lists: &[HostList]) {
+        self.queries.push(DeviceQuery { first: self.ordinals.len() as u32, ..query });
+        self.ordinals.extend(lists.iter().map(|list| list.ordinal));
+        self.numbers.push(number);
+    }
+}
+
 /// What the GPU does in each segment for some queries of a round, and the numbers of the queries that the CPU answers.
 #[derive(Default)]
 struct RoundPlan {
@@ -226,7 +234,7 @@ impl Image {
             counted,
             enough: (counted + least).saturating_sub(lists.len() as u32),
             least,
-            window: ((1u64 << query.grams.window) - 1) as u32,
+            window: window_of(query),
         }
     }
 }
@@ -335,15 +343,14 @@ impl GpuSearcher {
         context: &Context,
         workspace: &Mutex<Workspace>,
     ) -> Vec<Result<Answer, NgramError>> {
-        if context.is_over() {
-            let nothing = Answer { hits: Vec::new(), coverage: Coverage::NOTHING };
-            return queries.iter().map(|_| Ok(nothing.clone())).collect();
-        }
-        let round = Round { queries, k, context, workspace: &lock(workspace) };
-        match self.search_round(&round) {
-            Ok(answers) => answers,
-            Err(error) => queries.iter().map(|_| Err(error.clone())).collect(),
-        }
+        answered(queries, context, || {
+            self.search_round(&Round { queries, k, context, workspace: &lock(workspace) })
+        })
+    }
+
+    /// Parts of the largest segment.
+    fn most_parts(&self) -> u32 {
+        self.images.iter().map(|image| image.parts).max().unwrap_or(0)
     }
 
     fn plan_round(&self, queries: &[Query], tries: &[Try], context: &Context) -> RoundPlan {
@@ -356,15 +363,11 @@ impl GpuSearcher {
             );
             let mut own = SegmentPlan::default();
             for (planned, number) in planned.into_iter().zip(tries.iter().map(|own| own.number)) {
-                let Some((mut query, lists)) = planned else { continue };
-                if query.lists == 0 {
-                    plan.by_cpu.push(number);
-                    continue;
+                match planned {
+                    None => {}
+                    Some((_, lists)) if lists.is_empty() => plan.by_cpu.push(number),
+                    Some((query, lists)) => own.push(number, query, &lists),
                 }
-                query.first = own.ordinals.len() as u32;
-                own.queries.push(query);
-                own.ordinals.extend(lists.iter().map(|list| list.ordinal));
-                own.numbers.push(number);
             }
             plan.segments.push(own);
         }
@@ -401,7 +404,7 @@ impl GpuSearcher {
             tries = again;
         }
         // So few at a time that there is room for all that they can have.
-        let parts = self.images.iter().map(|image| image.parts).max().unwrap_or(0);
+        let parts = self.most_parts();
         let at_a_time = ((self.settings.room / parts.max(1)) as usize).min(self.settings.round);
         if at_a_time == 0 {
             by_cpu.extend(alone.drain(..).map(|own| own.number));
@@ -450,9 +453,7 @@ impl GpuSearcher {
             if plan.numbers.is_empty() {
                 continue;
             }
-            // Several parts may be one hit.
-            let enough = if segment.parts().are_documents() { k } else { usize::MAX };
-            let enough = u32::try_from(enough).unwrap_or(u32::MAX);
+            let enough = enough_hits(segment, k);
             let (found, of_query) = self.launch(image, plan, enough, most, workspace)?;
             let found = by_query(&found, plan.numbers.len());
             let found: Vec<_> = plan.numbers.iter().copied().zip(found).collect();
@@ -480,18 +481,28 @@ impl GpuSearcher {
         most_of_query: u32,
         workspace: &Workspace,
     ) -> Result<(Vec<DeviceHit>, Vec<u32>), NgramError> {
-        let Workspace { stream, queries, ordinals, of_query, .. } = workspace;
-        let number = plan.queries.len();
-        stream.upload(&plan.queries, &queries.slice(..number))?;
+        let args = self.send(image, plan, workspace)?;
+        let queries = plan.queries.len();
+        let ranges = self.count(image, &args, queries, most_of_query, workspace)?;
+        let found = self.look_up(&args, queries, ranges, k, most_of_query, workspace)?;
+        Ok((found, workspace.stream.download(&workspace.of_query.slice(..queries))?))
+    }
+
+    /// Copies a plan, of at most as many queries as a round has; returns the first arguments of kernels.
+    fn send(
+        &self,
+        image: &Image,
+        plan: &SegmentPlan,
+        workspace: &Workspace,
+    ) -> Result<Args, NgramError> {
+        let Workspace { stream, queries, ordinals, .. } = workspace;
+        stream.upload(&plan.queries, &queries.slice(..plan.queries.len()))?;
         let mut ordinals = ordinals.borrow_mut();
         if ordinals.len() < plan.ordinals.len() {
             *ordinals = self.device.buffer(plan.ordinals.len().next_power_of_two())?;
         }
         stream.upload(&plan.ordinals, &ordinals.slice(..plan.ordinals.len()))?;
-        let args = Args::new().buffer(queries).buffer(&ordinals).value(image.on_device());
-        let ranges = self.count(image, &args, number, most_of_query, workspace)?;
-        let found = self.look_up(&args, number, ranges, k, most_of_query, workspace)?;
-        Ok((found, stream.download(&of_query.slice(..number))?))
+        Ok(Args::new().buffer(queries).buffer(&ordinals).value(image.on_device()))
     }
 
     /// Finds the candidates of as many queries; returns the number of ranges.
@@ -540,13 +551,12 @@ impl GpuSearcher {
             workspace;
         stream.zero(&levels.slice(..queries * LEVELS))?;
         stream.zero(&bounds.slice(..queries))?;
-        let found = counters.slice(1..);
         let into = Hits {
             keys: keys.address(),
             rooms: rooms.address(),
             of_query: of_query.address(),
             hits: hits.address(),
-            found: found.address(),
+            found: counters.slice(1..).address(),
             levels: levels.address(),
             bounds: bounds.address(),
             most_of_query,
@@ -556,9 +566,38 @@ impl GpuSearcher {
         let blocks = self.device.info().multiprocessors * 16;
         // SAFETY: as in `count`; at most as many hits are written as there are candidates, for which there is room.
         unsafe { stream.launch(&self.look_up, Grid::new(blocks, LOOK_UP_THREADS), &args) }?;
-        let found = stream.download(&found)?[0];
-        Ok(stream.download(&hits.slice(..found as usize))?)
+        found_hits(workspace)
     }
+}
+
+/// What `search` answers to queries; if it fails, all have its error, and if time is over, answers that cover nothing.
+fn answered(
+    queries: &[Query],
+    context: &Context,
+    search: impl FnOnce() -> Result<Vec<Result<Answer, NgramError>>, NgramError>,
+) -> Vec<Result<Answer, NgramError>> {
+    if context.is_over() {
+        let nothing = Answer { hits: Vec::new(), coverage: Coverage::NOTHING };
+        return queries.iter().map(|_| Ok(nothing.clone())).collect();
+    }
+    search().unwrap_or_else(|error| queries.iter().map(|_| Err(error.clone())).collect())
+}
+
+/// One bit for each of the adjacent segments that may contribute.
+fn window_of(query: &Query) -> u32 {
+    ((1u64 << query.grams.window) - 1) as u32
+}
+
+/// How many parts must be hits before others can be passed over. Several parts may be one hit, so then all are scored.
+fn enough_hits(segment: &Segment, k: usize) -> u32 {
+    let enough = if segment.parts().are_documents() { k } else { usize::MAX };
+    u32::try_from(enough).unwrap_or(u32::MAX)
+}
+
+/// The hits that kernels found.
+fn found_hits(workspace: &Workspace) -> Result<Vec<DeviceHit>, NgramError> {
+    let found = workspace.stream.download(&workspace.counters.slice(1..))?[0];
+    Ok(workspace.stream.download(&workspace.hits.slice(..found as usize))?)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

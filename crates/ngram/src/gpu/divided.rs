@@ -1,9 +1,8 @@
 //! Queries that CPU and GPU share: one gathers candidates, the other prunes them. It shows when a hybrid pays.
 
-use warpseek_cuda::Args;
 use warpseek_exec::Context;
 
-use super::{DeviceQuery, GpuSearcher, answer_of, best_of, lock};
+use super::{DeviceQuery, GpuSearcher, SegmentPlan, answer_of, best_of, enough_hits, lock};
 use crate::collector::Collector;
 use crate::counting::{self, MOST_COUNTED};
 use crate::error::NgramError;
@@ -30,33 +29,25 @@ impl GpuSearcher {
         division: Division,
         context: &Context,
     ) -> Result<Answer, NgramError> {
-        let parts = self.images.iter().map(|image| image.parts).max().unwrap_or(0);
         let misses = query.len().saturating_sub(query.least);
-        if self.settings.room < parts || misses >= MOST_COUNTED {
+        if self.settings.room < self.most_parts() || misses >= MOST_COUNTED {
             return self.searcher.search(query, k, Default::default(), context);
         }
         let workspace = lock(&self.workspaces[0]);
         let stream = &workspace.stream;
         let mut hits = Vec::new();
         for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
-            let own = image.lists_of(query);
-            if own.len() < query.least as usize {
-                continue;
-            }
+            let Some((on_gpu, own)) = image.plan(query, query.least) else { continue };
             let lists = Lists::open(segment, query).map_err(NgramError::from)?;
-            let enough = if segment.parts().are_documents() { k } else { usize::MAX };
-            let enough = u32::try_from(enough).unwrap_or(u32::MAX);
-            let ordinals: Vec<u32> = own.iter().map(|list| list.ordinal).collect();
-            let ordinals = self.device.upload(stream, &ordinals)?;
-            let args = |plan: DeviceQuery| {
-                let plan = self.device.upload(stream, &[plan])?;
-                let args = Args::new().buffer(&plan).buffer(&ordinals).value(image.on_device());
-                Ok::<_, NgramError>(args)
+            let send = |query: DeviceQuery| {
+                let mut plan = SegmentPlan::default();
+                plan.push(0, query, &own);
+                self.send(image, &plan, &workspace)
             };
             match division {
                 Division::CpuGathers => {
                     let (candidates, counted) = counting::gather(&lists, query.least)?;
-                    let plan = image.query(query, &own, query.least, counted);
+                    let args = send(image.query(query, &own, query.least, counted))?;
                     let keys: Vec<u64> = candidates
                         .iter()
                         .map(|&(part, count)| u64::from(part) << 32 | u64::from(count))
@@ -65,12 +56,12 @@ impl GpuSearcher {
                     stream.upload(&[[0, keys.len() as u32]], &workspace.rooms.slice(..1))?;
                     stream.zero(&workspace.of_query.slice(..1))?;
                     stream.zero(&workspace.counters)?;
-                    let found = self.look_up(&args(plan)?, 1, 1, enough, u32::MAX, &workspace)?;
+                    let enough = enough_hits(segment, k);
+                    let found = self.look_up(&args, 1, 1, enough, u32::MAX, &workspace)?;
                     hits.append(&mut best_of(segment, &found, k, query.least));
                 }
                 Division::GpuGathers => {
-                    let Some((plan, _)) = image.plan(query, query.least) else { continue };
-                    self.count(image, &args(plan)?, 1, image.parts, &workspace)?;
+                    self.count(image, &send(on_gpu)?, 1, image.parts, &workspace)?;
                     let found = stream.download(&workspace.counters.slice(..1))?[0];
                     let mut keys = stream.download(&workspace.keys.slice(..found as usize))?;
                     // Blocks of threads write them in any order.
@@ -78,7 +69,7 @@ impl GpuSearcher {
                     let candidates: Vec<(u32, u32)> =
                         keys.iter().map(|key| ((key >> 32) as u32, *key as u32 & 0xff)).collect();
                     let mut collector = Collector::new(k, query.least);
-                    counting::prune(&lists, &candidates, plan.counted, &mut collector)?;
+                    counting::prune(&lists, &candidates, on_gpu.counted, &mut collector)?;
                     hits.append(&mut collector.into_hits(true));
                 }
             }

@@ -1,13 +1,13 @@
 //! The published algorithms on a GPU, to compare with: list by list over all documents, one query at a time, and all lists of a query for a bin of 256 documents at a time.
 
 use bytemuck::{Pod, Zeroable};
-use warpseek_core::Hit;
 use warpseek_cuda::{Args, Buffer, Grid};
-use warpseek_exec::{Context, Coverage};
+use warpseek_exec::Context;
 use warpseek_index::BIN;
 
 use super::{
-    DeviceHit, DeviceQuery, GpuSearcher, Image, Workspace, answer_of, best_of, by_query, lock,
+    DeviceHit, GpuSearcher, Image, SegmentPlan, Workspace, answer_of, answered, best_of, by_query,
+    found_hits, lock, window_of,
 };
 use crate::algorithm::Algorithm;
 use crate::error::NgramError;
@@ -18,8 +18,8 @@ use crate::searcher::Answer;
 /// Threads of a block. Must equal the kernels'.
 const THREADS: u32 = 256;
 
-/// The most lists of a query: counts have eight bits. The CPU answers queries with more.
-const MOST_LISTS: usize = 255;
+/// The most n-grams of a query: counts have eight bits. The CPU answers queries with more.
+const MOST_LISTS: u32 = 255;
 
 /// Words of the counts of a part.
 const WORDS: usize = 8;
@@ -48,32 +48,19 @@ impl GpuSearcher {
         context: &Context,
     ) -> Vec<Result<Answer, NgramError>> {
         let workspace = lock(&self.workspaces[0]);
-        let parts = self.images.iter().map(|image| image.parts).max().unwrap_or(0).max(1);
-        // So many that there is room if all parts are hits of all of them.
-        let at_a_time = match algorithm {
-            Algorithm::Bins => (self.settings.room / parts) as usize,
-            _ => 1,
-        };
-        let most = self
-            .images
-            .iter()
-            .flat_map(|image| queries.iter().map(|query| image.lists_of(query).len()));
-        if self.settings.room < parts || most.max().unwrap_or(0) > MOST_LISTS {
+        let parts = self.most_parts().max(1);
+        let too_long = queries.iter().any(|query| query.len() > MOST_LISTS);
+        if self.settings.room < parts || too_long {
             return self.searcher.search_many(queries, k, algorithm, context);
         }
-        let mut answers = Vec::with_capacity(queries.len());
-        for some in queries.chunks(at_a_time) {
-            if context.is_over() {
-                let nothing = Answer { hits: Vec::new(), coverage: Coverage::NOTHING };
-                answers.extend(some.iter().map(|_| Ok(nothing.clone())));
-                continue;
-            }
-            match self.search_some(some, k, algorithm, &workspace) {
-                Ok(hits) => answers.extend(hits.into_iter().map(|hits| Ok(answer_of(hits, k)))),
-                Err(error) => answers.extend(some.iter().map(|_| Err(error.clone()))),
-            }
-        }
-        answers
+        // So many that there is room if all parts are hits of all of them.
+        let at_a_time = match algorithm {
+            Algorithm::Bins => ((self.settings.room / parts) as usize).min(self.settings.round),
+            _ => 1,
+        };
+        let search = |some: &[Query]| self.search_some(some, k, algorithm, &workspace);
+        let chunks = queries.chunks(at_a_time);
+        chunks.flat_map(|some| answered(some, context, || search(some))).collect()
     }
 
     fn search_some(
@@ -82,7 +69,7 @@ impl GpuSearcher {
         k: usize,
         algorithm: Algorithm,
         workspace: &Workspace,
-    ) -> Result<Vec<Vec<Hit>>, NgramError> {
+    ) -> Result<Vec<Result<Answer, NgramError>>, NgramError> {
         let mut hits = vec![Vec::new(); queries.len()];
         for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
             let found = match algorithm {
@@ -94,7 +81,7 @@ impl GpuSearcher {
                 hits.append(&mut best_of(segment, &found, k, query.least));
             }
         }
-        Ok(hits)
+        Ok(hits.into_iter().map(|hits| Ok(answer_of(hits, k))).collect())
     }
 
     /// The hits of a query in a segment, list by list.
@@ -117,7 +104,7 @@ impl GpuSearcher {
         let stream = &workspace.stream;
         stream.zero(&alive)?;
         let grid = || Grid::new(self.device.info().multiprocessors * 8, THREADS);
-        let window = ((1u64 << query.grams.window) - 1) as u32;
+        let window = window_of(query);
         for (list, i) in lists.iter().zip(0..) {
             let args = Args::new().value(image.on_device()).value(list.ordinal).value(window);
             let args = args.value(u32::from(i <= misses)).value(counts);
@@ -133,7 +120,7 @@ impl GpuSearcher {
         let args = Args::new().value(parts).value(counts).value(into(workspace)?);
         // SAFETY: as above, and there is room for all parts.
         unsafe { stream.launch(&kernel("ngram_collect")?, grid(), &args) }?;
-        found(workspace)
+        found_hits(workspace)
     }
 
     /// The hits of queries in a segment, in bins.
@@ -143,31 +130,25 @@ impl GpuSearcher {
         image: &Image,
         workspace: &Workspace,
     ) -> Result<Vec<DeviceHit>, NgramError> {
-        let (mut plans, mut ordinals, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-        for (query, number) in queries.iter().zip(0..) {
+        let mut plan = SegmentPlan::default();
+        for (number, query) in queries.iter().enumerate() {
             let lists = image.lists_of(query);
             // Otherwise there are no hits.
             if lists.len() >= query.least as usize {
-                let first = ordinals.len() as u32;
-                plans.push(DeviceQuery { first, ..image.query(query, &lists, query.least, 0) });
-                ordinals.extend(lists.iter().map(|list| list.ordinal));
-                numbers.push(number);
+                plan.push(number, image.query(query, &lists, query.least, 0), &lists);
             }
         }
-        if plans.is_empty() {
+        if plan.queries.is_empty() {
             return Ok(Vec::new());
         }
-        let stream = &workspace.stream;
-        let device_queries = self.device.upload(stream, &plans)?;
-        let ordinals = self.device.upload(stream, &ordinals)?;
         let bins = image.parts.div_ceil(BIN as u32);
-        let args = Args::new().buffer(&device_queries).buffer(&ordinals).value(image.on_device());
-        let args = args.value(bins).value(into(workspace)?);
-        let grid = Grid::new(bins * plans.len() as u32, THREADS);
+        let args = self.send(image, &plan, workspace)?.value(bins).value(into(workspace)?);
+        let grid = Grid::new(bins * plan.queries.len() as u32, THREADS);
+        let kernel = self.device.kernel(&SOURCE, "ngram_bins")?;
         // SAFETY: as above, and there is room for all parts as hits of every query.
-        unsafe { stream.launch(&self.device.kernel(&SOURCE, "ngram_bins")?, grid, &args) }?;
-        let mut hits = found(workspace)?;
-        hits.iter_mut().for_each(|hit| hit.query = numbers[hit.query as usize]);
+        unsafe { workspace.stream.launch(&kernel, grid, &args) }?;
+        let mut hits = found_hits(workspace)?;
+        hits.iter_mut().for_each(|hit| hit.query = plan.numbers[hit.query as usize] as u32);
         Ok(hits)
     }
 }
@@ -176,10 +157,4 @@ impl GpuSearcher {
 fn into(workspace: &Workspace) -> Result<Hits, NgramError> {
     workspace.stream.zero(&workspace.counters)?;
     Ok(Hits { hits: workspace.hits.address(), found: workspace.counters.slice(1..).address() })
-}
-
-/// The hits that kernels found.
-fn found(workspace: &Workspace) -> Result<Vec<DeviceHit>, NgramError> {
-    let count = workspace.stream.download(&workspace.counters.slice(1..))?[0];
-    Ok(workspace.stream.download(&workspace.hits.slice(..count as usize))?)
 }

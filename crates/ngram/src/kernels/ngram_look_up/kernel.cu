@@ -62,7 +62,7 @@ struct Hit {
     uint32_t score;
 };
 
-__device__ __forceinline__ bool has_bit(const MapList& list, uint32_t part) { return (load_u8(list.bitmaps + part / 8) >> part % 8 & 1) != 0; }
+__device__ __forceinline__ bool has_bit(uint64_t bits, uint32_t part) { return (load_u8(bits + part / 8) >> part % 8 & 1) != 0; }
 
 // The map of a part in a dense list, which has it. Each lane may ask for another list.
 __device__ __forceinline__ uint32_t dense_map(const Image& image, const MapList& list, uint32_t part) {
@@ -129,7 +129,7 @@ __device__ __forceinline__ void score(const Image& image, Query query, const Own
     for (uint32_t first = query.dense; has_maps && first < query.lists; first += WARP) {
         const uint32_t i = first + lane_id();
         uint32_t map = 0;
-        if (i < query.lists && has_bit(lists[i], part)) map = dense_map(image, lists[i], part);
+        if (i < query.lists && has_bit(lists[i].bitmaps, part)) map = dense_map(image, lists[i], part);
         for (uint32_t some = __ballot_sync(FULL_WARP, map != 0); some != 0; some &= some - 1) {
             mine += (__shfl_sync(FULL_WARP, map, __ffs(some) - 1) >> lane_id() & query.window) != 0;
             seen++;
@@ -139,7 +139,7 @@ __device__ __forceinline__ void score(const Image& image, Query query, const Own
     BlockOfParts block{Head(0, 0), {}};
     for (uint32_t i = has_maps ? 0 : query.counted, end = has_maps ? query.dense : query.bitmaps; i < end; i++) {
         const MapList& list = lists[i];
-        if (i >= query.bitmaps && !has_bit(list, part)) continue;
+        if (i >= query.bitmaps && !has_bit(list.bitmaps, part)) continue;
         const uint32_t entry = find_sparse(image, list, part, block);
         if (entry == NONE) {
             if (i >= query.counted && --possible < query.least) return;
@@ -163,7 +163,7 @@ __device__ __forceinline__ uint32_t possible_of(const Query& query, const Own& l
     for (uint32_t first = max(query.counted, query.bitmaps);; first += ASKED) {
         const bool goes_on = possible >= least && first < query.lists;
         if (__ballot_sync(FULL_WARP, goes_on) == 0) return possible;
-        const bool lacks = goes_on && first + own < query.lists && !has_bit(lists[first + own], part);
+        const bool lacks = goes_on && first + own < query.lists && !has_bit(lists[first + own].bitmaps, part);
         possible -= __popc(__ballot_sync(FULL_WARP, lacks) >> shift & mask_of(ASKED));
     }
 }
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_look_up(const Query*
             const uint32_t i = first + lane_id() / ASKED;
             const uint64_t key = i < room.count ? keys[i] : 0;
             const uint32_t part = uint32_t(key >> 32);
-            const bool deleted = image.deleted != 0 && (load_u8(image.deleted + part / 8) >> part % 8 & 1) != 0;
+            const bool deleted = image.deleted != 0 && has_bit(image.deleted, part);
             // Lanes of a group may see different bounds.
             const uint32_t least = __shfl_sync(FULL_WARP, needed(query, hits, number, part), lane_id() / ASKED * ASKED);
             uint32_t possible = i < room.count && !deleted ? (uint32_t(key) & 0xff) + query.lists - query.counted : 0;
