@@ -22,7 +22,7 @@ mod reader;
 mod record_error;
 mod snippet;
 
-pub use analysis::{Analyzer, Scratch};
+pub use analysis::{Analyzer, END_OF_DOCUMENT, Scratch, WordRules};
 pub use document::Document;
 pub use error::TextError;
 pub use grams::{GramConfig, GramScratch, QueryGrams, SEGMENTS, Unit};

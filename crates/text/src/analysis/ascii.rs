@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 /// The class of each byte, as a set of the bits below.
-const CLASS: [u8; 256] = classes();
+pub(super) const CLASS: [u8; 256] = classes();
 
-const LETTER: u8 = 1;
-const DIGIT: u8 = 2;
+pub(super) const LETTER: u8 = 1;
+pub(super) const DIGIT: u8 = 2;
 const UNDERSCORE: u8 = 4;
 /// Anything that words are made of.
-const CORE: u8 = LETTER | DIGIT | UNDERSCORE;
+pub(super) const CORE: u8 = LETTER | DIGIT | UNDERSCORE;
 /// May stand between two letters: `LETTER << 3`.
 const MID_LETTER: u8 = 8;
 /// May stand between two digits: `DIGIT << 3`.

@@ -5,6 +5,7 @@
 
 mod ascii;
 mod english;
+mod flat;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use std::str::FromStr;
 use warpseek_core::limits::MAX_TERM_BYTES;
 
 use crate::TextError;
+
+pub use flat::{END_OF_DOCUMENT, WordRules};
 
 /// How text becomes terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

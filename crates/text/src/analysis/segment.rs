@@ -14,8 +14,27 @@ use super::ascii;
 /// The stretch of text handled at a time, so that its lower-cased copy stays in the first-level cache.
 const WINDOW: usize = 8 << 10;
 
+/// A part of a text, cut at ASCII white space.
+pub(super) enum Stretch {
+    /// Only ASCII.
+    Ascii(Range<usize>),
+    /// With characters beyond ASCII.
+    Mixed(Range<usize>),
+}
+
 /// Calls `f` with each lower-cased word of `text` and its range.
 pub(super) fn for_each_word(lower: &mut String, text: &str, mut f: impl FnMut(&str, Range<usize>)) {
+    for_each_stretch(text, |stretch| match stretch {
+        Stretch::Ascii(Range { start, end }) => {
+            ascii::for_each_word(lower, &text[start..end], start, &mut f);
+        }
+        Stretch::Mixed(Range { start, end }) => mixed(lower, &text[start..end], start, &mut f),
+    });
+}
+
+/// Calls `f` with the stretches that make up `text`.
+#[inline]
+pub(super) fn for_each_stretch(text: &str, mut f: impl FnMut(Stretch)) {
     let bytes = text.as_bytes();
     let (mut at, mut window) = (0, 0);
     while at < text.len() {
@@ -23,21 +42,26 @@ pub(super) fn for_each_word(lower: &mut String, text: &str, mut f: impl FnMut(&s
             window = next_blank(bytes, at.saturating_add(WINDOW));
         }
         let Some(offset) = first_non_ascii(&bytes[at..window]) else {
-            ascii::for_each_word(lower, &text[at..window], at, &mut f);
+            f(Stretch::Ascii(at..window));
             at = window;
             continue;
         };
         let other = at + offset;
         let blank = bytes[at..other].iter().rposition(|&byte| is_blank(byte));
         let chunk = blank.map_or(at, |blank| at + blank + 1);
-        ascii::for_each_word(lower, &text[at..chunk], at, &mut f);
+        f(Stretch::Ascii(at..chunk));
         at = next_blank(bytes, other);
-        mixed(lower, &text[chunk..at], chunk, &mut f);
+        f(Stretch::Mixed(chunk..at));
     }
 }
 
 /// A chunk with characters beyond ASCII.
-fn mixed(lower: &mut String, chunk: &str, base: usize, f: &mut impl FnMut(&str, Range<usize>)) {
+pub(super) fn mixed(
+    lower: &mut String,
+    chunk: &str,
+    base: usize,
+    f: &mut impl FnMut(&str, Range<usize>),
+) {
     for (at, segment) in chunk.unicode_word_indices() {
         let word = segment.trim_start();
         let at = at + segment.len() - word.len();
@@ -63,6 +87,6 @@ fn first_non_ascii(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Tab, line feed, vertical tab, form feed, carriage return and blank: all break words.
-fn is_blank(byte: u8) -> bool {
+pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
