@@ -1,4 +1,4 @@
-//! Compaction, Parallel Merge Find and the tree of maxima against plain Rust, on the emulator or on a GPU (see `support`).
+//! Compaction, Parallel Merge Find, the tree of maxima and sorts against plain Rust, on the emulator or on a GPU (see `support`).
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,6 +11,7 @@ use warpseek_cuda::Device;
 use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
+use warpseek_cuda::kernels::radix_sort::RadixSort;
 
 /// Numbers that look random and are the same in every run.
 fn mixed(i: u64) -> u64 {
@@ -210,10 +211,127 @@ proptest! {
     }
 
     #[test]
+    fn radix_sort_equals_sorting(
+        keys in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..300, Just(u64::MAX)], 0..20_000), bits in 1u32..=64,
+    ) {
+        let short: Vec<u32> = keys.iter().map(|&key| key as u32).collect();
+        for device in devices() {
+            check_radix_sort(&device, &short, bits.min(32));
+            check_radix_sort_u64(&device, &keys, bits);
+        }
+    }
+
+    #[test]
     fn the_tree_equals_sorting_random_keys(scores in prop::collection::vec(0u64..40, 0..60_000), k in 1usize..3000) {
         let keys: Vec<u64> = scores.iter().enumerate().map(|(doc, &score)| hit(doc, score)).collect();
         for device in devices() {
             check_tree(&device, &keys, k, None);
+        }
+    }
+}
+
+/// A number with only its low `bits` bits.
+fn low(key: u64, bits: u32) -> u64 {
+    key & u64::MAX >> (64 - bits)
+}
+
+/// Values say where a pair was, so that a sort that is not stable gives other values.
+fn check_radix_sort(device: &Device, keys: &[u32], bits: u32) {
+    let stream = device.stream().unwrap();
+    let sort = RadixSort::new(device).unwrap();
+    let places: Vec<u32> = (0..keys.len() as u32).collect();
+    let mut expected: Vec<(u32, u32)> =
+        keys.iter().copied().zip(places.iter().map(|v| v * 3)).collect();
+    expected.sort_by_key(|&(key, _)| low(u64::from(key), bits));
+    let given: Vec<u32> = places.iter().map(|v| v * 3).collect();
+    let ones = [device.upload(&stream, keys).unwrap(), device.buffer::<u32>(keys.len()).unwrap()];
+    let twos = [device.upload(&stream, &given).unwrap(), device.buffer::<u32>(keys.len()).unwrap()];
+    let scratch = device.buffer(RadixSort::scratch_len(keys.len())).unwrap();
+    // What was in the scratch does not matter.
+    stream.fill(&scratch, 0x5a).unwrap();
+    let (pair, values) = ([&ones[0], &ones[1]], [&twos[0], &twos[1]]);
+    let at = sort.sort(&stream, pair, values, bits, &scratch).unwrap();
+    let found: Vec<(u32, u32)> = (stream.download(pair[at]).unwrap().into_iter())
+        .zip(stream.download(values[at]).unwrap())
+        .collect();
+    assert!(found == expected, "{} keys, {bits} bits", keys.len());
+    // Without values, with the same scratch again.
+    stream.upload(keys, pair[0]).unwrap();
+    let at = sort.sort_keys(&stream, pair, bits, &scratch).unwrap();
+    let expected: Vec<u32> = expected.iter().map(|&(key, _)| key).collect();
+    assert!(stream.download(pair[at]).unwrap() == expected, "{} keys alone", keys.len());
+}
+
+fn check_radix_sort_u64(device: &Device, keys: &[u64], bits: u32) {
+    let stream = device.stream().unwrap();
+    let sort = RadixSort::new(device).unwrap();
+    let places: Vec<u32> = (0..keys.len() as u32).collect();
+    let mut expected: Vec<(u64, u32)> = keys.iter().copied().zip(places.clone()).collect();
+    expected.sort_by_key(|&(key, _)| low(key, bits));
+    let ones = [device.upload(&stream, keys).unwrap(), device.buffer::<u64>(keys.len()).unwrap()];
+    let twos =
+        [device.upload(&stream, &places).unwrap(), device.buffer::<u32>(keys.len()).unwrap()];
+    let scratch = device.buffer(RadixSort::scratch_len_u64(keys.len())).unwrap();
+    stream.fill(&scratch, 0x5a).unwrap();
+    let (pair, values) = ([&ones[0], &ones[1]], [&twos[0], &twos[1]]);
+    let at = sort.sort_u64(&stream, pair, Some(values), bits, &scratch).unwrap();
+    let found: Vec<(u64, u32)> = (stream.download(pair[at]).unwrap().into_iter())
+        .zip(stream.download(values[at]).unwrap())
+        .collect();
+    assert!(found == expected, "{} keys, {bits} bits", keys.len());
+    stream.upload(keys, pair[0]).unwrap();
+    let at = sort.sort_u64(&stream, pair, None, bits, &scratch).unwrap();
+    let expected: Vec<u64> = expected.iter().map(|&(key, _)| key).collect();
+    assert!(stream.download(pair[at]).unwrap() == expected, "{} keys alone", keys.len());
+}
+
+#[test]
+fn radix_sort_at_every_edge() {
+    for device in devices() {
+        // Tiles have 7680 and 3840 pairs, the part of a warp has 640 and 320, and a block counts 4096 at a time.
+        for len in [0, 1, 31, 32, 33, 319, 320, 640, 641, 3839, 3840, 3841, 4097, 7679, 7680, 7681]
+        {
+            let keys: Vec<u64> = (0..len).map(mixed).collect();
+            let short: Vec<u32> = keys.iter().map(|&key| key as u32).collect();
+            check_radix_sort(&device, &short, 32);
+            check_radix_sort(&device, &short, 13);
+            check_radix_sort_u64(&device, &keys, 33);
+        }
+    }
+}
+
+#[test]
+fn radix_sort_of_every_number_of_bits() {
+    for device in devices() {
+        let keys: Vec<u64> = (0..9000).map(mixed).collect();
+        let short: Vec<u32> = keys.iter().map(|&key| key as u32).collect();
+        for bits in 1..=32 {
+            check_radix_sort(&device, &short, bits);
+        }
+        for bits in [1, 8, 9, 31, 32, 40, 63, 64] {
+            check_radix_sort_u64(&device, &keys, bits);
+        }
+    }
+}
+
+#[test]
+fn radix_sort_of_every_order() {
+    for device in devices() {
+        let n = 120_000u32;
+        let orders: [&dyn Fn(u32) -> u32; 6] = [
+            &|i| mixed(u64::from(i)) as u32,
+            &|_| 0x00ab_cdef,
+            &|_| u32::MAX,
+            &|i| i,
+            &|i| n - i,
+            // Few keys, which differ in all digits.
+            &|i| (mixed(u64::from(i)) % 5) as u32 * 0x0101_0101,
+        ];
+        for order in orders {
+            let keys: Vec<u32> = (0..n).map(order).collect();
+            check_radix_sort(&device, &keys, 24);
+            let keys: Vec<u64> = keys.iter().take(30_000).map(|&k| u64::from(k) << 20).collect();
+            check_radix_sort_u64(&device, &keys, 64);
         }
     }
 }

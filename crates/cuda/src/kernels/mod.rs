@@ -4,13 +4,20 @@ pub mod compact;
 pub mod copy;
 pub mod max_tree;
 pub mod merge_find;
+pub mod radix_sort;
 pub mod scan;
 
 use crate::Source;
 
 /// Every source of this crate, for tools that compile all of them.
-pub const ALL: &[Source] =
-    &[compact::SOURCE, copy::SOURCE, max_tree::SOURCE, merge_find::SOURCE, scan::SOURCE];
+pub const ALL: &[Source] = &[
+    compact::SOURCE,
+    copy::SOURCE,
+    max_tree::SOURCE,
+    merge_find::SOURCE,
+    radix_sort::SOURCE,
+    scan::SOURCE,
+];
 
 /// Headers that sources of all crates share, as (name, text).
 pub mod common {
@@ -20,6 +27,8 @@ pub mod common {
     pub const WARP: (&str, &str) = ("warp.cuh", include_str!("common/warp.cuh"));
     /// Prefix sums over warps and blocks.
     pub const SCAN: (&str, &str) = ("scan.cuh", include_str!("common/scan.cuh"));
+    /// Sums over the tiles before a tile, within one launch.
+    pub const LOOK_BACK: (&str, &str) = ("look_back.cuh", include_str!("common/look_back.cuh"));
     /// Bytes at any address, and values of the same width.
     pub const SLOTS: (&str, &str) = ("slots.cuh", include_str!("common/slots.cuh"));
     /// Searches in ascending numbers.
