@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek::{
-    Algorithm, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index, IndexOptions,
-    MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings, Partitioning,
-    SearcherOptions, Split, Threshold, Tuning,
+    Algorithm, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
+    IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings,
+    Partitioning, SearcherOptions, Split, Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -117,18 +117,67 @@ pub(crate) struct Reading {
     /// without the field last. If `--reorder` is given too, it starts from this order. Ids and results do not change
     #[arg(long, value_name = "FIELD")]
     pub(crate) order_by: Option<String>,
+    #[command(flatten)]
+    build_on: BuildOn,
+}
+
+/// The device that inverts documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum BuildDeviceName {
+    /// The CPU
+    #[default]
+    Cpu,
+    /// A GPU; without one, the command fails
+    Cuda,
+    /// A GPU if there is one and the input is large; if it fails, the CPU goes on, and the output says so
+    Auto,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Device")]
+struct BuildOn {
+    /// The device that splits text into words and sorts them. The index is the same, byte for byte
+    #[arg(long, value_enum, default_value_t)]
+    device: BuildDeviceName,
+    /// Number of the GPU (see `warpseek devices`) [default: 0]
+    #[arg(long, value_name = "N")]
+    gpu: Option<u32>,
+    /// GPU memory to use at most, e.g. 8G; with little, a build takes longer [default: all]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    gpu_memory: Option<usize>,
+}
+
+impl BuildOn {
+    fn apply(&self, mut options: IndexOptions) -> Result<IndexOptions, Failure> {
+        let device = match self.device {
+            BuildDeviceName::Cpu => BuildDevice::Cpu,
+            BuildDeviceName::Cuda => BuildDevice::Cuda,
+            BuildDeviceName::Auto => BuildDevice::Auto,
+        };
+        if device == BuildDevice::Cpu && (self.gpu.is_some() || self.gpu_memory.is_some()) {
+            let problem = "--gpu and --gpu-memory have no effect on the CPU";
+            return Err(Failure::user(format!("{problem}; add --device cuda or --device auto")));
+        }
+        if let Some(number) = self.gpu {
+            options = options.gpu(number);
+        }
+        if let Some(bytes) = self.gpu_memory {
+            options = options.gpu_memory(bytes as u64);
+        }
+        Ok(options.device(device))
+    }
 }
 
 impl Reading {
-    pub(crate) fn options(&self) -> IndexOptions {
-        let mut options = self.from.options().reorder(self.reorder);
+    pub(crate) fn options(&self) -> Result<IndexOptions, Failure> {
+        let mut options = self.build_on.apply(self.from.options().reorder(self.reorder))?;
         if let Some(field) = &self.static_field {
             options = options.static_field(field);
         }
         if let Some(field) = &self.order_by {
             options = options.order_by(field);
         }
-        options
+        Ok(options)
     }
 }
 

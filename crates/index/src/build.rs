@@ -5,22 +5,28 @@
 //! (`ordered::Gate`) that rejects duplicates and hands out ids, is then analysed in parallel, and passes
 //! a second gate in order to append to ids, lengths and store.
 //!
+//! With an `InverterFactory`, workers only make flat text, which is inverted elsewhere in batches; the lists that come back are merged in the same way.
+//!
 //! `lists` builds a segment from posting lists that the caller already has.
 
+mod batches;
 mod config;
 mod invert;
 mod lists;
 mod ordered;
 mod pipeline;
 mod run;
+mod sorted;
 mod sources;
 mod write;
 
+pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub(crate) use invert::{Inverter, next_posting};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;
 pub(crate) use pipeline::{Built, build_segment};
+pub use sorted::{ListBatch, SortedLists};
 pub(crate) use sources::{ListSource, Merge, Part};
 pub(crate) use write::{Coding, Written, write_lists};

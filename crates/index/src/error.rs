@@ -120,6 +120,12 @@ pub enum IndexError {
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,
+    /// Inversion elsewhere, for example on a GPU, has failed.
+    #[error("{source}; nothing has changed")]
+    Inverter {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The caller asked to stop.
     #[error("cancelled; nothing was changed")]
     Cancelled,

@@ -27,7 +27,10 @@ mod store;
 mod update;
 mod verify;
 
-pub use build::{BuildConfig, BuildReport, Lists, ListsConfig, OnError, Phase, Progress};
+pub use build::{
+    BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
+    ListsConfig, OnError, Phase, Progress, RunSink, SortedLists,
+};
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
 pub use dictionary::{Dictionary, TermInfo, Terms};

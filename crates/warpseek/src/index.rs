@@ -8,6 +8,7 @@ use warpseek_index::{
 };
 use warpseek_text::{OwnedDocument, Reader};
 
+use crate::build_device::input_bytes;
 use crate::error::Result;
 use crate::ngram::{NgramOptions, NgramSearcher};
 use crate::options::{IndexOptions, SearcherOptions};
@@ -68,7 +69,9 @@ impl Index {
     ) -> Result<(Self, BuildReport)> {
         let dir = dir.as_ref();
         let overwrite = options.overwrites();
-        let report = warpseek_index::create(dir, inputs, options.config(), overwrite, progress)?;
+        let (config, notice) = options.prepared(input_bytes(inputs))?;
+        let mut report = warpseek_index::create(dir, inputs, &config, overwrite, progress)?;
+        report.notices.splice(0..0, notice);
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }
 
@@ -83,10 +86,13 @@ impl Index {
         I: IntoIterator<Item = OwnedDocument>,
         I::IntoIter: Send + 'static,
     {
-        let (dir, config) = (dir.as_ref(), options.config());
+        let dir = dir.as_ref();
+        let (config, notice) = options.prepared(None)?;
         let reader = Reader::of_documents(documents, config.reader.clone())?;
         let overwrite = options.overwrites();
-        let report = warpseek_index::create_from_reader(dir, reader, config, overwrite, progress)?;
+        let mut report =
+            warpseek_index::create_from_reader(dir, reader, &config, overwrite, progress)?;
+        report.notices.splice(0..0, notice);
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }
 
@@ -175,7 +181,10 @@ impl Index {
 
     /// Adds the documents of files and directories. One whose id is in the index replaces the one there.
     pub fn add_files(&self, inputs: &[PathBuf], progress: &Progress) -> Result<BuildReport> {
-        Ok(warpseek_index::add(&self.dir, inputs, self.options.config(), progress)?)
+        let (config, notice) = self.options.prepared(input_bytes(inputs))?;
+        let mut report = warpseek_index::add(&self.dir, inputs, &config, progress)?;
+        report.notices.splice(0..0, notice);
+        Ok(report)
     }
 
     /// Deletes the documents with these ids.

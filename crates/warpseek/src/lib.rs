@@ -57,6 +57,7 @@
 //! A [`Searcher`] can be shared between threads and cloned at no cost; clones are the same searcher. Threads that it uses itself last as long as the process. Writers exclude each other, also
 //! between processes, and never disturb searchers: each has the snapshot of the index that it opened.
 
+mod build_device;
 mod calibration;
 pub mod contamination;
 mod decision;
@@ -75,6 +76,7 @@ mod service;
 mod stations;
 mod writer;
 
+pub use build_device::BuildDevice;
 pub use calibration::CalibrationReport;
 pub use decision::Decision;
 pub use error::{Error, OptionsError, Result};

@@ -14,6 +14,7 @@ use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 use warpseek_index::{BuildConfig, Impacts, OnError, StoreMode};
 use warpseek_text::{Analyzer, Format, GramConfig};
 
+use crate::build_device::{BuildDevice, BuildOn};
 use crate::notice::Notice;
 
 /// How an index is made and changed.
@@ -33,6 +34,7 @@ use crate::notice::Notice;
 pub struct IndexOptions {
     config: BuildConfig,
     overwrite: bool,
+    build_on: BuildOn,
 }
 
 impl IndexOptions {
@@ -48,6 +50,16 @@ impl IndexOptions {
 
     pub(crate) fn overwrites(&self) -> bool {
         self.overwrite
+    }
+
+    /// The configuration for a build of this many bytes, with a GPU if one is to be used, and why none is used although one was to be.
+    pub(crate) fn prepared(
+        &self,
+        bytes: Option<u64>,
+    ) -> crate::Result<(BuildConfig, Option<String>)> {
+        let mut config = self.config.clone();
+        let notice = self.build_on.prepare(&mut config, bytes)?;
+        Ok((config, notice))
     }
 
     fn with(mut self, change: impl FnOnce(&mut BuildConfig)) -> Self {
@@ -118,6 +130,34 @@ impl IndexOptions {
     /// Weight 1.0 of a vector as an integer. Default: 256.
     pub fn vector_scale(self, scale: u32) -> Self {
         self.with(|config| config.reader.vector_scale = scale)
+    }
+
+    /// Where documents are inverted; the index is the same. Default: on the CPU.
+    pub fn device(mut self, device: BuildDevice) -> Self {
+        self.build_on.device = device;
+        self
+    }
+
+    /// The number of the GPU. Default: 0.
+    pub fn gpu(mut self, number: u32) -> Self {
+        self.build_on.gpu = number;
+        self
+    }
+
+    /// The most bytes of GPU memory to use. With little, a build takes longer. Default: all there is.
+    pub fn gpu_memory(mut self, bytes: u64) -> Self {
+        self.build_on.gpu_memory = Some(bytes);
+        self
+    }
+
+    /// How GPUs are opened: so tests can have an emulated one.
+    #[doc(hidden)]
+    pub fn open_gpus_by(
+        mut self,
+        open: impl Fn(u32, Option<u64>) -> Result<Device, DeviceError> + Send + Sync + 'static,
+    ) -> Self {
+        self.build_on.open = Arc::new(open);
+        self
     }
 
     /// Replaces an index that is there already. Default: no, it is an error.

@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, options.reading.from.quiet);
-    let index = Index::at_with(&options.index, options.reading.options());
+    let index = Index::at_with(&options.index, options.reading.options()?);
     let result = index.add_files(&options.reading.from.inputs, &progress);
     drop(display);
     summarise(&result?, start, &options.reading);

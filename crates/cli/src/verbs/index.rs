@@ -43,6 +43,7 @@ Examples:
   warpseek index dump.jsonl -o idx --on-error skip --memory 1G
   warpseek index pages.jsonl -o idx --reorder          smaller index, faster searches, same results
   warpseek index pages.jsonl -o idx --order-by url
+  warpseek index dump.jsonl -o idx --device auto       on a GPU if there is one: the same index, sooner
   warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores of 8 bits")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -82,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     refuse_file(&options.output)?;
     let mut settings = options
         .reading
-        .options()
+        .options()?
         .analyzer(options.analyzer)
         .codec(options.codec)
         .store(options.store.get())
@@ -135,6 +136,9 @@ pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool
 
 /// The same, with other names for what the index is made of.
 pub(super) fn summarise_as(report: &BuildReport, start: Instant, names: [&str; 3], quiet: bool) {
+    for notice in &report.notices {
+        note(notice);
+    }
     for reason in &report.reasons {
         note(format!("skipped {reason}"));
     }

@@ -1,8 +1,10 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use warpseek_codec::CodecId;
 use warpseek_text::{Analyzer, GramConfig, ReaderConfig};
 
+use super::batches::InverterFactory;
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
 use crate::manifest::StoreMode;
@@ -42,6 +44,8 @@ pub struct BuildConfig {
     /// Whether documents are put in the order of recursive graph bisection: the index becomes smaller and searches faster, but the build takes longer and needs up to `memory`
     /// again. Bisection starts from the order of the reader's `order_field`, or of the input. Default: no.
     pub reorder: bool,
+    /// Inverts text instead of the workers, for example on a GPU; the index is the same. Vectors and n-grams are always left to the workers. Default: none.
+    pub inverter: Option<Arc<dyn InverterFactory>>,
     /// How inputs are read. With an `order_field`, documents are sorted by it.
     pub reader: ReaderConfig,
 }
@@ -58,6 +62,7 @@ impl Default for BuildConfig {
             memory: default_memory(),
             on_error: OnError::default(),
             reorder: false,
+            inverter: None,
             reader: ReaderConfig::default(),
         }
     }
@@ -84,8 +89,10 @@ pub struct BuildReport {
     pub statics: u64,
     /// Documents with a value in the field they are sorted by.
     pub sorted: u64,
-    /// Runs that were spilled.
+    /// Runs that were merged.
     pub runs: u64,
+    /// What the user should know, for example that a GPU failed and the CPU went on.
+    pub notices: Vec<String>,
 }
 
 /// What a build is doing.

@@ -54,7 +54,8 @@ struct Term {
 }
 
 /// What is known of a document after inversion.
-pub(crate) struct DocumentFacts {
+#[derive(Default)]
+pub(crate) struct DocumentFact {
     pub(crate) length: u32,
     pub(crate) norm: f32,
 }
@@ -106,7 +107,7 @@ impl Inverter {
     }
 
     /// Adds a document, whose number must be larger than all before it.
-    pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFacts {
+    pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFact {
         let mut counts = Counts { doc, length: 0, squares: 0 };
         match &document.vector {
             Some(vector) => {
@@ -130,7 +131,7 @@ impl Inverter {
             }
         }
         let length = u32::try_from(counts.length).unwrap_or(u32::MAX);
-        DocumentFacts { length, norm: cosine::norm(counts.squares) }
+        DocumentFact { length, norm: cosine::norm(counts.squares) }
     }
 
     /// Adds the n-grams of a document, whose first part must have a number larger than all before it. Maps of segments take the place of frequencies.
@@ -139,7 +140,7 @@ impl Inverter {
         first_part: u32,
         document: &Document<'_>,
         grams: &GramConfig,
-    ) -> DocumentFacts {
+    ) -> DocumentFact {
         let mut scratch = std::mem::take(&mut self.gram_scratch);
         let (title, text) = (&document.title, &document.text);
         let length = grams.for_each(&mut scratch, title, text, |part, gram, bit| {
@@ -147,7 +148,7 @@ impl Inverter {
             self.mark(first_part + part, term, bit);
         });
         self.gram_scratch = scratch;
-        DocumentFacts { length, norm: if length > 0 { 1.0 } else { 0.0 } }
+        DocumentFact { length, norm: if length > 0 { 1.0 } else { 0.0 } }
     }
 
     /// Adds a bit to the map of a term's newest document.
@@ -254,14 +255,33 @@ struct Counts {
 
 impl Term {
     fn flush(&mut self) {
-        let gap = u64::from(self.doc - self.written);
-        let once = u64::from(self.freq == 1);
-        varint::write(&mut self.postings, gap << 1 | once);
-        if once == 0 {
-            varint::write(&mut self.postings, u64::from(self.freq));
-        }
+        write_posting(&mut self.postings, self.doc - self.written, self.freq);
         self.written = self.doc;
     }
+}
+
+fn write_posting(out: &mut Vec<u8>, gap: u32, freq: u32) {
+    let once = u64::from(freq == 1);
+    varint::write(out, u64::from(gap) << 1 | once);
+    if once == 0 {
+        varint::write(out, u64::from(freq));
+    }
+}
+
+/// Appends the parts of a list in the form that [`next_posting`] reads; returns the number of postings. Documents ascend.
+pub(super) fn write_postings<'a>(
+    parts: impl Iterator<Item = (&'a [u32], &'a [u32])>,
+    out: &mut Vec<u8>,
+) -> u32 {
+    let (mut before, mut count) = (0, 0);
+    for (docs, freqs) in parts {
+        count += docs.len() as u32;
+        for (&doc, &freq) in docs.iter().zip(freqs) {
+            write_posting(out, doc - before, freq);
+            before = doc;
+        }
+    }
+    count
 }
 
 /// Reads a term's next posting, document and frequency. `doc` is the document of the posting before, initially 0. `None` if the bytes are malformed.

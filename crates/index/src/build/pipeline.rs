@@ -1,17 +1,19 @@
 //! The workers of a build, and the two gates they pass in order.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashTable;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::{Document, GramScratch, RawBatch, Reader, RecordError};
+use warpseek_text::{
+    Document, END_OF_DOCUMENT, GramScratch, RawBatch, Reader, RecordError, Scratch,
+};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::batches::{BatchInverter, Runs};
 use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
-use super::invert::Inverter;
+use super::invert::{DocumentFact, Inverter};
 use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
 use super::write::{Coding, write_lists};
@@ -152,6 +154,8 @@ struct Output {
     statics: u64,
     /// Empty unless documents are sorted by a field.
     keys: OrderKeys,
+    /// Inverts the text of documents, if workers do not.
+    inverter: Option<Box<dyn BatchInverter>>,
 }
 
 struct Pipeline<'a> {
@@ -161,6 +165,8 @@ struct Pipeline<'a> {
     reader: Mutex<(Reader, u64)>,
     admission: Gate<Admission>,
     output: Gate<Output>,
+    /// Whether text is inverted elsewhere.
+    elsewhere: bool,
     scratch: PathBuf,
     runs: AtomicU64,
     failure: Mutex<Option<IndexError>>,
@@ -176,6 +182,13 @@ pub(crate) fn build_segment(
     progress: &Progress,
 ) -> Result<Built> {
     let scratch = lock.scratch()?;
+    let batches = Arc::new(Runs::default());
+    let factory = config.inverter.as_ref().filter(|_| manifest.grams.is_none());
+    let inverter = factory.map(|factory| {
+        // Half of the memory for lists, since merging and tables need some as well.
+        let sink = batches.sink(scratch.path(), config.memory / 2);
+        factory.start(config.analyzer, config.threads.max(1), sink)
+    });
     let pipeline = Pipeline {
         config,
         progress,
@@ -200,7 +213,9 @@ pub(crate) fn build_segment(
             replaced: Vec::new(),
             statics: 0,
             keys: OrderKeys::default(),
+            inverter: inverter.transpose()?,
         }),
+        elsewhere: factory.is_some(),
         scratch: scratch.path().to_owned(),
         runs: AtomicU64::new(0),
         failure: Mutex::new(None),
@@ -216,8 +231,24 @@ pub(crate) fn build_segment(
     }
     let admission = pipeline.admission.into_inner();
     let mut output = pipeline.output.into_inner();
-    let runs = pipeline.runs.into_inner();
+    let spilled = pipeline.runs.into_inner();
     drop((admission.seen, admission.hashes));
+    let notices = match output.inverter.take() {
+        Some(inverter) if admission.content != Some(Content::Vector) => {
+            let facts = inverter.finish()?;
+            let table = &mut output.segment.table;
+            assert_eq!(facts.lengths.len(), table.lengths.len(), "documents that were inverted");
+            (table.lengths, table.norms) = (facts.lengths, facts.norms);
+            facts.notices
+        }
+        _ => Vec::new(),
+    };
+    let mut runs: Vec<Run> =
+        (0..spilled).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
+    for run in batches.take() {
+        progress.add_terms_total(run.terms());
+        runs.push(run);
+    }
     let mut report = BuildReport {
         documents: output.segment.table.lengths.len() as u64,
         tokens: output.segment.table.tokens(),
@@ -225,7 +256,8 @@ pub(crate) fn build_segment(
         sorted: output.keys.present(),
         skipped: admission.skipped,
         reasons: admission.reasons,
-        runs,
+        runs: runs.len() as u64,
+        notices,
         ..BuildReport::default()
     };
     let (content, mut impacts) = (admission.content, manifest.impacts);
@@ -233,8 +265,6 @@ pub(crate) fn build_segment(
         return Ok(Built { entry: None, report, content, impacts, replaced: Vec::new() });
     }
 
-    let runs: Vec<Run> =
-        (0..runs).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
     let sources = || runs.iter().map(Run::source).collect::<Vec<_>>();
     if let Some(ordinals) = order(config, &mut output, sources, progress)? {
         output.segment.table.reorder(ordinals);
@@ -353,9 +383,17 @@ impl Pipeline<'_> {
         let mut facts = Vec::with_capacity(records.len());
         let mut chunk = StoreChunk::default();
         let (mut replaced, mut part) = (Vec::new(), first);
+        let (mut flat, mut words) = (Vec::new(), Scratch::default());
         for record in &records {
             let Ok(document) = &record.document else { continue };
             let fact = match &self.config.grams {
+                None if self.elsewhere && document.vector.is_none() => {
+                    for text in [&document.title, &document.text] {
+                        self.config.analyzer.flatten(&mut words, text, &mut flat);
+                    }
+                    flat.push(END_OF_DOCUMENT);
+                    DocumentFact::default()
+                }
                 None => inverter.add(part, document),
                 Some(grams) => inverter.add_grams(part, document, grams),
             };
@@ -372,6 +410,9 @@ impl Pipeline<'_> {
         self.progress.add_documents(facts.len() as u64);
 
         let done = self.output.enter(number, |output| -> Result<usize> {
+            if let Some(inverter) = &mut output.inverter {
+                inverter.add(&flat)?;
+            }
             let segment = &mut output.segment;
             for (fact, document) in &facts {
                 segment.table.lengths.push(fact.length);

@@ -1,4 +1,4 @@
-//! Sorted runs on disk: what an inverter spilled.
+//! Sorted runs: what an inverter spilled to disk, or has in memory.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,107 +8,178 @@ use memmap2::Mmap;
 use warpseek_codec::varint::{self, Cursor};
 
 use super::invert::{Inverter, next_posting};
+use super::sorted::SortedLists;
 use super::sources::{ListSource, Part};
 use crate::container::map;
 use crate::error::{IndexError, Result};
 
 /// Writes all that the inverter holds to `path` and empties it; returns the number of terms.
 pub(super) fn spill(inverter: &mut Inverter, path: &Path) -> Result<u64> {
-    let io = |source| IndexError::Io { path: path.to_owned(), source };
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
-    let (mut head, mut terms) = (Vec::new(), 0);
-    inverter.drain(|term, count, postings| {
-        head.clear();
-        varint::write(&mut head, term.len() as u64);
-        head.extend_from_slice(term);
-        varint::write(&mut head, u64::from(count));
-        varint::write(&mut head, postings.len() as u64);
-        terms += 1;
-        file.write_all(&head).and_then(|()| file.write_all(postings)).map_err(io)
-    })?;
-    file.flush().map_err(io)?;
-    Ok(terms)
+    let mut writer = RunWriter::create(path)?;
+    inverter.drain(|term, count, postings| writer.add(term, count, postings))?;
+    writer.finish()
 }
 
-/// A run, mapped.
-pub(super) struct Run {
-    path: PathBuf,
-    bytes: Mmap,
+/// Writes a run, term by term.
+pub(super) struct RunWriter<'a> {
+    path: &'a Path,
+    file: BufWriter<File>,
+    head: Vec<u8>,
+    terms: u64,
+}
+
+impl<'a> RunWriter<'a> {
+    pub(super) fn create(path: &'a Path) -> Result<Self> {
+        let file = File::create(path).map_err(IndexError::io(path))?;
+        let file = BufWriter::with_capacity(1 << 20, file);
+        Ok(RunWriter { path, file, head: Vec::new(), terms: 0 })
+    }
+
+    /// Adds a term with its number of postings and their bytes.
+    pub(super) fn add(&mut self, term: &[u8], count: u32, postings: &[u8]) -> Result<()> {
+        self.head.clear();
+        varint::write(&mut self.head, term.len() as u64);
+        self.head.extend_from_slice(term);
+        varint::write(&mut self.head, u64::from(count));
+        varint::write(&mut self.head, postings.len() as u64);
+        self.terms += 1;
+        let written = self.file.write_all(&self.head).and_then(|()| self.file.write_all(postings));
+        written.map_err(IndexError::io(self.path))
+    }
+
+    /// Completes the file; returns the number of terms.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        self.file.flush().map_err(IndexError::io(self.path))?;
+        Ok(self.terms)
+    }
+}
+
+/// A run, mapped or in memory.
+pub(super) struct Run(Place);
+
+enum Place {
+    Disk { path: PathBuf, bytes: Mmap },
+    Memory(SortedLists),
 }
 
 impl Run {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        Ok(Run { path: path.to_owned(), bytes: map(path)? })
+        Ok(Run(Place::Disk { path: path.to_owned(), bytes: map(path)? }))
+    }
+
+    pub(super) fn in_memory(lists: SortedLists) -> Self {
+        Run(Place::Memory(lists))
+    }
+
+    /// Number of terms if it is in memory; a run on disk has been counted when it was written.
+    pub(super) fn terms(&self) -> u64 {
+        match &self.0 {
+            Place::Disk { .. } => 0,
+            Place::Memory(lists) => lists.terms() as u64,
+        }
     }
 
     pub(super) fn source(&self) -> RunSource<'_> {
-        RunSource { run: self, cursor: Cursor::new(&self.bytes), term: &[], list: (&[], 0) }
+        match &self.0 {
+            Place::Disk { path, bytes } => {
+                RunSource::Disk { path, cursor: Cursor::new(bytes), term: &[], list: (&[], 0) }
+            }
+            Place::Memory(lists) => RunSource::Memory { lists, next: 0 },
+        }
     }
 }
 
 /// The lists of a run, in term order.
-pub(super) struct RunSource<'a> {
-    run: &'a Run,
-    cursor: Cursor<'a>,
-    term: &'a [u8],
-    list: (&'a [u8], u32),
+pub(super) enum RunSource<'a> {
+    Disk { path: &'a Path, cursor: Cursor<'a>, term: &'a [u8], list: (&'a [u8], u32) },
+    Memory { lists: &'a SortedLists, next: usize },
 }
 
-impl<'a> RunSource<'a> {
-    fn step(&mut self) -> Option<()> {
-        let len = self.cursor.varint()? as usize;
-        self.term = self.cursor.take(len)?;
-        let count = self.cursor.varint32()?;
-        let len = self.cursor.varint()? as usize;
-        self.list = (self.cursor.take(len)?, count);
-        Some(())
-    }
+fn step<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], (&'a [u8], u32))> {
+    let len = cursor.varint()? as usize;
+    let term = cursor.take(len)?;
+    let count = cursor.varint32()?;
+    let len = cursor.varint()? as usize;
+    Some((term, (cursor.take(len)?, count)))
 }
 
 impl<'a> ListSource for RunSource<'a> {
     type Part = RunPart<'a>;
 
     fn advance(&mut self) -> Result<bool> {
-        if self.cursor.rest().is_empty() {
-            return Ok(false);
+        match self {
+            RunSource::Disk { path, cursor, term, list } => {
+                if cursor.rest().is_empty() {
+                    return Ok(false);
+                }
+                let next = step(cursor);
+                (*term, *list) =
+                    next.ok_or_else(|| IndexError::corrupt(path, "the run is malformed"))?;
+                Ok(true)
+            }
+            RunSource::Memory { lists, next } => {
+                *next += 1;
+                Ok(*next <= lists.terms())
+            }
         }
-        self.step().ok_or_else(|| IndexError::corrupt(&self.run.path, "the run is malformed"))?;
-        Ok(true)
     }
 
     fn term(&self) -> &[u8] {
-        self.term
+        match self {
+            RunSource::Disk { term, .. } => term,
+            RunSource::Memory { lists, next } => lists.term(next - 1),
+        }
     }
 
     fn part(&self) -> RunPart<'a> {
-        RunPart { run: self.run, postings: self.list.0, count: self.list.1 }
+        match *self {
+            RunSource::Disk { path, list: (postings, count), .. } => {
+                RunPart::Disk { path, postings, count }
+            }
+            RunSource::Memory { lists, next } => RunPart::Memory { lists, rank: next - 1 },
+        }
     }
 }
 
 /// One list of a run.
-pub(super) struct RunPart<'a> {
-    run: &'a Run,
-    postings: &'a [u8],
-    count: u32,
+pub(super) enum RunPart<'a> {
+    Disk { path: &'a Path, postings: &'a [u8], count: u32 },
+    Memory { lists: &'a SortedLists, rank: usize },
 }
 
 impl Part for RunPart<'_> {
     fn weight(&self) -> usize {
-        self.postings.len()
+        match self {
+            RunPart::Disk { postings, .. } => postings.len(),
+            // About what they would take on disk.
+            RunPart::Memory { lists, rank } => 2 * lists.count(*rank),
+        }
     }
 
     fn count(&self) -> u32 {
-        self.count
+        match self {
+            RunPart::Disk { count, .. } => *count,
+            RunPart::Memory { lists, rank } => lists.count(*rank) as u32,
+        }
     }
 
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
-        let mut cursor = Cursor::new(self.postings);
-        let mut doc = 0u32;
-        out.reserve(self.count as usize);
-        for _ in 0..self.count {
-            match next_posting(&mut cursor, &mut doc) {
-                Some(posting) => out.push(posting),
-                None => return Err(IndexError::corrupt(&self.run.path, "the run is malformed")),
+        match *self {
+            RunPart::Memory { lists, rank } => {
+                for (docs, freqs) in lists.postings(rank) {
+                    out.extend(docs.iter().copied().zip(freqs.iter().copied()));
+                }
+            }
+            RunPart::Disk { path, postings, count } => {
+                let mut cursor = Cursor::new(postings);
+                let mut doc = 0u32;
+                out.reserve(count as usize);
+                for _ in 0..count {
+                    match next_posting(&mut cursor, &mut doc) {
+                        Some(posting) => out.push(posting),
+                        None => return Err(IndexError::corrupt(path, "the run is malformed")),
+                    }
+                }
             }
         }
         Ok(())

@@ -1,0 +1,348 @@
+//! Inverters for the builder of `warpseek_index`: a thread of their own drives the GPU, while workers read on.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use warpseek_core::cosine;
+use warpseek_cuda::{Device, DeviceError, Pinned};
+use warpseek_index::{
+    BatchInverter, DocumentFacts, IndexError, InverterFactory, ListBatch, Result, RunSink,
+};
+use warpseek_text::{Analyzer, END_OF_DOCUMENT, WordRules};
+
+use crate::cpu;
+use crate::postings::{Postings, sorted};
+use crate::terms::Terms;
+use crate::worker::{Inverted, Worker};
+
+/// The most bytes of text of a batch.
+const MOST_TEXT: usize = 256 << 20;
+/// A batch takes at most one in this many bytes of device memory. Text of words of one letter takes the most, about 20 bytes for each of its bytes.
+const MEMORY_A_BYTE: u64 = 32;
+const LEAST_TEXT: usize = 64 << 10;
+/// Batches that are filled, wait or are inverted at the same time.
+const BATCHES: usize = 3;
+/// What to do if the GPU fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Go on with the CPU, and say so.
+    UseCpu,
+    /// End the build with an error.
+    Stop,
+}
+
+/// Inverts on a GPU.
+#[derive(Clone, Debug)]
+pub struct GpuInverters {
+    device: Device,
+    on_failure: OnFailure,
+    most_text: usize,
+}
+
+impl GpuInverters {
+    /// On a device, within its memory budget.
+    pub fn new(device: Device, on_failure: OnFailure) -> Self {
+        GpuInverters { device, on_failure, most_text: MOST_TEXT }
+    }
+
+    /// With batches of at most this many bytes of text, for tests.
+    pub fn with_batches_of(self, bytes: usize) -> Self {
+        GpuInverters { most_text: bytes.max(1), ..self }
+    }
+}
+
+fn device_error(error: DeviceError) -> IndexError {
+    IndexError::Inverter { source: Box::new(error) }
+}
+
+impl InverterFactory for GpuInverters {
+    fn start(
+        &self,
+        analyzer: Analyzer,
+        threads: usize,
+        runs: RunSink,
+    ) -> Result<Box<dyn BatchInverter>> {
+        let memory = self.device.available().map_err(device_error)?;
+        let most = (memory / MEMORY_A_BYTE).max(LEAST_TEXT as u64);
+        let most_text = self.most_text.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
+        let (full, batches) = sync_channel(1);
+        let (used, free) = channel();
+        let worker = Worker::new(&self.device, analyzer, memory).map_err(device_error);
+        let worker = match (worker, self.on_failure) {
+            (Ok(worker), _) => Ok(worker),
+            (Err(error), OnFailure::UseCpu) => Err(failure(&error)),
+            (Err(error), OnFailure::Stop) => return Err(error),
+        };
+        let mut driver = Driver {
+            runs,
+            analyzer,
+            rules: WordRules::of(analyzer),
+            notices: worker.as_ref().err().into_iter().cloned().collect(),
+            worker: worker.ok(),
+            on_failure: self.on_failure,
+            terms: Terms::default(),
+            facts: Vec::new(),
+            batches: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("gpu-inverter".to_owned())
+            .spawn(move || pool.install(move || driver.work(&batches, &used)))
+            .map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
+        Ok(Box::new(Batches {
+            device: self.device.clone(),
+            most_text,
+            made: 0,
+            filling: None,
+            full: Some(full),
+            free,
+            thread: Some(thread),
+        }))
+    }
+}
+
+/// Text of consecutive documents.
+struct Batch {
+    text: Text,
+    len: usize,
+}
+
+/// Page-locked memory, from which copies are fast, or other memory if there is none.
+enum Text {
+    Locked(Pinned<u8>),
+    Other(Vec<u8>),
+}
+
+impl Batch {
+    fn new(device: &Device, bytes: usize) -> Self {
+        let text = match device.pinned(bytes) {
+            Ok(pinned) => Text::Locked(pinned),
+            Err(_) => Text::Other(vec![0; bytes]),
+        };
+        Batch { text, len: 0 }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
+        let room = match &mut self.text {
+            Text::Locked(pinned) => pinned.write()?,
+            Text::Other(bytes) => bytes,
+        };
+        room[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+        Ok(())
+    }
+
+    fn bytes(&self) -> std::result::Result<&[u8], DeviceError> {
+        Ok(match &self.text {
+            Text::Locked(pinned) => &pinned.read()?[..self.len],
+            Text::Other(bytes) => &bytes[..self.len],
+        })
+    }
+}
+
+/// What the GPU's thread is sent.
+enum Job {
+    Batch(Batch),
+    /// A document that is larger than a batch.
+    Document(Vec<u8>),
+}
+
+/// The side of the builder: fills batches.
+struct Batches {
+    device: Device,
+    most_text: usize,
+    made: usize,
+    filling: Option<Batch>,
+    full: Option<SyncSender<Job>>,
+    free: Receiver<Batch>,
+    thread: Option<JoinHandle<Result<DocumentFacts>>>,
+}
+
+impl Batches {
+    fn send(&mut self, job: Job) -> Result<()> {
+        let sent = self.full.as_ref().map(|full| full.send(job));
+        // Only a thread that has failed takes no more, and its error says why.
+        if let Some(Err(_)) = sent { self.join().map(|_| ()) } else { Ok(()) }
+    }
+
+    fn send_filling(&mut self) -> Result<()> {
+        match self.filling.take() {
+            Some(batch) if batch.len > 0 => self.send(Job::Batch(batch)),
+            _ => Ok(()),
+        }
+    }
+
+    fn join(&mut self) -> Result<DocumentFacts> {
+        self.full = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(IndexError::Cancelled),
+        }
+    }
+
+    /// An empty batch, as soon as there is one.
+    fn next(&mut self) -> Result<Batch> {
+        if let Ok(batch) = self.free.try_recv() {
+            return Ok(batch);
+        }
+        if self.made < BATCHES {
+            self.made += 1;
+            return Ok(Batch::new(&self.device, self.most_text));
+        }
+        match self.free.recv() {
+            Ok(batch) => Ok(batch),
+            Err(_) => Err(self.join().err().unwrap_or(IndexError::Cancelled)),
+        }
+    }
+}
+
+impl BatchInverter for Batches {
+    fn add(&mut self, mut text: &[u8]) -> Result<()> {
+        while !text.is_empty() {
+            let filled = self.filling.as_ref().map_or(0, |batch| batch.len);
+            let room = self.most_text - filled;
+            // Whole documents, as many as there is room for.
+            let fits = match text.len() <= room {
+                true => text.len(),
+                false => {
+                    let end = text[..room].iter().rposition(|&byte| byte == END_OF_DOCUMENT);
+                    end.map_or(0, |end| end + 1)
+                }
+            };
+            if fits > 0 {
+                let mut batch = match self.filling.take() {
+                    Some(batch) => batch,
+                    None => self.next()?,
+                };
+                batch.push(&text[..fits]).map_err(device_error)?;
+                self.filling = Some(batch);
+                text = &text[fits..];
+            } else if filled > 0 {
+                self.send_filling()?;
+            } else {
+                let end = text.iter().position(|&byte| byte == END_OF_DOCUMENT);
+                let (document, rest) = text.split_at(end.map_or(text.len(), |end| end + 1));
+                self.send(Job::Document(document.to_vec()))?;
+                text = rest;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<DocumentFacts> {
+        self.send_filling()?;
+        self.join()
+    }
+}
+
+impl Drop for Batches {
+    /// The thread uses the device, so it must have ended before the process may.
+    fn drop(&mut self) {
+        self.full = None;
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+fn failure(error: &dyn std::fmt::Display) -> String {
+    format!("the GPU cannot go on: {error}; the CPU inverts the rest, and the index is the same")
+}
+
+/// The side of the GPU.
+struct Driver {
+    runs: RunSink,
+    analyzer: Analyzer,
+    rules: WordRules,
+    notices: Vec<String>,
+    /// None once it has failed.
+    worker: Option<Worker>,
+    on_failure: OnFailure,
+    terms: Terms,
+    facts: Vec<(u32, u64)>,
+    batches: Vec<ListBatch>,
+}
+
+impl Driver {
+    fn work(&mut self, jobs: &Receiver<Job>, free: &Sender<Batch>) -> Result<DocumentFacts> {
+        for job in jobs {
+            match job {
+                Job::Document(text) => self.on_cpu(&text)?,
+                Job::Batch(mut batch) => {
+                    self.invert(batch.bytes().map_err(device_error)?)?;
+                    batch.len = 0;
+                    // Nobody takes it if the build has ended.
+                    _ = free.send(batch);
+                }
+            }
+        }
+        let batches = std::mem::take(&mut self.batches);
+        self.runs.keep(sorted(&self.terms, batches));
+        Ok(DocumentFacts {
+            lengths: self.facts.iter().map(|fact| fact.0).collect(),
+            norms: self.facts.iter().map(|fact| cosine::norm(fact.1)).collect(),
+            notices: std::mem::take(&mut self.notices),
+        })
+    }
+
+    fn on_cpu(&mut self, text: &[u8]) -> Result<()> {
+        let first = self.facts.len() as u32;
+        let mut postings = Postings::default();
+        let facts =
+            cpu::invert(self.analyzer, &self.rules, text, first, &mut self.terms, &mut postings);
+        self.take(postings.batch(), facts)
+    }
+
+    /// Keeps lists of the next documents, and spills all if there are too many.
+    fn take(&mut self, lists: ListBatch, facts: Vec<(u32, u64)>) -> Result<()> {
+        self.batches.push(lists);
+        self.facts.extend(facts);
+        if self.batches.iter().map(ListBatch::bytes).sum::<usize>() > self.runs.memory() {
+            let batches = std::mem::take(&mut self.batches);
+            self.runs.spill(&sorted(&self.terms, batches))?;
+        }
+        Ok(())
+    }
+
+    /// Inverts whole documents. If they are too many for the device, it takes half of them at a time.
+    fn invert(&mut self, text: &[u8]) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let Some(worker) = &mut self.worker else { return self.on_cpu(text) };
+        let documents = text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count();
+        let first = self.facts.len() as u32;
+        match worker.invert(text, documents as u32, first, &mut self.terms) {
+            Ok(Inverted::Lists(lists, facts)) => self.take(lists, facts),
+            Ok(Inverted::Collision) => self.on_cpu(text),
+            Ok(Inverted::TooManyWords)
+            | Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {
+                match halves(text) {
+                    Some((before, after)) => {
+                        self.invert(before)?;
+                        self.invert(after)
+                    }
+                    None => self.on_cpu(text),
+                }
+            }
+            Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
+            Err(error) => {
+                self.worker = None;
+                self.notices.push(failure(&error));
+                self.on_cpu(text)
+            }
+        }
+    }
+}
+
+/// Two parts of about the same size, each of whole documents; none if there is only one document.
+fn halves(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let is_end = |byte: &u8| *byte == END_OF_DOCUMENT;
+    let middle = text.len() / 2;
+    let after = text[middle..].iter().position(is_end).map(|end| middle + end + 1);
+    let before = || text[..middle].iter().rposition(is_end).map(|end| end + 1);
+    let split = after.filter(|&end| end < text.len()).or_else(before)?;
+    Some(text.split_at(split))
+}

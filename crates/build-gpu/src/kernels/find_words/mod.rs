@@ -1,0 +1,114 @@
+//! Where words begin in flat text, and the document of each.
+#![allow(unsafe_code)]
+
+use warpseek_cuda::kernels::scan::Scan;
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
+
+use super::common::{SCAN, TYPES, WORDS};
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "find_words", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, WORDS] };
+
+/// Must equal the kernel's.
+const THREADS: u32 = 256;
+const PER_THREAD: usize = 16;
+const TILE: usize = THREADS as usize * PER_THREAD;
+
+/// The kernels, ready to launch.
+#[derive(Debug, Clone)]
+pub struct FindWords {
+    count: Kernel,
+    write: Kernel,
+    scan: Scan,
+}
+
+/// Counts of words and of documents by tile of text, summed up.
+pub struct Counted {
+    words: Buffer<u32>,
+    documents: Buffer<u32>,
+    /// Words of the text.
+    pub count: u32,
+}
+
+impl FindWords {
+    /// Compiles the kernels.
+    pub fn new(device: &Device) -> Result<Self, DeviceError> {
+        Ok(FindWords {
+            count: device.kernel(&SOURCE, "find_words_count")?,
+            write: device.kernel(&SOURCE, "find_words_write")?,
+            scan: Scan::new(device)?,
+        })
+    }
+
+    /// How long a buffer for this many bytes of text must be: kernels read 16 bytes at a time.
+    pub fn padded(bytes: usize) -> usize {
+        bytes.next_multiple_of(PER_THREAD)
+    }
+
+    /// Counts the words of the first `len` bytes of `text` and waits for the number.
+    ///
+    /// # Panics
+    /// Panics if `text` is not padded, or has 2^31 bytes or more.
+    pub fn count(
+        &self,
+        stream: &Stream,
+        text: &Buffer<u8>,
+        len: usize,
+        classes: &Buffer<u8>,
+    ) -> Result<Counted, DeviceError> {
+        assert!(text.len() >= Self::padded(len) && len <= i32::MAX as usize, "text of {len} bytes");
+        assert_eq!(classes.len(), 256, "classes of bytes");
+        let (device, tiles) = (stream.device(), len.div_ceil(TILE));
+        let (words, documents) = (device.buffer(tiles)?, device.buffer(tiles)?);
+        if tiles == 0 {
+            return Ok(Counted { words, documents, count: 0 });
+        }
+        let args = Args::new()
+            .buffer(text)
+            .value(len as u32)
+            .buffer(classes)
+            .buffer(&words)
+            .buffer(&documents);
+        // SAFETY: tiles cover the text, which is padded; there is a count for each tile.
+        unsafe { stream.launch(&self.count, Grid::new(tiles as u32, THREADS), &args) }?;
+        let scratch = device.buffer(Scan::scratch_len(tiles))?;
+        self.scan.launch(stream, &documents, &documents, &scratch)?;
+        self.scan.launch(stream, &words, &words, &scratch)?;
+        let count = stream.download(&scratch.slice(Scan::scratch_len(tiles) - 1..))?[0];
+        Ok(Counted { words, documents, count })
+    }
+
+    /// Writes where each word begins, and its document, counted from 0.
+    ///
+    /// # Panics
+    /// Panics if a buffer is too short.
+    #[allow(clippy::too_many_arguments)]
+    pub fn write(
+        &self,
+        stream: &Stream,
+        text: &Buffer<u8>,
+        len: usize,
+        classes: &Buffer<u8>,
+        counted: &Counted,
+        starts: &Buffer<u32>,
+        docs: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        let count = counted.count as usize;
+        assert!(starts.len() >= count && docs.len() >= count, "room for {count} words");
+        let args = Args::new()
+            .buffer(text)
+            .value(len as u32)
+            .buffer(classes)
+            .buffer(&counted.words)
+            .buffer(&counted.documents)
+            .value(counted.count)
+            .buffer(starts)
+            .buffer(docs);
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: as for counting; no more than `count` words are written.
+        unsafe { stream.launch(&self.write, Grid::new(len.div_ceil(TILE) as u32, THREADS), &args) }
+    }
+}

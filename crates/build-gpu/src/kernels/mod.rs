@@ -1,0 +1,18 @@
+//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
+
+pub mod count_postings;
+pub mod find_words;
+pub mod word_table;
+
+use warpseek_cuda::Source;
+
+/// Every source of this crate, for tools that compile all of them.
+pub const ALL: &[Source] = &[count_postings::SOURCE, find_words::SOURCE, word_table::SOURCE];
+
+/// Headers that sources share, as (name, text).
+pub mod common {
+    pub use warpseek_cuda::kernels::common::{SCAN, TYPES};
+
+    /// Words of flat text.
+    pub const WORDS: (&str, &str) = ("words.cuh", include_str!("common/words.cuh"));
+}

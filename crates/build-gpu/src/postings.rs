@@ -1,0 +1,38 @@
+//! From the occurrences of terms to lists.
+
+use warpseek_index::{ListBatch, SortedLists};
+
+use crate::terms::Terms;
+
+/// Postings of consecutive documents in the order of documents.
+#[derive(Default)]
+pub(crate) struct Postings {
+    pub(crate) terms: Vec<u32>,
+    pub(crate) docs: Vec<u32>,
+    pub(crate) freqs: Vec<u32>,
+}
+
+impl Postings {
+    /// Sorts them by term.
+    pub(crate) fn batch(&self) -> ListBatch {
+        let term = |i: &u32| self.terms[*i as usize];
+        let mut order: Vec<u32> = (0..self.terms.len() as u32).collect();
+        order.sort_by_key(term);
+        let mut batch = ListBatch { starts: vec![0], ..ListBatch::default() };
+        for list in order.chunk_by(|a, b| term(a) == term(b)) {
+            batch.terms.push(term(&list[0]));
+            batch.docs.extend(list.iter().map(|&i| self.docs[i as usize]));
+            batch.freqs.extend(list.iter().map(|&i| self.freqs[i as usize]));
+            batch.starts.push(batch.docs.len() as u32);
+        }
+        batch
+    }
+}
+
+/// All lists of some batches.
+pub(crate) fn sorted(terms: &Terms, batches: Vec<ListBatch>) -> SortedLists {
+    use rayon::slice::ParallelSliceMut;
+    let mut order: Vec<u32> = (0..terms.len() as u32).collect();
+    order.par_sort_unstable_by(|&a, &b| terms.get(a).cmp(terms.get(b)));
+    SortedLists::new(order.iter().map(|&number| (terms.get(number), number)), batches)
+}

@@ -1,0 +1,99 @@
+//! Lists in memory, in the batches in which they were inverted.
+
+/// Marks a term that a batch does not have.
+const NONE: u32 = u32::MAX;
+
+/// Lists of consecutive documents, one for each term that they have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListBatch {
+    /// The number of each list's term.
+    pub terms: Vec<u32>,
+    /// Where each list begins in `docs` and `freqs`, and where the last one ends.
+    pub starts: Vec<u32>,
+    /// Documents, ascending within a list.
+    pub docs: Vec<u32>,
+    /// Their frequencies.
+    pub freqs: Vec<u32>,
+}
+
+impl ListBatch {
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        4 * (self.terms.len() + self.starts.len() + self.docs.len() + self.freqs.len())
+    }
+}
+
+/// Posting lists in the order of their terms. A list has a part in each batch that has its term.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortedLists {
+    term_bytes: Vec<u8>,
+    /// Where each term ends.
+    term_ends: Vec<usize>,
+    batches: Vec<Ranked>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ranked {
+    batch: ListBatch,
+    /// The list of each term, by the term's rank.
+    lists: Vec<u32>,
+}
+
+impl SortedLists {
+    /// Lists of batches, given all terms and their numbers, in ascending order of their bytes.
+    ///
+    /// # Panics
+    /// If terms do not ascend, or if a batch has a term that is not among them, or the same term twice.
+    pub fn new<'a>(
+        terms: impl IntoIterator<Item = (&'a [u8], u32)>,
+        batches: Vec<ListBatch>,
+    ) -> Self {
+        let mut sorted = SortedLists::default();
+        let mut ranks = Vec::new();
+        for (term, number) in terms {
+            let rank = sorted.term_ends.len();
+            assert!(rank == 0 || sorted.term(rank - 1) < term, "terms must ascend");
+            sorted.term_bytes.extend_from_slice(term);
+            sorted.term_ends.push(sorted.term_bytes.len());
+            let number = number as usize;
+            ranks.resize(ranks.len().max(number + 1), NONE);
+            ranks[number] = rank as u32;
+        }
+        let rank = |batch: ListBatch| {
+            let mut lists = vec![NONE; sorted.term_ends.len()];
+            for (list, &term) in batch.terms.iter().enumerate() {
+                let known = &mut lists[ranks[term as usize] as usize];
+                assert_eq!(*known, NONE, "a term with two lists");
+                *known = list as u32;
+            }
+            Ranked { batch, lists }
+        };
+        sorted.batches = batches.into_iter().map(rank).collect();
+        sorted
+    }
+
+    /// Number of terms, some of which may have no postings.
+    pub fn terms(&self) -> usize {
+        self.term_ends.len()
+    }
+
+    /// A term by its rank.
+    pub fn term(&self, rank: usize) -> &[u8] {
+        let start = if rank == 0 { 0 } else { self.term_ends[rank - 1] };
+        &self.term_bytes[start..self.term_ends[rank]]
+    }
+
+    /// Documents and frequencies of a term, batch by batch.
+    pub fn postings(&self, rank: usize) -> impl Iterator<Item = (&[u32], &[u32])> {
+        self.batches.iter().filter_map(move |Ranked { batch, lists }| {
+            let list = Some(lists[rank]).filter(|&list| list != NONE)? as usize;
+            let range = batch.starts[list] as usize..batch.starts[list + 1] as usize;
+            Some((&batch.docs[range.clone()], &batch.freqs[range]))
+        })
+    }
+
+    /// How many postings a term has.
+    pub fn count(&self, rank: usize) -> usize {
+        self.postings(rank).map(|(docs, _)| docs.len()).sum()
+    }
+}

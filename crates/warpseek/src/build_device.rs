@@ -1,0 +1,93 @@
+//! Where documents are inverted while an index is built.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use warpseek_build_gpu::{GpuInverters, OnFailure};
+use warpseek_cuda::Device;
+use warpseek_index::BuildConfig;
+
+use crate::error::Result;
+use crate::options::Opener;
+
+/// Where documents are inverted while an index is built. The index is the same, byte for byte.
+///
+/// ```
+/// use warpseek::BuildDevice;
+/// assert_eq!(BuildDevice::default(), BuildDevice::Cpu);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BuildDevice {
+    /// On the CPU.
+    #[default]
+    Cpu,
+    /// On a GPU; it is an error if that cannot be.
+    Cuda,
+    /// On a GPU if there is one and the input is large enough to be worth it. If it fails, the CPU goes on, and the report says so.
+    Auto,
+}
+
+/// Less input than this is inverted on the CPU before a GPU is ready.
+const WORTH_A_GPU: u64 = 128 << 20;
+
+/// Where and how much of it.
+#[derive(Clone)]
+pub(crate) struct BuildOn {
+    pub(crate) device: BuildDevice,
+    pub(crate) gpu: u32,
+    pub(crate) gpu_memory: Option<u64>,
+    pub(crate) open: Opener,
+}
+
+impl Default for BuildOn {
+    fn default() -> Self {
+        let (device, open) = (BuildDevice::Cpu, Arc::new(Device::open));
+        BuildOn { device, gpu: 0, gpu_memory: None, open }
+    }
+}
+
+impl fmt::Debug for BuildOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuildOn")
+            .field("device", &self.device)
+            .field("gpu", &self.gpu)
+            .field("gpu_memory", &self.gpu_memory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BuildOn {
+    /// Adds the GPU to a configuration if it is to be used for this many bytes of input, if that is known. Returns why it is not used although it was to be.
+    pub(crate) fn prepare(
+        &self,
+        config: &mut BuildConfig,
+        bytes: Option<u64>,
+    ) -> Result<Option<String>> {
+        let on_failure = match self.device {
+            BuildDevice::Cpu => return Ok(None),
+            BuildDevice::Cuda => OnFailure::Stop,
+            BuildDevice::Auto if bytes.is_some_and(|bytes| bytes < WORTH_A_GPU) => return Ok(None),
+            BuildDevice::Auto => OnFailure::UseCpu,
+        };
+        match (self.open)(self.gpu, self.gpu_memory) {
+            Ok(device) => {
+                config.inverter = Some(Arc::new(GpuInverters::new(device, on_failure)));
+                Ok(None)
+            }
+            Err(error) if on_failure == OnFailure::UseCpu => {
+                Ok(Some(format!("the index is built on the CPU: {error}")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The bytes of input files, if all of them are files.
+pub(crate) fn input_bytes(inputs: &[PathBuf]) -> Option<u64> {
+    let bytes = |path: &PathBuf| match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => Some(found.len()),
+        _ => None,
+    };
+    inputs.iter().map(bytes).sum()
+}
