@@ -1,5 +1,5 @@
-//! Compaction, Parallel Merge Find, the tree of maxima and sorts against plain Rust, on the emulator or on a GPU (see `support`).
-#![allow(clippy::unwrap_used)]
+//! Compaction, Parallel Merge Find, the tree of maxima, sorts and runs against plain Rust, on the emulator or on a GPU (see `support`).
+#![allow(clippy::unwrap_used, unsafe_code)]
 
 mod support;
 
@@ -7,11 +7,15 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use support::devices;
-use warpseek_cuda::Device;
+use warpseek_cuda::kernels::common::{MERGE_SORT, TYPES};
 use warpseek_cuda::kernels::compact::Compact;
+use warpseek_cuda::kernels::load_balance::LoadBalance;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
+use warpseek_cuda::kernels::merge_sort::MergeSort;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
+use warpseek_cuda::kernels::runs::Runs;
+use warpseek_cuda::{Device, Source};
 
 /// Numbers that look random and are the same in every run.
 fn mixed(i: u64) -> u64 {
@@ -222,6 +226,22 @@ proptest! {
     }
 
     #[test]
+    fn merge_sort_equals_sorting(keys in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..99, Just(u64::MAX)], 0..20_000)) {
+        for device in devices() {
+            check_merge_sort(&device, &keys);
+        }
+    }
+
+    #[test]
+    fn runs_and_load_balance_are_inverse(lengths in prop::collection::vec(prop_oneof![1u32..5, 1u32..3000], 1..200)) {
+        for device in devices() {
+            check_load_balance(&device, &lengths);
+            let values: Vec<u32> = lengths.iter().enumerate().flat_map(|(i, &n)| vec![i as u32 * 7; n as usize]).collect();
+            check_runs(&device, &values, None, values.len());
+        }
+    }
+
+    #[test]
     fn the_tree_equals_sorting_random_keys(scores in prop::collection::vec(0u64..40, 0..60_000), k in 1usize..3000) {
         let keys: Vec<u64> = scores.iter().enumerate().map(|(doc, &score)| hit(doc, score)).collect();
         for device in devices() {
@@ -336,6 +356,189 @@ fn radix_sort_of_every_order() {
     }
 }
 
+/// Where a new pair begins, and the length.
+fn plain_starts(a: &[u32], b: &[u32]) -> Vec<u32> {
+    let begins = |&i: &usize| i == 0 || a[i] != a[i - 1] || b[i] != b[i - 1];
+    (0..a.len()).filter(begins).chain([a.len()]).map(|i| i as u32).collect()
+}
+
+/// Runs of the first `len` values of one array or two.
+fn check_runs(device: &Device, a: &[u32], b: Option<&[u32]>, len: usize) {
+    let stream = device.stream().unwrap();
+    let runs = Runs::new(device).unwrap();
+    let same = vec![0; len];
+    let expected = plain_starts(&a[..len], b.map_or(&same[..], |b| &b[..len]));
+    let arrays: Vec<_> =
+        [Some(a), b].iter().flatten().map(|v| device.upload(&stream, v).unwrap()).collect();
+    let arrays: Vec<_> = arrays.iter().collect();
+    let scratch = device.buffer(Runs::scratch_len(len)).unwrap();
+    // Room for all and one more, for all but the length, for half of them and for none.
+    for room in [expected.len() + 1, expected.len(), expected.len() - 1, expected.len() / 2, 0] {
+        stream.fill(&scratch, 0x5a).unwrap();
+        let starts = device.upload(&stream, &vec![77; room]).unwrap();
+        runs.launch(&stream, &arrays, len, &starts, &scratch).unwrap();
+        let count = stream.download(&Runs::count(&scratch)).unwrap()[0] as usize;
+        assert_eq!(count, expected.len() - 1, "{len} values");
+        let mut wanted = expected.clone();
+        wanted.resize(room, 77);
+        assert!(stream.download(&starts).unwrap() == wanted, "{len} values, room for {room}");
+    }
+}
+
+#[test]
+fn runs_at_every_edge() {
+    for device in devices() {
+        // A warp has 512 values, a tile 4096; a warp looks back at 32 tiles at once.
+        for len in [0, 1, 31, 32, 33, 511, 512, 513, 4095, 4096, 4097, 8192, 150_001] {
+            let all = len as usize + 40;
+            let mut values: Vec<u32> = (0..all).map(|i| mixed(i as u64) as u32 % 5).collect();
+            check_runs(&device, &values, None, len as usize);
+            values.sort_unstable();
+            check_runs(&device, &values, None, len as usize);
+            let other: Vec<u32> = (0..all).map(|i| i as u32 / 3).collect();
+            check_runs(&device, &values, Some(&other), len as usize);
+            check_runs(&device, &other, Some(&values), len as usize);
+            // One run, then as many as values.
+            check_runs(&device, &vec![0; all], None, len as usize);
+            check_runs(&device, &(0..all as u32).collect::<Vec<_>>(), None, len as usize);
+        }
+    }
+}
+
+/// Runs with these lengths, with numbers on the device and without.
+fn check_load_balance(device: &Device, lengths: &[u32]) {
+    let stream = device.stream().unwrap();
+    let search = LoadBalance::new(device).unwrap();
+    let mut starts = vec![0];
+    let mut expected = Vec::new();
+    for (run, &length) in lengths.iter().enumerate() {
+        starts.push(starts[run] + length);
+        expected.resize(starts[run + 1] as usize, run as u32);
+    }
+    let (k, n) = (lengths.len(), expected.len());
+    let all = device.upload(&stream, &starts).unwrap();
+    let out = device.upload(&stream, &vec![77; n]).unwrap();
+    search.launch(&stream, &all.slice(..k), None, None, &out).unwrap();
+    assert!(stream.download(&out).unwrap() == expected, "{k} runs of {n}");
+    // Only a part of the runs and of the elements counts; other elements are not written.
+    let (few, part) = (k.div_ceil(2), n / 3);
+    let runs = device.upload(&stream, &[few as u32]).unwrap();
+    let elements = device.upload(&stream, &[part as u32]).unwrap();
+    let out = device.upload(&stream, &vec![77; n + 9]).unwrap();
+    search.launch(&stream, &all, Some(&runs), Some(&elements), &out).unwrap();
+    let mut wanted: Vec<u32> = expected[..part].to_vec();
+    for run in &mut wanted {
+        *run = (*run).min(few as u32 - 1);
+    }
+    wanted.resize(n + 9, 77);
+    assert!(stream.download(&out).unwrap() == wanted, "{few} of {k} runs, {part} of {n}");
+}
+
+#[test]
+fn load_balance_at_every_edge() {
+    for device in devices() {
+        // A warp has 1024 elements.
+        for n in [1, 31, 32, 33, 1023, 1024, 1025, 8192, 70_000] {
+            check_load_balance(&device, &[n]);
+            check_load_balance(&device, &vec![1; n as usize]);
+            check_load_balance(&device, &[n, 1, 1, n, 1]);
+            check_load_balance(&device, &vec![33; n as usize / 33]);
+            let mixed: Vec<u32> =
+                (0..n / 20).map(|i| 1 + (mixed(u64::from(i)) % 40) as u32).collect();
+            check_load_balance(&device, &mixed);
+            let few_long: Vec<u32> =
+                (0..n / 500).map(|i| [1, 1, 1, 5000][i as usize % 4]).collect();
+            check_load_balance(&device, &few_long);
+        }
+        check_load_balance(&device, &[]);
+    }
+}
+
+fn check_merge_sort(device: &Device, keys: &[u64]) {
+    let stream = device.stream().unwrap();
+    let sort = MergeSort::new(device).unwrap();
+    let places: Vec<u32> = (0..keys.len() as u32).collect();
+    let mut expected: Vec<(u64, u32)> = keys.iter().copied().zip(places.clone()).collect();
+    expected.sort_by_key(|&(key, _)| key);
+    let ones = [device.upload(&stream, keys).unwrap(), device.buffer::<u64>(keys.len()).unwrap()];
+    let twos =
+        [device.upload(&stream, &places).unwrap(), device.buffer::<u32>(keys.len()).unwrap()];
+    let scratch = device.buffer(MergeSort::<u64>::scratch_len(keys.len())).unwrap();
+    let (pair, values) = ([&ones[0], &ones[1]], [&twos[0], &twos[1]]);
+    let at = sort.sort(&stream, pair, values, &scratch).unwrap();
+    let found: Vec<(u64, u32)> = (stream.download(pair[at]).unwrap().into_iter())
+        .zip(stream.download(values[at]).unwrap())
+        .collect();
+    assert!(found == expected, "{} keys", keys.len());
+}
+
+#[test]
+fn merge_sort_at_every_edge() {
+    for device in devices() {
+        // A thread has 9 pairs, a tile 2304.
+        let edges = [0, 1, 8, 9, 10, 18, 31, 32, 33, 2303, 2304, 2305, 4608, 4609, 6912, 100_000];
+        for len in edges {
+            check_merge_sort(&device, &(0..len).map(mixed).collect::<Vec<_>>());
+            check_merge_sort(&device, &(0..len).map(|i| mixed(i) % 7).collect::<Vec<_>>());
+            check_merge_sort(&device, &(0..len).map(|i| len - i).collect::<Vec<_>>());
+        }
+        check_merge_sort(&device, &vec![u64::MAX; 10_000]);
+        check_merge_sort(&device, &(0..10_000).collect::<Vec<_>>());
+    }
+}
+
+/// Sorts by a comparison with a state, from another source than the crate's.
+fn check_words(device: &Device, words: &[Vec<u8>]) {
+    const SOURCE: Source = Source {
+        name: "sort_words",
+        text: include_str!("../../cuda-emulator/tests/kernels/sort_words/kernel.cu"),
+        headers: &[TYPES, MERGE_SORT],
+    };
+    let stream = device.stream().unwrap();
+    let kernel = |name| device.kernel(&SOURCE, name).unwrap();
+    let sort = MergeSort::<u64>::with_kernels(
+        kernel("sort_words_tiles"),
+        kernel("sort_words_splits"),
+        kernel("sort_words_merge"),
+    );
+    let mut starts = vec![0u32];
+    let mut keys = Vec::new();
+    for word in words {
+        starts.push(starts.last().unwrap() + word.len() as u32);
+        let mut first = [0; 8];
+        let len = word.len().min(8);
+        first[..len].copy_from_slice(&word[..len]);
+        keys.push(u64::from_be_bytes(first));
+    }
+    let bytes = device.upload(&stream, &words.concat()).unwrap();
+    let starts = device.upload(&stream, &starts).unwrap();
+    let places: Vec<u32> = (0..words.len() as u32).collect();
+    let ones = [device.upload(&stream, &keys).unwrap(), device.buffer(words.len()).unwrap()];
+    let twos = [device.upload(&stream, &places).unwrap(), device.buffer(words.len()).unwrap()];
+    let scratch = device.buffer(MergeSort::<u64>::scratch_len(words.len())).unwrap();
+    let (pair, values) = ([&ones[0], &ones[1]], [&twos[0], &twos[1]]);
+    let more = |args: warpseek_cuda::Args| args.buffer(&bytes).buffer(&starts);
+    // SAFETY: these are the kernels' arguments; values are indices of words.
+    let at = unsafe { sort.sort_with(&stream, pair, values, &scratch, more) }.unwrap();
+    let mut expected = places;
+    expected.sort_by_key(|&word| &words[word as usize]);
+    assert!(stream.download(values[at]).unwrap() == expected, "{} words", words.len());
+}
+
+#[test]
+fn merge_sort_by_a_comparison_with_a_state() {
+    for device in devices() {
+        for len in [1, 100, 2305, 12_000] {
+            let words: Vec<Vec<u8>> = (0..len)
+                .map(|i| format!("word{:05}{}", mixed(i) % 50, mixed(i + len) % 40).into_bytes())
+                .collect();
+            check_words(&device, &words);
+        }
+        // Zeros are bytes like others, although keys are padded with them.
+        check_words(&device, &[b"ab\0".to_vec(), b"ab".to_vec(), b"".to_vec(), b"ab\0\0".to_vec()]);
+    }
+}
+
 /// Benchmarks launch them as graphs, so nothing in them may allocate or wait.
 #[test]
 fn primitives_can_be_recorded() {
@@ -352,6 +555,26 @@ fn primitives_can_be_recorded() {
         stream.capture(record).unwrap().launch(&stream).unwrap();
         let expected = plain_merge(&a, &b);
         assert_eq!(stream.download(&out.slice(..expected.len())).unwrap(), expected);
+
+        let (sort, runs) = (RadixSort::new(&device).unwrap(), Runs::new(&device).unwrap());
+        let keys: Vec<u32> = (0..20_000).map(|i| mixed(i) as u32 % 1000).collect();
+        let buffers: Vec<_> = (0..5).map(|_| device.upload(&stream, &keys).unwrap()).collect();
+        let scratch = device.buffer(RadixSort::scratch_len(keys.len())).unwrap();
+        let record = |stream: &_| {
+            let (pair, values) = ([&buffers[0], &buffers[1]], [&buffers[2], &buffers[3]]);
+            let at = sort.sort(stream, pair, values, 10, &scratch)?;
+            runs.launch(stream, &[pair[at]], keys.len(), &buffers[4], &scratch)
+        };
+        let mut graph = stream.capture(record).unwrap();
+        for _ in 0..2 {
+            stream.upload(&keys, &buffers[0]).unwrap();
+            graph.launch(&stream).unwrap();
+            let mut sorted = keys.clone();
+            sorted.sort_unstable();
+            let expected = plain_starts(&sorted, &sorted);
+            let found = stream.download(&buffers[4].slice(..expected.len())).unwrap();
+            assert_eq!(found, expected);
+        }
 
         let keys: Vec<u64> = (0..50_000).map(|i| hit(i, mixed(i as u64) % 90)).collect();
         let all = device.upload(&stream, &keys).unwrap();

@@ -19,6 +19,13 @@ const PROBES: Source = Source {
     headers: &[common::TYPES, common::WARP, common::SCAN],
 };
 
+/// Of the tests of primitives.
+const SORT_WORDS: Source = Source {
+    name: "sort_words",
+    text: include_str!("../../cuda-emulator/tests/kernels/sort_words/kernel.cu"),
+    headers: &[common::TYPES, common::MERGE_SORT],
+};
+
 /// The architecture for which kernels that count bytes are compiled.
 const COUNTED_FOR: u32 = 90;
 
@@ -53,7 +60,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES]];
+        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES, SORT_WORDS]];
         let sources: Vec<&Source> = all.into_iter().flatten().filter(wanted).collect();
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let compile =

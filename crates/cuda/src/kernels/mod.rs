@@ -2,9 +2,12 @@
 
 pub mod compact;
 pub mod copy;
+pub mod load_balance;
 pub mod max_tree;
 pub mod merge_find;
+pub mod merge_sort;
 pub mod radix_sort;
+pub mod runs;
 pub mod scan;
 
 use crate::Source;
@@ -13,9 +16,12 @@ use crate::Source;
 pub const ALL: &[Source] = &[
     compact::SOURCE,
     copy::SOURCE,
+    load_balance::SOURCE,
     max_tree::SOURCE,
     merge_find::SOURCE,
+    merge_sort::SOURCE,
     radix_sort::SOURCE,
+    runs::SOURCE,
     scan::SOURCE,
 ];
 
@@ -31,6 +37,8 @@ pub mod common {
     pub const LOOK_BACK: (&str, &str) = ("look_back.cuh", include_str!("common/look_back.cuh"));
     /// Bytes at any address, and values of the same width.
     pub const SLOTS: (&str, &str) = ("slots.cuh", include_str!("common/slots.cuh"));
+    /// A stable merge sort by any comparison.
+    pub const MERGE_SORT: (&str, &str) = ("merge_sort.cuh", include_str!("common/merge_sort.cuh"));
     /// Searches in ascending numbers.
     pub const SEARCH: (&str, &str) = ("search.cuh", include_str!("common/search.cuh"));
     /// The best keys of a warp or a block of threads.

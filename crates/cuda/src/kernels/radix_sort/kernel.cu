@@ -101,17 +101,15 @@ __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const u
         __syncwarp();
         if (same >> lane_id() == 1) mine[digit] = before + __popc(same);
         __syncwarp();
-        place[i] = before + __popc(same & lower);
+        // Below 2^16, so that the digit has room beside it: a register less than two.
+        place[i] = (before + __popc(same & lower)) | digit << 16;
     }
     __syncthreads();
 
-    uint32_t of_warps[WARPS], sum = 0;
+    uint32_t sum = 0;
     if (thread < DIGITS) {
 #pragma unroll
-        for (uint32_t w = 0; w < WARPS; w++) {
-            of_warps[w] = sum;
-            sum += places[w * DIGITS + thread];
-        }
+        for (uint32_t w = 0; w < WARPS; w++) sum += places[w * DIGITS + thread];
         // As early as possible: others wait for it.
         if (tile > 0) publish(states + tile * DIGITS + thread, sum + 1);
         if (next != nullptr) next[tile * DIGITS + thread] = 0;
@@ -125,14 +123,19 @@ __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const u
     }
     const uint32_t first = block_exclusive_sum(sum, scratch, total);
     if (thread < DIGITS) {
+        uint32_t at = first;
 #pragma unroll
-        for (uint32_t w = 0; w < WARPS; w++) places[w * DIGITS + thread] = first + of_warps[w];
+        for (uint32_t w = 0; w < WARPS; w++) {
+            const uint32_t count = places[w * DIGITS + thread];
+            places[w * DIGITS + thread] = at;
+            at += count;
+        }
     }
     __syncthreads();
 
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) {
-        place[i] += mine[digit_of(own[i])];
+        place[i] = (place[i] & 0xffff) + mine[place[i] >> 16];
         sorted[place[i]] = own[i];
     }
     // Values are on their way while the block looks back.

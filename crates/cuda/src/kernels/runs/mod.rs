@@ -1,0 +1,83 @@
+//! Runs of equal values in sorted arrays: where each begins, and how many there are.
+#![allow(unsafe_code)]
+
+use super::common::{LOOK_BACK, TYPES, WARP};
+use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "runs", text: include_str!("kernel.cu"), headers: &[TYPES, WARP, LOOK_BACK] };
+
+/// These must equal the kernel's.
+const THREADS: u32 = 256;
+const TILE: usize = THREADS as usize * 16;
+/// Words of the scratch before those of the tiles.
+const HEAD: usize = 2;
+
+/// The kernel, ready to launch.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    find: Kernel,
+}
+
+impl Runs {
+    /// Compiles the kernel.
+    pub fn new(device: &Device) -> Result<Self, DeviceError> {
+        Ok(Runs { find: device.kernel(&SOURCE, "runs_find")? })
+    }
+
+    /// How long `scratch` must be for this many values.
+    pub fn scratch_len(values: usize) -> usize {
+        HEAD + tiles(values)
+    }
+
+    /// The value of `scratch` that becomes the number of runs: the first.
+    pub fn count(scratch: &Buffer<u32>) -> Buffer<u32> {
+        scratch.slice(..1)
+    }
+
+    /// Finds the positions below `len` at which any of one or two arrays has another value than at the position before, and writes them in
+    /// order to `starts`. The first position always begins a run. The first value of `scratch` becomes the number of runs.
+    ///
+    /// If `starts` has room for it, `len` is written behind the last start, so that the length of every run is a difference. Starts for which
+    /// there is no room are counted, but not written.
+    ///
+    /// # Panics
+    /// Panics if there are no arrays or more than two, if one is shorter than `len`, if `len` is 2^31 or more, or if `scratch` is too short.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        arrays: &[&Buffer<u32>],
+        len: usize,
+        starts: &Buffer<u32>,
+        scratch: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        assert!((1..=2).contains(&arrays.len()), "{} arrays of runs", arrays.len());
+        assert!(arrays.iter().all(|array| array.len() >= len), "arrays of runs are too short");
+        assert!(len <= i32::MAX as usize, "{len} values are too many for runs");
+        let scratch = scratch.slice(..Self::scratch_len(len));
+        stream.zero(&scratch)?;
+        let tiles = tiles(len) as u32;
+        let room = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+        let args = Args::new().buffer(arrays[0]);
+        let args = match arrays.get(1) {
+            Some(second) => args.buffer(second),
+            None => args.value(0u64),
+        };
+        let args = args
+            .value(len as u32)
+            .value(tiles)
+            .buffer(starts)
+            .value(room)
+            .buffer(&Self::count(&scratch))
+            .buffer(&scratch.slice(1..HEAD))
+            .buffer(&scratch.slice(HEAD..));
+        // SAFETY: the kernel reads the arrays below `len`, writes `starts` below `room`, and has a word of `scratch` for each tile.
+        unsafe { stream.launch(&self.find, Grid::new(tiles, THREADS), &args) }
+    }
+}
+
+/// One even if there is nothing to do, since the number of runs must be written.
+fn tiles(len: usize) -> usize {
+    len.div_ceil(TILE).max(1)
+}
