@@ -1,4 +1,4 @@
-//! Index building on the GPU.
+//! Index building and term weights on the GPU.
 //!
 //! Workers on the CPU read records and make flat text (`warpseek_text::WordRules`). [`GpuInverters`] takes it in batches: a kernel finds the words, a table in
 //! device memory tells distinct words from known ones, the host stems those that are new, and the occurrences of terms are sorted and counted. What comes out
@@ -9,6 +9,7 @@ mod inverter;
 pub mod kernels;
 mod postings;
 mod terms;
+pub mod weights;
 mod word_table;
 mod worker;
 

@@ -245,6 +245,6 @@ impl Worker {
 }
 
 /// Bits that tell this many numbers apart, at least 1.
-fn bits_for(numbers: usize) -> u32 {
+pub(crate) fn bits_for(numbers: usize) -> u32 {
     (usize::BITS - numbers.saturating_sub(1).leading_zeros()).max(1)
 }

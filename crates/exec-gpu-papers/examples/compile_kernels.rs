@@ -1,10 +1,11 @@
-//! Compiles every kernel for the given architectures (75 80 90 100), without a GPU, and prints registers and spills.
+//! Compiles every kernel, or those of the sources named, for the given architectures (75 80 90 100), without a GPU, and prints registers and spills.
 //!
 //!     WARPSEEK_NVRTC=.../libnvrtc.so.12 cargo run -p warpseek-exec-gpu-papers --example compile_kernels -- 75 80 90 100
 
 use std::num::NonZero;
 use std::process::ExitCode;
 
+use warpseek_build_gpu::kernels::ALL as BUILDING;
 use warpseek_cuda::kernels::{ALL as PRIMITIVES, common};
 use warpseek_cuda::{Architecture, Compiler, DeviceError, Source};
 use warpseek_exec::Pool;
@@ -30,12 +31,14 @@ const SORT_WORDS: Source = Source {
 const COUNTED_FOR: u32 = 90;
 
 fn main() -> ExitCode {
-    let architectures: Result<Vec<u32>, _> = std::env::args().skip(1).map(|a| a.parse()).collect();
-    let Ok(architectures) = architectures else {
-        eprintln!("usage: compile_kernels 75 80 90 100");
-        return ExitCode::from(2);
-    };
-    match compile(&architectures) {
+    let (mut architectures, mut names) = (Vec::new(), Vec::new());
+    for arg in std::env::args().skip(1) {
+        match arg.parse() {
+            Ok(architecture) => architectures.push(architecture),
+            Err(_) => names.push(arg),
+        }
+    }
+    match compile(&architectures, &names) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
+fn compile(architectures: &[u32], names: &[String]) -> Result<(), DeviceError> {
     let compiler = Compiler::load(12)?;
     let (major, minor) = compiler.version();
     println!("NVRTC {major}.{minor}");
@@ -60,8 +63,11 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES, SORT_WORDS]];
-        let sources: Vec<&Source> = all.into_iter().flatten().filter(wanted).collect();
+        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, BUILDING, &[PROBES, SORT_WORDS]];
+        let named =
+            |source: &&Source| names.is_empty() || names.iter().any(|name| name == source.name);
+        let sources: Vec<&Source> =
+            all.into_iter().flatten().filter(wanted).filter(named).collect();
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let compile =
             |(): &mut (), source: &&Source| compiler.compile(source, architecture, &options);

@@ -72,10 +72,20 @@ impl RankingFunction {
     }
 
     /// The constant factor of a term's weight, besides idf and the weight in the query.
-    pub(crate) fn constant(&self) -> f64 {
+    pub fn constant(&self) -> f64 {
         match *self {
             RankingFunction::Okapi { k1, .. } | RankingFunction::Wakatsuki { k1, .. } => k1 + 1.0,
             _ => 1.0,
+        }
+    }
+
+    /// k1 and b, if the function is of the BM25 family.
+    pub fn saturation(&self) -> Option<(f64, f64)> {
+        match *self {
+            RankingFunction::Bm25 { k1, b }
+            | RankingFunction::Okapi { k1, b }
+            | RankingFunction::Wakatsuki { k1, b } => Some((k1, b)),
+            RankingFunction::Cosine | RankingFunction::Impact => None,
         }
     }
 

@@ -2,16 +2,27 @@
 
 pub mod count_postings;
 pub mod find_words;
+pub mod number_words;
+pub mod string_sort;
+pub mod weigh;
 pub mod word_table;
 
 use warpseek_cuda::Source;
 
 /// Every source of this crate, for tools that compile all of them.
-pub const ALL: &[Source] = &[count_postings::SOURCE, find_words::SOURCE, word_table::SOURCE];
+pub const ALL: &[Source] = &[
+    count_postings::SOURCE,
+    find_words::SOURCE,
+    number_words::SOURCE,
+    string_sort::SOURCE,
+    weigh::SOURCE,
+    word_table::SOURCE,
+];
 
 /// Headers that sources share, as (name, text).
 pub mod common {
-    pub use warpseek_cuda::kernels::common::{SCAN, TYPES};
+    pub use warpseek_cuda::kernels::common::{MERGE_SORT, SCAN, TYPES};
+    pub use warpseek_dictionary::kernels::common::DICTIONARY;
 
     /// Words of flat text.
     pub const WORDS: (&str, &str) = ("words.cuh", include_str!("common/words.cuh"));

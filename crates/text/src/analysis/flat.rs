@@ -50,6 +50,13 @@ impl WordRules {
         WordRules { classes, lower }
     }
 
+    /// The rules of text that has been divided into words: whatever stands between white space, unchanged, and without literals.
+    pub fn of_words() -> Self {
+        let raw = Self::of(Analyzer::Raw);
+        let classes = raw.classes.map(|class| if class == LITERAL { LETTER } else { class });
+        WordRules { classes, lower: false }
+    }
+
     #[inline]
     fn class(&self, text: &[u8], at: Option<usize>) -> u8 {
         at.and_then(|at| text.get(at)).map_or(0, |&byte| self.classes[usize::from(byte)])

@@ -25,10 +25,12 @@ pub struct FindWords {
 
 /// Counts of words and of documents by tile of text, summed up.
 pub struct Counted {
-    words: Buffer<u32>,
-    documents: Buffer<u32>,
+    words_before: Buffer<u32>,
+    documents_before: Buffer<u32>,
     /// Words of the text.
     pub count: u32,
+    /// Documents that end in it.
+    pub documents: u32,
 }
 
 impl FindWords {
@@ -62,7 +64,12 @@ impl FindWords {
         let (device, tiles) = (stream.device(), len.div_ceil(TILE));
         let (words, documents) = (device.buffer(tiles)?, device.buffer(tiles)?);
         if tiles == 0 {
-            return Ok(Counted { words, documents, count: 0 });
+            return Ok(Counted {
+                words_before: words,
+                documents_before: documents,
+                count: 0,
+                documents: 0,
+            });
         }
         let args = Args::new()
             .buffer(text)
@@ -72,11 +79,19 @@ impl FindWords {
             .buffer(&documents);
         // SAFETY: tiles cover the text, which is padded; there is a count for each tile.
         unsafe { stream.launch(&self.count, Grid::new(tiles as u32, THREADS), &args) }?;
-        let scratch = device.buffer(Scan::scratch_len(tiles))?;
-        self.scan.launch(stream, &documents, &documents, &scratch)?;
-        self.scan.launch(stream, &words, &words, &scratch)?;
-        let count = stream.download(&scratch.slice(Scan::scratch_len(tiles) - 1..))?[0];
-        Ok(Counted { words, documents, count })
+        let len = Scan::scratch_len(tiles);
+        let scratch = device.buffer(2 * len)?;
+        let sums = [scratch.slice(..len), scratch.slice(len..)];
+        self.scan.launch(stream, &words, &words, &sums[0])?;
+        self.scan.launch(stream, &documents, &documents, &sums[1])?;
+        let count = stream.download(&sums[0].slice(len - 1..))?[0];
+        let ended = stream.download(&sums[1].slice(len - 1..))?[0];
+        Ok(Counted {
+            words_before: words,
+            documents_before: documents,
+            count,
+            documents: ended,
+        })
     }
 
     /// Writes where each word begins, and its document, counted from 0.
@@ -100,8 +115,8 @@ impl FindWords {
             .buffer(text)
             .value(len as u32)
             .buffer(classes)
-            .buffer(&counted.words)
-            .buffer(&counted.documents)
+            .buffer(&counted.words_before)
+            .buffer(&counted.documents_before)
             .value(counted.count)
             .buffer(starts)
             .buffer(docs);

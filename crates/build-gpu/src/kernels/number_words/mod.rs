@@ -1,0 +1,9 @@
+//! Ids of words from a dictionary. `weights::gpu` launches it.
+
+use warpseek_cuda::Source;
+
+use super::common::{TYPES, WORDS, DICTIONARY};
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "number_words", text: include_str!("kernel.cu"), headers: &[TYPES, WORDS, DICTIONARY] };

@@ -1,0 +1,9 @@
+//! Words sorted as strings. `weights::gpu` launches it.
+
+use warpseek_cuda::Source;
+
+use super::common::{TYPES, MERGE_SORT, WORDS};
+
+/// Its source.
+pub const SOURCE: Source =
+    Source { name: "string_sort", text: include_str!("kernel.cu"), headers: &[TYPES, MERGE_SORT, WORDS] };

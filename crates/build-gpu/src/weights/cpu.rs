@@ -1,0 +1,290 @@
+//! Weights on all cores of the CPU.
+//!
+//! Documents are counted one by one, then postings are divided by term into parts, each of which is sorted by counting: so nothing is compared, and every core has its own
+//! part of the memory.
+
+use std::borrow::Cow;
+
+use hashbrown::HashTable;
+use rayon::prelude::*;
+use warpseek_core::saturation;
+use warpseek_exec::RankingFunction;
+use warpseek_text::END_OF_DOCUMENT;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Method, NoWeights, Weigher, Weights, word_at};
+
+/// Bytes of text that a thread takes at a time.
+const CHUNK: usize = 1 << 20;
+/// Terms of a part. Its counters stay in a core's cache.
+const PART_TERMS: usize = 1 << 14;
+
+/// A posting before it is sorted.
+#[derive(Clone, Copy, Default)]
+struct Posting {
+    term: u32,
+    doc: u32,
+    freq: u32,
+}
+
+/// Computes weights by a ranking function of the BM25 family, on as many threads as the current pool of rayon has.
+///
+/// # Panics
+/// If the text has 2^32 bytes or more and the method is to sort strings.
+pub fn weigh_on_cpu(
+    text: &[u8],
+    method: Method<'_>,
+    function: RankingFunction,
+) -> Result<Weights<'static>, NoWeights> {
+    let chunks = chunks(text);
+    let vocabulary = match method {
+        Method::Strings => Some(Vocabulary::new(text, &chunks)),
+        Method::Dictionary(_) => None,
+    };
+    let (terms, number): (usize, &(dyn Fn(&[u8]) -> u32 + Sync)) = match (&vocabulary, method) {
+        (Some(vocabulary), _) => (vocabulary.starts.len(), &|word| vocabulary.rank(text, word)),
+        (None, Method::Dictionary(dictionary)) => (dictionary.len() as usize + 1, &|word| {
+            dictionary.look_up(word).unwrap_or(dictionary.unknown())
+        }),
+        (None, Method::Strings) => (0, &|_| 0),
+    };
+
+    // Steps 1 to 5, in chunks.
+    let counted: Vec<Counted> =
+        chunks.par_iter().map_init(Memo::default, |memo, chunk| count(chunk, number, memo)).collect();
+    let mut first = 0;
+    let firsts: Vec<u32> = counted
+        .iter()
+        .map(|chunk| std::mem::replace(&mut first, first + chunk.lengths.len() as u32))
+        .collect();
+    let lengths: Vec<u32> = counted.iter().flat_map(|chunk| chunk.lengths.iter().copied()).collect();
+    let words: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    let documents = lengths.len() as u32;
+    let weigher = Weigher::new(function, documents, words).ok_or(NoWeights(function))?;
+
+    // Steps 6 to 8, in parts.
+    let parts = terms.div_ceil(PART_TERMS).max(1);
+    let divided: Vec<Vec<Vec<Posting>>> =
+        counted.into_par_iter().zip(firsts).map(|(chunk, first)| divide(chunk, first, parts)).collect();
+    let weighed: Vec<Part> = (0..parts)
+        .into_par_iter()
+        .map(|part| weigh(divided.iter().map(|chunk| &chunk[part]), part, &lengths, &weigher))
+        .collect();
+    Ok(join(weighed, words, documents, vocabulary.as_ref()))
+}
+
+/// Parts of a text with whole documents.
+fn chunks(text: &[u8]) -> Vec<&[u8]> {
+    let mut chunks = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let from = CHUNK.min(rest.len()) - 1;
+        let end = rest[from..].iter().position(|&byte| byte == END_OF_DOCUMENT);
+        let (chunk, after) = rest.split_at(end.map_or(rest.len(), |end| from + end + 1));
+        chunks.push(chunk);
+        rest = after;
+    }
+    chunks
+}
+
+fn words(document: &[u8]) -> impl Iterator<Item = &[u8]> {
+    document.split(|&byte| byte == b'\n').filter(|word| !word.is_empty())
+}
+
+fn documents(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let chunk = chunk.strip_suffix(&[END_OF_DOCUMENT]);
+    chunk.into_iter().flat_map(|chunk| chunk.split(|&byte| byte == END_OF_DOCUMENT))
+}
+
+/// The distinct words of a text.
+struct Vocabulary {
+    /// Where each stands, in the order of words.
+    starts: Vec<u32>,
+    /// Ranks by hash.
+    ranks: HashTable<u32>,
+}
+
+impl Vocabulary {
+    fn new(text: &[u8], chunks: &[&[u8]]) -> Self {
+        assert!(u32::try_from(text.len()).is_ok(), "text of {} bytes", text.len());
+        let base = text.as_ptr() as usize;
+        let found: Vec<Vec<u32>> = chunks
+            .par_chunks(16)
+            .map(|chunks| {
+                let mut seen: HashTable<u32> = HashTable::new();
+                for word in chunks.iter().flat_map(|chunk| documents(chunk)).flat_map(words) {
+                    let hash = xxh3_64(word);
+                    if seen.find(hash, |&start| word_at(text, start as usize) == word).is_none() {
+                        let start = (word.as_ptr() as usize - base) as u32;
+                        let rehash = |&start: &u32| xxh3_64(word_at(text, start as usize));
+                        seen.insert_unique(hash, start, rehash);
+                    }
+                }
+                seen.into_iter().collect()
+            })
+            .collect();
+        let mut starts: Vec<u32> = found.concat();
+        let key = |&start: &u32| (word_at(text, start as usize), start);
+        starts.par_sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        starts.dedup_by(|a, b| key(a).0 == key(b).0);
+        let mut ranks = HashTable::with_capacity(starts.len());
+        for (rank, start) in starts.iter().enumerate() {
+            let hash = |&rank: &u32| xxh3_64(key(&starts[rank as usize]).0);
+            ranks.insert_unique(xxh3_64(key(start).0), rank as u32, hash);
+        }
+        Vocabulary { starts, ranks }
+    }
+
+    fn rank(&self, text: &[u8], word: &[u8]) -> u32 {
+        let same = |&rank: &u32| word_at(text, self.starts[rank as usize] as usize) == word;
+        self.ranks.find(xxh3_64(word), same).copied().unwrap_or(u32::MAX)
+    }
+}
+
+/// What a thread remembers of words: most words of a text are a few frequent ones.
+struct Memo {
+    slots: Vec<(u64, u32)>,
+    ids: Vec<u32>,
+}
+
+const MEMO: usize = 1 << 14;
+
+impl Default for Memo {
+    fn default() -> Self {
+        Memo { slots: vec![(0, 0); MEMO], ids: Vec::new() }
+    }
+}
+
+impl Memo {
+    /// Words of up to eight bytes are their own key; others are not remembered.
+    #[inline]
+    fn number(&mut self, word: &[u8], number: &(dyn Fn(&[u8]) -> u32 + Sync)) -> u32 {
+        if word.len() > 7 {
+            return number(word);
+        }
+        let mut key = [0; 8];
+        key[..word.len()].copy_from_slice(word);
+        key[7] = word.len() as u8;
+        let key = u64::from_le_bytes(key);
+        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
+        if self.slots[slot].0 != key {
+            self.slots[slot] = (key, number(word));
+        }
+        self.slots[slot].1
+    }
+}
+
+/// Postings of a chunk, document by document, and lengths of its documents.
+struct Counted {
+    postings: Vec<Posting>,
+    lengths: Vec<u32>,
+}
+
+fn count(chunk: &[u8], number: &(dyn Fn(&[u8]) -> u32 + Sync), memo: &mut Memo) -> Counted {
+    let (mut postings, mut lengths) = (Vec::with_capacity(chunk.len() / 8), Vec::new());
+    let mut ids = std::mem::take(&mut memo.ids);
+    for (doc, document) in documents(chunk).enumerate() {
+        ids.clear();
+        ids.extend(words(document).map(|word| memo.number(word, number)));
+        ids.sort_unstable();
+        let posting = |same: &[u32]| Posting { term: same[0], doc: doc as u32, freq: same.len() as u32 };
+        postings.extend(ids.chunk_by(|a, b| a == b).map(posting));
+        lengths.push(ids.len() as u32);
+    }
+    memo.ids = ids;
+    Counted { postings, lengths }
+}
+
+/// Postings by part, still in the order of documents, whose numbers are now those of the whole text.
+fn divide(chunk: Counted, first: u32, parts: usize) -> Vec<Vec<Posting>> {
+    let mut counts = vec![0; parts];
+    for posting in &chunk.postings {
+        counts[posting.term as usize / PART_TERMS] += 1;
+    }
+    let mut divided: Vec<Vec<Posting>> = counts.into_iter().map(Vec::with_capacity).collect();
+    for posting in chunk.postings {
+        let doc = posting.doc + first;
+        divided[posting.term as usize / PART_TERMS].push(Posting { doc, ..posting });
+    }
+    divided
+}
+
+/// Lists of the terms of a part.
+struct Part {
+    terms: Vec<u32>,
+    ends: Vec<u32>,
+    docs: Vec<u32>,
+    weights: Vec<f32>,
+}
+
+fn weigh<'a>(
+    chunks: impl Iterator<Item = &'a Vec<Posting>> + Clone,
+    part: usize,
+    lengths: &[u32],
+    weigher: &Weigher,
+) -> Part {
+    let first = (part * PART_TERMS) as u32;
+    let mut next = vec![0u32; PART_TERMS + 1];
+    let all = || chunks.clone().flatten();
+    all().for_each(|posting| next[(posting.term - first) as usize + 1] += 1);
+    let (mut terms, mut ends, mut term_weights) = (Vec::new(), Vec::new(), vec![0.0; PART_TERMS]);
+    for i in 0..PART_TERMS {
+        let df = next[i + 1];
+        next[i + 1] += next[i];
+        if df > 0 {
+            terms.push(first + i as u32);
+            ends.push(next[i + 1]);
+            term_weights[i] = weigher.term(df);
+        }
+    }
+    let count = next[PART_TERMS] as usize;
+    let (mut docs, mut weights) = (vec![0; count], vec![0.0; count]);
+    for posting in all() {
+        let term = (posting.term - first) as usize;
+        let at = next[term] as usize;
+        next[term] += 1;
+        docs[at] = posting.doc;
+        let factor = weigher.saturation.factor(lengths[posting.doc as usize]);
+        weights[at] = term_weights[term] * saturation::value(posting.freq, factor);
+    }
+    Part { terms, ends, docs, weights }
+}
+
+fn join(
+    parts: Vec<Part>,
+    words: u64,
+    documents: u32,
+    vocabulary: Option<&Vocabulary>,
+) -> Weights<'static> {
+    let count = parts.iter().map(|part| part.docs.len()).sum();
+    let (mut terms, mut starts) = (Vec::new(), vec![0u32]);
+    for part in &parts {
+        let base = starts[starts.len() - 1];
+        terms.extend(&part.terms);
+        starts.extend(part.ends.iter().map(|end| base + end));
+    }
+    if let Some(vocabulary) = vocabulary {
+        terms.iter_mut().for_each(|term| *term = vocabulary.starts[*term as usize]);
+    }
+    let (mut docs, mut weights) = (vec![0; count], vec![0.0; count]);
+    let (mut docs_left, mut weights_left) = (docs.as_mut_slice(), weights.as_mut_slice());
+    let mut copies = Vec::new();
+    for part in &parts {
+        let (docs, more_docs) = std::mem::take(&mut docs_left).split_at_mut(part.docs.len());
+        let (weights, more) = std::mem::take(&mut weights_left).split_at_mut(part.docs.len());
+        (docs_left, weights_left) = (more_docs, more);
+        copies.push((part, docs, weights));
+    }
+    copies.into_par_iter().for_each(|(part, docs, weights)| {
+        docs.copy_from_slice(&part.docs);
+        weights.copy_from_slice(&part.weights);
+    });
+    Weights {
+        words,
+        documents,
+        terms: Cow::Owned(terms),
+        starts: Cow::Owned(starts),
+        docs: Cow::Owned(docs),
+        weights: Cow::Owned(weights),
+    }
+}
