@@ -19,7 +19,12 @@ const PROBES: Source = Source {
     headers: &[common::TYPES, common::WARP, common::SCAN],
 };
 
-/// Of the tests of primitives.
+/// These are for the tests of primitives.
+const LOOK_BACK: Source = Source {
+    name: "look_back",
+    text: include_str!("../../cuda-emulator/tests/kernels/look_back/kernel.cu"),
+    headers: &[common::TYPES, common::WARP, common::LOOK_BACK],
+};
 const SORT_WORDS: Source = Source {
     name: "sort_words",
     text: include_str!("../../cuda-emulator/tests/kernels/sort_words/kernel.cu"),
@@ -60,7 +65,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES, SORT_WORDS]];
+        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES, LOOK_BACK, SORT_WORDS]];
         let sources: Vec<&Source> = all.into_iter().flatten().filter(wanted).collect();
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let compile =
