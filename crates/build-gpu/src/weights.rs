@@ -81,7 +81,12 @@ pub struct Weights<'a> {
 
 impl Weights<'_> {
     /// The term of a list; none if it is that of unknown words.
-    pub fn term<'t>(&self, list: usize, text: &'t [u8], method: Method<'_>) -> Option<Cow<'t, [u8]>> {
+    pub fn term<'t>(
+        &self,
+        list: usize,
+        text: &'t [u8],
+        method: Method<'_>,
+    ) -> Option<Cow<'t, [u8]>> {
         let term = self.terms[list];
         match method {
             Method::Dictionary(dictionary) => dictionary.word(term).map(Cow::Owned),

@@ -6,8 +6,8 @@ mod support;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use support::devices;
-use warpseek_cuda::kernels::common::{MERGE_SORT, TYPES};
+use support::{devices, on_gpu};
+use warpseek_cuda::kernels::common::{LOOK_BACK, MERGE_SORT, TYPES, WARP};
 use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::load_balance::LoadBalance;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
@@ -15,7 +15,7 @@ use warpseek_cuda::kernels::merge_find::{MAX_LEVELS, MergeFind};
 use warpseek_cuda::kernels::merge_sort::MergeSort;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
-use warpseek_cuda::{Device, Source};
+use warpseek_cuda::{Args, Device, Grid, Source};
 
 /// Numbers that look random and are the same in every run.
 fn mixed(i: u64) -> u64 {
@@ -337,7 +337,7 @@ fn radix_sort_of_every_number_of_bits() {
 #[test]
 fn radix_sort_of_every_order() {
     for device in devices() {
-        let n = 120_000u32;
+        let n = 50_000u32;
         let orders: [&dyn Fn(u32) -> u32; 6] = [
             &|i| mixed(u64::from(i)) as u32,
             &|_| 0x00ab_cdef,
@@ -389,7 +389,7 @@ fn check_runs(device: &Device, a: &[u32], b: Option<&[u32]>, len: usize) {
 fn runs_at_every_edge() {
     for device in devices() {
         // A warp has 512 values, a tile 4096; a warp looks back at 32 tiles at once.
-        for len in [0, 1, 31, 32, 33, 511, 512, 513, 4095, 4096, 4097, 8192, 150_001] {
+        for len in [0, 1, 31, 32, 33, 511, 512, 513, 4095, 4096, 4097, 20_000] {
             let all = len as usize + 40;
             let mut values: Vec<u32> = (0..all).map(|i| mixed(i as u64) as u32 % 5).collect();
             check_runs(&device, &values, None, len as usize);
@@ -402,6 +402,78 @@ fn runs_at_every_edge() {
             check_runs(&device, &vec![0; all], None, len as usize);
             check_runs(&device, &(0..all as u32).collect::<Vec<_>>(), None, len as usize);
         }
+    }
+}
+
+/// Where blocks run one after the other, all tiles before a tile know their sums up to there. So words are given, of which most are sums of
+/// one tile.
+#[test]
+fn looking_back_adds_up_what_was_published() {
+    const SOURCE: Source = Source {
+        name: "look_back",
+        text: include_str!("../../cuda-emulator/tests/kernels/look_back/kernel.cu"),
+        headers: &[TYPES, WARP, LOOK_BACK],
+    };
+    const UP_TO_HERE: u32 = 1 << 31;
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let by_thread = device.kernel(&SOURCE, "look_back_threads").unwrap();
+        let by_warp = device.kernel(&SOURCE, "look_back_warp").unwrap();
+        for every in [1, 2, 3, 4, 5, 31, 32, 33, 64, 1000] {
+            let tiles = 200;
+            let sums: Vec<u32> = (0..tiles).map(|i| mixed(i) as u32 % 3 * 1000).collect();
+            let mut before = vec![0u32];
+            for sum in &sums {
+                before.push(before.last().unwrap() + sum);
+            }
+            let words: Vec<u32> = (0..tiles as usize)
+                .map(|i| match i % every {
+                    0 => UP_TO_HERE | before[i + 1],
+                    _ => sums[i] + 1,
+                })
+                .collect();
+            // Words of other digits are in between, as in a sort.
+            let spread: Vec<u32> = words.iter().flat_map(|&word| [word, 0, 7]).collect();
+            let states = device.upload(&stream, &spread).unwrap();
+            let out = device.upload(&stream, &vec![0u32; tiles as usize]).unwrap();
+            let args = Args::new().buffer(&states).value(3u32).value(tiles as u32).buffer(&out);
+            // SAFETY: there are so many tiles and as many results.
+            unsafe { stream.launch(&by_thread, Grid::over(tiles as usize, 96), &args) }.unwrap();
+            assert_eq!(stream.download(&out).unwrap(), before[..tiles as usize], "{every}");
+            for tile in [1, 31, 32, 33, 64, 65, 199] {
+                let (states, out) = (device.upload(&stream, &words).unwrap(), out.clone());
+                let args = Args::new().buffer(&states).value(tile as u32);
+                let args = args.value(sums[tile]).buffer(&out);
+                // SAFETY: as above.
+                unsafe { stream.launch(&by_warp, Grid::new(1, 32), &args) }.unwrap();
+                let found = stream.download(&out).unwrap()[tile];
+                assert_eq!(found, before[tile], "{every}, tile {tile}");
+                let own = stream.download(&states).unwrap()[tile];
+                assert_eq!(own, UP_TO_HERE | before[tile + 1], "{every}, tile {tile}");
+            }
+        }
+    }
+}
+
+/// On a GPU enough for thousands of blocks, which wait for each other; the emulator runs blocks one after the other.
+#[test]
+fn primitives_with_many_blocks() {
+    let n = if on_gpu() { 20_000_000 } else { 140_000 };
+    for device in devices() {
+        // The most frequent keys have a large part of all, as words of a text do.
+        let keys: Vec<u32> =
+            (0..n).map(|i| (mixed(i) >> (mixed(i + n) % 20 + 40)) as u32).collect();
+        check_radix_sort(&device, &keys, 24);
+        let mut sorted = keys;
+        sorted.sort_unstable();
+        check_runs(&device, &sorted, None, n as usize);
+        let long: Vec<u64> = (0..n / 4).map(|i| mixed(i) >> (mixed(i + n) % 50)).collect();
+        check_radix_sort_u64(&device, &long, 64);
+        check_merge_sort(&device, &long);
+        check_load_balance(
+            &device,
+            &(0..n / 40).map(|i| 1 + (mixed(i) % 70) as u32).collect::<Vec<_>>(),
+        );
     }
 }
 
@@ -517,7 +589,7 @@ fn check_words(device: &Device, words: &[Vec<u8>]) {
     let twos = [device.upload(&stream, &places).unwrap(), device.buffer(words.len()).unwrap()];
     let scratch = device.buffer(MergeSort::<u64>::scratch_len(words.len())).unwrap();
     let (pair, values) = ([&ones[0], &ones[1]], [&twos[0], &twos[1]]);
-    let more = |args: warpseek_cuda::Args| args.buffer(&bytes).buffer(&starts);
+    let more = |args: Args| args.buffer(&bytes).buffer(&starts);
     // SAFETY: these are the kernels' arguments; values are indices of words.
     let at = unsafe { sort.sort_with(&stream, pair, values, &scratch, more) }.unwrap();
     let mut expected = places;

@@ -20,7 +20,12 @@ const PROBES: Source = Source {
     headers: &[common::TYPES, common::WARP, common::SCAN],
 };
 
-/// Of the tests of primitives.
+/// These are for the tests of primitives.
+const LOOK_BACK: Source = Source {
+    name: "look_back",
+    text: include_str!("../../cuda-emulator/tests/kernels/look_back/kernel.cu"),
+    headers: &[common::TYPES, common::WARP, common::LOOK_BACK],
+};
 const SORT_WORDS: Source = Source {
     name: "sort_words",
     text: include_str!("../../cuda-emulator/tests/kernels/sort_words/kernel.cu"),
@@ -63,7 +68,7 @@ fn compile(architectures: &[u32], names: &[String]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, BUILDING, &[PROBES, SORT_WORDS]];
+        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, BUILDING, &[PROBES, SORT_WORDS, LOOK_BACK]];
         let named =
             |source: &&Source| names.is_empty() || names.iter().any(|name| name == source.name);
         let sources: Vec<&Source> =

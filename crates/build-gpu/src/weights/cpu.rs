@@ -50,22 +50,28 @@ pub fn weigh_on_cpu(
     };
 
     // Steps 1 to 5, in chunks.
-    let counted: Vec<Counted> =
-        chunks.par_iter().map_init(Memo::default, |memo, chunk| count(chunk, number, memo)).collect();
+    let counted: Vec<Counted> = chunks
+        .par_iter()
+        .map_init(Memo::default, |memo, chunk| count(chunk, number, memo))
+        .collect();
     let mut first = 0;
     let firsts: Vec<u32> = counted
         .iter()
         .map(|chunk| std::mem::replace(&mut first, first + chunk.lengths.len() as u32))
         .collect();
-    let lengths: Vec<u32> = counted.iter().flat_map(|chunk| chunk.lengths.iter().copied()).collect();
+    let lengths: Vec<u32> =
+        counted.iter().flat_map(|chunk| chunk.lengths.iter().copied()).collect();
     let words: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     let documents = lengths.len() as u32;
     let weigher = Weigher::new(function, documents, words).ok_or(NoWeights(function))?;
 
     // Steps 6 to 8, in parts.
     let parts = terms.div_ceil(PART_TERMS).max(1);
-    let divided: Vec<Vec<Vec<Posting>>> =
-        counted.into_par_iter().zip(firsts).map(|(chunk, first)| divide(chunk, first, parts)).collect();
+    let divided: Vec<Vec<Vec<Posting>>> = counted
+        .into_par_iter()
+        .zip(firsts)
+        .map(|(chunk, first)| divide(chunk, first, parts))
+        .collect();
     let weighed: Vec<Part> = (0..parts)
         .into_par_iter()
         .map(|part| weigh(divided.iter().map(|chunk| &chunk[part]), part, &lengths, &weigher))
@@ -187,7 +193,8 @@ fn count(chunk: &[u8], number: &(dyn Fn(&[u8]) -> u32 + Sync), memo: &mut Memo) 
         ids.clear();
         ids.extend(words(document).map(|word| memo.number(word, number)));
         ids.sort_unstable();
-        let posting = |same: &[u32]| Posting { term: same[0], doc: doc as u32, freq: same.len() as u32 };
+        let posting =
+            |same: &[u32]| Posting { term: same[0], doc: doc as u32, freq: same.len() as u32 };
         postings.extend(ids.chunk_by(|a, b| a == b).map(posting));
         lengths.push(ids.len() as u32);
     }

@@ -306,7 +306,8 @@ impl GpuWeigher {
             times.push((*step, event.since(before)?));
             before = event;
         }
-        let (docs, weights) = (self.docs_out.insert(docs_out), self.weights_out.insert(weights_out));
+        let (docs, weights) =
+            (self.docs_out.insert(docs_out), self.weights_out.insert(weights_out));
         let weights = Weights {
             words: words as u64,
             documents,
@@ -429,9 +430,8 @@ impl GpuWeigher {
         let scratch = self.room("scratch of sort", MergeSort::<u64>::scratch_len(len))?;
         let (keys, words) = ([&keys, &other_keys], [&words, &other_words]);
         // SAFETY: the kernels are instances of the header's, and their comparison reads words by their numbers, within the text.
-        let at = unsafe {
-            self.merge_sort.sort_with(&self.stream, keys, words, &scratch, strings)
-        }?;
+        let at =
+            unsafe { self.merge_sort.sort_with(&self.stream, keys, words, &scratch, strings) }?;
         // The memory of keys that are no longer needed.
         let (flags, before) = (
             keys[1 - at].cast::<u32>().slice(..len),

@@ -86,12 +86,7 @@ impl FindWords {
         self.scan.launch(stream, &documents, &documents, &sums[1])?;
         let count = stream.download(&sums[0].slice(len - 1..))?[0];
         let ended = stream.download(&sums[1].slice(len - 1..))?[0];
-        Ok(Counted {
-            words_before: words,
-            documents_before: documents,
-            count,
-            documents: ended,
-        })
+        Ok(Counted { words_before: words, documents_before: documents, count, documents: ended })
     }
 
     /// Writes where each word begins, and its document, counted from 0.

@@ -2,8 +2,11 @@
 
 use warpseek_cuda::Source;
 
-use super::common::{TYPES, WORDS, DICTIONARY};
+use super::common::{DICTIONARY, TYPES, WORDS};
 
 /// Its source.
-pub const SOURCE: Source =
-    Source { name: "number_words", text: include_str!("kernel.cu"), headers: &[TYPES, WORDS, DICTIONARY] };
+pub const SOURCE: Source = Source {
+    name: "number_words",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, WORDS, DICTIONARY],
+};

@@ -2,8 +2,11 @@
 
 use warpseek_cuda::Source;
 
-use super::common::{TYPES, MERGE_SORT, WORDS};
+use super::common::{MERGE_SORT, TYPES, WORDS};
 
 /// Its source.
-pub const SOURCE: Source =
-    Source { name: "string_sort", text: include_str!("kernel.cu"), headers: &[TYPES, MERGE_SORT, WORDS] };
+pub const SOURCE: Source = Source {
+    name: "string_sort",
+    text: include_str!("kernel.cu"),
+    headers: &[TYPES, MERGE_SORT, WORDS],
+};

@@ -14,14 +14,14 @@ extern "C" __global__ void load_balance_runs(const uint32_t* __restrict__ starts
     const uint32_t first = (blockIdx.x * (blockDim.x / WARP) + warp_id()) * SEGMENT;
     if (k == 0 || first >= n) return;
     const uint32_t end = n - first < SEGMENT ? n : first + SEGMENT;
-    // Runs that begin at or before `first`. There is at least one, unless the first run does not begin at 0.
-    uint32_t begun = warp_search(starts, 0, k, first + 1);
+    uint32_t begun = warp_search(starts, 0, k, first);
     const uint32_t up_to_here = FULL_WARP >> (WARP - 1 - lane_id());
     for (uint32_t at = first; at < end; at += WARP) {
-        // Starts among the next 32 elements: a bit for each. Those of earlier elements are behind us.
+        // Runs that begin among the next 32 elements: a bit for each. All that begin before are counted already.
         const uint32_t start = begun + lane_id() < k ? starts[begun + lane_id()] : FULL_WARP, distance = start - at;
-        const uint32_t begin = warp_or(start >= at && distance < WARP ? 1u << distance : 0);
+        const uint32_t begin = warp_or(distance < WARP ? 1u << distance : 0);
         const uint32_t run = begun + __popc(begin & up_to_here);
+        // At least one run has begun, unless the first does not begin at 0.
         if (at + lane_id() < end) out[at + lane_id()] = run > 0 ? run - 1 : 0;
         begun += __popc(begin);
     }
