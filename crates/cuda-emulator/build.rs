@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates that have kernels.
-const CRATES: [&str; 4] = ["cuda", "exec-gpu", "exec-gpu-papers", "ngram"];
+const CRATES: [&str; 5] = ["cuda", "dictionary", "exec-gpu", "exec-gpu-papers", "ngram"];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));

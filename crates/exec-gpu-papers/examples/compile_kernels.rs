@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use warpseek_cuda::kernels::{ALL as PRIMITIVES, common};
 use warpseek_cuda::{Architecture, Compiler, DeviceError, Source};
+use warpseek_dictionary::kernels::ALL as DICTIONARIES;
 use warpseek_exec::Pool;
 use warpseek_exec_gpu::kernels::ALL as SERVING;
 use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
@@ -53,7 +54,7 @@ fn compile(architectures: &[u32]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, &[PROBES]];
+        let all = [PRIMITIVES, DICTIONARIES, SERVING, PAPERS, NGRAMS, &[PROBES]];
         let sources: Vec<&Source> = all.into_iter().flatten().filter(wanted).collect();
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let compile =
