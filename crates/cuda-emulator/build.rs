@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates that have kernels.
-const CRATES: [&str; 5] = ["build-gpu", "cuda", "exec-gpu", "exec-gpu-papers", "ngram"];
+const CRATES: [&str; 6] =
+    ["build-gpu", "cuda", "dictionary", "exec-gpu", "exec-gpu-papers", "ngram"];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));

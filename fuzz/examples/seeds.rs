@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use warpseek_codec::CodecId;
+use warpseek_dictionary::Dictionary;
 use warpseek_index::container::{Kind, SealedFile};
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, add, create, delete};
 use warpseek_text::{GramConfig, ReaderConfig};
@@ -35,6 +36,7 @@ fn main() -> Result {
     let odd = format!(
         r#"{{"id":1,"x":1e999}} {{"id":2,"x":"\ud800"}} {{"id":3,"x":{deep}}} {{"id":4,"score":1e300}}"#
     );
+    dictionaries(corpus)?;
     texts(corpus, "odd", odd.replace(' ', "\n").as_bytes())?;
     let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
@@ -45,6 +47,18 @@ fn main() -> Result {
     texts(corpus, "scripts", scripts.as_bytes())?;
     texts(corpus, "weights", "apple^2.5 pie^1e3 a^b ^2 x^nan".as_bytes())?;
     texts(corpus, "map", r###"{"##s": 0.5, "Big": 2, "x": 0}"###.as_bytes())
+}
+
+/// Dictionaries of words, with small buckets so that there are nodes.
+fn dictionaries(corpus: &Path) -> Result {
+    let words: Vec<String> = (0..900u32).map(|i| format!("{:x}", i * i)).collect();
+    for (name, words, bucket_words) in
+        [("empty", &words[..0], 32), ("few", &words[..9], 1), ("many", &words[..], 8)]
+    {
+        let dictionary = Dictionary::build_with(words, bucket_words)?;
+        seed(corpus, "words", name, &dictionary.to_bytes())?;
+    }
+    Ok(())
 }
 
 /// One document as a line of JSON.

@@ -259,3 +259,33 @@ pub fn deletes(data: &[u8]) {
         assert_eq!(deletes.of_term(ordinal), count);
     }
 }
+
+/// Any file of a dictionary of words is refused, or is a dictionary: its words are in order, each is found under its id and within the range of its prefixes, and it
+/// can be written and read back.
+pub fn words(data: &[u8]) {
+    const SUM: std::ops::Range<usize> = 40..48;
+    let mut file = data.to_vec();
+    if let Some(rest) = data.get(SUM.end..) {
+        let mut hash = xxhash_rust::xxh3::Xxh3::new();
+        hash.update(&data[..SUM.start]);
+        hash.update(rest);
+        file[SUM].copy_from_slice(&hash.digest().to_le_bytes());
+    }
+    let read = |file: &[u8]| warpseek_dictionary::Dictionary::from_bytes("fuzz".as_ref(), file);
+    let Ok(dictionary) = read(&file) else { return };
+    assert_eq!(read(&dictionary.to_bytes()).expect("what was written is read"), dictionary);
+    let mut last = Vec::new();
+    for (id, word) in (0..).zip(dictionary.iter()) {
+        assert!(last < word && word.len() <= warpseek_core::limits::MAX_TERM_BYTES);
+        assert_eq!(dictionary.look_up(&word), Some(id));
+        for end in [0, 1, word.len() / 2, word.len()] {
+            assert!(dictionary.prefix(&word[..end]).contains(&id));
+        }
+        last = word;
+    }
+    assert_eq!(dictionary.prefix(&[]), 0..dictionary.len());
+    for end in 0..data.len().min(300) {
+        let id = dictionary.look_up(&data[..end]);
+        assert!(id.is_none_or(|id| dictionary.word(id).as_deref() == Some(&data[..end])));
+    }
+}

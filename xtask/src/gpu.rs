@@ -64,6 +64,7 @@ pub(crate) fn tests() -> Result<(), String> {
         "--no-run",
         "--release",
         "-pwarpseek-cuda",
+        "-pwarpseek-dictionary",
         "-pwarpseek-exec-gpu",
         "-pwarpseek-exec-gpu-papers",
         "--tests",

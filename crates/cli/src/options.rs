@@ -45,6 +45,7 @@ pub(crate) enum Verb {
     Run(verbs::run::Options),
     Eval(verbs::eval::Options),
     Ngram(verbs::ngram::Options),
+    Dictionary(verbs::dictionary::Options),
     Bench(warpseek_bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),

@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod devices;
+pub(crate) mod dictionary;
 pub(crate) mod eval;
 pub(crate) mod index;
 pub(crate) mod inspect;
@@ -32,6 +33,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Run(options) => run::run(&options),
         Verb::Eval(options) => eval::run(&options),
         Verb::Ngram(options) => ngram::run(&options),
+        Verb::Dictionary(options) => dictionary::run(&options),
         Verb::Bench(options) => warpseek_bench::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),

@@ -8,7 +8,9 @@ use std::io;
 use std::process::ExitCode;
 
 use warpseek::eval::EvalError;
-use warpseek::{Content, DeviceError, Error, ExecError, IndexError, NgramError, OptionsError};
+use warpseek::{
+    Content, DeviceError, DictionaryError, Error, ExecError, IndexError, NgramError, OptionsError,
+};
 use warpseek_synth::SynthError;
 
 use crate::terminal;
@@ -57,6 +59,7 @@ impl From<Error> for Failure {
             Error::Index(error) => index(&error),
             Error::Query(error) => query(&error),
             Error::Ngram(error) => ngram(&error),
+            Error::Dictionary(error) => error.into(),
             Error::NoText => Failure::user(format!("{error}; build it with `--store all`")),
             Error::Device(error) => device(&error),
             Error::Options(error) => Failure::user(advise(&error)),
@@ -75,6 +78,18 @@ impl From<IndexError> for Failure {
 impl From<ExecError> for Failure {
     fn from(error: ExecError) -> Self {
         query(&error)
+    }
+}
+
+impl From<DictionaryError> for Failure {
+    fn from(error: DictionaryError) -> Self {
+        match &error {
+            DictionaryError::Io { source, .. } if source.kind() != io::ErrorKind::NotFound => {
+                Failure::broken(error)
+            }
+            DictionaryError::Damaged { .. } => Failure::broken(error),
+            _ => Failure::user(error),
+        }
     }
 }
 

@@ -60,6 +60,13 @@ impl Args {
         self.value(buffer.address())
     }
 
+    /// Keeps the memory of a buffer until the kernel has ended, for buffers whose addresses are in a structure. It is no argument of its own.
+    #[must_use]
+    pub fn keep<T>(mut self, buffer: &Buffer<T>) -> Self {
+        self.allocations.push(Arc::clone(buffer.allocation()));
+        self
+    }
+
     /// Adds a number or a structure with the layout that the kernel expects: the same size and the same order of fields (`#[repr(C)]`).
     #[must_use]
     pub fn value<T: Pod>(mut self, value: T) -> Self {

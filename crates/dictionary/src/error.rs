@@ -19,8 +19,14 @@ pub enum DictionaryError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file is none of a dictionary.
+    #[error("{} is not a dictionary; make one with `warpseek dictionary build`", path.display())]
+    NotADictionary {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file's bytes are not what they must be.
-    #[error("{} is not a sound dictionary: {what}; restore a backup or build it again with `warpseek dictionary build`", path.display())]
+    #[error("{} is damaged: {what}; restore a backup or build it again with `warpseek dictionary build`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -112,7 +112,7 @@ impl Header {
     fn read(path: &Path, bytes: &[u8]) -> Result<Self> {
         let damaged = |what: &str| Err(DictionaryError::damaged(path, what));
         if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) || bytes.is_empty() {
-            return damaged("it does not begin as one");
+            return Err(DictionaryError::NotADictionary { path: path.to_owned() });
         }
         let Some(header) = bytes.first_chunk::<HEADER>() else { return damaged("it is cut short") };
         let (mut numbers, mut sum) = ([0; 6], [0; 8]);

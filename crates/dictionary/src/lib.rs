@@ -9,15 +9,19 @@
 
 mod build;
 mod check;
+mod device;
 mod dictionary;
 mod error;
 mod file;
+pub mod kernels;
 mod layout;
 
 pub use build::DEFAULT_BUCKET_WORDS;
+pub use device::DeviceDictionary;
 pub use dictionary::{Dictionary, Sections, Statistics};
 pub use error::{DictionaryError, Result};
 pub use file::VERSION;
+pub use kernels::dictionary_look_up::Words as DeviceWords;
 
 /// The largest number of words, so that there is an id for unknown words and all have 31 bits.
 pub const MAX_WORDS: u32 = (1 << 31) - 2;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use warpseek_build_gpu::kernels::ALL as BUILDING;
 use warpseek_cuda::kernels::{ALL as PRIMITIVES, common};
 use warpseek_cuda::{Architecture, Compiler, DeviceError, Source};
+use warpseek_dictionary::kernels::ALL as DICTIONARIES;
 use warpseek_exec::Pool;
 use warpseek_exec_gpu::kernels::ALL as SERVING;
 use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
@@ -68,7 +69,8 @@ fn compile(architectures: &[u32], names: &[String]) -> Result<(), DeviceError> {
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
-        let all = [PRIMITIVES, SERVING, PAPERS, NGRAMS, BUILDING, &[PROBES, SORT_WORDS, LOOK_BACK]];
+        let tests: &[Source] = &[PROBES, SORT_WORDS, LOOK_BACK];
+        let all = [PRIMITIVES, DICTIONARIES, BUILDING, SERVING, PAPERS, NGRAMS, tests];
         let named =
             |source: &&Source| names.is_empty() || names.iter().any(|name| name == source.name);
         let sources: Vec<&Source> =

@@ -1,4 +1,5 @@
 use warpseek_cuda::DeviceError;
+use warpseek_dictionary::DictionaryError;
 use warpseek_exec::ExecError;
 use warpseek_index::IndexError;
 use warpseek_ngram::NgramError;
@@ -31,6 +32,9 @@ pub enum Error {
     /// The index keeps ids alone, so nothing can be shown of its documents.
     #[error("the index stores ids alone, so matches can neither be verified nor shown")]
     NoText,
+    /// A dictionary could not be made, read or written.
+    #[error(transparent)]
+    Dictionary(#[from] DictionaryError),
     /// A GPU could not be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -32,6 +32,7 @@
 //! | answer requests that come one by one, under deadlines, with CPU and GPU at once | [`Searcher::service`] |
 //! | find phrases that are misspelt, in the query or in the text | [`IndexOptions::grams`], then [`NgramSearcher`] |
 //! | know which items of a test set stand in a training corpus | [`contamination`] |
+//! | make a dictionary of the words of documents, and look words up in it | [`Vocabulary`], [`Dictionary`] |
 //! | see later commits | [`Searcher::refresh`] |
 //! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
@@ -74,6 +75,7 @@ mod response;
 mod searcher;
 mod service;
 mod stations;
+mod vocabulary;
 mod writer;
 
 pub use build_device::BuildDevice;
@@ -90,11 +92,13 @@ pub use request::{QueryInput, Request};
 pub use response::{Arrays, Response};
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
+pub use vocabulary::Vocabulary;
 pub use writer::{Commit, IndexWriter};
 
 pub use warpseek_codec::CodecId;
 pub use warpseek_core::{DocId, Hit, Score, limits};
 pub use warpseek_cuda::DeviceError;
+pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
     Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass,

@@ -54,11 +54,12 @@ pub fn weigh_on_cpu(
         .par_iter()
         .map_init(Memo::default, |memo, chunk| count(chunk, number, memo))
         .collect();
-    let mut first = 0;
-    let firsts: Vec<u32> = counted
-        .iter()
-        .map(|chunk| std::mem::replace(&mut first, first + chunk.lengths.len() as u32))
-        .collect();
+    let mut next = 0;
+    let first = |chunk: &Counted| {
+        next += chunk.lengths.len() as u32;
+        next - chunk.lengths.len() as u32
+    };
+    let firsts: Vec<u32> = counted.iter().map(first).collect();
     let lengths: Vec<u32> =
         counted.iter().flat_map(|chunk| chunk.lengths.iter().copied()).collect();
     let words: u64 = lengths.iter().map(|&length| u64::from(length)).sum();

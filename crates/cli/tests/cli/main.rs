@@ -6,8 +6,8 @@ mod support;
 
 mod bench;
 mod collections;
-
 mod devices;
+mod dictionary;
 mod errors;
 mod gpu;
 mod index;

@@ -1,0 +1,96 @@
+//! A dictionary on a device.
+
+use bytemuck::{Pod, Zeroable};
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Stream};
+
+use crate::Dictionary;
+use crate::kernels::dictionary_look_up::{LookUp, Words};
+use crate::layout::{Child, Node};
+
+/// A dictionary in device memory, with kernels that look words up in it. Kernels of other crates include `dictionary.cuh`
+/// ([`kernels::common::DICTIONARY`](crate::kernels::common::DICTIONARY)) and get it by [`add_to`](Self::add_to).
+#[derive(Debug, Clone)]
+pub struct DeviceDictionary {
+    nodes: Buffer<Node>,
+    children: Buffer<Child>,
+    buckets: Buffer<u8>,
+    words: u32,
+    kernels: LookUp,
+}
+
+/// The argument of kernels. Must equal `Dictionary` in `dictionary.cuh`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct OnDevice {
+    nodes: u64,
+    children: u64,
+    buckets: u64,
+    words: u32,
+    unused: u32,
+}
+
+impl DeviceDictionary {
+    /// Copies a dictionary to a device, and compiles the kernels.
+    pub fn upload(
+        device: &Device,
+        stream: &Stream,
+        dictionary: &Dictionary,
+    ) -> Result<Self, DeviceError> {
+        Ok(DeviceDictionary {
+            nodes: device.upload(stream, &dictionary.nodes)?,
+            children: device.upload(stream, &dictionary.children)?,
+            buckets: device.upload(stream, &dictionary.buckets)?,
+            words: dictionary.len(),
+            kernels: LookUp::new(device)?,
+        })
+    }
+
+    /// Number of words, which is also the id of all unknown words.
+    pub fn unknown(&self) -> u32 {
+        self.words
+    }
+
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> u64 {
+        (self.nodes.bytes() + self.children.bytes() + self.buckets.bytes()) as u64
+    }
+
+    /// Adds the dictionary to the arguments of a kernel that has a `Dictionary` there; its memory stays until the kernel has ended.
+    #[must_use]
+    pub fn add_to(&self, args: Args) -> Args {
+        let argument = OnDevice {
+            nodes: self.nodes.address(),
+            children: self.children.address(),
+            buckets: self.buckets.address(),
+            words: self.words,
+            unused: 0,
+        };
+        args.value(argument).keep(&self.nodes).keep(&self.children).keep(&self.buckets)
+    }
+
+    /// Writes the id of each word to `ids`, or [`unknown`](Self::unknown).
+    ///
+    /// # Panics
+    /// Panics if the lengths of `starts`, `ends` and `ids` differ, or are not below 2^31.
+    pub fn look_up(
+        &self,
+        stream: &Stream,
+        words: Words<'_>,
+        ids: &Buffer<u32>,
+    ) -> Result<(), DeviceError> {
+        self.kernels.words(stream, self, words, ids)
+    }
+
+    /// Writes for each prefix the first id that has it, and the one after the last; the same twice if no word has it.
+    ///
+    /// # Panics
+    /// As [`look_up`](Self::look_up).
+    pub fn prefix(
+        &self,
+        stream: &Stream,
+        prefixes: Words<'_>,
+        ids: &Buffer<[u32; 2]>,
+    ) -> Result<(), DeviceError> {
+        self.kernels.prefixes(stream, self, prefixes, ids)
+    }
+}
