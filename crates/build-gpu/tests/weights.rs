@@ -1,0 +1,189 @@
+//! Weights are the same on the CPU and on a GPU, by strings and by a dictionary, and as defined.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../cuda/tests/support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use support::devices;
+use warpseek_build_gpu::weights::{
+    GpuWeigher, HostText, Method, Step, WeighError, Weights, WordText, weigh_on_cpu,
+};
+use warpseek_core::saturation::{self, Saturation};
+use warpseek_dictionary::Dictionary;
+use warpseek_exec::RankingFunction;
+
+const WAKATSUKI: RankingFunction = RankingFunction::Wakatsuki { k1: 1.2, b: 0.75 };
+
+type Lists = BTreeMap<Option<Vec<u8>>, Vec<(u32, u32)>>;
+
+fn text(documents: &[Vec<Vec<u8>>]) -> WordText {
+    let mut text = WordText::default();
+    for document in documents {
+        document.iter().for_each(|word| text.push(word).unwrap());
+        text.end_document();
+    }
+    text
+}
+
+/// By definition: bits of weights by term and document. Words that are not known are one term.
+fn reference(
+    documents: &[Vec<Vec<u8>>],
+    known: impl Fn(&[u8]) -> bool,
+    function: RankingFunction,
+) -> Lists {
+    let mut counts: BTreeMap<Option<Vec<u8>>, BTreeMap<u32, u32>> = BTreeMap::new();
+    for (doc, document) in (0..).zip(documents) {
+        for word in document {
+            let term = known(word).then(|| word.clone());
+            *counts.entry(term).or_default().entry(doc).or_default() += 1;
+        }
+    }
+    let words: usize = documents.iter().map(Vec::len).sum();
+    let (k1, b) = function.saturation().unwrap();
+    let saturation = Saturation::new(k1, b, words as f64 / documents.len().max(1) as f64);
+    let list = |(term, docs): (Option<Vec<u8>>, BTreeMap<u32, u32>)| {
+        let df = docs.len() as u64;
+        let idf = (function.idf(documents.len() as u64, df) * function.constant()) as f32;
+        let weight = |(doc, freq): (u32, u32)| {
+            let factor = saturation.factor(documents[doc as usize].len() as u32);
+            (doc, (idf * saturation::value(freq, factor)).to_bits())
+        };
+        (term, docs.into_iter().map(weight).collect())
+    };
+    counts.into_iter().map(list).collect()
+}
+
+fn lists(weights: &Weights<'_>, text: &WordText, method: Method<'_>) -> Lists {
+    let mut terms = Vec::new();
+    let all = (0..weights.terms.len()).map(|list| {
+        let range = weights.starts[list] as usize..weights.starts[list + 1] as usize;
+        let docs = weights.docs[range.clone()].iter().copied();
+        let weights_of = weights.weights[range].iter().map(|weight| weight.to_bits());
+        let term = weights.term(list, text.bytes(), method).map(|term| term.into_owned());
+        terms.push(term.clone());
+        (term, docs.zip(weights_of).collect())
+    });
+    let all: Lists = all.collect();
+    // The unknown words come last.
+    assert!(terms.is_sorted_by_key(|term| (term.is_none(), term.clone())), "order of terms");
+    assert_eq!(all.len(), terms.len());
+    all
+}
+
+fn check(documents: &[Vec<Vec<u8>>], vocabulary: &[Vec<u8>]) {
+    let text = text(documents);
+    let dictionary = Dictionary::build(vocabulary).unwrap();
+    let words: usize = documents.iter().map(Vec::len).sum();
+    for function in [WAKATSUKI, RankingFunction::Bm25 { k1: 0.9, b: 0.4 }] {
+        for method in [Method::Strings, Method::Dictionary(&dictionary)] {
+            let known = |word: &[u8]| match method {
+                Method::Strings => true,
+                Method::Dictionary(dictionary) => dictionary.look_up(word).is_some(),
+            };
+            let want = reference(documents, known, function);
+            let cpu = weigh_on_cpu(text.bytes(), method, function).unwrap();
+            assert_eq!((cpu.words, cpu.documents as usize), (words as u64, documents.len()));
+            assert_eq!(lists(&cpu, &text, method), want, "CPU");
+            let of_method = match method {
+                Method::Strings => None,
+                Method::Dictionary(dictionary) => Some(dictionary),
+            };
+            for device in devices() {
+                let mut weigher = GpuWeigher::new(&device, of_method).unwrap();
+                let bytes = text.bytes();
+                let (gpu, _) = weigher.weigh(HostText::Slice(bytes), function).unwrap();
+                assert!(gpu == cpu, "GPU, {function}, {method:?}");
+                // Memory of a larger text serves a smaller one.
+                let (empty, _) = weigher.weigh(HostText::Slice(&[]), function).unwrap();
+                assert_eq!((empty.words, empty.docs.len(), empty.terms.len()), (0, 0, 0));
+                let mut pinned = device.pinned(bytes.len() + 7).unwrap();
+                pinned.write().unwrap()[..bytes.len()].copy_from_slice(bytes);
+                let pinned = HostText::Pinned(&pinned, bytes.len());
+                let (again, steps) = weigher.weigh(pinned, function).unwrap();
+                assert!(again == cpu, "GPU from page-locked memory");
+                assert_eq!(steps.iter().any(|(step, _)| *step == Step::Ids), of_method.is_some());
+            }
+        }
+    }
+}
+
+fn words(text: &str) -> Vec<Vec<u8>> {
+    text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn few_documents() {
+    check(&[], &[]);
+    check(&[vec![]], &[]);
+    check(&[words("a"), vec![], words("b a a"), words("a c")], &words("a b"));
+    let long =
+        vec![b"x".repeat(255), b"x".repeat(254), b"\0".to_vec(), b"a\0".to_vec(), b"a".to_vec()];
+    check(&[long.clone(), long.clone()], &long);
+    let sevens = words(
+        "abcdefg abcdefgh abcdefgi abcdef abcdefgh abcdefghi \u{ff}\u{ff}\u{ff}\u{ff} abcdefg",
+    );
+    check(&[sevens.clone(), sevens.clone()], &sevens[..3]);
+}
+
+#[test]
+fn sizes_around_the_borders_of_warps_blocks_and_tiles() {
+    for count in [31, 32, 33, 255, 256, 257, 2303, 2304, 2305, 7679, 7681] {
+        let document = (0..count).map(|i: u32| format!("w{}", i * i % 89).into_bytes()).collect();
+        check(&[document], &words("w1 w4 w9 w16"));
+    }
+}
+
+#[test]
+fn words_must_be_words() {
+    let mut text = WordText::default();
+    for bad in ["a b", "\u{1e}", "a\n", "\t"] {
+        assert!(text.push(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+    assert!(text.bytes().is_empty());
+    let device = &devices()[0];
+    let mut weigher = GpuWeigher::new(device, None).unwrap();
+    let error = weigher.weigh(HostText::Slice(b"a\n\x1e"), RankingFunction::Cosine).unwrap_err();
+    assert!(matches!(error, WeighError::Function(_)));
+    assert!(weigh_on_cpu(b"a\n\x1e", Method::Strings, RankingFunction::Cosine).is_err());
+}
+
+/// What unknown words there are does not change the weights of known ones, as long as documents keep their lengths.
+#[test]
+fn unknown_words_do_not_disturb_known_ones() {
+    let known = words("a b c");
+    let dictionary = Dictionary::build(&known).unwrap();
+    let of = |unknown: &str| {
+        let documents = ["a U b a", "c U U", "U", "a b"];
+        let documents: Vec<_> = documents.map(|text| words(&text.replace('U', unknown))).into();
+        let text = text(&documents);
+        let method = Method::Dictionary(&dictionary);
+        let weights = weigh_on_cpu(text.bytes(), method, WAKATSUKI).unwrap();
+        let mut all = lists(&weights, &text, method);
+        all.remove(&None).unwrap();
+        all
+    };
+    assert_eq!(of("x"), of("longer-word"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn any_words(
+        documents in prop::collection::vec(
+            prop::collection::vec(prop_oneof!["[a-c]{1,3}", "[a-b]{6,10}", "[é東a]{1,4}", "\\PC{1,3}"], 0..60), 0..40),
+        keep in 1usize..4,
+    ) {
+        let documents: Vec<Vec<Vec<u8>>> = documents
+            .iter()
+            .map(|words| words.iter().flat_map(|word| word.split(char::is_whitespace)))
+            .map(|words| words.filter(|word| !word.is_empty()).map(|w| w.as_bytes().to_vec()).collect())
+            .collect();
+        let vocabulary: Vec<Vec<u8>> = documents.iter().flatten().step_by(keep).cloned().collect();
+        check(&documents, &vocabulary);
+    }
+}
