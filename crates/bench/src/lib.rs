@@ -1,6 +1,7 @@
 //! The measurements of `warpseek bench`, on the user's own index and machine. There is one file for each thing that is
 //! measured; `report` has the pages that show results.
 
+mod build;
 mod codecs;
 mod deadlines;
 mod gpu;
@@ -31,7 +32,8 @@ Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs
   warpseek bench load --index idx --queries log.txt
-  warpseek bench ngram --index grams")]
+  warpseek bench ngram --index grams
+  warpseek bench build --cuda")]
 pub struct Options {
     #[command(subcommand)]
     what: What,
@@ -40,6 +42,7 @@ pub struct Options {
 #[derive(Subcommand)]
 enum What {
     Queries(queries::Options),
+    Build(build::Options),
     Codecs(codecs::Options),
     Deadlines(deadlines::Options),
     Gpu(gpu::Options),
@@ -51,6 +54,7 @@ enum What {
 pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.what {
         What::Queries(options) => queries::run(options),
+        What::Build(options) => build::run(options),
         What::Codecs(options) => codecs::run(options),
         What::Deadlines(options) => deadlines::run(options),
         What::Gpu(options) => gpu::run(options),

@@ -6,6 +6,7 @@
 
 mod cpu;
 mod gpu;
+mod parts;
 
 pub use cpu::weigh_on_cpu;
 pub use gpu::{GpuWeigher, HostText, Step, Steps, WeighError};
@@ -45,6 +46,14 @@ impl WordText {
     /// Ends the document.
     pub fn end_document(&mut self) {
         self.bytes.push(END_OF_DOCUMENT);
+    }
+
+    /// Appends the documents of another text.
+    pub fn append(&mut self, other: WordText) {
+        match self.bytes.is_empty() {
+            true => *self = other,
+            false => self.bytes.extend_from_slice(&other.bytes),
+        }
     }
 
     /// All of it.

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use support::devices;
+use support::{devices, devices_within};
 use warpseek_build_gpu::weights::{
     GpuWeigher, HostText, Method, Step, WeighError, Weights, WordText, weigh_on_cpu,
 };
@@ -149,6 +149,31 @@ fn words_must_be_words() {
     let error = weigher.weigh(HostText::Slice(b"a\n\x1e"), RankingFunction::Cosine).unwrap_err();
     assert!(matches!(error, WeighError::Function(_)));
     assert!(weigh_on_cpu(b"a\n\x1e", Method::Strings, RankingFunction::Cosine).is_err());
+}
+
+/// A text that does not fit into the memory of a device is counted in parts.
+#[test]
+fn little_device_memory() {
+    let documents: Vec<Vec<Vec<u8>>> = (0..300u32)
+        .map(|i| (0..i % 50).map(|j| format!("word-{}", i * j % 137).into_bytes()).collect())
+        .collect();
+    let text = text(&documents);
+    let dictionary = Dictionary::build(&documents.concat()[..100]).unwrap();
+    for method in [Method::Strings, Method::Dictionary(&dictionary)] {
+        let of_method = match method {
+            Method::Strings => None,
+            Method::Dictionary(dictionary) => Some(dictionary),
+        };
+        let cpu = weigh_on_cpu(text.bytes(), method, WAKATSUKI).unwrap();
+        for kilobytes in [400, 1000, 4000] {
+            let device = devices_within(Some(kilobytes << 10)).remove(0).unwrap();
+            let mut weigher = GpuWeigher::new(&device, of_method).unwrap();
+            for _ in 0..2 {
+                let (gpu, _) = weigher.weigh(HostText::Slice(text.bytes()), WAKATSUKI).unwrap();
+                assert!(gpu == cpu, "{kilobytes} KB, {method:?}");
+            }
+        }
+    }
 }
 
 /// What unknown words there are does not change the weights of known ones, as long as documents keep their lengths.

@@ -35,6 +35,20 @@ pub enum Error {
     /// A dictionary could not be made, read or written.
     #[error(transparent)]
     Dictionary(#[from] DictionaryError),
+    /// A word cannot be weighed.
+    #[error("{location}: {problem}; remove it, or split text with another analyzer")]
+    Word {
+        /// Where its document is.
+        location: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Words take more memory than can be weighed.
+    #[error("the words have more than {most} bytes; weigh fewer documents at a time")]
+    TooManyWords {
+        /// The most bytes.
+        most: usize,
+    },
     /// A GPU could not be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),

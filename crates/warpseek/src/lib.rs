@@ -76,6 +76,7 @@ mod searcher;
 mod service;
 mod stations;
 mod vocabulary;
+mod word_text;
 mod writer;
 
 pub use build_device::BuildDevice;
@@ -93,8 +94,10 @@ pub use response::{Arrays, Response};
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
 pub use vocabulary::Vocabulary;
+pub use word_text::{DocumentWords, MAX_WORD_TEXT};
 pub use writer::{Commit, IndexWriter};
 
+pub use warpseek_build_gpu::weights;
 pub use warpseek_codec::CodecId;
 pub use warpseek_core::{DocId, Hit, Score, limits};
 pub use warpseek_cuda::DeviceError;

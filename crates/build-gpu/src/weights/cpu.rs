@@ -12,6 +12,7 @@ use warpseek_exec::RankingFunction;
 use warpseek_text::END_OF_DOCUMENT;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::parts::parts_of;
 use super::{Method, NoWeights, Weigher, Weights, word_at};
 
 /// Bytes of text that a thread takes at a time.
@@ -36,7 +37,7 @@ pub fn weigh_on_cpu(
     method: Method<'_>,
     function: RankingFunction,
 ) -> Result<Weights<'static>, NoWeights> {
-    let chunks = chunks(text);
+    let chunks = parts_of(text, CHUNK);
     let vocabulary = match method {
         Method::Strings => Some(Vocabulary::new(text, &chunks)),
         Method::Dictionary(_) => None,
@@ -78,20 +79,6 @@ pub fn weigh_on_cpu(
         .map(|part| weigh(divided.iter().map(|chunk| &chunk[part]), part, &lengths, &weigher))
         .collect();
     Ok(join(weighed, words, documents, vocabulary.as_ref()))
-}
-
-/// Parts of a text with whole documents.
-fn chunks(text: &[u8]) -> Vec<&[u8]> {
-    let mut chunks = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let from = CHUNK.min(rest.len()) - 1;
-        let end = rest[from..].iter().position(|&byte| byte == END_OF_DOCUMENT);
-        let (chunk, after) = rest.split_at(end.map_or(rest.len(), |end| from + end + 1));
-        chunks.push(chunk);
-        rest = after;
-    }
-    chunks
 }
 
 fn words(document: &[u8]) -> impl Iterator<Item = &[u8]> {

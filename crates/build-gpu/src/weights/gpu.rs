@@ -17,12 +17,18 @@ use warpseek_dictionary::{DeviceDictionary, Dictionary};
 use warpseek_exec::RankingFunction;
 use warpseek_text::WordRules;
 
+use super::parts::{Part, join, parts_of};
 use super::{NoWeights, Weigher, Weights};
 use crate::kernels::find_words::FindWords;
 use crate::kernels::{count_postings, number_words, string_sort, weigh};
 use crate::worker::bits_for;
 
 const THREADS: u32 = 256;
+/// The most text that is counted at a time: positions have 31 bits.
+const MOST_TEXT: usize = i32::MAX as usize;
+/// Bytes of device memory for a byte of text. Words of one letter take the most, about 40.
+const MEMORY_A_BYTE: u64 = 48;
+const LEAST_PART: usize = 1 << 10;
 
 /// A step of the computation, as (Wakatsuki 2016) numbers them, and the copies before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,12 +131,64 @@ pub enum HostText<'a> {
     Slice(&'a [u8]),
 }
 
-impl HostText<'_> {
+impl<'a> HostText<'a> {
+    fn bytes(&self) -> Result<&'a [u8], DeviceError> {
+        match *self {
+            HostText::Pinned(pinned, len) => Ok(&pinned.read()?[..len]),
+            HostText::Slice(bytes) => Ok(bytes),
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             HostText::Pinned(_, len) => *len,
             HostText::Slice(bytes) => bytes.len(),
         }
+    }
+}
+
+/// Postings on the device, sorted by term.
+struct Counted {
+    words: u64,
+    documents: u32,
+    lengths: Buffer<u32>,
+    list_terms: Buffer<u32>,
+    list_starts: Buffer<u32>,
+    docs: Buffer<u32>,
+    freqs: Buffer<u32>,
+}
+
+/// Measures steps on the device.
+struct Clock {
+    stream: Stream,
+    begin: Event,
+    steps: Vec<(Step, Event)>,
+}
+
+impl Clock {
+    fn start(stream: &Stream) -> Result<Self, DeviceError> {
+        let begin = stream.device().event()?;
+        stream.record(&begin)?;
+        Ok(Clock { stream: stream.clone(), begin, steps: Vec::new() })
+    }
+
+    /// All since the step before is a part of this one.
+    fn done(&mut self, step: Step) -> Result<(), DeviceError> {
+        let event = self.stream.device().event()?;
+        self.stream.record(&event)?;
+        self.steps.push((step, event));
+        Ok(())
+    }
+
+    fn stop(self) -> Result<Steps, DeviceError> {
+        self.stream.synchronize()?;
+        let mut before = &self.begin;
+        let mut times = Steps::new();
+        for (step, event) in &self.steps {
+            times.push((*step, event.since(before)?));
+            before = event;
+        }
+        Ok(times)
     }
 }
 
@@ -182,47 +240,111 @@ impl GpuWeigher {
         Ok(self.room[name].slice(..bytes).cast())
     }
 
-    /// Computes the weights of a text (`WordText`) of fewer than 2^31 bytes.
+    /// Computes the weights of a text (`WordText`). If it does not fit into the memory of the device, it is counted in parts, which the host joins.
     pub fn weigh(
         &mut self,
         text: HostText<'_>,
         function: RankingFunction,
     ) -> Result<(Weights<'_>, Steps), WeighError> {
-        let stream = self.stream.clone();
-        let device = stream.device().clone();
-        let mut steps: Vec<(Step, Event)> = Vec::new();
-        let begin = device.event()?;
-        stream.record(&begin)?;
-        let mut done = |step| -> Result<(), DeviceError> {
-            let event = device.event()?;
-            stream.record(&event)?;
-            steps.push((step, event));
-            Ok(())
-        };
+        let most = self.stream.device().available()? + self.held();
+        let most = usize::try_from(most / MEMORY_A_BYTE).unwrap_or(usize::MAX).max(LEAST_PART);
+        if text.len() <= most.min(MOST_TEXT) {
+            return self.weigh_whole(text, function);
+        }
+        self.weigh_parts(text.bytes()?, most.min(MOST_TEXT), function)
+    }
 
+    /// Bytes of device memory that are kept for the next text.
+    fn held(&self) -> u64 {
+        self.room.values().map(|buffer| buffer.bytes() as u64).sum()
+    }
+
+    fn weigh_whole(
+        &mut self,
+        text: HostText<'_>,
+        function: RankingFunction,
+    ) -> Result<(Weights<'_>, Steps), WeighError> {
+        let mut clock = Clock::start(&self.stream)?;
+        let counted = self.count(text, &mut clock)?;
+        let (stream, device) = (self.stream.clone(), self.stream.device().clone());
+        let (count, lists) = (counted.docs.len(), counted.list_terms.len());
+        // Documents are copied while their weights are computed.
+        let ready = device.event()?;
+        stream.record(&ready)?;
+        self.copies.wait(&ready)?;
+        let mut docs_out = pinned(&device, self.docs_out.take(), count)?;
+        self.copies.copy_out(&counted.docs, &mut docs_out, 0)?;
+
+        let weigher = Weigher::new(function, counted.documents, counted.words);
+        let weigher = weigher.ok_or(NoWeights(function))?;
+        // While the device is still counting.
+        let term_weight = |df: u32| if df == 0 { 0.0 } else { weigher.term(df) };
+        let idfs: Vec<f32> = (0..=counted.documents).into_par_iter().map(term_weight).collect();
+        let list_of = self.room("list of posting", count)?;
+        self.balance.launch(&stream, &counted.list_starts.slice(..lists), None, None, &list_of)?;
+        clock.done(Step::DocumentFrequencies)?;
+
+        let idfs_on_device = self.room("idfs", idfs.len())?;
+        stream.upload(&idfs, &idfs_on_device)?;
+        let args = Args::new()
+            .buffer(&list_of)
+            .buffer(&counted.list_starts)
+            .value(count as u32)
+            .buffer(&counted.docs)
+            .buffer(&counted.lengths)
+            .buffer(&idfs_on_device)
+            .value(weigher.saturation.fixed)
+            .value(weigher.saturation.by_length)
+            .buffer(&counted.freqs);
+        // SAFETY: every posting has a list, a document with a length, and a number of documents for which there is a weight.
+        unsafe { self.launch(&self.weights, count, &args) }?;
+        clock.done(Step::Weights)?;
+
+        let mut weights_out = pinned(&device, self.weights_out.take(), count)?;
+        stream.copy_out(&counted.freqs.cast::<f32>(), &mut weights_out, 0)?;
+        let starts = stream.download(&counted.list_starts)?;
+        let terms = stream.download(&counted.list_terms)?;
+        self.copies.synchronize()?;
+        clock.done(Step::CopyOut)?;
+        let steps = clock.stop()?;
+        let (docs, weights) =
+            (self.docs_out.insert(docs_out), self.weights_out.insert(weights_out));
+        let weights = Weights {
+            words: counted.words,
+            documents: counted.documents,
+            terms: Cow::Owned(terms),
+            starts: Cow::Owned(starts),
+            docs: Cow::Borrowed(&docs.read()?[..count]),
+            weights: Cow::Borrowed(&weights.read()?[..count]),
+        };
+        Ok((weights, steps))
+    }
+
+    /// Steps 1 to 6.
+    fn count(&mut self, text: HostText<'_>, clock: &mut Clock) -> Result<Counted, DeviceError> {
+        let stream = self.stream.clone();
         let len = text.len();
         let on_device = self.room::<u8>("text", FindWords::padded(len))?;
         match text {
             HostText::Pinned(pinned, len) => stream.copy_in(pinned, 0, &on_device.slice(..len))?,
             HostText::Slice(bytes) => stream.upload(bytes, &on_device.slice(..len))?,
         }
-        done(Step::CopyIn)?;
+        clock.done(Step::CopyIn)?;
 
         let counted = self.find.count(&stream, &on_device, len, &self.classes)?;
         let (words, documents) = (counted.count as usize, counted.documents);
         let (starts, docs) = (self.room("starts", words)?, self.room("docs", words)?);
         let classes = self.classes.clone();
         self.find.write(&stream, &on_device, len, &classes, &counted, &starts, &docs)?;
-        done(Step::Words)?;
-        let weigher = Weigher::new(function, documents, words as u64).ok_or(NoWeights(function))?;
+        clock.done(Step::Words)?;
 
         let lengths = self.lengths(&docs, documents)?;
-        done(Step::Lengths)?;
+        clock.done(Step::Lengths)?;
         let text = (&on_device, len as u32);
         let (terms, docs, distinct) = match self.dictionary.clone() {
             Some(dictionary) => {
                 let ids = self.ids(&dictionary, text, &starts)?;
-                done(Step::Ids)?;
+                clock.done(Step::Ids)?;
                 let (terms, docs) = self.sort_ids(&ids, &docs, dictionary.unknown())?;
                 (terms, docs, None)
             }
@@ -231,10 +353,7 @@ impl GpuWeigher {
                 (terms, docs, Some(distinct))
             }
         };
-        // While the device sorts.
-        let term_weight = |df: u32| if df == 0 { 0.0 } else { weigher.term(df) };
-        let idfs: Vec<f32> = (0..=documents).into_par_iter().map(term_weight).collect();
-        done(Step::Sort)?;
+        clock.done(Step::Sort)?;
 
         let run_starts = self.room("run starts", words + 1)?;
         let count = self.count_runs(&[&terms, &docs], words, &run_starts)?;
@@ -251,72 +370,73 @@ impl GpuWeigher {
             .buffer(&freqs);
         // SAFETY: runs lie within the words, and there is one more start than runs.
         unsafe { self.launch(&self.postings, count, &args) }?;
-        done(Step::Frequencies)?;
-        // Documents are copied while their weights are computed.
-        let counted = device.event()?;
-        stream.record(&counted)?;
-        self.copies.wait(&counted)?;
-        let mut docs_out = pinned(&device, self.docs_out.take(), count)?;
-        self.copies.copy_out(&posting_docs, &mut docs_out, 0)?;
+        clock.done(Step::Frequencies)?;
 
         let list_starts = self.room("list starts", count + 1)?;
         let lists = self.count_runs(&[&posting_terms], count, &list_starts)?;
-        let list_terms = self.room("list terms", lists)?;
-        let args = Args::new()
-            .buffer(&list_starts)
-            .value(lists as u32)
-            .buffer(&posting_terms)
-            .buffer(&list_terms);
-        // SAFETY: lists lie within the postings.
-        unsafe { self.launch(&self.keys, lists, &args) }?;
-        // What was sorted is no longer needed, so lists of postings may take its memory.
-        let list_of = self.room("list of posting", count)?;
-        self.balance.launch(&stream, &list_starts.slice(..lists), None, None, &list_of)?;
-        done(Step::DocumentFrequencies)?;
-
-        let on_device = self.room("idfs", idfs.len())?;
-        stream.upload(&idfs, &on_device)?;
-        let args = Args::new()
-            .buffer(&list_of)
-            .buffer(&list_starts)
-            .value(count as u32)
-            .buffer(&posting_docs)
-            .buffer(&lengths)
-            .buffer(&on_device)
-            .value(weigher.saturation.fixed)
-            .value(weigher.saturation.by_length)
-            .buffer(&freqs);
-        // SAFETY: every posting has a list, a document with a length, and a number of documents for which there is a weight.
-        unsafe { self.launch(&self.weights, count, &args) }?;
-        done(Step::Weights)?;
-
-        let mut weights_out = pinned(&device, self.weights_out.take(), count)?;
-        stream.copy_out(&freqs.cast::<f32>(), &mut weights_out, 0)?;
-        let starts = stream.download(&list_starts.slice(..=lists))?;
-        let terms = match distinct {
-            Some(distinct) => stream.download(&distinct.slice(..lists))?,
-            None => stream.download(&list_terms)?,
+        let list_terms = match distinct {
+            Some(distinct) => distinct.slice(..lists),
+            None => {
+                let list_terms = self.room("list terms", lists)?;
+                let args = Args::new()
+                    .buffer(&list_starts)
+                    .value(lists as u32)
+                    .buffer(&posting_terms)
+                    .buffer(&list_terms);
+                // SAFETY: lists lie within the postings.
+                unsafe { self.launch(&self.keys, lists, &args) }?;
+                list_terms
+            }
         };
-        self.copies.synchronize()?;
-        done(Step::CopyOut)?;
-        stream.synchronize()?;
-        let mut before = &begin;
-        let mut times = Steps::new();
-        for (step, event) in &steps {
-            times.push((*step, event.since(before)?));
-            before = event;
-        }
-        let (docs, weights) =
-            (self.docs_out.insert(docs_out), self.weights_out.insert(weights_out));
-        let weights = Weights {
-            words: words as u64,
+        let list_starts = list_starts.slice(..=lists);
+        let words = words as u64;
+        Ok(Counted {
+            words,
             documents,
-            terms: Cow::Owned(terms),
-            starts: Cow::Owned(starts),
-            docs: Cow::Borrowed(&docs.read()?[..count]),
-            weights: Cow::Borrowed(&weights.read()?[..count]),
-        };
-        Ok((weights, times))
+            lengths,
+            list_terms,
+            list_starts,
+            docs: posting_docs,
+            freqs,
+        })
+    }
+
+    /// Counts parts of the text one by one.
+    fn weigh_parts(
+        &mut self,
+        text: &[u8],
+        most: usize,
+        function: RankingFunction,
+    ) -> Result<(Weights<'_>, Steps), WeighError> {
+        let mut parts = Vec::new();
+        let mut steps = Steps::new();
+        let (mut first_doc, mut offset) = (0, 0);
+        for bytes in parts_of(text, most) {
+            let mut clock = Clock::start(&self.stream)?;
+            let counted = self.count(HostText::Slice(bytes), &mut clock)?;
+            let stream = &self.stream;
+            parts.push(Part {
+                words: counted.words,
+                first_doc,
+                offset,
+                lengths: stream.download(&counted.lengths)?,
+                terms: stream.download(&counted.list_terms)?,
+                starts: stream.download(&counted.list_starts)?,
+                docs: stream.download(&counted.docs)?,
+                freqs: stream.download(&counted.freqs)?,
+            });
+            first_doc += counted.documents;
+            offset += bytes.len();
+            clock.done(Step::CopyOut)?;
+            for (step, time) in clock.stop()? {
+                match steps.iter_mut().find(|(known, _)| *known == step) {
+                    Some((_, sum)) => *sum += time,
+                    None => steps.push((step, time)),
+                }
+            }
+        }
+        let by_string = self.dictionary.is_none().then_some(text);
+        Ok((join(&parts, by_string, function)?, steps))
     }
 
     /// # Safety
