@@ -16,7 +16,7 @@ use crate::terms::Terms;
 use crate::worker::{Inverted, Worker};
 
 /// The most bytes of text of a batch.
-const MOST_TEXT: usize = 256 << 20;
+const MOST_TEXT: usize = 128 << 20;
 /// A batch takes at most one in this many bytes of device memory. Text of words of one letter takes the most, about 20 bytes for each of its bytes.
 const MEMORY_A_BYTE: u64 = 32;
 const LEAST_TEXT: usize = 64 << 10;
@@ -279,7 +279,9 @@ impl Driver {
             }
         }
         let batches = std::mem::take(&mut self.batches);
+        let t0 = std::time::Instant::now();
         self.runs.keep(sorted(&self.terms, batches));
+        eprintln!("TIMES sorted {:?}", t0.elapsed());
         Ok(DocumentFacts {
             lengths: self.facts.iter().map(|fact| fact.0).collect(),
             norms: self.facts.iter().map(|fact| cosine::norm(fact.1)).collect(),

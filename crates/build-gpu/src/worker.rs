@@ -1,12 +1,14 @@
 //! What the GPU does with a batch of text: words, terms, sorted occurrences, postings.
 #![allow(unsafe_code)]
 
+use std::sync::{Mutex, PoisonError};
+
 use rayon::prelude::*;
 use warpseek_core::cosine;
 use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
-use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream};
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Pinned, Stream};
 use warpseek_index::ListBatch;
 use warpseek_text::{Analyzer, WordRules};
 
@@ -43,6 +45,8 @@ pub(crate) struct Worker {
     classes: Buffer<u8>,
     squares: Buffer<u64>,
     table: WordTable,
+    /// Page-locked memory for copies from the device.
+    stage: Mutex<Option<Pinned<u32>>>,
 }
 
 impl Worker {
@@ -65,6 +69,7 @@ impl Worker {
             classes: device.upload(&stream, &rules.classes)?,
             squares: device.upload(&stream, &squares)?,
             table: WordTable::new(device, memory / 4)?,
+            stage: Mutex::default(),
             stream,
             analyzer,
             rules,
@@ -79,6 +84,7 @@ impl Worker {
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
+        let t0 = std::time::Instant::now();
         let stream = self.stream.clone();
         let device = stream.device();
         let on_device = device.buffer(FindWords::padded(text.len()))?;
@@ -115,7 +121,9 @@ impl Worker {
                 }
             }
         };
+        let t1 = t0.elapsed();
         let new = self.terms_of(&new, terms);
+        let t2 = t0.elapsed();
         let bits = device.buffer(count.div_ceil(32))?;
         if !self.table.terms(&stream, &words, &new, &slots, &bits)? {
             self.table.clear(&stream)?;
@@ -140,6 +148,7 @@ impl Worker {
         let keys = [&term.slice(..kept), &slots.slice(..kept)];
         let values = [&doc.slice(..kept), &docs.slice(..kept)];
         let (lists, facts) = self.count(keys, values, documents, first_doc, terms.len())?;
+        eprintln!("TIMES batch insert {t1:?} terms {t2:?} ({}) all {:?}", new.len(), t0.elapsed());
         Ok(Inverted::Lists(lists, facts))
     }
 
@@ -217,8 +226,8 @@ impl Worker {
         let batch = ListBatch {
             terms: stream.download(&terms_of_lists)?,
             starts: stream.download(&starts.slice(..=lists))?,
-            docs: stream.download(&posting_docs)?,
-            freqs: stream.download(&freqs)?,
+            docs: self.fetch(&posting_docs)?,
+            freqs: self.fetch(&freqs)?,
         };
         let lengths = stream.download(&lengths)?;
         let mut squares = stream.download(&squares)?;
@@ -229,6 +238,20 @@ impl Worker {
             }
         }
         Ok((batch, lengths.into_iter().zip(squares).collect()))
+    }
+
+    /// Copies values to the host. The copy to page-locked memory is fast, and all threads take part in moving them on.
+    fn fetch(&self, from: &Buffer<u32>) -> Result<Vec<u32>, DeviceError> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if stage.as_ref().is_none_or(|stage| stage.len() < from.len()) {
+            *stage = None;
+            // Without page-locked memory, copies are only slower.
+            *stage = self.stream.device().pinned(from.len().next_multiple_of(1 << 20)).ok();
+        }
+        let Some(stage) = stage.as_mut() else { return self.stream.download(from) };
+        self.stream.copy_out(from, stage, 0)?;
+        self.stream.synchronize()?;
+        Ok(stage.read()?[..from.len()].par_iter().copied().collect())
     }
 
     /// Writes where runs of equal values begin, and the end behind them; returns their number.

@@ -46,6 +46,7 @@ pub(crate) enum Verb {
     Eval(verbs::eval::Options),
     Ngram(verbs::ngram::Options),
     Dictionary(verbs::dictionary::Options),
+    Weights(verbs::weights::Options),
     Bench(warpseek_bench::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),

@@ -17,6 +17,7 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod synth;
 pub(crate) mod verify;
+pub(crate) mod weights;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Devices(options) => devices::run(&options),
         Verb::Synth(options) => synth::run(&options),
         Verb::Quickstart(options) => quickstart::run(&options),
+        Verb::Weights(options) => weights::run(&options),
         Verb::Completions(options) => completions::run(&options),
         Verb::Man(options) => man::run(&options),
     }

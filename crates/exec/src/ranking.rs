@@ -89,7 +89,8 @@ impl RankingFunction {
         }
     }
 
-    fn check(&self) -> Result<(), ExecError> {
+    /// Checks the parameters.
+    pub fn check(&self) -> Result<(), ExecError> {
         let check = |name, value: f64, expected, sound: bool| {
             if sound { Ok(()) } else { Err(ExecError::Parameter { name, value, expected }) }
         };

@@ -135,36 +135,44 @@ impl Vocabulary {
     }
 }
 
-/// What a thread remembers of words: most words of a text are a few frequent ones.
+/// What a thread remembers of words: most words of a text are a few frequent ones, and the others cost a look-up in a large table.
 struct Memo {
-    slots: Vec<(u64, u32)>,
+    slots: Vec<Known>,
     ids: Vec<u32>,
 }
 
-const MEMO: usize = 1 << 14;
+/// A word of up to 15 bytes, padded with zeros, with its length behind them.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    word: u128,
+    id: u32,
+}
+
+/// Slots of a memo, a power of two: they fit into the second-level cache of a core.
+const MEMO_BITS: u32 = 15;
 
 impl Default for Memo {
     fn default() -> Self {
-        Memo { slots: vec![(0, 0); MEMO], ids: Vec::new() }
+        Memo { slots: vec![Known::default(); 1 << MEMO_BITS], ids: Vec::new() }
     }
 }
 
 impl Memo {
-    /// Words of up to eight bytes are their own key; others are not remembered.
     #[inline]
     fn number(&mut self, word: &[u8], number: &(dyn Fn(&[u8]) -> u32 + Sync)) -> u32 {
-        if word.len() > 7 {
+        if word.len() > 15 {
             return number(word);
         }
-        let mut key = [0; 8];
+        let mut key = [0; 16];
         key[..word.len()].copy_from_slice(word);
-        key[7] = word.len() as u8;
-        let key = u64::from_le_bytes(key);
-        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
-        if self.slots[slot].0 != key {
-            self.slots[slot] = (key, number(word));
+        key[15] = word.len() as u8;
+        let key = u128::from_le_bytes(key);
+        let folded = (key as u64 ^ (key >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let known = &mut self.slots[(folded >> (64 - MEMO_BITS)) as usize];
+        if known.word != key {
+            *known = Known { word: key, id: number(word) };
         }
-        self.slots[slot].1
+        known.id
     }
 }
 

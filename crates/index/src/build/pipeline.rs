@@ -16,7 +16,7 @@ use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 use super::invert::{DocumentFact, Inverter};
 use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
-use super::write::{Coding, write_lists};
+use super::write::{Coding, write_jobs, write_lists};
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
@@ -220,6 +220,7 @@ pub(crate) fn build_segment(
         runs: AtomicU64::new(0),
         failure: Mutex::new(None),
     };
+    let t0 = std::time::Instant::now();
     progress.enter(Phase::Reading);
     std::thread::scope(|scope| {
         for _ in 0..config.threads.max(1) {
@@ -229,6 +230,7 @@ pub(crate) fn build_segment(
     if let Some(error) = pipeline.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
+    eprintln!("TIMES read {:?}", t0.elapsed());
     let admission = pipeline.admission.into_inner();
     let mut output = pipeline.output.into_inner();
     let spilled = pipeline.runs.into_inner();
@@ -243,6 +245,7 @@ pub(crate) fn build_segment(
         }
         _ => Vec::new(),
     };
+    eprintln!("TIMES inverted {:?}", t0.elapsed());
     let mut runs: Vec<Run> =
         (0..spilled).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
     for run in batches.take() {
@@ -279,11 +282,20 @@ pub(crate) fn build_segment(
         None => Coding::Frequencies(manifest.codec, impacts.map(|impacts| impacts.saturation())),
         Some(_) => Coding::Maps(manifest.codec, &parts),
     };
-    let written = write_lists(sources(), table, coding, config.threads, files, progress)?;
+    let written = match &runs[..] {
+        // There is nothing to merge, so workers need not wait for it.
+        [run] if let Some(lists) = run.lists() => {
+            let mut jobs = lists.jobs();
+            write_jobs(|| Ok(jobs.next()), table, coding, config.threads, files, progress)
+        }
+        _ => write_lists(sources(), table, coding, config.threads, files, progress),
+    }?;
+    eprintln!("TIMES written {:?}", t0.elapsed());
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
     let entry = output.segment.finish(&written)?;
+    eprintln!("TIMES finished {:?}", t0.elapsed());
     let mut replaced = output.replaced;
     replaced.sort_unstable();
     Ok(Built { entry: Some(entry), report, content, impacts, replaced })

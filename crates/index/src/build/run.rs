@@ -79,6 +79,14 @@ impl Run {
         }
     }
 
+    /// Its lists, if they are in memory.
+    pub(super) fn lists(&self) -> Option<&SortedLists> {
+        match &self.0 {
+            Place::Disk { .. } => None,
+            Place::Memory(lists) => Some(lists),
+        }
+    }
+
     pub(super) fn source(&self) -> RunSource<'_> {
         match &self.0 {
             Place::Disk { path, bytes } => {
@@ -165,11 +173,7 @@ impl Part for RunPart<'_> {
 
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
         match *self {
-            RunPart::Memory { lists, rank } => {
-                for (docs, freqs) in lists.postings(rank) {
-                    out.extend(docs.iter().copied().zip(freqs.iter().copied()));
-                }
-            }
+            RunPart::Memory { lists, rank } => lists.load(rank, out),
             RunPart::Disk { path, postings, count } => {
                 let mut cursor = Cursor::new(postings);
                 let mut doc = 0u32;

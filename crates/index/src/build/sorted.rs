@@ -1,5 +1,13 @@
 //! Lists in memory, in the batches in which they were inverted.
 
+use std::ops::Range;
+
+use super::sources::{Job, OnList};
+use crate::error::Result;
+
+/// Terms that make a job for a worker.
+const JOB_TERMS: usize = 256;
+
 /// Marks a term that a batch does not have.
 const NONE: u32 = u32::MAX;
 
@@ -92,8 +100,41 @@ impl SortedLists {
         })
     }
 
+    /// Appends documents and frequencies of a term.
+    pub(super) fn load(&self, rank: usize, out: &mut Vec<(u32, u32)>) {
+        for (docs, freqs) in self.postings(rank) {
+            out.extend(docs.iter().copied().zip(freqs.iter().copied()));
+        }
+    }
+
+    /// All lists as jobs.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = SortedJob<'_>> {
+        let ranks = (0..self.terms()).step_by(JOB_TERMS);
+        ranks.map(|from| SortedJob {
+            lists: self,
+            ranks: from..(from + JOB_TERMS).min(self.terms()),
+        })
+    }
+
     /// How many postings a term has.
     pub fn count(&self, rank: usize) -> usize {
         self.postings(rank).map(|(docs, _)| docs.len()).sum()
+    }
+}
+
+/// Some of the lists.
+pub(super) struct SortedJob<'a> {
+    lists: &'a SortedLists,
+    ranks: Range<usize>,
+}
+
+impl Job for SortedJob<'_> {
+    fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
+        self.ranks.clone().try_for_each(|rank| {
+            f(self.lists.term(rank), &|out| {
+                self.lists.load(rank, out);
+                Ok(())
+            })
+        })
     }
 }

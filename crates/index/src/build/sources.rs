@@ -67,7 +67,25 @@ pub(crate) struct Merge<S: ListSource> {
 }
 
 /// Terms with the parts of their lists.
-pub(crate) type Job<P> = Vec<(Vec<u8>, Vec<P>)>;
+pub(crate) type Merged<P> = Vec<(Vec<u8>, Vec<P>)>;
+
+/// Lists that a worker encodes.
+pub(crate) trait Job: Send {
+    /// Calls `f` with each term in order, and with a function that appends its postings, ordinal and frequency.
+    fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()>;
+}
+
+/// Takes a term and what appends its postings.
+pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>) -> Result<()> + 'a;
+/// Appends postings.
+pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>) -> Result<()> + 'a;
+
+impl<P: Part> Job for Merged<P> {
+    fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
+        let load = |parts: &[P], out: &mut _| parts.iter().try_for_each(|part| part.load(out));
+        self.iter().try_for_each(|(term, parts)| f(term, &|out| load(parts, out)))
+    }
+}
 
 impl<S: ListSource> Merge<S> {
     pub(crate) fn new(sources: Vec<S>) -> Result<Self> {
@@ -81,8 +99,8 @@ impl<S: ListSource> Merge<S> {
     }
 
     /// The next few terms with all their parts.
-    pub(crate) fn next_job(&mut self) -> Result<Option<Job<S::Part>>> {
-        let (mut job, mut bytes) = (Job::new(), 0);
+    pub(crate) fn next_job(&mut self) -> Result<Option<Merged<S::Part>>> {
+        let (mut job, mut bytes) = (Merged::new(), 0);
         while job.len() < JOB_TERMS && bytes < JOB_BYTES {
             let Some(Reverse(head)) = self.heap.peek() else { break };
             let (term, mut parts) = (head.0.term().to_vec(), Vec::new());

@@ -5,7 +5,7 @@ use warpseek_core::saturation::Saturation;
 
 use super::config::Progress;
 use super::ordered::ordered_map;
-use super::sources::{Job, ListSource, Merge, Part};
+use super::sources::{Job, ListSource, Merge};
 use crate::container::SealedWriter;
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;
@@ -14,8 +14,11 @@ use crate::parts::Parts;
 use crate::postings::{ListEncoder, MapListEncoder};
 
 /// Encoded lists of some terms.
+#[derive(Default)]
 struct Encoded {
-    terms: Vec<(Vec<u8>, u32, u64)>,
+    /// Where each term ends in `term_bytes`, its df, and the bytes of its list.
+    terms: Vec<(usize, u32, u64)>,
+    term_bytes: Vec<u8>,
     bytes: Vec<u8>,
 }
 
@@ -42,19 +45,31 @@ pub(crate) fn write_lists<S: ListSource>(
     table: &DocumentTable,
     coding: Coding<'_>,
     threads: usize,
-    (dictionary, mut postings): (SealedWriter, SealedWriter),
+    files: (SealedWriter, SealedWriter),
     progress: &Progress,
 ) -> Result<Written>
 where
     S::Part: Send,
 {
     let mut merge = Merge::new(sources)?;
+    write_jobs(|| merge.next_job(), table, coding, threads, files, progress)
+}
+
+/// The same with lists that come as jobs, in the order of terms.
+pub(crate) fn write_jobs<J: Job>(
+    mut next_job: impl FnMut() -> Result<Option<J>>,
+    table: &DocumentTable,
+    coding: Coding<'_>,
+    threads: usize,
+    (dictionary, mut postings): (SealedWriter, SealedWriter),
+    progress: &Progress,
+) -> Result<Written> {
     let mut dictionary = DictionaryWriter::new(dictionary);
     ordered_map(
         threads,
         || {
             progress.check()?;
-            merge.next_job()
+            next_job()
         },
         || Worker {
             encoder: match coding {
@@ -72,7 +87,12 @@ where
         |encoded| {
             postings.write(&encoded.bytes)?;
             progress.add_terms_written(encoded.terms.len() as u64);
-            encoded.terms.iter().try_for_each(|(term, df, len)| dictionary.add(term, *df, *len))
+            let mut start = 0;
+            encoded.terms.iter().try_for_each(|&(end, df, len)| {
+                let term = &encoded.term_bytes[start..end];
+                start = end;
+                dictionary.add(term, df, len)
+            })
         },
     )?;
     let (terms, count) = (dictionary.terms(), dictionary.postings());
@@ -98,14 +118,14 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn encode<P: Part>(&mut self, job: Job<P>) -> Result<Encoded> {
-        let mut out = Encoded { terms: Vec::with_capacity(job.len()), bytes: Vec::new() };
-        let (pairs, docs, freqs) = &mut self.lists;
-        for (term, parts) in job {
+    fn encode<J: Job>(&mut self, job: J) -> Result<Encoded> {
+        let mut out = Encoded::default();
+        job.for_each_list(&mut |term, load| {
+            let (pairs, docs, freqs) = &mut self.lists;
             pairs.clear();
-            parts.iter().try_for_each(|part| part.load(pairs))?;
+            load(pairs)?;
             if pairs.is_empty() {
-                continue;
+                return Ok(());
             }
             if let Some(positions) = self.positions {
                 pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
@@ -129,8 +149,11 @@ impl Worker<'_> {
                 }
                 Encoder::Maps(encoder) => encoder.encode(docs, freqs, &mut out.bytes),
             }
-            out.terms.push((term, docs.len() as u32, (out.bytes.len() - before) as u64));
-        }
+            out.term_bytes.extend_from_slice(term);
+            let len = (out.bytes.len() - before) as u64;
+            out.terms.push((out.term_bytes.len(), docs.len() as u32, len));
+            Ok(())
+        })?;
         Ok(out)
     }
 }

@@ -59,6 +59,11 @@ impl RawBatch {
         Self { bytes, records, sources, config }
     }
 
+    /// Makes room for a full batch and its last record, so that the one thread that cuts records need not move them while the batch grows.
+    pub(super) fn reserve(&mut self) {
+        self.bytes.reserve(self.config.batch_bytes / 8 * 9);
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= self.config.batch_bytes
             || self.records.len() >= self.config.batch_records

@@ -161,6 +161,9 @@ impl Reader {
                 self.current = Some((input, cutter));
                 continue;
             };
+            if batch.is_empty() {
+                batch.reserve();
+            }
             if !cutter.cut(input, batch)? {
                 self.current = None;
             } else if batch.is_full() {

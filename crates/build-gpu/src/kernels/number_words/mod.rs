@@ -2,11 +2,8 @@
 
 use warpseek_cuda::Source;
 
-use super::common::{DICTIONARY, TYPES, WORDS};
+use super::common::{DICTIONARY, TYPES};
 
 /// Its source.
-pub const SOURCE: Source = Source {
-    name: "number_words",
-    text: include_str!("kernel.cu"),
-    headers: &[TYPES, WORDS, DICTIONARY],
-};
+pub const SOURCE: Source =
+    Source { name: "number_words", text: include_str!("kernel.cu"), headers: &[TYPES, DICTIONARY] };

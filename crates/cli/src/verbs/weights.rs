@@ -1,0 +1,249 @@
+mod output;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use warpseek::devices::Device;
+use warpseek::weights::{GpuWeigher, HostText, Method, Weights, weigh_on_cpu};
+use warpseek::{
+    Analyzer, Dictionary, DocumentWords, Format, IndexOptions, Progress, RankingFunction,
+};
+use warpseek_console::options::{Threads, named, parse_bytes};
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{counted, note, summary, table};
+use warpseek_console::{Failure, Interrupt};
+
+use crate::options::OnErrorChoice;
+
+/// How words are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MethodName {
+    /// Sort words as strings
+    Pp,
+    /// Sort the ids that a dictionary has for them
+    Ppd,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum DeviceName {
+    /// The CPU, all cores
+    #[default]
+    Cpu,
+    /// A GPU; without one, the command fails
+    Cuda,
+}
+
+/// Compute the weight of every term in every document
+///
+/// The result has a row for each term of each document: the term, the number of the document, counted from 0 in the order of the input, and the weight
+/// that the ranking function gives it. Rows are in the order of terms, then of documents. All devices and both methods give the same weights, bit for
+/// bit (Wakatsuki 2016).
+///
+/// With a dictionary, all words that it does not have count as one term, which is empty in the output. They do not change the weights of other terms.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek weights docs.jsonl -o weights.tsv
+  warpseek weights docs.jsonl -o weights.arrow --rank bm25 --k1 0.9 --b 0.4
+  warpseek dictionary build docs.jsonl -o docs.dictionary
+  warpseek weights docs.jsonl -o weights.arrow --dictionary docs.dictionary --device cuda
+  warpseek weights docs.words --stats                      counts of words, documents, pairs and terms")]
+pub(crate) struct Options {
+    /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// File for the weights: Arrow IPC if its name ends in .arrow, tab-separated values otherwise
+    #[arg(long, short, value_name = "FILE", required_unless_present = "stats")]
+    output: Option<PathBuf>,
+    /// Print how many words, documents, pairs of term and document, and terms there are
+    #[arg(long)]
+    stats: bool,
+    /// Print JSON instead of a table, with --stats
+    #[arg(long, requires = "stats")]
+    json: bool,
+    /// Replace an existing file
+    #[arg(long)]
+    overwrite: bool,
+    /// Format of all inputs [default: from the file name; a directory is a tree of text files]
+    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
+    format: Option<Format>,
+    /// How text is split into terms [default: english; raw with --format words]
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()))]
+    analyzer: Option<Analyzer>,
+    /// What to do with malformed records
+    #[arg(long, value_enum, default_value = "stop")]
+    on_error: OnErrorChoice,
+    /// Ranking function
+    #[arg(long, default_value = "wakatsuki", value_parser = ["wakatsuki", "bm25", "okapi"])]
+    rank: String,
+    /// How slowly term frequency saturates
+    #[arg(long, value_name = "X", default_value_t = 0.9, allow_negative_numbers = true)]
+    k1: f64,
+    /// How much document length counts, 0 to 1
+    #[arg(long, value_name = "X", default_value_t = 0.4, allow_negative_numbers = true)]
+    b: f64,
+    /// How words are told apart [default: ppd with --dictionary, otherwise pp]
+    #[arg(long, value_enum)]
+    method: Option<MethodName>,
+    /// A dictionary made by `warpseek dictionary build`, for the method ppd
+    #[arg(long, value_name = "FILE")]
+    dictionary: Option<PathBuf>,
+    /// The device that computes weights
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceName,
+    /// Number of the GPU (see `warpseek devices`) [default: 0]
+    #[arg(long, value_name = "N")]
+    gpu: Option<u32>,
+    /// GPU memory to use at most, e.g. 8G; with little, text is counted in parts [default: all]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    gpu_memory: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
+    /// Do not show a progress bar or a summary
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let dictionary = options.check()?;
+    let function = options.function()?;
+    let device = match options.device {
+        DeviceName::Cpu => None,
+        DeviceName::Cuda => {
+            let memory = options.gpu_memory.map(|bytes| bytes as u64);
+            Some(Device::open(options.gpu.unwrap_or(0), memory)?)
+        }
+    };
+    let (progress, start) = (Arc::new(Progress::default()), Instant::now());
+    Interrupt::listen(Some(progress.clone()))?;
+    let display = Display::build(&progress, options.quiet);
+    let words = options.words(&progress);
+    drop(display);
+    let words = words?;
+    words.reasons.iter().for_each(|reason| note(format!("skipped {reason}")));
+    if words.skipped > 0 {
+        note(format!("{} skipped", counted(words.skipped, "record")));
+    }
+    if words.documents == 0 {
+        note("the input has no documents");
+    }
+    let text = words.text.bytes();
+    let method = dictionary.as_ref().map_or(Method::Strings, Method::Dictionary);
+    let finish = |weights: &Weights<'_>| -> Result<(), Failure> {
+        progress.check()?;
+        if let Some(file) = &options.output {
+            output::write(file, weights, text, method, &progress)?;
+        }
+        if options.stats {
+            print_stats(weights, options.json)?;
+        } else if !options.quiet {
+            let counts = [
+                counted(weights.documents.into(), "document"),
+                counted(weights.words, "word"),
+                counted(weights.terms.len() as u64, "term"),
+                counted(weights.docs.len() as u64, "weight"),
+            ];
+            summary(format!("{} in {:.1} s", counts.join(", "), start.elapsed().as_secs_f64()));
+        }
+        Ok(())
+    };
+    match device {
+        Some(device) => {
+            let mut weigher = GpuWeigher::new(&device, dictionary.as_ref())?;
+            let (weights, _) =
+                weigher.weigh(HostText::Slice(text), function).map_err(Failure::broken)?;
+            finish(&weights)?;
+        }
+        None => {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.get()).build();
+            let pool = pool.map_err(Failure::broken)?;
+            let weights = pool.install(|| weigh_on_cpu(text, method, function));
+            finish(&weights.map_err(Failure::user)?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    /// Refuses options that contradict each other, before anything is read; opens the dictionary.
+    fn check(&self) -> Result<Option<Dictionary>, Failure> {
+        if let Some(output) = &self.output {
+            let name = output.display();
+            if output.is_dir() {
+                return Err(Failure::user(format!("{name} is a directory; name a file")));
+            }
+            if output.exists() && !self.overwrite {
+                let problem = format!("{name} already exists; remove it or pass `--overwrite`");
+                return Err(Failure::user(problem));
+            }
+        }
+        if self.device == DeviceName::Cpu && (self.gpu.is_some() || self.gpu_memory.is_some()) {
+            let problem = "--gpu and --gpu-memory have no effect on the CPU; add --device cuda";
+            return Err(Failure::user(problem));
+        }
+        match (self.method, &self.dictionary) {
+            (Some(MethodName::Ppd), None) => Err(Failure::user(
+                "--method ppd needs a dictionary; make one with `warpseek dictionary build INPUT -o FILE` and pass `--dictionary FILE`",
+            )),
+            (Some(MethodName::Pp), Some(_)) => Err(Failure::user(
+                "--method pp sorts words as strings and uses no dictionary; leave out one of the two",
+            )),
+            (_, None) => Ok(None),
+            (_, Some(file)) => Ok(Some(Dictionary::open(file).map_err(warpseek::Error::from)?)),
+        }
+    }
+
+    fn function(&self) -> Result<RankingFunction, Failure> {
+        let (k1, b) = (self.k1, self.b);
+        let function = match self.rank.as_str() {
+            "bm25" => RankingFunction::Bm25 { k1, b },
+            "okapi" => RankingFunction::Okapi { k1, b },
+            _ => RankingFunction::Wakatsuki { k1, b },
+        };
+        function.check().map_err(|error| Failure::user(error.to_string()))?;
+        Ok(function)
+    }
+
+    fn words(&self, progress: &Progress) -> Result<DocumentWords, Failure> {
+        let is_words = |path: &PathBuf| path.extension().is_some_and(|name| name == "words");
+        let words = match self.format {
+            Some(format) => format == Format::Words,
+            None => self.inputs.iter().all(is_words),
+        };
+        let usual = if words { Analyzer::Raw } else { Analyzer::English };
+        let mut settings = IndexOptions::new()
+            .analyzer(self.analyzer.unwrap_or(usual))
+            .threads(self.threads.get())
+            .on_error(self.on_error.get());
+        if let Some(format) = self.format {
+            settings = settings.format(format);
+        }
+        Ok(DocumentWords::of_files(&self.inputs, &settings, progress)?)
+    }
+}
+
+fn print_stats(weights: &Weights<'_>, as_json: bool) -> Result<(), Failure> {
+    use std::io::Write;
+    let counts = [
+        ("n_w", "words", weights.words),
+        ("n_d", "documents", u64::from(weights.documents)),
+        ("n_tf", "pairs of term and document", weights.docs.len() as u64),
+        ("n_df", "terms", weights.terms.len() as u64),
+    ];
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let counts: serde_json::Map<_, _> =
+            counts.into_iter().map(|(name, _, n)| (name.to_owned(), json!(n))).collect();
+        writeln!(out, "{:#}", serde_json::Value::Object(counts))?;
+        return Ok(());
+    }
+    let row = |(name, what, n): (&str, &str, u64)| {
+        vec![name.to_owned(), warpseek_console::terminal::count(n), what.to_owned()]
+    };
+    table(&counts.map(row), &mut out)?;
+    Ok(())
+}
