@@ -29,6 +29,24 @@ const STEP: usize = 8;
 /// Writes the bit positions of the first `n` ones to `out[..n]`. The rest of `out` is left
 /// unspecified.
 pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the CPU supports both.
+        #[allow(unsafe_code)]
+        return unsafe { ones_by_bmi1(bytes, n, out) };
+    }
+    ones_anywhere(bytes, n, out)
+}
+
+/// The same code with the instructions that find, clear and count ones, which not every CPU has.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi1,popcnt")]
+fn ones_by_bmi1(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+    ones_anywhere(bytes, n, out)
+}
+
+#[inline(always)]
+fn ones_anywhere(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     let mut found = 0;
     for (i, word) in bytes.chunks(8).map(window).enumerate() {
         let (mut word, first, mut at) = (word, 64 * i as u32, found);

@@ -253,6 +253,36 @@ fn map_in_bin(
     widths: &HeadWidths,
     segments: &[u8],
 ) -> Result<u32, CodecError> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("popcnt") {
+        // SAFETY: the CPU supports it.
+        #[allow(unsafe_code)]
+        return unsafe { map_in_bin_by_popcnt(bitmap, maps, doc, widths, segments) };
+    }
+    map_in_bin_anywhere(bitmap, maps, doc, widths, segments)
+}
+
+/// The same code with the instruction that counts bits, which not every CPU has.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt")]
+fn map_in_bin_by_popcnt(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
+    segments: &[u8],
+) -> Result<u32, CodecError> {
+    map_in_bin_anywhere(bitmap, maps, doc, widths, segments)
+}
+
+#[inline(always)]
+fn map_in_bin_anywhere(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
+    segments: &[u8],
+) -> Result<u32, CodecError> {
     let words = words(bitmap);
     let (mut at, bit) = (doc / 64, doc % 64);
     let mut before = words;
