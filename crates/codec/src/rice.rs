@@ -66,9 +66,7 @@ impl Codec for Rice {
             let end = out[..n].last().map_or(0, |&doc| u64::from(doc) + 1);
             gaps::check_end(end + last)?;
         }
-        for (j, (slot, &one)) in (0..).zip(out[..n].iter_mut().zip(&ones)) {
-            *slot = slot.wrapping_add(one.wrapping_sub(j) << part.b);
-        }
+        simd::add_quotients(&ones, part.b, out);
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 use warpseek_core::limits::BLOCK;
 
 use crate::registry::CodecError;
+use crate::simd;
 use crate::slots::window;
 
 /// Appends the values, padded to whole bytes.
@@ -29,24 +30,28 @@ const STEP: usize = 8;
 /// Writes the bit positions of the first `n` ones to `out[..n]`. The rest of `out` is left
 /// unspecified.
 pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt") {
-        // SAFETY: the CPU supports both.
-        #[allow(unsafe_code)]
-        return unsafe { ones_by_bmi1(bytes, n, out) };
+    let (read, found) = simd::ones(bytes, out);
+    if read == 0 {
+        return ones_by_words(bytes, n, out);
     }
-    ones_anywhere(bytes, n, out)
+    // Near the end of the block, extract them one by one.
+    let mut last = found;
+    for (&byte, i) in bytes[read..].iter().zip(read..) {
+        let mut byte = byte;
+        while byte != 0 && last < BLOCK {
+            out[last] = 8 * i as u32 + byte.trailing_zeros();
+            byte &= byte - 1;
+            last += 1;
+        }
+        if last >= n {
+            return Ok(());
+        }
+    }
+    if last >= n { Ok(()) } else { Err(CodecError::Short) }
 }
 
-/// The same code with the instructions that find, clear and count ones, which not every CPU has.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "bmi1,popcnt")]
-fn ones_by_bmi1(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
-    ones_anywhere(bytes, n, out)
-}
-
-#[inline(always)]
-fn ones_anywhere(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+/// The same without vector code.
+fn ones_by_words(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     let mut found = 0;
     for (i, word) in bytes.chunks(8).map(window).enumerate() {
         let (mut word, first, mut at) = (word, 64 * i as u32, found);
