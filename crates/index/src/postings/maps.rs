@@ -205,6 +205,16 @@ impl<'a> Pieces<'a> {
     }
 }
 
+/// A block of a sparse list.
+struct SparseBlock<'a> {
+    /// The document before it.
+    prev: u32,
+    /// How many it has.
+    n: usize,
+    maps: &'a [u8],
+    docs: &'a [u8],
+}
+
 /// The block of a sparse list that was decoded last to look a document up; one for each list.
 #[derive(Clone, Debug)]
 pub struct LookUp {
@@ -437,7 +447,7 @@ impl<'a> MapList<'a> {
                 n
             }
             Form::Short(_) | Form::Sparse { .. } => {
-                let (prev, n, _, docs) = self.sparse(block)?;
+                let SparseBlock { prev, n, docs, .. } = self.sparse(block)?;
                 let error = |source| ListError::Block { block, source };
                 let coded =
                     Block { bytes: docs, list: &self.state, index: block, docs: n, freqs: 0 };
@@ -454,9 +464,9 @@ impl<'a> MapList<'a> {
         if last >= self.parts.count() || !expected { Err(ListError::Order(block)) } else { Ok(n) }
     }
 
-    /// The document before a block of a sparse list, its number of documents, the bytes of its maps and those of its documents.
+    /// A block of a sparse list.
     #[inline]
-    fn sparse(&self, block: usize) -> Result<(u32, usize, &'a [u8], &'a [u8]), ListError> {
+    fn sparse(&self, block: usize) -> Result<SparseBlock<'a>, ListError> {
         let n = (self.df as usize - block * BLOCK).min(BLOCK);
         let (prev, bytes) = match &self.form {
             Form::Sparse { lasts, blocks } => {
@@ -468,13 +478,13 @@ impl<'a> MapList<'a> {
             _ => return Err(ListError::Layout),
         };
         if !self.parts.have_maps() {
-            return Ok((prev, n, &[], bytes));
+            return Ok(SparseBlock { prev, n, maps: &[], docs: bytes });
         }
         let (maps, docs) = bytes
             .split_first_chunk()
             .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_le_bytes(*len))))
             .ok_or(ListError::Block { block, source: CodecError::Short })?;
-        Ok((prev, n, maps, docs))
+        Ok(SparseBlock { prev, n, maps, docs })
     }
 
     /// Writes documents and maps of a block to `docs` and `maps`, and returns their number.
@@ -497,7 +507,7 @@ impl<'a> MapList<'a> {
                 return Ok(n);
             }
             Form::Dense { maps, .. } => maps.get(block).ok_or(ListError::Layout)?,
-            _ => self.sparse(block)?.2,
+            _ => self.sparse(block)?.maps,
         };
         let segments = docs[..n].iter().map(|&doc| self.parts.segments(doc));
         let coded = Maps::new(coded, n).map_err(error)?;
@@ -556,7 +566,7 @@ impl<'a> MapList<'a> {
                 if !self.parts.have_maps() {
                     return Ok(1);
                 }
-                let (_, n, maps, _) = self.sparse(block)?;
+                let SparseBlock { n, maps, .. } = self.sparse(block)?;
                 let maps = Maps::new(maps, n);
                 let maps = maps.map_err(|source| ListError::Block { block, source })?;
                 let docs = &look_up.docs[..n];
@@ -577,7 +587,7 @@ impl<'a> MapList<'a> {
                 Ok((BITMAP, maps.get(block).ok_or(ListError::Layout)?.len()))
             }
             _ => {
-                let (_, _, maps, docs) = self.sparse(block)?;
+                let SparseBlock { maps, docs, .. } = self.sparse(block)?;
                 let len = if self.parts.have_maps() { 2 } else { 0 };
                 Ok((docs.len(), len + maps.len()))
             }
