@@ -104,7 +104,7 @@ fn lists(corpus: &Path, lines: &str) -> Result {
         let home = tempfile::tempdir()?;
         let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
         fs::write(&input, lines)?;
-        let config = BuildConfig { codec, threads: 1, memory: 64 << 20, ..BuildConfig::default() };
+        let config = BuildConfig { codec: Some(codec), threads: 1, memory: 64 << 20, ..BuildConfig::default() };
         create(&dir, &[input], &config, false, &Progress::default())?;
         for segment in Snapshot::open(&dir)?.segments() {
             let docs = segment.documents().count();
@@ -130,7 +130,7 @@ fn map_lists(corpus: &Path, lines: &str) -> Result {
         fs::write(&input, lines)?;
         let grams = Some(GramConfig::default());
         let config =
-            BuildConfig { codec, grams, threads: 1, memory: 64 << 20, ..BuildConfig::default() };
+            BuildConfig { codec: Some(codec), grams, threads: 1, memory: 64 << 20, ..BuildConfig::default() };
         create(&dir, &[input], &config, false, &Progress::default())?;
         files(corpus, "grams", &dir)?;
         for segment in Snapshot::open(&dir)?.segments() {

@@ -179,12 +179,13 @@ pub fn map_list(data: &[u8]) {
 /// Every document of a table that is accepted has its numbers, and ordinals are a permutation.
 pub fn documents(data: &[u8]) {
     let Ok(documents) = Documents::new(sealed(Kind::Docs, data)) else { return };
-    let (lengths, norms) = (documents.lengths().unwrap(), documents.norms().unwrap());
+    let lengths = documents.lengths().unwrap();
+    let norms = documents.has_norms().then(|| documents.norms().unwrap());
     let statics = documents.statics().unwrap();
     let ordinals = documents.ordinals().unwrap();
     for doc in 0..documents.count() {
         lengths.get(doc);
-        norms.get(doc);
+        norms.map(|norms| norms.get(doc));
         statics.map(|s| s.get(doc));
         let ordinal = ordinals.map_or(doc, |o| o.get(doc));
         assert!(ordinal < documents.count());

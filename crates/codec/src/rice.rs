@@ -14,6 +14,7 @@ use warpseek_core::limits::BLOCK;
 use crate::gaps;
 use crate::list_state::ListState;
 use crate::registry::{Block, Codec, CodecError};
+use crate::simd;
 use crate::slots;
 use crate::unary;
 use crate::varint::Cursor;
@@ -51,17 +52,21 @@ impl Codec for Rice {
         let (part, _) = parts(block)?;
         let (n, mut ones) = (block.docs, [0; BLOCK]);
         unary::ones(part.unary, n, &mut ones)?;
-        slots::unpack(part.binary, part.b, n, out);
         // The one of value j is at bit j plus the sum of the quotients up to and including j. If
         // the last document is in range, so are all of them. 64 bits can hold it: ones are below
         // bit 2^9, and the shift is at most 31.
         let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u32)) << part.b;
-        gaps::to_docs(prev, n, out)?;
-        let end = out[..n].last().map_or(0, |&doc| u64::from(doc) + 1);
-        gaps::check_end(end + last)?;
-        for (j, (slot, &one)) in (0..).zip(out[..n].iter_mut().zip(&ones)) {
-            *slot = slot.wrapping_add(one.wrapping_sub(j) << part.b);
+        // One past the largest document that slots of this width can reach.
+        let reach = gaps::base(prev) + ((BLOCK as u64) << part.b);
+        if n == BLOCK && reach + last <= u64::from(u32::MAX) {
+            simd::unpack_docs(part.binary, part.b, prev, out);
+        } else {
+            slots::unpack(part.binary, part.b, n, out);
+            gaps::to_docs(prev, n, out)?;
+            let end = out[..n].last().map_or(0, |&doc| u64::from(doc) + 1);
+            gaps::check_end(end + last)?;
         }
+        simd::add_quotients(&ones, part.b, out);
         Ok(())
     }
 

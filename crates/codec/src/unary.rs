@@ -8,6 +8,7 @@
 use warpseek_core::limits::BLOCK;
 
 use crate::registry::CodecError;
+use crate::simd;
 use crate::slots::window;
 
 /// Appends the values, padded to whole bytes.
@@ -29,6 +30,28 @@ const STEP: usize = 8;
 /// Writes the bit positions of the first `n` ones to `out[..n]`. The rest of `out` is left
 /// unspecified.
 pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
+    let (read, found) = simd::ones(bytes, out);
+    if read == 0 {
+        return ones_by_words(bytes, n, out);
+    }
+    // Near the end of the block, extract them one by one.
+    let mut last = found;
+    for (&byte, i) in bytes[read..].iter().zip(read..) {
+        let mut byte = byte;
+        while byte != 0 && last < BLOCK {
+            out[last] = 8 * i as u32 + byte.trailing_zeros();
+            byte &= byte - 1;
+            last += 1;
+        }
+        if last >= n {
+            return Ok(());
+        }
+    }
+    if last >= n { Ok(()) } else { Err(CodecError::Short) }
+}
+
+/// The same without vector code.
+fn ones_by_words(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     let mut found = 0;
     for (i, word) in bytes.chunks(8).map(window).enumerate() {
         let (mut word, first, mut at) = (word, 64 * i as u32, found);

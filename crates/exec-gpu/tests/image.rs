@@ -92,7 +92,7 @@ fn many(docs: usize, seed: u64) -> Vec<Doc> {
 fn long_lists_in_every_codec() {
     let docs = many(5000, 7);
     for codec in CodecId::ALL {
-        let fixture = Fixture::with(&docs, BuildConfig { codec, ..build_config() });
+        let fixture = Fixture::with(&docs, BuildConfig { codec: Some(codec), ..build_config() });
         let snapshot = fixture.snapshot();
         for device in devices() {
             let bits = if codec == CodecId::BitPack { 5..12 } else { 8..9 };

@@ -183,7 +183,7 @@ fn tiles_that_stay_are_cut_too() {
 fn every_codec() {
     let docs = docs(1500);
     for codec in CodecId::ALL {
-        let fixture = Fixture::with(&docs, BuildConfig { codec, ..build_config() });
+        let fixture = Fixture::with(&docs, BuildConfig { codec: Some(codec), ..build_config() });
         let snapshot = fixture.snapshot();
         let plans = all_plans(&snapshot);
         let device = devices_within(Some(800_000)).remove(0).unwrap();

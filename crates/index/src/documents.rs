@@ -20,6 +20,7 @@ const HEADER: u64 = 24;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentTable {
     pub(crate) lengths: Vec<u32>,
+    /// Empty in an index of n-grams, which has no use for them.
     pub(crate) norms: Vec<f32>,
     pub(crate) statics: Vec<f32>,
     /// The ordinal of each position; empty unless reordered.
@@ -36,7 +37,9 @@ impl DocumentTable {
             return;
         }
         self.lengths = ordinals.iter().map(|&o| self.lengths[o as usize]).collect();
-        self.norms = ordinals.iter().map(|&o| self.norms[o as usize]).collect();
+        if !self.norms.is_empty() {
+            self.norms = ordinals.iter().map(|&o| self.norms[o as usize]).collect();
+        }
         self.statics = ordinals.iter().map(|&o| self.statics[o as usize]).collect();
         self.positions = inverse(ordinals.iter().copied());
         self.ordinals = ordinals;
@@ -69,8 +72,9 @@ impl DocumentTable {
         let has_statics = self.statics.iter().any(|&s| s != 0.0);
         file.write(&(self.lengths.len() as u64).to_le_bytes())?;
         file.write(&self.tokens().to_le_bytes())?;
-        let reordered = !self.ordinals.is_empty();
-        file.write(&[width as u8, u8::from(has_statics), u8::from(reordered), 0, 0, 0, 0, 0])?;
+        let (reordered, bare) = (!self.ordinals.is_empty(), self.norms.len() < self.lengths.len());
+        let flags = [has_statics, reordered, bare].map(u8::from);
+        file.write(&[width as u8, flags[0], flags[1], flags[2], 0, 0, 0, 0])?;
         for length in &self.lengths {
             file.write(&length.to_le_bytes()[..width])?;
         }
@@ -170,6 +174,7 @@ pub struct Documents {
     width: u8,
     has_statics: bool,
     reordered: bool,
+    has_norms: bool,
     /// The position of each ordinal; computed on first use.
     positions: OnceLock<Vec<u32>>,
 }
@@ -182,20 +187,28 @@ impl Documents {
         else {
             return Err(file.corrupt("it has no room for its header"));
         };
-        let [width, statics, reordered, padding @ ..] = flags.to_le_bytes();
-        if !matches!(width, 1 | 2 | 4) || statics > 1 || reordered > 1 || padding != [0; 5] {
+        let [width, statics, reordered, bare, padding @ ..] = flags.to_le_bytes();
+        let flags = statics | reordered | bare;
+        if !matches!(width, 1 | 2 | 4) || flags > 1 || padding != [0; 4] {
             return Err(file.corrupt("its header is malformed"));
         }
         if count > MAX_DOCS {
             return Err(file.corrupt(format!("{count} documents are too many")));
         }
         let lengths = (HEADER + count * u64::from(width)).next_multiple_of(4);
-        if file.body_len() != lengths + 4 * count * u64::from(1 + statics + reordered) {
+        if file.body_len() != lengths + 4 * count * u64::from(1 - bare + statics + reordered) {
             return Err(file.corrupt("its size is not that of its tables"));
         }
-        let (count, has_statics, reordered) = (count as u32, statics == 1, reordered == 1);
-        let positions = OnceLock::new();
-        let documents = Documents { file, count, tokens, width, has_statics, reordered, positions };
+        let documents = Documents {
+            file,
+            count: count as u32,
+            tokens,
+            width,
+            has_statics: statics == 1,
+            reordered: reordered == 1,
+            has_norms: bare == 0,
+            positions: OnceLock::new(),
+        };
         documents.check_ordinals()?;
         Ok(documents)
     }
@@ -237,19 +250,25 @@ impl Documents {
         })
     }
 
-    /// Norms of all documents.
+    /// Whether documents have norms, which those of an index of n-grams do not.
+    pub fn has_norms(&self) -> bool {
+        self.has_norms
+    }
+
+    /// Norms of all documents, which must have them.
     pub fn norms(&self) -> Result<Floats<'_>> {
         self.table(0).map(Floats)
     }
 
     /// Static scores of all documents, if they have any.
     pub fn statics(&self) -> Result<Option<Floats<'_>>> {
-        self.has_statics.then(|| self.table(1).map(Floats)).transpose()
+        let table = u64::from(self.has_norms);
+        self.has_statics.then(|| self.table(table).map(Floats)).transpose()
     }
 
     /// Ordinals of all documents, by position; `None` unless the segment is reordered.
     pub fn ordinals(&self) -> Result<Option<Ordinals<'_>>> {
-        let table = 1 + u64::from(self.has_statics);
+        let table = u64::from(self.has_norms) + u64::from(self.has_statics);
         self.reordered.then(|| self.table(table).map(Ordinals)).transpose()
     }
 
@@ -278,10 +297,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reordered_and_read(order in Just((0..300u32).collect::<Vec<_>>()).prop_shuffle(), statics: bool) {
+        fn reordered_and_read(order in Just((0..300u32).collect::<Vec<_>>()).prop_shuffle(), statics: bool, norms: bool) {
             let mut table = DocumentTable {
                 lengths: (0..300).map(|i| i * 3).collect(),
-                norms: (0..300).map(|i| i as f32).collect(),
+                norms: (0..300).map(|i| i as f32).filter(|_| norms).collect(),
                 statics: vec![if statics { 0.5 } else { 0.0 }; 300],
                 ..DocumentTable::default()
             };
@@ -291,11 +310,14 @@ mod tests {
             table.write(SealedWriter::create(&path, Kind::Docs).unwrap()).unwrap();
             let read = Documents::new(SealedFile::open(&path, Kind::Docs).unwrap()).unwrap();
             prop_assert_eq!(read.ordinals().unwrap().unwrap().iter().collect::<Vec<_>>(), &order[..]);
-            prop_assert_eq!(read.statics().unwrap().is_some(), statics);
+            prop_assert_eq!(read.statics().unwrap().map(|all| all.get(299)), statics.then_some(0.5));
+            prop_assert_eq!(read.has_norms(), norms);
             for (position, &ordinal) in order.iter().enumerate() {
                 prop_assert_eq!(read.position(ordinal).unwrap(), position as u32);
                 prop_assert_eq!(read.lengths().unwrap().get(position as u32), ordinal * 3);
-                prop_assert_eq!(read.norms().unwrap().get(position as u32), ordinal as f32);
+                if norms {
+                    prop_assert_eq!(read.norms().unwrap().get(position as u32), ordinal as f32);
+                }
             }
         }
     }

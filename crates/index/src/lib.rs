@@ -45,6 +45,7 @@ pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{
     BIN, BlockBounds, Bounds, List, ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts,
+    map_codes,
 };
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};

@@ -148,11 +148,11 @@ fn copy_documents(
     ids: &mut IdsWriter,
 ) -> Result<()> {
     let documents = segment.documents();
-    let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-    let statics = documents.statics()?;
+    let (lengths, statics) = (documents.lengths()?, documents.statics()?);
+    let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
     for &(ordinal, position) in live {
         table.lengths.push(lengths.get(position));
-        table.norms.push(norms.get(position));
+        table.norms.extend(norms.map(|norms| norms.get(position)));
         table.statics.push(statics.map_or(0.0, |s| s.get(position)));
         ids.add(&segment.ids().get(ordinal)?)?;
     }

@@ -5,6 +5,11 @@ use std::ops::Range;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{GramConfig, SEGMENTS};
 
+use crate::postings::{BIN, head_bits};
+
+/// Bits of the heads of maps (docs/format/ngrams.md) in a bin of 256 parts: for each 64 parts, the lowest bits of all these numbers, then the next ones, then the highest, so that the numbers of some parts are added up by counting bits.
+pub(crate) type HeadWidths = [[u64; 3]; BIN / 64];
+
 /// The parts of a segment's documents, numbered through in the order of the documents. Unless documents are cut, each is one part.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
@@ -13,6 +18,8 @@ pub struct Parts {
     starts: Vec<u32>,
     /// How many segments each part has, 1 to 32; empty if there are no n-grams.
     segments: Vec<u8>,
+    /// For each bin; empty if no part has more than one segment.
+    head_widths: Vec<HeadWidths>,
 }
 
 impl Parts {
@@ -40,14 +47,27 @@ impl Parts {
         if segments.len() == documents {
             starts.clear();
         }
-        Some(Parts { count: segments.len() as u32, starts, segments })
+        Some(Parts::new(starts, segments))
     }
 
     /// Documents of one part each with these numbers of segments, brought to 1 to 32. For tests and fuzz targets, which have lists without an index.
     #[doc(hidden)]
     pub fn of_segments(mut segments: Vec<u8>) -> Self {
         segments.iter_mut().for_each(|n| *n = (*n).clamp(1, SEGMENTS as u8));
-        Parts { count: segments.len() as u32, starts: Vec::new(), segments }
+        Parts::new(Vec::new(), segments)
+    }
+
+    fn new(starts: Vec<u32>, segments: Vec<u8>) -> Self {
+        let mut head_widths = Vec::new();
+        if segments.iter().any(|&n| n > 1) {
+            head_widths.resize(segments.len().div_ceil(BIN), HeadWidths::default());
+            for (part, &n) in segments.iter().enumerate() {
+                for (i, plane) in head_widths[part / BIN][part % BIN / 64].iter_mut().enumerate() {
+                    *plane |= u64::from(head_bits(n) >> i & 1) << (part % 64);
+                }
+            }
+        }
+        Parts { count: segments.len() as u32, starts, segments, head_widths }
     }
 
     /// The number of parts.
@@ -70,6 +90,23 @@ impl Parts {
     #[inline]
     pub fn all_segments(&self, first: usize) -> &[u8] {
         &self.segments[first..]
+    }
+
+    /// Whether lists have maps: they do not if all parts have one segment.
+    #[inline]
+    pub fn have_maps(&self) -> bool {
+        !self.head_widths.is_empty()
+    }
+
+    /// The bits of heads of the parts of a bin, if there are maps.
+    #[inline]
+    pub(crate) fn head_widths(&self, bin: usize) -> &HeadWidths {
+        &self.head_widths[bin]
+    }
+
+    /// The same of all bins.
+    pub fn all_head_widths(&self) -> &[[[u64; 3]; BIN / 64]] {
+        &self.head_widths
     }
 
     /// The document that a part belongs to.

@@ -9,5 +9,7 @@ mod maps;
 pub use bounds::{Bounds, MAX_PAIRS};
 pub(crate) use encode::ListEncoder;
 pub use list::{BlockBounds, List, ListError, ListParts};
+pub(crate) use map_code::head_bits;
+pub use map_code::map_codes;
 pub(crate) use maps::MapListEncoder;
 pub use maps::{BIN, LookUp, MapList, MapListParts};

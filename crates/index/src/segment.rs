@@ -114,6 +114,11 @@ impl Segment {
                 return Err(file.corrupt(format!("its number of {what} is not the segment's")));
             }
         }
+        // Engines for words read norms without asking whether there are any.
+        if docs > 0 && self.documents.has_norms() == self.grams.is_some() {
+            let what = "it has norms and the index n-grams, or neither";
+            return Err(self.documents.file().corrupt(what));
+        }
         match &self.store {
             Some(store) if u64::from(store.count()) != docs => {
                 Err(store.file().corrupt("its number of documents is not the segment's"))

@@ -49,7 +49,7 @@ pub fn create_from_reader(
         vector_scale: config.reader.vector_scale,
         analyzer: config.analyzer,
         analyzer_version: config.analyzer.version(),
-        codec: config.codec,
+        codec: config.codec(),
         store: config.store,
         // The mean length comes from the documents.
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
@@ -258,7 +258,7 @@ fn add_segment(
     }
     let config = BuildConfig {
         analyzer: manifest.analyzer,
-        codec: manifest.codec,
+        codec: Some(manifest.codec),
         store: manifest.store,
         grams: manifest.grams,
         reader: reader.config().clone(),

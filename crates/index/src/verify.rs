@@ -140,13 +140,15 @@ fn check_files_alone(dir: &Path, found: &mut Verification) -> Result<()> {
 
 fn check_documents(segment: &Segment) -> Result<()> {
     let documents = segment.documents();
-    let (lengths, norms, statics) =
-        (documents.lengths()?, documents.norms()?, documents.statics()?);
+    let (lengths, statics) = (documents.lengths()?, documents.statics()?);
+    let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
     let mut tokens = 0;
     for doc in 0..documents.count() {
         tokens += u64::from(lengths.get(doc));
-        let norm = norms.get(doc);
-        let sane = norm.is_finite() && norm >= 0.0 && (norm > 0.0) == (lengths.get(doc) > 0);
+        let sane = norms.is_none_or(|norms| {
+            let norm = norms.get(doc);
+            norm.is_finite() && norm >= 0.0 && (norm > 0.0) == (lengths.get(doc) > 0)
+        });
         let fixed = statics.map_or(0.0, |s| s.get(doc));
         if !sane || !fixed.is_finite() || fixed < 0.0 {
             let what = format!("length, norm or static score of document {doc} is malformed");

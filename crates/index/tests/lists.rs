@@ -73,7 +73,7 @@ proptest! {
         let (mut lists, docs) = invert(&texts);
         let config = BuildConfig {
             analyzer: Analyzer::Plain,
-            codec,
+            codec: Some(codec),
             store: StoreMode::Ids,
             ..warpseek_testkit::build_config()
         };

@@ -24,7 +24,7 @@ pub enum NgramError {
     #[error(transparent)]
     Device(Arc<DeviceError>),
     /// The lists are in a codec that kernels do not decode.
-    #[error("a GPU reads n-gram lists in the codec bitpack, and this index has {0}")]
+    #[error("a GPU reads n-gram lists in the codecs rice and bitpack, and this index has {0}")]
     Codec(CodecId),
     /// There are too many different n-grams for a GPU.
     #[error("a segment has {0} different n-grams; a GPU takes at most {MOST_GRAMS}")]

@@ -247,7 +247,7 @@ impl GpuSearcher {
         settings: GpuSettings,
     ) -> Result<Self, NgramError> {
         let codec = searcher.snapshot().manifest().codec;
-        if codec != CodecId::BitPack {
+        if !matches!(codec, CodecId::BitPack | CodecId::Rice) {
             return Err(NgramError::Codec(codec));
         }
         let mut uploader = Uploader::new(&device)?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use support::devices;
+use warpseek_codec::CodecId;
 use warpseek_exec::Context;
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, create_from_reader, delete};
 use warpseek_ngram::{Algorithm, Division, GpuSearcher, GpuSettings, Misses, Query, Searcher};
@@ -24,12 +25,18 @@ fn texts(documents: usize, words: usize) -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec(text, documents)
 }
 
-fn searcher(dir: &std::path::Path, texts: &[String], grams: GramConfig) -> Searcher {
+fn searcher(
+    dir: &std::path::Path,
+    texts: &[String],
+    grams: GramConfig,
+    codec: CodecId,
+) -> Searcher {
     let documents: Vec<OwnedDocument> =
         (0..).zip(texts).map(|(i, text)| OwnedDocument::new(format!("{i}"), "", text)).collect();
     let reader = Reader::of_documents(documents, ReaderConfig::default()).unwrap();
     let config = BuildConfig {
         grams: Some(grams),
+        codec: Some(codec),
         store: StoreMode::Ids,
         threads: 1,
         ..BuildConfig::default()
@@ -60,8 +67,20 @@ fn queries(
 }
 
 fn check(texts: &[String], grams: GramConfig, picks: &[(usize, usize, usize, u32)], k: usize) {
+    for codec in [CodecId::Rice, CodecId::BitPack] {
+        check_codec(texts, grams, codec, picks, k);
+    }
+}
+
+fn check_codec(
+    texts: &[String],
+    grams: GramConfig,
+    codec: CodecId,
+    picks: &[(usize, usize, usize, u32)],
+    k: usize,
+) {
     let dir = tempfile::tempdir().unwrap();
-    let cpu = searcher(dir.path(), texts, grams);
+    let cpu = searcher(dir.path(), texts, grams, codec);
     let queries = queries(&cpu, texts, picks);
     let context = Context::new(1);
     let want: Vec<_> = cpu
@@ -78,12 +97,12 @@ fn check(texts: &[String], grams: GramConfig, picks: &[(usize, usize, usize, u32
             for algorithm in Algorithm::ALL {
                 let found = gpu.search_many(&queries, k, algorithm, &context);
                 let found: Vec<_> = found.into_iter().map(|answer| answer.unwrap().hits).collect();
-                assert_eq!(found, want, "{settings:?} {algorithm}");
+                assert_eq!(found, want, "{codec} {settings:?} {algorithm}");
             }
             for division in [Division::CpuGathers, Division::GpuGathers] {
                 for (query, want) in queries.iter().zip(&want) {
                     let found = gpu.search_divided(query, k, division, &context).unwrap();
-                    assert_eq!(found.hits, *want, "{settings:?} {division:?}");
+                    assert_eq!(found.hits, *want, "{codec} {settings:?} {division:?}");
                 }
             }
         }
@@ -147,14 +166,16 @@ fn lists_of_many_blocks() {
     check(&texts, GramConfig { segment_words: 2, ..GramConfig::default() }, &picks, 10);
 }
 
-/// Segments of one to nine documents, where a list has no bitmap or every list may be dense.
+/// Segments of one to nine documents, where a list has no bitmap or every list may be dense, with maps and, where every document has one segment, without.
 #[test]
 fn few_documents() {
     for documents in 1..=9 {
         let text = |i: usize| format!("alpha {} beta gamma {}", i * 7 % 5, "delta ".repeat(i % 3));
         let texts: Vec<String> = (0..documents).map(text).collect();
         let picks: Vec<_> = (0..12).map(|i| (i, i, 4 + i, (i % 5) as u32)).collect();
-        check(&texts, GramConfig { segment_words: 2, ..GramConfig::default() }, &picks, 3);
+        for segment_words in [2, 100] {
+            check(&texts, GramConfig { segment_words, ..GramConfig::default() }, &picks, 3);
+        }
     }
 }
 

@@ -49,7 +49,10 @@ impl Case {
     /// results do not depend on them.
     pub fn config(self, operation: usize) -> BuildConfig {
         let codec = *self.random(7).pick(&CodecId::ALL);
-        BuildConfig { codec, ..self.random(8 + operation as u64).pick(&orders()).clone() }
+        BuildConfig {
+            codec: Some(codec),
+            ..self.random(8 + operation as u64).pick(&orders()).clone()
+        }
     }
 
     /// The documents.

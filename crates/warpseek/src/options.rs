@@ -72,9 +72,9 @@ impl IndexOptions {
         self.with(|config| config.analyzer = analyzer)
     }
 
-    /// How blocks of postings are coded. Default: bit packing.
+    /// How blocks of postings are coded. Default: bit packing, and Rice codes for n-grams.
     pub fn codec(self, codec: CodecId) -> Self {
-        self.with(|config| config.codec = codec)
+        self.with(|config| config.codec = Some(codec))
     }
 
     /// What the store keeps. Default: whole documents; ids alone make a smaller index that shows no text.

@@ -37,6 +37,45 @@ unsafe fn halves(low: usize, high: usize) -> __m256i {
     unsafe { _mm256_setr_epi32(l, l, l, l, h, h, h, h) }
 }
 
+/// The positions of the ones of each byte, in a byte each from the lowest on.
+static POSITIONS: [u64; 256] = {
+    let (mut positions, mut byte) = ([0; 256], 0);
+    while byte < 256 {
+        let (mut bit, mut ones) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                positions[byte] |= bit << (8 * ones);
+                ones += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    positions
+};
+
+/// See [`super::ones`]. Eight positions are written at a time, whatever the number of ones of a byte; the next byte writes over those that are none.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
+    let (mut found, mut first) = (0, _mm256_setzero_si256());
+    for (i, &byte) in bytes.iter().enumerate() {
+        let Some(to) = out.get_mut(found..found + 8) else { return (i, found) };
+        let positions = _mm_cvtsi64_si128(POSITIONS[usize::from(byte)] as i64);
+        let positions = _mm256_add_epi32(_mm256_cvtepu8_epi32(positions), first);
+        // SAFETY: there are 32 bytes.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), positions) };
+        found += byte.count_ones() as usize;
+        first = _mm256_add_epi32(first, _mm256_set1_epi32(8));
+    }
+    (bytes.len(), found)
+}
+
+/// Equivalent to the scalar version.
+#[target_feature(enable = "avx2")]
+pub(super) fn add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK]) {
+    super::scalar_add_quotients(ones, b, out);
+}
+
 /// Equivalent to the scalar version.
 #[target_feature(enable = "avx2")]
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {

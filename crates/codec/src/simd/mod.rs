@@ -32,6 +32,37 @@ macro_rules! for_each_width {
     };
 }
 
+/// Writes the bit positions of ones to the front of `out`. Returns how many bytes were read and how many ones they have: all bytes, or as many as there is room for with some to spare. Reads none where there is no vector code.
+pub(crate) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the CPU supports both.
+        #[allow(unsafe_code)]
+        return unsafe { avx2::ones(bytes, out) };
+    }
+    let _ = (bytes, out);
+    (0, 0)
+}
+
+/// Adds to value j the sum of quotients that one number j tells, times 2^b, wrapping.
+pub(crate) fn add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the CPU supports AVX2.
+        #[allow(unsafe_code)]
+        return unsafe { avx2::add_quotients(ones, b, out) };
+    }
+    scalar_add_quotients(ones, b, out);
+}
+
+/// The same; compilers vectorise it for the CPU of the caller.
+#[inline(always)]
+fn scalar_add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK]) {
+    for (j, (slot, &one)) in (0..).zip(out.iter_mut().zip(ones)) {
+        *slot = slot.wrapping_add(one.wrapping_sub(j) << b);
+    }
+}
+
 /// Unpacks 128 gaps less one of `width` bits and sums them up from `prev`, wrapping. `bytes` must
 /// hold 16 bytes per bit of width.
 pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; BLOCK]) {

@@ -25,8 +25,8 @@ pub enum OnError {
 pub struct BuildConfig {
     /// How text becomes terms. Default: english.
     pub analyzer: Analyzer,
-    /// How blocks are coded. Default: bitpack.
-    pub codec: CodecId,
+    /// How blocks are coded. Default: bitpack for words; rice, which is smaller, for n-grams.
+    pub codec: Option<CodecId>,
     /// What the store keeps. Default: all. `Ids` makes the index smaller, but results cannot show text.
     pub store: StoreMode,
     /// If set, lists hold 8-bit impacts instead of frequencies, computed by BM25 with these parameters: scores become approximate, and no other ranking function
@@ -54,7 +54,7 @@ impl Default for BuildConfig {
     fn default() -> Self {
         BuildConfig {
             analyzer: Analyzer::English,
-            codec: CodecId::default(),
+            codec: None,
             store: StoreMode::default(),
             impacts: None,
             grams: None,
@@ -65,6 +65,14 @@ impl Default for BuildConfig {
             inverter: None,
             reader: ReaderConfig::default(),
         }
+    }
+}
+
+impl BuildConfig {
+    /// The codec of a new index.
+    pub(crate) fn codec(&self) -> CodecId {
+        let usual = if self.grams.is_some() { CodecId::Rice } else { CodecId::default() };
+        self.codec.unwrap_or(usual)
     }
 }
 

@@ -57,7 +57,8 @@ struct Term {
 #[derive(Default)]
 pub(crate) struct DocumentFact {
     pub(crate) length: u32,
-    pub(crate) norm: f32,
+    /// `None` if it has n-grams.
+    pub(crate) norm: Option<f32>,
 }
 
 /// Postings in memory.
@@ -131,7 +132,7 @@ impl Inverter {
             }
         }
         let length = u32::try_from(counts.length).unwrap_or(u32::MAX);
-        DocumentFact { length, norm: cosine::norm(counts.squares) }
+        DocumentFact { length, norm: Some(cosine::norm(counts.squares)) }
     }
 
     /// Adds the n-grams of a document, whose first part must have a number larger than all before it. Maps of segments take the place of frequencies.
@@ -148,7 +149,7 @@ impl Inverter {
             self.mark(first_part + part, term, bit);
         });
         self.gram_scratch = scratch;
-        DocumentFact { length, norm: if length > 0 { 1.0 } else { 0.0 } }
+        DocumentFact { length, norm: None }
     }
 
     /// Adds a bit to the map of a term's newest document.

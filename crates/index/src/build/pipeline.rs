@@ -428,7 +428,7 @@ impl Pipeline<'_> {
             let segment = &mut output.segment;
             for (fact, document) in &facts {
                 segment.table.lengths.push(fact.length);
-                segment.table.norms.push(fact.norm);
+                segment.table.norms.extend(fact.norm);
                 segment.table.statics.push(document.static_score.unwrap_or(0.0));
                 output.statics += u64::from(document.static_score.is_some());
                 if self.config.reader.order_field.is_some() {

@@ -135,7 +135,7 @@ impl Counter<'_> {
             let facts = inverter.add(number, &document);
             // The largest length also stands for all larger ones.
             let same_length = facts.length == lengths.get(position) && facts.length < u32::MAX;
-            let same_norm = facts.norm.to_bits() == norms.get(position).to_bits();
+            let same_norm = facts.norm.map(f32::to_bits) == Some(norms.get(position).to_bits());
             if !same_length || (self.saturation.is_some() && !same_norm) {
                 return Ok(None);
             }
@@ -286,7 +286,7 @@ mod tests {
             let lines: String = (0..docs).map(|id| random.document(id, vector)).collect();
             let config = BuildConfig {
                 analyzer,
-                codec: CodecId::ALL[codec],
+                codec: Some(CodecId::ALL[codec]),
                 impacts: (kind == 1).then(|| Impacts::new(0.9, 0.4)),
                 reorder,
                 ..config()

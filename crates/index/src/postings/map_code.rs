@@ -1,53 +1,190 @@
-//! How the maps of a block are coded (docs/format/ngrams.md): as one segment, as a pair of segments, or as they are, in as many bits as the document's number of segments needs.
+//! How the maps of a block are coded (docs/format/ngrams.md). A map has a head, whose width follows from the document's number of segments, and most heads say all: which one segment it is. Other heads say that a tail follows, and with it which two or
+//! three segments they are, or the map as it is. Heads come first, so that one is found by adding up widths that do not depend on maps.
 
 use warpseek_codec::CodecError;
 use warpseek_text::SEGMENTS;
 
-/// Entries of a block whose maps are found without decoding those before them.
-pub(super) const GROUP_OF_MAPS: usize = 32;
+/// Entries of a block whose tails are found without reading those before them.
+pub(super) const GROUP_OF_MAPS: usize = 64;
 
-/// The first byte of maps that are all the same, because their documents have one segment each.
-const ALL_ONE: u8 = 0;
-/// The first byte of maps that are coded.
-const CODED: u8 = 1;
+/// Bits of the longest head.
+const LONGEST_HEAD: usize = 6;
 
-/// The number of bits that tell a number below `n`.
-const fn bits_below(n: u32) -> u32 {
-    32 - (n - 1).leading_zeros()
+/// For documents of 1 to 32 segments: the bits of a head, and how many heads say "two segments" and "three segments". Chosen so that the maps of rfc passages and of Debian's descriptions take the fewest bits.
+const CHOSEN: [(u8, u8, u8); SEGMENTS as usize] = [
+    (0, 0, 0),
+    (2, 1, 0),
+    (2, 0, 0),
+    (3, 3, 0),
+    (3, 2, 0),
+    (3, 1, 0),
+    (4, 6, 2),
+    (4, 4, 2),
+    (4, 5, 1),
+    (4, 3, 2),
+    (4, 2, 2),
+    (4, 2, 1),
+    (5, 10, 5),
+    (5, 12, 3),
+    (5, 14, 2),
+    (5, 8, 5),
+    (5, 9, 3),
+    (5, 10, 2),
+    (5, 11, 1),
+    (5, 6, 5),
+    (5, 7, 3),
+    (5, 8, 1),
+    (5, 4, 4),
+    (5, 5, 2),
+    (5, 5, 1),
+    (5, 3, 2),
+    (5, 3, 1),
+    (6, 24, 7),
+    (6, 26, 8),
+    (6, 28, 4),
+    (6, 15, 9),
+    (6, 16, 10),
+];
+
+/// How the maps of documents with a certain number of segments are coded. Heads below that number are segments.
+#[derive(Clone, Copy, Debug)]
+struct Code {
+    /// Bits of a head.
+    head: u8,
+    /// The first heads that stand for three segments, and for maps as they are; those before stand for two.
+    triples_from: u8,
+    rest_from: u8,
+    /// Bits of the tails of two and of three segments.
+    pair_tail: u8,
+    triple_tail: u8,
 }
 
-/// Bits for the one segment, the two segments, and the map of a document, by its number of segments. A document has at least one.
-const WIDTHS: [[u8; 3]; SEGMENTS as usize + 1] = {
-    let mut widths = [[0; 3]; SEGMENTS as usize + 1];
+/// By number of segments. No document has none.
+const CODES: [Code; SEGMENTS as usize + 1] = {
+    let mut codes =
+        [Code { head: 0, triples_from: 0, rest_from: 0, pair_tail: 0, triple_tail: 0 }; 33];
     let mut n = 1;
     while n <= SEGMENTS {
-        let pairs = n * (n - 1) / 2;
-        let pair = if pairs == 0 { 0 } else { bits_below(pairs) };
-        widths[n as usize] = [bits_below(n) as u8, pair as u8, n as u8];
+        let (head, pairs, triples) = CHOSEN[n as usize - 1];
+        let all = n * (n - 1) / 2;
+        codes[n as usize] = Code {
+            head,
+            triples_from: n as u8 + pairs,
+            rest_from: n as u8 + pairs + triples,
+            pair_tail: bits_for(all, pairs),
+            triple_tail: bits_for(all * n.saturating_sub(2) / 3, triples),
+        };
         n += 1;
     }
-    widths
+    codes
 };
 
-/// All maps of two segments, by the number of the pair: the higher segment counts first.
-const PAIRS: [u32; 512] = {
-    let mut pairs = [1; 512];
-    let mut high = 1;
+/// The bits that tell as many things apart if some heads share them evenly.
+const fn bits_for(things: u32, heads: u8) -> u8 {
+    if heads == 0 || things == 0 {
+        return 0;
+    }
+    (32 - (things.div_ceil(heads as u32) - 1).leading_zeros()) as u8
+}
+
+/// Bits of tails, by number of segments and head: to look up what [`Code::tail`] says.
+const TAILS: [[u8; 1 << LONGEST_HEAD]; SEGMENTS as usize + 1] = {
+    let mut tails = [[0; 1 << LONGEST_HEAD]; SEGMENTS as usize + 1];
+    let mut n = 1;
+    while n <= SEGMENTS as usize {
+        let (code, mut head) = (CODES[n], n);
+        while head < 1 << LONGEST_HEAD {
+            tails[n][head] = match head as u8 {
+                head if head < code.triples_from => code.pair_tail,
+                head if head < code.rest_from => code.triple_tail,
+                _ => n as u8,
+            };
+            head += 1;
+        }
+        n += 1;
+    }
+    tails
+};
+
+/// All maps of two segments in the order of their numbers, which is that of the maps.
+const PAIRS: [u32; 496] = {
+    let (mut pairs, mut number, mut high) = ([0; 496], 0, 1);
     while high < SEGMENTS {
         let mut low = 0;
         while low < high {
-            pairs[(high * (high - 1) / 2 + low) as usize] = 1 << high | 1 << low;
-            low += 1;
+            pairs[number] = 1 << high | 1 << low;
+            (number, low) = (number + 1, low + 1);
         }
         high += 1;
     }
     pairs
 };
 
-/// How a map is coded: as one segment, as two, or as it is.
+/// All maps of three segments, in the same order.
+static TRIPLES: [u32; 4960] = {
+    let (mut triples, mut number, mut high) = ([0; 4960], 0, 2);
+    while high < SEGMENTS {
+        let mut pair = 0;
+        while pair < (high * (high - 1) / 2) as usize {
+            triples[number] = 1 << high | PAIRS[pair];
+            (number, pair) = (number + 1, pair + 1);
+        }
+        high += 1;
+    }
+    triples
+};
+
+/// The bits of the heads of a document with as many segments.
 #[inline]
-fn class(map: u32) -> usize {
-    (map.count_ones() as usize - 1).min(2)
+pub(crate) fn head_bits(segments: u8) -> u8 {
+    CODES[usize::from(segments)].head
+}
+
+/// How maps are coded, for engines that decode them themselves: by number of segments (0 to 32) the bits of a head, the first heads that stand for two segments, for three, and for maps as they are, and the bits of the tails of two and
+/// of three, in a byte each from the lowest on.
+pub fn map_codes() -> [u64; SEGMENTS as usize + 1] {
+    std::array::from_fn(|n| {
+        let Code { head, triples_from, rest_from, pair_tail, triple_tail } = CODES[n];
+        let bytes = [head, n as u8, triples_from, rest_from, pair_tail, triple_tail, 0, 0];
+        u64::from_le_bytes(bytes)
+    })
+}
+
+/// The head, the tail and the bits of the tail of a map, which is not 0.
+fn split(map: u32, segments: u8) -> (u32, u32, u32) {
+    let code = CODES[usize::from(segments)];
+    let (low, high) = (map.trailing_zeros(), 31 - map.leading_zeros());
+    let pair = |high: u32, low: u32| high * high.saturating_sub(1) / 2 + low;
+    let with_tail = |number: u32, first: u8, bits: u8| {
+        (u32::from(first) + (number >> bits), number & ((1 << bits) - 1), u32::from(bits))
+    };
+    match map.count_ones() {
+        1 => (low, 0, 0),
+        2 if code.triples_from > segments => with_tail(pair(high, low), segments, code.pair_tail),
+        3 if code.rest_from > code.triples_from => {
+            let middle = 31 - (map ^ 1 << high).leading_zeros();
+            let number = high * (high - 1) * (high - 2) / 6 + pair(middle, low);
+            with_tail(number, code.triples_from, code.triple_tail)
+        }
+        _ => (u32::from(code.rest_from), map, u32::from(segments)),
+    }
+}
+
+/// The map with this head and tail. If there is none, it is any.
+#[inline]
+fn joined(segments: u8, head: u32, tail: u32) -> u32 {
+    let code = &CODES[usize::from(segments)];
+    if head < u32::from(segments) {
+        1 << head
+    } else if head < u32::from(code.triples_from) {
+        let number = (head - u32::from(segments)) << code.pair_tail | tail;
+        PAIRS.get(number as usize).copied().unwrap_or(1)
+    } else if head < u32::from(code.rest_from) {
+        let number = (head - u32::from(code.triples_from)) << code.triple_tail | tail;
+        TRIPLES.get(number as usize).copied().unwrap_or(1)
+    } else {
+        tail
+    }
 }
 
 /// Writes numbers of a few bits.
@@ -69,10 +206,6 @@ impl BitWriter {
         }
     }
 
-    fn bits(&self) -> usize {
-        self.bytes.len() * 8 + self.filled as usize
-    }
-
     fn finish(mut self) -> Vec<u8> {
         if self.filled > 0 {
             self.bytes.push(self.buffer as u8);
@@ -87,26 +220,18 @@ pub(super) fn encode_maps(
     segments: impl Iterator<Item = u8> + Clone,
     out: &mut Vec<u8>,
 ) {
-    if segments.clone().all(|n| n == 1) {
-        out.push(ALL_ONE);
-        return;
-    }
-    out.push(CODED);
-    let (mut writer, mut segments) = (BitWriter::default(), segments);
-    for group in maps.chunks(GROUP_OF_MAPS) {
-        group.iter().for_each(|&map| writer.write(u32::from(class(map) > 0), 1));
-        let more = group.iter().filter(|&&map| class(map) > 0);
-        more.for_each(|&map| writer.write(u32::from(class(map) > 1), 1));
-        for (&map, n) in group.iter().zip(&mut segments) {
-            let (low, high) = (map.trailing_zeros(), 31 - map.leading_zeros());
-            let value = match class(map) {
-                0 => low,
-                1 => high * (high - 1) / 2 + low,
-                _ => map,
-            };
-            writer.write(value, u32::from(WIDTHS[usize::from(n)][class(map)]));
+    let (mut writer, mut tails) = (BitWriter::default(), 0u32);
+    for (i, (&map, n)) in maps.iter().zip(segments.clone()).enumerate() {
+        if i > 0 && i % GROUP_OF_MAPS == 0 {
+            out.extend((tails as u16).to_le_bytes());
         }
-        out.extend((writer.bits() as u16).to_le_bytes());
+        let (head, _, tail_bits) = split(map, n);
+        writer.write(head, u32::from(head_bits(n)));
+        tails += tail_bits;
+    }
+    for (&map, n) in maps.iter().zip(segments) {
+        let (_, tail, bits) = split(map, n);
+        writer.write(tail, bits);
     }
     out.extend(writer.finish());
 }
@@ -114,97 +239,69 @@ pub(super) fn encode_maps(
 /// The maps of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Maps<'a> {
-    /// Where each group ends, in bits; empty if all maps are 1.
-    ends: &'a [[u8; 2]],
+    /// Where the tails of each group but the first begin, in bits behind the heads.
+    starts: &'a [[u8; 2]],
     bits: &'a [u8],
 }
 
 impl<'a> Maps<'a> {
-    /// Reads the layout of `n` maps; returns the bytes behind them too.
+    /// Reads the layout of `n` maps, at least one.
     #[inline]
-    pub(super) fn new(bytes: &'a [u8], n: usize) -> Result<(Self, &'a [u8]), CodecError> {
-        let (&kind, rest) = bytes.split_first().ok_or(CodecError::Short)?;
-        if kind == ALL_ONE {
-            return Ok((Maps { ends: &[], bits: &[] }, rest));
-        }
-        if kind != CODED {
-            return Err(CodecError::Kind(kind));
-        }
+    pub(super) fn new(bytes: &'a [u8], n: usize) -> Result<Self, CodecError> {
         let groups = n.div_ceil(GROUP_OF_MAPS);
-        let (ends, rest) = rest.split_at_checked(2 * groups).ok_or(CodecError::Short)?;
-        let ends = ends.as_chunks().0;
-        let bits = ends.last().map_or(0, |&end| usize::from(u16::from_le_bytes(end)));
-        let (bits, rest) = rest.split_at_checked(bits.div_ceil(8)).ok_or(CodecError::Short)?;
-        Ok((Maps { ends, bits }, rest))
+        let (starts, bits) = bytes.split_at_checked(2 * (groups - 1)).ok_or(CodecError::Short)?;
+        Ok(Maps { starts: starts.as_chunks().0, bits })
     }
 
-    /// The bit at which a group begins.
+    /// Where the tails of a group begin.
     #[inline]
     fn start(&self, group: usize) -> usize {
         match group {
             0 => 0,
-            _ => usize::from(u16::from_le_bytes(self.ends[group - 1])),
+            _ => usize::from(u16::from_le_bytes(self.starts[group - 1])),
         }
     }
 
-    /// The map of entry `at` of a group of `len`. `segments` are those of its document and of the documents before it, from the last to the first.
+    /// The map of entry `at`. `before` are the bits of the heads before its own, `all` those of all heads, and `segments` are those of its document and of the documents before it, from the last to the first.
     #[inline]
     pub(super) fn get(
         &self,
-        group: usize,
-        len: usize,
         at: usize,
+        before: usize,
+        all: impl FnOnce() -> usize,
         mut segments: impl Iterator<Item = u8>,
     ) -> u32 {
-        if self.ends.is_empty() {
-            return 1;
+        let Some(own) = segments.next() else { return 0 };
+        let head = read_bits(self.bits, before, u32::from(head_bits(own)));
+        if head < u32::from(own) {
+            return 1 << head;
         }
-        let start = self.start(group);
-        // The classes of all come first, then their values.
-        let more = read_bits(self.bits, start, len as u32);
-        let mut packed = read_bits(self.bits, start + len, more.count_ones());
-        let (mut many, mut rest) = (0, more);
-        while packed != 0 {
-            many |= (rest & rest.wrapping_neg()) & (packed & 1).wrapping_neg();
-            rest &= rest.wrapping_sub(1);
-            packed >>= 1;
+        let (mut tail, mut bit) = (all() + self.start(at / GROUP_OF_MAPS), before);
+        for n in segments.take(at % GROUP_OF_MAPS) {
+            bit -= usize::from(head_bits(n));
+            let head = read_bits(self.bits, bit, u32::from(head_bits(n)));
+            tail += usize::from(TAILS[usize::from(n)][head as usize % (1 << LONGEST_HEAD)]);
         }
-        let class = |at: usize| ((more >> at & 1) + (many >> at & 1)) as usize;
-        let mut bit = start + len + more.count_ones() as usize;
-        let own = segments.next().map_or(0, |n| WIDTHS[usize::from(n)][class(at)]);
-        for (before, n) in (0..at).rev().zip(segments) {
-            bit += usize::from(WIDTHS[usize::from(n)][class(before)]);
-        }
-        let value = read_bits(self.bits, bit, u32::from(own)) as u32;
-        map_of(class(at), value)
+        let bits = TAILS[usize::from(own)][head as usize % (1 << LONGEST_HEAD)];
+        joined(own, head, read_bits(self.bits, tail, u32::from(bits)))
     }
 
     /// Writes the maps of documents with these numbers of segments to `out`.
     pub(super) fn decode(
         &self,
-        segments: impl Iterator<Item = u8>,
+        segments: impl Iterator<Item = u8> + Clone,
         out: &mut [u32],
     ) -> Result<(), CodecError> {
-        if self.ends.is_empty() {
-            out.fill(1);
-            return Ok(());
-        }
-        let mut segments = segments;
+        let all: usize = segments.clone().map(|n| usize::from(head_bits(n))).sum();
+        let (mut segments, mut bit) = (segments, 0);
         for (group, out) in out.chunks_mut(GROUP_OF_MAPS).enumerate() {
-            let (mut at, n) = (self.start(group), out.len());
-            let mut more = read_bits(self.bits, at, n as u32);
-            let mut many = read_bits(self.bits, at + n, more.count_ones());
-            at += n + more.count_ones() as usize;
-            for (slot, segments) in out.iter_mut().zip(&mut segments) {
-                let mut class = (more & 1) as usize;
-                more >>= 1;
-                if class == 1 {
-                    class += (many & 1) as usize;
-                    many >>= 1;
-                }
-                let width = u32::from(WIDTHS[usize::from(segments)][class]);
-                *slot = map_of(class, read_bits(self.bits, at, width) as u32);
-                at += width as usize;
+            let mut tail = all + self.start(group);
+            for (slot, n) in out.iter_mut().zip(&mut segments) {
+                let head = read_bits(self.bits, bit, u32::from(head_bits(n)));
+                bit += usize::from(head_bits(n));
+                let bits = TAILS[usize::from(n)][head as usize % (1 << LONGEST_HEAD)];
+                *slot = joined(n, head, read_bits(self.bits, tail, u32::from(bits)));
+                tail += usize::from(bits);
             }
             if out.contains(&0) {
                 return Err(CodecError::Exception);
@@ -214,19 +311,9 @@ impl<'a> Maps<'a> {
     }
 }
 
-/// The map that a value of this class stands for.
-#[inline]
-fn map_of(class: usize, value: u32) -> u32 {
-    match class {
-        0 => 1 << (value & 31),
-        1 => PAIRS[value as usize % PAIRS.len()],
-        _ => value,
-    }
-}
-
 /// `len` bits, at most 32, from bit `at`; bits behind the end are 0.
 #[inline]
-fn read_bits(bytes: &[u8], at: usize, len: u32) -> u64 {
+fn read_bits(bytes: &[u8], at: usize, len: u32) -> u32 {
     let rest = &bytes[(at / 8).min(bytes.len())..];
     let word = match rest.first_chunk::<8>() {
         Some(word) => u64::from_le_bytes(*word),
@@ -236,7 +323,7 @@ fn read_bits(bytes: &[u8], at: usize, len: u32) -> u64 {
             u64::from_le_bytes(word)
         }
     };
-    word >> (at % 8) & ((1 << len) - 1)
+    (word >> (at % 8) & ((1 << len) - 1)) as u32
 }
 
 #[cfg(test)]
@@ -244,18 +331,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_take_as_many_bits_as_their_documents_have_segments_at_most() {
+    fn heads_say_which_one_segment_and_tails_the_rest() {
         let size = |map: u32, segments: u8| {
             let mut out = Vec::new();
             encode_maps(&[map; 128], std::iter::repeat_n(segments, 128), &mut out);
             out.len()
         };
-        let head = 1 + 4 * 2;
-        assert_eq!(size(1, 1), 1);
-        // One of eight segments: three bits, and one that says so. Two: one of 28 pairs.
-        assert_eq!(size(0x80, 8), head + 128 / 8 * (1 + 3));
-        assert_eq!(size(0x81, 8), head + 128 / 8 * (2 + 5));
-        assert_eq!(size(0xf7, 8), head + 128 / 8 * (2 + 8));
-        assert_eq!(size(u32::MAX, 32), head + 128 / 8 * (2 + 32));
+        // One group begins behind another.
+        let starts = 2;
+        assert_eq!(size(1, 1), starts);
+        assert_eq!(size(0x80, 8), starts + 128 / 8 * 4);
+        assert_eq!(size(0x81, 8), starts + 128 / 8 * (4 + 3));
+        assert_eq!(size(0x91, 8), starts + 128 / 8 * (4 + 5));
+        assert_eq!(size(0xf7, 8), starts + 128 / 8 * (4 + 8));
+        assert_eq!(size(u32::MAX, 32), starts + 128 / 8 * (6 + 32));
+    }
+
+    #[test]
+    fn maps_are_split_and_joined() {
+        for n in 1..=SEGMENTS as u8 {
+            let largest = u32::MAX >> (32 - n);
+            let few = |map: &u32| map.count_ones() <= 3 && *map <= largest;
+            let pairs = PAIRS.iter().copied().filter(few);
+            let some =
+                (0..n).map(|bit| 1 << bit).chain(pairs).chain(TRIPLES.iter().copied().filter(few));
+            let every = (1..=largest.min(1 << 12)).chain(some).chain([largest]);
+            for map in every {
+                let (head, tail, bits) = split(map, n);
+                assert!(head < 1 << head_bits(n), "{map} of {n}");
+                assert_eq!(u32::from(TAILS[usize::from(n)][head as usize]), bits);
+                assert!(u64::from(tail) < 1 << bits);
+                assert_eq!(joined(n, head, tail), map, "{map} of {n}");
+            }
+        }
     }
 }

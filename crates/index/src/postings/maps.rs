@@ -8,8 +8,8 @@ use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 
 use super::list::{GROUP, ListError};
-use super::map_code::{GROUP_OF_MAPS, Maps, encode_maps};
-use crate::parts::Parts;
+use super::map_code::{Maps, encode_maps, head_bits};
+use crate::parts::{HeadWidths, Parts};
 
 /// Documents of a bin.
 pub const BIN: usize = 256;
@@ -94,7 +94,7 @@ impl<'a> MapListEncoder<'a> {
                 bitmap[doc as usize % BIN / 8] |= 1 << (doc % 8);
             }
             self.bitmaps.extend(bitmap);
-            if from < to {
+            if from < to && self.parts.have_maps() {
                 let segments = docs[from..to].iter().map(|&doc| self.parts.segments(doc));
                 encode_maps(&maps[from..to], segments, &mut self.payload);
             }
@@ -104,18 +104,22 @@ impl<'a> MapListEncoder<'a> {
     }
 
     fn encode_blocks(&mut self, docs: &[u32], maps: &[u32]) {
-        const ONES: [u32; BLOCK] = [1; BLOCK];
         let (mut prev, mut base) = (u32::MAX, 0);
-        let ones = vec![1; docs.len()];
-        let list = self.codec.encode_list(prev, docs, &ones, &mut self.header);
+        let list = self.codec.encode_list(prev, docs, &[], &mut self.header);
         for (i, (docs, maps)) in docs.chunks(BLOCK).zip(maps.chunks(BLOCK)).enumerate() {
             if i % GROUP == 0 {
                 base = self.payload.len();
                 self.bases.extend((base as u64).to_le_bytes());
             }
-            let segments = docs.iter().map(|&doc| self.parts.segments(doc));
-            encode_maps(maps, segments, &mut self.payload);
-            self.codec.encode(&list, prev, docs, &ONES[..docs.len()], &mut self.payload);
+            if self.parts.have_maps() {
+                let segments = docs.iter().map(|&doc| self.parts.segments(doc));
+                let at = self.payload.len();
+                self.payload.extend([0; 2]);
+                encode_maps(maps, segments, &mut self.payload);
+                let len = (self.payload.len() - at - 2) as u16;
+                self.payload[at..at + 2].copy_from_slice(&len.to_le_bytes());
+            }
+            self.codec.encode(&list, prev, docs, &[], &mut self.payload);
             prev = docs[docs.len() - 1];
             self.lasts.extend(prev.to_le_bytes());
             self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
@@ -201,6 +205,16 @@ impl<'a> Pieces<'a> {
     }
 }
 
+/// A block of a sparse list.
+struct SparseBlock<'a> {
+    /// The document before it.
+    prev: u32,
+    /// How many it has.
+    n: usize,
+    maps: &'a [u8],
+    docs: &'a [u8],
+}
+
 /// The block of a sparse list that was decoded last to look a document up; one for each list.
 #[derive(Clone, Debug)]
 pub struct LookUp {
@@ -230,23 +244,63 @@ fn words(bitmap: &[u8; BITMAP]) -> [u64; 4] {
     words
 }
 
-/// The map of a document that a bin has, by its number there. `segments` are those of the documents of the bin.
+/// The bits of the heads of the maps of these documents of a bin.
+#[inline]
+fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
+    let of_word = |(word, planes): (&u64, &[u64; 3])| {
+        let count = |plane: usize| (word & planes[plane]).count_ones();
+        count(0) + 2 * count(1) + 4 * count(2)
+    };
+    docs.iter().zip(widths).map(of_word).sum::<u32>() as usize
+}
+
+/// The map of a document that a bin has, by its number there. `widths` and `segments` are those of the documents of the bin.
 #[inline]
 fn map_in_bin(
     bitmap: &[u8; BITMAP],
     maps: &[u8],
     doc: usize,
+    widths: &HeadWidths,
+    segments: &[u8],
+) -> Result<u32, CodecError> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("popcnt") {
+        // SAFETY: the CPU supports it.
+        #[allow(unsafe_code)]
+        return unsafe { map_in_bin_by_popcnt(bitmap, maps, doc, widths, segments) };
+    }
+    map_in_bin_anywhere(bitmap, maps, doc, widths, segments)
+}
+
+/// The same code with the instruction that counts bits, which not every CPU has.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt")]
+fn map_in_bin_by_popcnt(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
+    segments: &[u8],
+) -> Result<u32, CodecError> {
+    map_in_bin_anywhere(bitmap, maps, doc, widths, segments)
+}
+
+#[inline(always)]
+fn map_in_bin_anywhere(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
     segments: &[u8],
 ) -> Result<u32, CodecError> {
     let words = words(bitmap);
-    let (at, bit) = (doc / 64, doc % 64);
-    let all: u32 = words.iter().map(|word| word.count_ones()).sum();
-    let before: u32 = words[..at].iter().map(|word| word.count_ones()).sum();
-    let rank = (before + (words[at] & ((1 << bit) - 1)).count_ones()) as usize;
-    let (maps, _) = Maps::new(maps, all as usize)?;
-    let (group, within) = (rank / GROUP_OF_MAPS, rank % GROUP_OF_MAPS);
-    let len = (all as usize - group * GROUP_OF_MAPS).min(GROUP_OF_MAPS);
-    let (mut at, mut word) = (at, words[at] & (u64::MAX >> (63 - bit)));
+    let (mut at, bit) = (doc / 64, doc % 64);
+    let mut before = words;
+    before[at] &= (1 << bit) - 1;
+    before[at + 1..].fill(0);
+    let count = |words: &[u64; 4]| words.iter().map(|word| word.count_ones() as usize).sum();
+    let maps = Maps::new(maps, count(&words))?;
+    let mut word = words[at] & (u64::MAX >> (63 - bit));
     let segments = std::iter::from_fn(|| {
         while word == 0 {
             at = at.checked_sub(1)?;
@@ -256,7 +310,8 @@ fn map_in_bin(
         word ^= 1 << top;
         segments.get(at * 64 + top).copied()
     });
-    Ok(maps.get(group, len, within, segments))
+    let all = || bits_of_heads(&words, widths);
+    Ok(maps.get(count(&before), bits_of_heads(&before, widths), all, segments))
 }
 
 impl<'a> MapList<'a> {
@@ -293,7 +348,7 @@ impl<'a> MapList<'a> {
             let header = cursor.varint().and_then(|len| cursor.take(usize::try_from(len).ok()?));
             let mut header = Cursor::new(header.ok_or(ListError::Layout)?);
             let n = df as usize;
-            state = codec.open(&mut header, n, n).map_err(ListError::Codec)?;
+            state = codec.open(&mut header, n, 0).map_err(ListError::Codec)?;
             if n <= BLOCK {
                 Form::Short(cursor.rest())
             } else {
@@ -392,11 +447,10 @@ impl<'a> MapList<'a> {
                 n
             }
             Form::Short(_) | Form::Sparse { .. } => {
-                let (prev, n, bytes) = self.sparse(block)?;
+                let SparseBlock { prev, n, docs, .. } = self.sparse(block)?;
                 let error = |source| ListError::Block { block, source };
-                let (_, docs) = Maps::new(bytes, n).map_err(error)?;
                 let coded =
-                    Block { bytes: docs, list: &self.state, index: block, docs: n, freqs: n };
+                    Block { bytes: docs, list: &self.state, index: block, docs: n, freqs: 0 };
                 let front = out.first_chunk_mut::<BLOCK>().ok_or(ListError::Layout)?;
                 self.codec.decode_docs(coded, prev, front).map_err(error)?;
                 n
@@ -410,19 +464,27 @@ impl<'a> MapList<'a> {
         if last >= self.parts.count() || !expected { Err(ListError::Order(block)) } else { Ok(n) }
     }
 
-    /// The document before a block of a sparse list, its number of documents, and its bytes.
+    /// A block of a sparse list.
     #[inline]
-    fn sparse(&self, block: usize) -> Result<(u32, usize, &'a [u8]), ListError> {
+    fn sparse(&self, block: usize) -> Result<SparseBlock<'a>, ListError> {
         let n = (self.df as usize - block * BLOCK).min(BLOCK);
-        match &self.form {
+        let (prev, bytes) = match &self.form {
             Form::Sparse { lasts, blocks } => {
                 let bytes = blocks.get(block).ok_or(ListError::Layout)?;
                 let prev = block.checked_sub(1).map_or(u32::MAX, |b| u32::from_le_bytes(lasts[b]));
-                Ok((prev, n, bytes))
+                (prev, bytes)
             }
-            Form::Short(bytes) => Ok((u32::MAX, n, bytes)),
-            _ => Err(ListError::Layout),
+            Form::Short(bytes) => (u32::MAX, *bytes),
+            _ => return Err(ListError::Layout),
+        };
+        if !self.parts.have_maps() {
+            return Ok(SparseBlock { prev, n, maps: &[], docs: bytes });
         }
+        let (maps, docs) = bytes
+            .split_first_chunk()
+            .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_le_bytes(*len))))
+            .ok_or(ListError::Block { block, source: CodecError::Short })?;
+        Ok(SparseBlock { prev, n, maps, docs })
     }
 
     /// Writes documents and maps of a block to `docs` and `maps`, and returns their number.
@@ -439,12 +501,17 @@ impl<'a> MapList<'a> {
                 maps[0] = *map;
                 return Ok(1);
             }
-            Form::Dense { .. } if n == 0 => return Ok(0),
-            Form::Dense { maps, .. } => Maps::new(maps.get(block).ok_or(ListError::Layout)?, n),
-            _ => Maps::new(self.sparse(block)?.2, n),
+            _ if n == 0 => return Ok(0),
+            _ if !self.parts.have_maps() => {
+                maps[..n].fill(1);
+                return Ok(n);
+            }
+            Form::Dense { maps, .. } => maps.get(block).ok_or(ListError::Layout)?,
+            _ => self.sparse(block)?.maps,
         };
         let segments = docs[..n].iter().map(|&doc| self.parts.segments(doc));
-        coded.and_then(|(coded, _)| coded.decode(segments, &mut maps[..n])).map_err(error)?;
+        let coded = Maps::new(coded, n).map_err(error)?;
+        coded.decode(segments, &mut maps[..n]).map_err(error)?;
         Ok(n)
     }
 
@@ -485,36 +552,44 @@ impl<'a> MapList<'a> {
                 if !is_set(&bitmaps[block], within) {
                     return Ok(0);
                 }
+                if !self.parts.have_maps() {
+                    return Ok(1);
+                }
                 let maps = maps.get(block).ok_or(ListError::Layout)?;
-                map_in_bin(&bitmaps[block], maps, within, self.parts.all_segments(block * BIN))
+                let widths = self.parts.head_widths(block);
+                let segments = self.parts.all_segments(block * BIN);
+                map_in_bin(&bitmaps[block], maps, within, widths, segments)
                     .map_err(|source| ListError::Block { block, source })
             }
             _ => {
                 let Some((block, i)) = self.find(doc, look_up)? else { return Ok(0) };
-                let (_, n, bytes) = self.sparse(block)?;
-                let error = |source| ListError::Block { block, source };
-                let (maps, _) = Maps::new(bytes, n).map_err(error)?;
-                let group = i / GROUP_OF_MAPS;
-                let start = group * GROUP_OF_MAPS;
-                let docs = look_up.docs[start..=i].iter().rev();
-                let segments = docs.map(|&doc| self.parts.segments(doc));
-                Ok(maps.get(group, (n - start).min(GROUP_OF_MAPS), i - start, segments))
+                if !self.parts.have_maps() {
+                    return Ok(1);
+                }
+                let SparseBlock { n, maps, .. } = self.sparse(block)?;
+                let maps = Maps::new(maps, n);
+                let maps = maps.map_err(|source| ListError::Block { block, source })?;
+                let docs = &look_up.docs[..n];
+                let bits = |docs: &[u32]| {
+                    docs.iter().map(|&doc| usize::from(head_bits(self.parts.segments(doc)))).sum()
+                };
+                let segments = docs[..=i].iter().rev().map(|&doc| self.parts.segments(doc));
+                Ok(maps.get(i, bits(&docs[..i]), || bits(docs), segments))
             }
         }
     }
 
     /// The number of bytes for the documents and for the maps of a block.
     pub(crate) fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
-        let error = |source| ListError::Block { block, source };
         match &self.form {
             Form::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
             Form::Dense { maps, .. } => {
                 Ok((BITMAP, maps.get(block).ok_or(ListError::Layout)?.len()))
             }
             _ => {
-                let (_, n, bytes) = self.sparse(block)?;
-                let (_, docs) = Maps::new(bytes, n).map_err(error)?;
-                Ok((docs.len(), bytes.len() - docs.len()))
+                let SparseBlock { maps, docs, .. } = self.sparse(block)?;
+                let len = if self.parts.have_maps() { 2 } else { 0 };
+                Ok((docs.len(), len + maps.len()))
             }
         }
     }

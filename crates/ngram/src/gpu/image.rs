@@ -2,9 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 use rustc_hash::FxHashMap;
+use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_cuda::{Args, Buffer, Device, Grid, Stream, Uploader};
-use warpseek_index::{BIN, MapList, MapListParts, Segment};
+use warpseek_index::{BIN, MapList, MapListParts, Segment, map_codes};
 
 use crate::error::NgramError;
 use crate::kernels::ngram_directory;
@@ -54,8 +55,10 @@ pub(super) struct DeviceImage {
     befores: u64,
     segments: u64,
     deleted: u64,
+    codes: u64,
+    widths: u64,
     parts: u32,
-    unused: u32,
+    rice: u32,
 }
 
 /// A list as the host knows it.
@@ -72,6 +75,10 @@ pub(super) struct Image {
     segments: Buffer<u8>,
     /// A bit for each part of a deleted document, if there are any.
     deleted: Option<Buffer<u8>>,
+    /// How maps are coded, by number of segments.
+    codes: Buffer<u64>,
+    /// Widths of the heads of all parts' maps, if there are maps.
+    widths: Option<Buffer<u64>>,
     /// By ordinal of the n-gram.
     lists: Buffer<DeviceList>,
     /// The directory: where blocks are, and the last part of the block before each.
@@ -82,6 +89,7 @@ pub(super) struct Image {
     /// Lists with as many parts have bitmaps.
     pub(super) bitmaps_from: u32,
     pub(super) parts: u32,
+    codec: CodecId,
     /// By n-gram: a look-up here is faster than in the dictionary.
     pub(super) by_gram: FxHashMap<Box<[u8]>, HostList>,
 }
@@ -133,16 +141,26 @@ impl Image {
             None => None,
             Some(_) => Some(device.upload(uploader.stream(), &deleted_parts(segment))?),
         };
+        let widths = match segment.parts().all_head_widths() {
+            [] => None,
+            widths => {
+                let widths = widths.as_flattened().as_flattened();
+                Some(device.upload(uploader.stream(), widths)?)
+            }
+        };
         let image = Image {
             bytes,
             segments,
             deleted,
+            codes: device.upload(uploader.stream(), &map_codes())?,
+            widths,
             lists: table,
             heads,
             befores,
             bitmaps,
             bitmaps_from,
             parts,
+            codec: segment.codec(),
             by_gram,
         };
         image.make_directory(lists.len(), device, uploader.stream())?;
@@ -197,15 +215,18 @@ impl Image {
             befores: self.befores.address(),
             segments: self.segments.address(),
             deleted: self.deleted.as_ref().map_or(0, Buffer::address),
+            codes: self.codes.address(),
+            widths: self.widths.as_ref().map_or(0, Buffer::address),
             parts: self.parts,
-            unused: 0,
+            rice: u32::from(self.codec == CodecId::Rice),
         }
     }
 
     pub(super) fn resident(&self) -> usize {
         let index = self.bytes.bytes() + self.segments.bytes() + self.lists.bytes();
         let deleted = self.deleted.as_ref().map_or(0, Buffer::bytes);
-        index + deleted + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
+        let maps = self.codes.bytes() + self.widths.as_ref().map_or(0, Buffer::bytes);
+        index + deleted + maps + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
     }
 }
 

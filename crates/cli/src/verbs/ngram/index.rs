@@ -48,7 +48,7 @@ pub(crate) struct Options {
     #[arg(long)]
     parts: bool,
     /// Compression of lists: bitpack is the fastest, rice the smallest
-    #[arg(long, value_name = "NAME", default_value = "bitpack",
+    #[arg(long, value_name = "NAME", default_value = "rice",
         value_parser = named::<CodecId>(CodecId::names()))]
     codec: CodecId,
     /// What to store of each document besides its n-grams; `--verify` and snippets need the documents

@@ -1,4 +1,4 @@
-// Lists of an n-gram index as they are on disk in the codec `bitpack` (docs/format/ngrams.md), and a directory of their blocks, so that a block is found and decoded without a chain of look-ups. `ngram_directory` makes
+// Lists of an n-gram index as they are on disk in the codecs `rice` and `bitpack` (docs/format/ngrams.md), and a directory of their blocks, so that a block is found and decoded without a chain of look-ups. `ngram_directory` makes
 // the directory and checks that all blocks and bins lie within the file, whose checksums were verified before it was copied; values in them may still be anything.
 #pragma once
 
@@ -10,6 +10,10 @@ constexpr uint32_t GROUP = 16;
 constexpr uint32_t BIN = 256;
 constexpr uint32_t BITMAP = BIN / 8;
 constexpr uint32_t NONE = 0xffffffffu;
+// Maps whose tails are found without reading those before them.
+constexpr uint32_t MAPS = 64;
+// Warps of a block of threads, at most.
+constexpr uint32_t MOST_WARPS = 8;
 
 enum Form : uint32_t { ONE = 0, SHORT = 1, SPARSE = 2, DENSE = 3 };
 
@@ -37,21 +41,25 @@ struct Image {
     uint64_t befores;   // uint32_t per block of the directory: the last part of the block before it in its list
     uint64_t segments;  // uint8_t per part: how many it has
     uint64_t deleted;   // a bit per part, in bytes; 0 if none is deleted
+    uint64_t codes;     // Code by number of segments
+    uint64_t widths;    // for each 64 parts, the lowest bits of the widths of their heads, then the next, then the highest, in 64 bits each; 0 if there are no maps, as all parts have one segment
     uint32_t parts;
-    uint32_t unused;
+    uint32_t rice;      // 1 if the codec is `rice`
 };
 
-// What is known of a block, in 64 bits: entries - 1 (7 bits), width of its gaps (6), bytes of its maps (11), where it begins in the file (40).
+// What is known of a block, in 64 bits: entries - 1 (7 bits), width of its slots (6), whether its codec is `rice` (1), bytes of its maps and what stands between them and the slots (10), where its maps begin in the file (40).
 struct Head {
     uint32_t n;
     uint32_t width;
+    bool rice;
     uint64_t maps;  // addresses
-    uint64_t gaps;
+    uint64_t slots;
 
     __device__ __forceinline__ Head(uint64_t file, uint64_t packed)
-        : n(uint32_t(packed & 127) + 1), width(uint32_t(packed >> 7) & 63), maps(file + (packed >> 24)), gaps(maps + (uint32_t(packed >> 13) & 2047)) {}
+        : n(uint32_t(packed & 127) + 1), width(uint32_t(packed >> 7) & 63), rice((packed >> 13 & 1) != 0), maps(file + (packed >> 24)), slots(maps + (uint32_t(packed >> 14) & MOST_MAPS)) {}
 
-    static __device__ __forceinline__ uint64_t packed(uint32_t n, uint32_t width, uint32_t maps, uint64_t at) { return at << 24 | maps << 13 | width << 7 | (n - 1); }
+    static constexpr uint32_t MOST_MAPS = 1023;
+    static __device__ __forceinline__ uint64_t packed(uint32_t n, uint32_t width, uint32_t rice, uint32_t maps, uint64_t at) { return at << 24 | maps << 14 | rice << 13 | width << 7 | (n - 1); }
 };
 
 struct Query {
@@ -89,55 +97,77 @@ __device__ __forceinline__ uint32_t load_bits(uint64_t at, uint32_t bit, uint32_
     return __funnelshift_r(low, high, shift) & mask_of(len);
 }
 
-// Bits of what is kept of a map: the one segment, the pair of segments, or the map itself.
-__device__ __forceinline__ uint32_t width_of(uint32_t segments, uint32_t kind) {
-    if (kind == 2) return segments;
-    const uint32_t choices = kind == 0 ? segments : segments * (segments - 1) / 2;
-    return choices < 2 ? 0 : 32 - __clz(choices - 1);
-}
+// How the maps of parts with a certain number of segments are coded.
+struct Code {
+    uint64_t packed;
 
-__device__ __forceinline__ uint32_t map_of_value(uint32_t value, uint32_t kind) {
-    if (kind == 0) return 1u << (value & 31);
-    if (kind == 2) return value;
-    uint32_t high = 1;
-    while (high < 31 && high * (high + 1) / 2 <= value) high++;
-    return 1u << high | 1u << ((value - high * (high - 1) / 2) & 31);
-}
+    __device__ __forceinline__ uint32_t byte(uint32_t i) const { return uint32_t(packed >> 8 * i) & 255; }
+    __device__ __forceinline__ uint32_t head() const { return byte(0); }
+    __device__ __forceinline__ uint32_t segments() const { return byte(1); }
+    __device__ __forceinline__ uint32_t triples_from() const { return byte(2); }
+    __device__ __forceinline__ uint32_t rest_from() const { return byte(3); }
+    __device__ __forceinline__ uint32_t pair_tail() const { return byte(4); }
+    __device__ __forceinline__ uint32_t triple_tail() const { return byte(5); }
 
-// Some maps: 32 at most, whose kinds stand before what is kept of them.
-struct MapGroup {
-    uint64_t at;
-    uint32_t bit;   // of the first value
-    uint32_t more;  // which have more than one segment
-    uint32_t many;  // which have more than two
+    // Bits of the tail that belongs to a head.
+    __device__ __forceinline__ uint32_t tail(uint32_t head) const { return head < segments() ? 0 : head < triples_from() ? pair_tail() : head < rest_from() ? triple_tail() : segments(); }
 
-    __device__ uint32_t kind(uint32_t entry) const { return (more >> entry & 1) + (many >> entry & 1); }
+    // The map with this head and tail.
+    __device__ __forceinline__ uint32_t map(uint32_t head, uint32_t tail) const {
+        if (head < segments()) return 1u << head;
+        if (head >= rest_from()) return tail;
+        uint32_t number = head < triples_from() ? (head - segments()) << pair_tail() | tail : (head - triples_from()) << triple_tail() | tail, map = 0;
+        if (head >= triples_from()) {
+            uint32_t high = 2;
+            while (high < 31 && (high + 1) * high * (high - 1) / 6 <= number) high++;
+            number -= high * (high - 1) * (high - 2) / 6;
+            map = 1u << high;
+        }
+        uint32_t high = 1;
+        while (high < 31 && high * (high + 1) / 2 <= number) high++;
+        return map | 1u << high | 1u << ((number - high * (high - 1) / 2) & 31);
+    }
 };
 
-// The group that entry `entry` of `n` is in; false if all maps are 1. `maps` is where the maps begin.
-__device__ __forceinline__ bool find_group(uint64_t maps, uint32_t n, uint32_t entry, MapGroup& group) {
-    if (load_u8(maps) == 0) return false;
-    const uint32_t number = entry / 32, len = min(n - number * 32, 32u);
-    const uint64_t ends = maps + 1;
-    group.at = ends + 2 * ((n + 31) / 32);
-    const uint32_t start = number == 0 ? 0 : load_u16(ends + 2 * (number - 1));
-    group.more = load_bits(group.at, start, len);
-    uint32_t packed = load_bits(group.at, start + len, __popc(group.more));
-    group.bit = start + len + __popc(group.more);
-    group.many = 0;
-    for (uint32_t rest = group.more; packed != 0; rest &= rest - 1, packed >>= 1) {
-        if ((packed & 1) != 0) group.many |= rest & (0 - rest);
-    }
-    return true;
+__device__ __forceinline__ Code code_of(const Image& image, uint32_t part) { return Code{__ldg(reinterpret_cast<const uint64_t*>(image.codes) + segments_of(image, part))}; }
+
+// Bits of the heads of some parts, whose bits are those of word `word` of a bin.
+__device__ __forceinline__ uint32_t bits_of_heads(const Image& image, uint32_t bin, uint32_t word, uint32_t parts) {
+    const uint32_t* planes = reinterpret_cast<const uint32_t*>(image.widths) + (bin * (BIN / 64) + word / 2) * 6 + word % 2;
+    return __popc(parts & __ldg(planes)) + 2 * __popc(parts & __ldg(planes + 2)) + 4 * __popc(parts & __ldg(planes + 4));
 }
 
-// The map of this lane's entry of a group of maps, where lane i has entry i of group `number`, whose part is `part` (`NONE` past the end). `maps` is where the maps of all `n` entries begin. Called by all lanes of a warp.
-__device__ __forceinline__ uint32_t map_in_group(const Image& image, uint64_t maps, uint32_t n, uint32_t number, uint32_t part) {
-    MapGroup group;
-    if (!find_group(maps, n, 32 * number, group)) return 1;
-    const uint32_t kind = group.kind(lane_id()), width = part < image.parts ? width_of(segments_of(image, part), kind) : 0;
-    const uint32_t bit = group.bit + warp_inclusive_sum(width) - width;
-    return map_of_value(load_bits(group.at, bit, width), kind);
+// Where the heads of `n` maps begin.
+__device__ __forceinline__ uint64_t heads_of(uint64_t maps, uint32_t n) { return maps + 2 * ((n - 1) / MAPS); }
+
+// Where the tails of a group of maps begin, in bits behind all heads.
+__device__ __forceinline__ uint32_t tails_of(uint64_t maps, uint32_t group) { return group == 0 ? 0 : load_u16(maps + 2 * (group - 1)); }
+
+// The map of this lane's entry of `n`, where lane i has entry 32 * number + i. `maps` is where the maps of all entries begin, and `part_at` tells the part of any entry (`NONE` past the end). Called by all lanes of a warp, as is
+// `part_at`.
+template <class PartAt>
+__device__ __forceinline__ uint32_t map_of_lane(const Image& image, uint64_t maps, uint32_t n, uint32_t number, PartAt part_at) {
+    if (image.widths == 0) return 1;
+    const uint32_t group = number * WARP / MAPS, first = group * MAPS / WARP;
+    const auto code_at = [&](uint32_t warpful) {
+        const uint32_t part = part_at(WARP * warpful + lane_id());
+        return part < image.parts ? code_of(image, part) : Code{0};
+    };
+    uint32_t bit = 0, all = 0;
+    for (uint32_t i = 0; WARP * i < n; i++) {
+        if (i == first) bit = all;
+        all += warp_sum(code_at(i).head());
+    }
+    const uint64_t heads = heads_of(maps, n);
+    uint32_t tail = all + tails_of(maps, group);
+    for (uint32_t i = first;; i++) {
+        const Code code = code_at(i);
+        const uint32_t to = warp_inclusive_sum(code.head()), head = load_bits(heads, bit + to - code.head(), code.head());
+        const uint32_t bits = code.tail(head), tail_to = warp_inclusive_sum(bits);
+        if (i == number) return code.map(head, load_bits(heads, tail + tail_to - bits, bits));
+        bit += __shfl_sync(FULL_WARP, to, WARP - 1);
+        tail += __shfl_sync(FULL_WARP, tail_to, WARP - 1);
+    }
 }
 
 // Where a block or bin begins.
@@ -162,18 +192,34 @@ __device__ __forceinline__ uint32_t blocks_before(const Image& image, const MapL
     return min(from, list.blocks - 1);
 }
 
+// Of a block in the codec `rice`, the sums of quotients up to each of the lane's four entries. Its quotients take at most 63 bytes; what stands behind them is read too, and only found behind the last entry. Called by all lanes of a warp.
+__device__ __forceinline__ void quotient_sums(uint64_t unary, uint32_t sums[4]) {
+    __shared__ uint16_t compact[MOST_WARPS][BLOCK];
+    uint16_t* own = compact[warp_id()];
+    const uint32_t lane = lane_id();
+    uint32_t bits = lane < 16 ? load_u32(unary + 4 * lane) : 0, rank = warp_inclusive_sum(__popc(bits)) - __popc(bits);
+    // The one of entry j is at bit j plus the sum of the quotients up to it.
+    for (; bits != 0 && rank < BLOCK; bits &= bits - 1, rank++) own[rank] = uint16_t(32 * lane + __ffs(bits) - 1 - rank);
+    __syncwarp();
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++) sums[j] = own[4 * lane + j];
+    __syncwarp();
+}
+
 // Decodes the parts of a block: entries 4 * lane to 4 * lane + 3; those past the end are `NONE`. Parts have 32 bits, so sums wrap only if bytes are not what they should be; then parts are wrong, and the caller ignores those
 // out of range. Called by all lanes of a warp.
 __device__ __forceinline__ void decode(const Head& head, uint32_t before, uint32_t parts[4]) {
     const uint32_t lane = lane_id();
-    uint32_t gaps[4];
-    load_slots(head.gaps, head.width, head.n, gaps);
+    uint32_t gaps[4], sums[4] = {};
+    load_slots(head.slots, head.width, head.n, gaps);
+    // Those of slots are summed up apart.
+    if (head.rice) quotient_sums(head.slots + slot_bytes(head.n, head.width), sums);
     const uint32_t sum = gaps[0] + gaps[1] + gaps[2] + gaps[3] + 4;
     uint32_t part = before + warp_inclusive_sum(sum) - sum;
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
         part += gaps[j] + 1;
-        parts[j] = 4 * lane + j < head.n ? part : NONE;
+        parts[j] = 4 * lane + j < head.n ? part + (sums[j] << head.width) : NONE;
     }
 }
 

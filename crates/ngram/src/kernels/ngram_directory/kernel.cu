@@ -10,18 +10,18 @@ __device__ __forceinline__ bool begins_within(const MapList& list, uint64_t at) 
 __device__ bool head_of(const Image& image, const MapList& list, uint32_t number, uint64_t& head) {
     if (list.form == ONE) {
         // A block of one entry that follows the part before it; nothing is read.
-        head = Head::packed(1, 0, 0, 0);
+        head = Head::packed(1, 0, 0, 0, 0);
         return true;
     }
     const uint64_t start = piece_of(list, number);
     if (!begins_within(list, start)) return false;
-    const uint32_t n = min(list.df - number * BLOCK, BLOCK), groups = (n + 31) / 32;
-    uint64_t at = start + 1;
-    if (load_u8(start) != 0) at += 2 * groups + (load_u16(at + 2 * (groups - 1)) + 7) / 8;
-    if (at + 2 > list.end || at + 2 - start > 2047) return false;
-    const uint32_t width = load_u8(at);
-    if (width > 32 || at + 2 + slot_bytes(n, width) > list.end) return false;
-    head = Head::packed(n, width, uint32_t(at + 2 - start), start - image.file);
+    // The length of the maps, the maps, two bytes of the codec, slots.
+    const uint64_t maps = start + (image.widths == 0 ? 0 : 2), slots = maps + (image.widths == 0 ? 0 : load_u16(start)) + 2;
+    if (slots > list.end || slots - maps > Head::MOST_MAPS) return false;
+    const uint32_t n = min(list.df - number * BLOCK, BLOCK), shape = load_u16(slots - 2), width = image.rice != 0 ? shape & 31 : shape & 255;
+    const uint32_t unary = image.rice != 0 ? shape >> 10 : 0;
+    if (width > 32 || slots + slot_bytes(n, width) + unary > list.end) return false;
+    head = Head::packed(n, width, image.rice, uint32_t(slots - maps), maps - image.file);
     return true;
 }
 

@@ -68,25 +68,33 @@ __device__ __forceinline__ bool has_bit(uint64_t bits, uint32_t part) { return (
 __device__ __forceinline__ uint32_t dense_map(const Image& image, const MapList& list, uint32_t part) {
     const uint32_t bin = part / BIN, within = part % BIN;
     const uint64_t bitmap = list.bitmaps + uint64_t(bin) * BITMAP, maps = piece_of(list, bin);
-    uint32_t rank = 0, all = 0;
+    if (image.widths == 0) return 1;
+    uint32_t rank = 0, all = 0, bit = 0;
     for (uint32_t i = 0; i < BITMAP / 4; i++) {
         const uint32_t word = load_u32(bitmap + 4 * i);
         all += __popc(word);
-        if (i < within / 32) rank += __popc(word);
-        else if (i == within / 32) rank += __popc(word & ((1u << within % 32) - 1));
+        if (i > within / 32) continue;
+        const uint32_t before = i < within / 32 ? word : word & ((1u << within % 32) - 1);
+        rank += __popc(before);
+        bit += bits_of_heads(image, bin, i, before);
     }
-    MapGroup group;
-    if (!find_group(maps, all, rank, group)) return 1;
-    const uint32_t entry = rank % 32;
-    uint32_t bit = group.bit, at = within / 32, word = load_u32(bitmap + 4 * at) & ((1u << within % 32) - 1);
-    for (uint32_t before = entry; before > 0; before--) {
+    const Code own = code_of(image, part);
+    const uint64_t heads = heads_of(maps, all);
+    const uint32_t head = load_bits(heads, bit, own.head());
+    if (head < own.segments()) return 1u << head;
+    // Its tail comes behind all heads and the tails of its group before it.
+    uint32_t tail = tails_of(maps, rank / MAPS);
+    for (uint32_t i = 0; i < BITMAP / 4; i++) tail += bits_of_heads(image, bin, i, load_u32(bitmap + 4 * i));
+    uint32_t at = within / 32, word = load_u32(bitmap + 4 * at) & ((1u << within % 32) - 1);
+    for (uint32_t before = rank % MAPS; before > 0; before--) {
         while (word == 0 && at > 0) word = load_u32(bitmap + 4 * --at);
         const uint32_t top = 31 - __clz(word | 1);
         word &= ~(1u << top);
-        bit += width_of(segments_of(image, bin * BIN + at * 32 + top), group.kind(before - 1));
+        const Code code = code_of(image, bin * BIN + at * 32 + top);
+        bit -= code.head();
+        tail += code.tail(load_bits(heads, bit, code.head()));
     }
-    const uint32_t kind = group.kind(entry);
-    return map_of_value(load_bits(group.at, bit, width_of(segments_of(image, part), kind)), kind);
+    return own.map(head, load_bits(heads, tail, own.tail(head)));
 }
 
 // A block that was decoded to find a part in it.
@@ -112,9 +120,8 @@ __device__ __forceinline__ uint32_t find_sparse(const Image& image, const MapLis
 // The map of an entry of a block. Called by all lanes of a warp with the same arguments.
 __device__ __forceinline__ uint32_t sparse_map(const Image& image, const MapList& list, const BlockOfParts& block, uint32_t entry) {
     if (list.form == ONE) return list.map;
-    // Lane i has entry i of the group.
-    const uint32_t part = part_of(block.parts, entry / 32 * 32 + lane_id());
-    return __shfl_sync(FULL_WARP, map_in_group(image, block.head.maps, block.head.n, entry / 32, part), entry % 32);
+    const auto part_at = [&](uint32_t other) { return part_of(block.parts, other); };
+    return __shfl_sync(FULL_WARP, map_of_lane(image, block.head.maps, block.head.n, entry / WARP, part_at), entry % WARP);
 }
 
 // Scores a candidate that may be in `possible` lists; all are known but those without bitmaps that were not counted. Called by all lanes of a warp with the same arguments.

@@ -58,7 +58,7 @@ __device__ __forceinline__ void each_in_block(const Image& image, const MapList&
     decode(head, reinterpret_cast<const uint32_t*>(image.befores)[list.first + number], parts);
     for (uint32_t group = 0; 32 * group < head.n; group++) {
         const uint32_t part = part_of(parts, 32 * group + lane_id());
-        const uint32_t map = list.form == ONE ? list.map : map_in_group(image, head.maps, head.n, group, part);
+        const uint32_t map = list.form == ONE ? list.map : map_of_lane(image, head.maps, head.n, group, [&](uint32_t entry) { return part_of(parts, entry); });
         if (part < image.parts) f(part, map);
     }
 }
@@ -75,9 +75,9 @@ __device__ __forceinline__ void each_in_bin(const Image& image, const MapList& l
         all += __popc(word);
     }
     __syncwarp();
+    const auto part_at = [&](uint32_t entry) { return entry < all ? bin * BIN + by_rank[entry] : NONE; };
     for (uint32_t group = warp; 32 * group < all; group += warps) {
-        const uint32_t entry = 32 * group + lane_id(), part = entry < all ? bin * BIN + by_rank[entry] : NONE;
-        const uint32_t map = map_in_group(image, piece_of(list, bin), all, group, part);
+        const uint32_t part = part_at(32 * group + lane_id()), map = map_of_lane(image, piece_of(list, bin), all, group, part_at);
         if (part < image.parts) f(part, map);
     }
 }
