@@ -279,9 +279,7 @@ impl Driver {
             }
         }
         let batches = std::mem::take(&mut self.batches);
-        let t0 = std::time::Instant::now();
         self.runs.keep(sorted(&self.terms, batches));
-        eprintln!("TIMES sorted {:?}", t0.elapsed());
         Ok(DocumentFacts {
             lengths: self.facts.iter().map(|fact| fact.0).collect(),
             norms: self.facts.iter().map(|fact| cosine::norm(fact.1)).collect(),

@@ -84,7 +84,6 @@ impl Worker {
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
-        let t0 = std::time::Instant::now();
         let stream = self.stream.clone();
         let device = stream.device();
         let on_device = device.buffer(FindWords::padded(text.len()))?;
@@ -121,9 +120,7 @@ impl Worker {
                 }
             }
         };
-        let t1 = t0.elapsed();
         let new = self.terms_of(&new, terms);
-        let t2 = t0.elapsed();
         let bits = device.buffer(count.div_ceil(32))?;
         if !self.table.terms(&stream, &words, &new, &slots, &bits)? {
             self.table.clear(&stream)?;
@@ -148,7 +145,6 @@ impl Worker {
         let keys = [&term.slice(..kept), &slots.slice(..kept)];
         let values = [&doc.slice(..kept), &docs.slice(..kept)];
         let (lists, facts) = self.count(keys, values, documents, first_doc, terms.len())?;
-        eprintln!("TIMES batch insert {t1:?} terms {t2:?} ({}) all {:?}", new.len(), t0.elapsed());
         Ok(Inverted::Lists(lists, facts))
     }
 

@@ -132,7 +132,7 @@ fn all_settings_of_a_build() {
         BuildConfig { store: StoreMode::All, threads: 1, ..config() },
         // Every batch is spilled.
         BuildConfig { memory: 1, ..config() },
-        BuildConfig { codec: "rice".parse().unwrap(), memory: 10_000, ..config() },
+        BuildConfig { codec: Some("rice".parse().unwrap()), memory: 10_000, ..config() },
     ] {
         check(&texts, &changed, &[1 << 20, 1000]);
     }

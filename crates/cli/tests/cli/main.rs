@@ -20,3 +20,4 @@ mod run_eval;
 mod search;
 mod tools;
 mod update;
+mod weights;

@@ -55,8 +55,11 @@ impl<T> Gate<T> {
     }
 }
 
+/// Jobs per thread that may be in progress or wait for their turn. Jobs differ much in length, and while a long one is the next to be emitted, the other threads go on with these.
+const AHEAD: u64 = 8;
+
 /// Takes jobs from `next`, works on them in `threads` threads, and hands the results to `emit` in the order of the
-/// jobs. At most two jobs per thread are in progress. Ends at the first error. Each thread has its own `W` from `worker`.
+/// jobs. At most [`AHEAD`] jobs per thread are in progress. Ends at the first error. Each thread has its own `W` from `worker`.
 pub(crate) fn ordered_map<J: Send, R: Send, W>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<J>>,
@@ -103,7 +106,7 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
         let (mut sent, mut emitted, mut ended) = (0, 0, false);
         let mut early = BTreeMap::new();
         loop {
-            while !ended && sent < emitted + 2 * threads as u64 {
+            while !ended && sent < emitted + AHEAD * threads as u64 {
                 match next()? {
                     Some(job) => {
                         // Sending cannot fail: the receiver lives until the workers end, which is later.

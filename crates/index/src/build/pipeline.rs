@@ -220,7 +220,6 @@ pub(crate) fn build_segment(
         runs: AtomicU64::new(0),
         failure: Mutex::new(None),
     };
-    let t0 = std::time::Instant::now();
     progress.enter(Phase::Reading);
     std::thread::scope(|scope| {
         for _ in 0..config.threads.max(1) {
@@ -230,7 +229,6 @@ pub(crate) fn build_segment(
     if let Some(error) = pipeline.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    eprintln!("TIMES read {:?}", t0.elapsed());
     let admission = pipeline.admission.into_inner();
     let mut output = pipeline.output.into_inner();
     let spilled = pipeline.runs.into_inner();
@@ -245,7 +243,6 @@ pub(crate) fn build_segment(
         }
         _ => Vec::new(),
     };
-    eprintln!("TIMES inverted {:?}", t0.elapsed());
     let mut runs: Vec<Run> =
         (0..spilled).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
     for run in batches.take() {
@@ -290,12 +287,10 @@ pub(crate) fn build_segment(
         }
         _ => write_lists(sources(), table, coding, config.threads, files, progress),
     }?;
-    eprintln!("TIMES written {:?}", t0.elapsed());
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
     let entry = output.segment.finish(&written)?;
-    eprintln!("TIMES finished {:?}", t0.elapsed());
     let mut replaced = output.replaced;
     replaced.sort_unstable();
     Ok(Built { entry: Some(entry), report, content, impacts, replaced })
