@@ -1,6 +1,7 @@
 //! What the GPU does with a batch of text: words, terms, sorted occurrences, postings.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -154,7 +155,7 @@ impl Worker {
             let mut read = Vec::new();
             let fits = self.rules.read_word(word, &mut read);
             let word = std::str::from_utf8(&read).ok().filter(|_| fits)?;
-            self.analyzer.term(word).map(|term| term.into_owned())
+            self.analyzer.term(word).map(Cow::into_owned)
         };
         // Stemming takes long, so all threads take part.
         let stems: Vec<Option<String>> = words.par_iter().map(term).collect();

@@ -36,7 +36,7 @@ fn config() -> BuildConfig {
 }
 
 fn documents(texts: &[String]) -> Vec<OwnedDocument> {
-    let title = |i: usize| if i % 3 == 0 { "A title's words" } else { "" };
+    let title = |i: usize| if i.is_multiple_of(3) { "A title's words" } else { "" };
     texts
         .iter()
         .enumerate()

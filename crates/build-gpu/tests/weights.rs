@@ -5,6 +5,7 @@
 #[path = "../../cuda/tests/support/mod.rs"]
 mod support;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -63,7 +64,7 @@ fn lists(weights: &Weights<'_>, text: &WordText, method: Method<'_>) -> Lists {
         let range = weights.starts[list] as usize..weights.starts[list + 1] as usize;
         let docs = weights.docs[range.clone()].iter().copied();
         let weights_of = weights.weights[range].iter().map(|weight| weight.to_bits());
-        let term = weights.term(list, text.bytes(), method).map(|term| term.into_owned());
+        let term = weights.term(list, text.bytes(), method).map(Cow::into_owned);
         terms.push(term.clone());
         (term, docs.zip(weights_of).collect())
     });

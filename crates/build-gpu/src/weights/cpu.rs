@@ -20,6 +20,9 @@ const CHUNK: usize = 1 << 20;
 /// Terms of a part. Its counters stay in a core's cache.
 const PART_TERMS: usize = 1 << 14;
 
+/// The number of a word's term.
+type Number<'a> = dyn Fn(&[u8]) -> u32 + Sync + 'a;
+
 /// A posting before it is sorted.
 #[derive(Clone, Copy, Default)]
 struct Posting {
@@ -42,7 +45,7 @@ pub fn weigh_on_cpu(
         Method::Strings => Some(Vocabulary::new(text, &chunks)),
         Method::Dictionary(_) => None,
     };
-    let (terms, number): (usize, &(dyn Fn(&[u8]) -> u32 + Sync)) = match (&vocabulary, method) {
+    let (terms, number): (usize, &Number<'_>) = match (&vocabulary, method) {
         (Some(vocabulary), _) => (vocabulary.starts.len(), &|word| vocabulary.rank(text, word)),
         (None, Method::Dictionary(dictionary)) => (dictionary.len() as usize + 1, &|word| {
             dictionary.look_up(word).unwrap_or(dictionary.unknown())
@@ -159,7 +162,7 @@ impl Default for Memo {
 
 impl Memo {
     #[inline]
-    fn number(&mut self, word: &[u8], number: &(dyn Fn(&[u8]) -> u32 + Sync)) -> u32 {
+    fn number(&mut self, word: &[u8], number: &Number<'_>) -> u32 {
         if word.len() > 15 {
             return number(word);
         }
@@ -182,7 +185,7 @@ struct Counted {
     lengths: Vec<u32>,
 }
 
-fn count(chunk: &[u8], number: &(dyn Fn(&[u8]) -> u32 + Sync), memo: &mut Memo) -> Counted {
+fn count(chunk: &[u8], number: &Number<'_>, memo: &mut Memo) -> Counted {
     let (mut postings, mut lengths) = (Vec::with_capacity(chunk.len() / 8), Vec::new());
     let mut ids = std::mem::take(&mut memo.ids);
     for (doc, document) in documents(chunk).enumerate() {

@@ -502,15 +502,7 @@ impl GpuWeigher {
             .value(starts.len() as u32)
             .buffer(&ids);
         // SAFETY: starts lie within the text, whose padding ends at a multiple of 16; a dictionary on the device has been checked.
-        unsafe {
-            if !starts.is_empty() {
-                // Few blocks that stay, because each of them remembers words.
-                let resident = self.number.blocks_per_multiprocessor(THREADS, 0)?
-                    * self.stream.device().info().multiprocessors;
-                let blocks = Grid::over(starts.len(), THREADS).blocks.min(resident.max(1));
-                self.stream.launch(&self.number, Grid::new(blocks, THREADS), &args)?;
-            }
-        }
+        unsafe { self.launch(&self.number, starts.len(), &args) }?;
         Ok(ids)
     }
 

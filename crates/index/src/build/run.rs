@@ -99,11 +99,15 @@ impl Run {
 
 /// The lists of a run, in term order.
 pub(super) enum RunSource<'a> {
-    Disk { path: &'a Path, cursor: Cursor<'a>, term: &'a [u8], list: (&'a [u8], u32) },
+    Disk { path: &'a Path, cursor: Cursor<'a>, term: &'a [u8], list: RunList<'a> },
     Memory { lists: &'a SortedLists, next: usize },
 }
 
-fn step<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], (&'a [u8], u32))> {
+/// The bytes of a list's postings, and their number.
+type RunList<'a> = (&'a [u8], u32);
+
+/// The next term and its list.
+fn step<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], RunList<'a>)> {
     let len = cursor.varint()? as usize;
     let term = cursor.take(len)?;
     let count = cursor.varint32()?;
