@@ -3,8 +3,8 @@
 //! The ids of n words are their ranks in byte order, 0 to n - 1, so the words with one prefix are a range of ids. Words that are not in the dictionary
 //! share the id n.
 //!
-//! The dictionary is a trie of bytes, cut off where few words are left: a prefix of many words is a [node](layout::Node), which maps the byte that follows to a child,
-//! and a child with few words is a [bucket](layout::Bucket), where they are front-coded. A look-up walks down some nodes and scans one bucket. The trie stays small
+//! The dictionary is a trie of bytes, cut off where few words are left: a prefix of many words is a *node*, which maps the byte that follows to a child,
+//! and a child with few words is a *bucket*, where they are front-coded. A look-up walks down some nodes and scans one bucket. The trie stays small
 //! enough for a GPU's cache, because neighbouring children with few words share a bucket. docs/format/words.md has the details.
 
 mod build;
