@@ -356,7 +356,7 @@ fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
     }
     machine.run("ngram index docs.jsonl -o small -q --codec ef", "").ok();
     let refused = machine.run("ngram search small abc --device cuda", "");
-    refused.fails(2, &["codec bitpack"]);
+    refused.fails(2, &["codecs rice and bitpack"]);
 }
 
 #[test]
