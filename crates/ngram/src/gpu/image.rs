@@ -25,6 +25,9 @@ const PARTS_PER_ENTRY: u32 = 64;
 /// Bytes of device memory of which one may be used for bitmaps of sparse lists.
 const MEMORY_PER_BITMAP: u64 = 8;
 
+/// Numbers in the `Samples` of a block or bin: eight for heads, eight for tails. Must equal the kernels'.
+const SAMPLES: usize = 16;
+
 /// The number that kernels have for the form of a list in blocks.
 const SPARSE: u32 = 2;
 
@@ -53,6 +56,7 @@ pub(super) struct DeviceImage {
     file: u64,
     heads: u64,
     befores: u64,
+    samples: u64,
     segments: u64,
     deleted: u64,
     codes: u64,
@@ -84,6 +88,8 @@ pub(super) struct Image {
     /// The directory: where blocks are, and the last part of the block before each.
     heads: Buffer<u64>,
     befores: Buffer<u32>,
+    /// Where some maps of every block and bin are, if there are maps.
+    samples: Option<Buffer<[u16; SAMPLES]>>,
     /// Bitmaps of sparse lists.
     bitmaps: Buffer<u32>,
     /// Lists with as many parts have bitmaps.
@@ -118,7 +124,7 @@ impl Image {
             by_gram.insert(terms.term().into(), HostList { ordinal, df, dense });
             let mut of_device = on_device(&list, file, bytes.address());
             of_device.first = blocks as u32;
-            blocks += if dense { 0 } else { list.blocks() as u64 };
+            blocks += list.blocks() as u64;
             u32::try_from(blocks).map_err(|_| NgramError::ManyBlocks)?;
             lists.push(of_device);
         }
@@ -148,6 +154,10 @@ impl Image {
                 Some(device.upload(uploader.stream(), widths)?)
             }
         };
+        let samples = match &widths {
+            None => None,
+            Some(_) => Some(device.buffer(blocks)?),
+        };
         let image = Image {
             bytes,
             segments,
@@ -157,6 +167,7 @@ impl Image {
             lists: table,
             heads,
             befores,
+            samples,
             bitmaps,
             bitmaps_from,
             parts,
@@ -181,10 +192,16 @@ impl Image {
         let grid = Grid::new(device.info().multiprocessors * 16, DIRECTORY_THREADS);
         // SAFETY: arguments are those of the kernel, whose structures equal ours, and it writes one entry per block, for which there is room.
         unsafe { stream.launch(&kernel, grid, &args) }?;
-        match stream.download(&failed)?[0] {
-            0 => Ok(()),
-            _ => Err(NgramError::Malformed),
+        if stream.download(&failed)?[0] != 0 {
+            return Err(NgramError::Malformed);
         }
+        if self.samples.is_some() {
+            let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_samples")?;
+            let args = Args::new().value(self.on_device()).value(lists as u32);
+            // SAFETY: as above; there is room for the samples of each block and bin of the directory.
+            unsafe { stream.launch(&kernel, grid, &args) }?;
+        }
+        Ok(())
     }
 
     /// Makes the bitmaps of the sparse lists with these ordinals. The directory must be there.
@@ -213,6 +230,7 @@ impl Image {
             file: self.bytes.address(),
             heads: self.heads.address(),
             befores: self.befores.address(),
+            samples: self.samples.as_ref().map_or(0, Buffer::address),
             segments: self.segments.address(),
             deleted: self.deleted.as_ref().map_or(0, Buffer::address),
             codes: self.codes.address(),
@@ -225,7 +243,8 @@ impl Image {
     pub(super) fn resident(&self) -> usize {
         let index = self.bytes.bytes() + self.segments.bytes() + self.lists.bytes();
         let deleted = self.deleted.as_ref().map_or(0, Buffer::bytes);
-        let maps = self.codes.bytes() + self.widths.as_ref().map_or(0, Buffer::bytes);
+        let samples = self.samples.as_ref().map_or(0, Buffer::bytes);
+        let maps = self.codes.bytes() + self.widths.as_ref().map_or(0, Buffer::bytes) + samples;
         index + deleted + maps + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
     }
 }

@@ -28,7 +28,7 @@ struct MapList {
     uint32_t df;
     uint32_t form;
     uint32_t blocks;  // or bins
-    uint32_t first;   // if it is not dense: the number of its first block in the directory
+    uint32_t first;   // the number of its first block or bin in the directory
     uint32_t part;    // of a list of one entry, like the next
     uint32_t map;
 };
@@ -37,8 +37,9 @@ struct MapList {
 struct Image {
     uint64_t lists;     // MapList, by ordinal
     uint64_t file;      // the lists' bytes
-    uint64_t heads;     // uint64_t per block of the directory: see `Head`
+    uint64_t heads;     // uint64_t per block of the directory: see `Head`; per bin, the address of its first head
     uint64_t befores;   // uint32_t per block of the directory: the last part of the block before it in its list
+    uint64_t samples;   // Samples per block or bin of the directory
     uint64_t segments;  // uint8_t per part: how many it has
     uint64_t deleted;   // a bit per part, in bytes; 0 if none is deleted
     uint64_t codes;     // Code by number of segments
@@ -60,6 +61,15 @@ struct Head {
 
     static constexpr uint32_t MOST_MAPS = 1023;
     static __device__ __forceinline__ uint64_t packed(uint32_t n, uint32_t width, uint32_t rice, uint32_t maps, uint64_t at) { return at << 24 | maps << 14 | rice << 13 | width << 7 | (n - 1); }
+};
+
+// Where the maps of some entries of a block or bin begin, in bits behind its first head: those of every 16th entry of a block, or of the first part in each 32 of a bin. So few maps are passed over to find one.
+constexpr uint32_t SAMPLES = 8;
+constexpr uint32_t SAMPLED = BLOCK / SAMPLES;
+
+struct Samples {
+    uint16_t heads[SAMPLES];
+    uint16_t tails[SAMPLES];
 };
 
 struct Query {

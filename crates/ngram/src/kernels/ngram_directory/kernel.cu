@@ -6,6 +6,13 @@ constexpr uint32_t THREADS = 128;
 // False if a block or bin does not begin within its list.
 __device__ __forceinline__ bool begins_within(const MapList& list, uint64_t at) { return at >= list.payload && at < list.end; }
 
+// How many parts of a dense list are in a bin.
+__device__ __forceinline__ uint32_t parts_in(const MapList& list, uint32_t bin) {
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < BITMAP / 4; i++) all += __popc(load_u32(list.bitmaps + uint64_t(bin) * BITMAP + 4 * i));
+    return all;
+}
+
 // The directory's entry of a block; false if the block does not lie within its list.
 __device__ bool head_of(const Image& image, const MapList& list, uint32_t number, uint64_t& head) {
     if (list.form == ONE) {
@@ -35,6 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_directory(Image imag
                 // A bin without parts may begin behind the last one.
                 const uint64_t at = piece_of(list, number);
                 if (at < list.payload || at > list.end) *failed = 1;
+                reinterpret_cast<uint64_t*>(image.heads)[list.first + number] = heads_of(at, max(1u, parts_in(list, number)));
                 continue;
             }
             uint64_t head = 0;
@@ -44,6 +52,62 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_directory(Image imag
             reinterpret_cast<uint64_t*>(image.heads)[list.first + number] = head;
             const uint32_t before = list.form == ONE ? list.part - 1 : number == 0 ? NONE : load_u32(list.lasts + 4 * uint64_t(number - 1));
             reinterpret_cast<uint32_t*>(image.befores)[list.first + number] = before;
+        }
+    }
+}
+
+// Samples of a block of a list, whose entries 4 * lane to 4 * lane + 3 are the lane's. Called by all lanes of a warp, like the next.
+__device__ __forceinline__ void sample_block(const Image& image, uint32_t number, Samples& samples) {
+    const Head head(image.file, reinterpret_cast<const uint64_t*>(image.heads)[number]);
+    const uint64_t heads = heads_of(head.maps, head.n);
+    uint32_t parts[4], bits = 0, tails = 0;
+    decode(head, reinterpret_cast<const uint32_t*>(image.befores)[number], parts);
+    Code codes[4];
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++) {
+        codes[j] = parts[j] < image.parts ? code_of(image, parts[j]) : Code{0};
+        bits += codes[j].head();
+    }
+    const uint32_t to = warp_inclusive_sum(bits), all = __shfl_sync(FULL_WARP, to, WARP - 1), first = to - bits;
+    uint32_t bit = first;
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++) {
+        if (codes[j].packed != 0) tails += codes[j].tail(load_bits(heads, bit, codes[j].head()));
+        bit += codes[j].head();
+    }
+    const uint32_t tail = warp_inclusive_sum(tails) - tails;
+    if (4 * lane_id() % SAMPLED != 0) return;
+    samples.heads[4 * lane_id() / SAMPLED] = uint16_t(first);
+    samples.tails[4 * lane_id() / SAMPLED] = uint16_t(all + tail);
+}
+
+// Samples of a bin.
+__device__ __forceinline__ void sample_bin(const Image& image, const MapList& list, uint32_t bin, Samples& samples) {
+    const uint64_t heads = reinterpret_cast<const uint64_t*>(image.heads)[list.first + bin];
+    uint32_t bit = 0, tail = 0, first = 0, first_tail = 0;
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        if (lane_id() == i) first = bit, first_tail = tail;
+        const uint32_t part = bin * BIN + 32 * i + lane_id(), word = load_u32(list.bitmaps + uint64_t(bin) * BITMAP + 4 * i);
+        const Code code = (word >> lane_id() & 1) != 0 && part < image.parts ? code_of(image, part) : Code{0};
+        const uint32_t to = warp_inclusive_sum(code.head());
+        const uint32_t bits = code.packed != 0 ? code.tail(load_bits(heads, bit + to - code.head(), code.head())) : 0;
+        bit += __shfl_sync(FULL_WARP, to, WARP - 1);
+        tail += warp_sum(bits);
+    }
+    if (lane_id() >= SAMPLES) return;
+    samples.heads[lane_id()] = uint16_t(first);
+    samples.tails[lane_id()] = uint16_t(bit + first_tail);
+}
+
+// Writes the samples of all blocks and bins of a directory that was found to be sound, one list per block of threads at a time.
+extern "C" __global__ void __launch_bounds__(THREADS) ngram_samples(Image image, uint32_t lists) {
+    for (uint32_t i = blockIdx.x; i < lists; i += gridDim.x) {
+        const MapList list = reinterpret_cast<const MapList*>(image.lists)[i];
+        if (list.form == ONE) continue;
+        for (uint32_t number = warp_id(); number < list.blocks; number += THREADS / WARP) {
+            Samples& samples = reinterpret_cast<Samples*>(image.samples)[list.first + number];
+            if (list.form == DENSE) sample_bin(image, list, number, samples);
+            else sample_block(image, list.first + number, samples);
         }
     }
 }

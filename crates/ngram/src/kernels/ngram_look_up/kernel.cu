@@ -66,48 +66,37 @@ __device__ __forceinline__ bool has_bit(uint64_t bits, uint32_t part) { return (
 
 // The map of a part in a dense list, which has it. Each lane may ask for another list.
 __device__ __forceinline__ uint32_t dense_map(const Image& image, const MapList& list, uint32_t part) {
-    const uint32_t bin = part / BIN, within = part % BIN;
-    const uint64_t bitmap = list.bitmaps + uint64_t(bin) * BITMAP, maps = piece_of(list, bin);
     if (image.widths == 0) return 1;
-    uint32_t rank = 0, all = 0, bit = 0;
-    for (uint32_t i = 0; i < BITMAP / 4; i++) {
-        const uint32_t word = load_u32(bitmap + 4 * i);
-        all += __popc(word);
-        if (i > within / 32) continue;
-        const uint32_t before = i < within / 32 ? word : word & ((1u << within % 32) - 1);
-        rank += __popc(before);
-        bit += bits_of_heads(image, bin, i, before);
-    }
+    const uint32_t bin = part / BIN, word = part % BIN / 32;
+    const Samples* samples = reinterpret_cast<const Samples*>(image.samples) + list.first + bin;
+    const uint64_t heads = __ldg(reinterpret_cast<const uint64_t*>(image.heads) + list.first + bin);
+    const uint32_t before = load_u32(list.bitmaps + uint64_t(bin) * BITMAP + 4 * word) & mask_of(part % 32);
+    uint32_t bit = __ldg(&samples->heads[word]);
     const Code own = code_of(image, part);
-    const uint64_t heads = heads_of(maps, all);
-    const uint32_t head = load_bits(heads, bit, own.head());
+    const uint32_t head = load_bits(heads, bit + bits_of_heads(image, bin, word, before), own.head());
     if (head < own.segments()) return 1u << head;
-    // Its tail comes behind all heads and the tails of its group before it.
-    uint32_t tail = tails_of(maps, rank / MAPS);
-    for (uint32_t i = 0; i < BITMAP / 4; i++) tail += bits_of_heads(image, bin, i, load_u32(bitmap + 4 * i));
-    uint32_t at = within / 32, word = load_u32(bitmap + 4 * at) & ((1u << within % 32) - 1);
-    for (uint32_t before = rank % MAPS; before > 0; before--) {
-        while (word == 0 && at > 0) word = load_u32(bitmap + 4 * --at);
-        const uint32_t top = 31 - __clz(word | 1);
-        word &= ~(1u << top);
-        const Code code = code_of(image, bin * BIN + at * 32 + top);
-        bit -= code.head();
+    // Its tail comes behind those of the parts before it.
+    uint32_t tail = __ldg(&samples->tails[word]);
+    for (uint32_t rest = before; rest != 0; rest &= rest - 1) {
+        const Code code = code_of(image, part / 32 * 32 + __ffs(rest) - 1);
         tail += code.tail(load_bits(heads, bit, code.head()));
+        bit += code.head();
     }
     return own.map(head, load_bits(heads, tail, own.tail(head)));
 }
 
 // A block that was decoded to find a part in it.
 struct BlockOfParts {
+    uint32_t number;  // in the directory
     Head head;
     uint32_t parts[4];
 };
 
 // Finds a part in a list that is not dense; the entry in its block, or `NONE`. Called by all lanes of a warp with the same arguments.
 __device__ __forceinline__ uint32_t find_sparse(const Image& image, const MapList& list, uint32_t part, BlockOfParts& block) {
-    const uint32_t number = list.first + blocks_before(image, list, part);
-    block.head = Head(image.file, __ldg(reinterpret_cast<const uint64_t*>(image.heads) + number));
-    decode(block.head, __ldg(reinterpret_cast<const uint32_t*>(image.befores) + number), block.parts);
+    block.number = list.first + blocks_before(image, list, part);
+    block.head = Head(image.file, __ldg(reinterpret_cast<const uint64_t*>(image.heads) + block.number));
+    decode(block.head, __ldg(reinterpret_cast<const uint32_t*>(image.befores) + block.number), block.parts);
     uint32_t entry = NONE;
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
@@ -120,8 +109,18 @@ __device__ __forceinline__ uint32_t find_sparse(const Image& image, const MapLis
 // The map of an entry of a block. Called by all lanes of a warp with the same arguments.
 __device__ __forceinline__ uint32_t sparse_map(const Image& image, const MapList& list, const BlockOfParts& block, uint32_t entry) {
     if (list.form == ONE) return list.map;
-    const auto part_at = [&](uint32_t other) { return part_of(block.parts, other); };
-    return __shfl_sync(FULL_WARP, map_of_lane(image, block.head.maps, block.head.n, entry / WARP, part_at), entry % WARP);
+    if (image.widths == 0) return 1;
+    const Samples* samples = reinterpret_cast<const Samples*>(image.samples) + block.number;
+    const uint64_t heads = heads_of(block.head.maps, block.head.n);
+    // A lane has one of the maps from a sample on; those behind the entry, and parts out of range, take no bits.
+    const uint32_t sample = entry / SAMPLED, lane = lane_id(), last = entry % SAMPLED;
+    const uint32_t part = part_of(block.parts, sample * SAMPLED + lane % SAMPLED);
+    const Code code = lane <= last && part < image.parts ? code_of(image, part) : Code{0};
+    const uint32_t to = warp_inclusive_sum(code.head()), head = load_bits(heads, __ldg(&samples->heads[sample]) + to - code.head(), code.head());
+    const bool is_one = head < code.segments();
+    if ((__ballot_sync(FULL_WARP, is_one) >> last & 1) != 0) return 1u << __shfl_sync(FULL_WARP, head, last);
+    const uint32_t bits = lane <= last ? code.tail(head) : 0, tail = __ldg(&samples->tails[sample]) + warp_inclusive_sum(bits) - bits;
+    return __shfl_sync(FULL_WARP, code.map(head, load_bits(heads, tail, bits)), last);
 }
 
 // Scores a candidate that may be in `possible` lists; all are known but those without bitmaps that were not counted. Called by all lanes of a warp with the same arguments.
@@ -143,7 +142,7 @@ __device__ __forceinline__ void score(const Image& image, Query query, const Own
         }
         if (seen > warp_max(mine) + possible - query.least) return;
     }
-    BlockOfParts block{Head(0, 0), {}};
+    BlockOfParts block{0, Head(0, 0), {}};
     for (uint32_t i = has_maps ? 0 : query.counted, end = has_maps ? query.dense : query.bitmaps; i < end; i++) {
         const MapList& list = lists[i];
         if (i >= query.bitmaps && !has_bit(list.bitmaps, part)) continue;
