@@ -7,6 +7,7 @@ mod intersect;
 mod kernels;
 mod matrices;
 mod memory;
+mod primitives;
 mod pruning;
 mod queries;
 mod thesis;
@@ -49,6 +50,8 @@ use warpseek_exec_gpu_papers::MAX_COHORT;
 /// Cohorts: OR by the algorithm `cohort` for every size of cohort and of tile, next to the engine that `auto` chooses and to cohorts on the CPU. Hits are compared with the CPU's. With
 /// --matrices, the first cohort and its lists are written as sparse matrices, for scripts/cusparse.py.
 ///
+/// Primitives: medians of scan, compact, radix sort, merge sort, counting by key and load-balancing search, beside CuPy's counterparts if Python has CuPy.
+///
 /// Memory: queries as one batch, with less and less memory on the device. How soon the index is ready, throughput, where lists were found, and what was copied. The hits of every row
 /// are compared with those of all lists as tiles, and the first with the CPU's.
 #[derive(Args)]
@@ -57,6 +60,7 @@ Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt --modes or -k 10,1000 --tile-bits 10,11,12
   warpseek bench gpu --index idx --queries log.txt --modes or,and,and-or --kernels --classes
+  warpseek bench gpu --primitives
   warpseek bench gpu --codecs
   warpseek bench gpu --codecs --index idx --json
   warpseek bench gpu --intersect --index idx --queries log.txt
@@ -66,10 +70,10 @@ Examples:
   warpseek bench gpu --cohorts --index idx --queries log.txt --cohort 256 --tile 262144 --matrices m")]
 pub(super) struct Options {
     /// Directory of the index
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["codecs", "intersect"])]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["codecs", "intersect", "primitives"])]
     index: Option<PathBuf>,
     /// File of queries, one per line: `id<TAB>text` or only the text
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["codecs", "intersect"])]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["codecs", "intersect", "primitives"])]
     queries: Option<PathBuf>,
     /// Also report where the time of queries goes: kernels, copies, fills, host
     #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"])]
@@ -77,6 +81,15 @@ pub(super) struct Options {
     /// Also measure queries by their number of terms
     #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"])]
     classes: bool,
+    /// Measure the primitives that other kernels are made of instead: scan, compact, sorts, counting, load balancing
+    #[arg(long, conflicts_with_all = ["index", "queries", "codecs", "intersect", "pruning", "cohorts"])]
+    primitives: bool,
+    /// With --primitives: number of values
+    #[arg(long, default_value_t = 100_000_000, value_name = "N", value_parser = values)]
+    values: usize,
+    /// With --primitives: the Python whose CuPy is measured in the same run
+    #[arg(long, default_value = "python3", value_name = "PROGRAM")]
+    python: String,
     /// Measure the decoding of lists instead of queries
     #[arg(long, conflicts_with = "queries")]
     codecs: bool,
@@ -159,12 +172,21 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::user("there is nothing to measure: no rounds"));
     }
     match () {
+        () if options.primitives => primitives::run(options),
         () if options.codecs => codecs::run(options),
         () if options.intersect => intersect::run(options),
         () if options.pruning => pruning::run(options),
         () if options.cohorts => cohorts::run(options),
         () if !options.memory.is_empty() => memory::run(options),
         () => queries::run(options),
+    }
+}
+
+/// A number of values that primitives take.
+fn values(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(values @ 1..=0x4000_0000) => Ok(values),
+        _ => Err("it must be a number from 1 to 2^30".to_owned()),
     }
 }
 

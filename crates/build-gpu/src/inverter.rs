@@ -7,19 +7,23 @@ use warpseek_core::cosine;
 use warpseek_cuda::{Device, DeviceError, Pinned};
 use warpseek_index::{
     BatchInverter, DocumentFacts, IndexError, InverterFactory, ListBatch, Result, RunSink,
+    SortedLists, Wanted,
 };
 use warpseek_text::{Analyzer, END_OF_DOCUMENT, WordRules};
 
 use crate::cpu;
+use crate::encode::encode;
 use crate::postings::{Postings, sorted};
 use crate::terms::Terms;
-use crate::worker::{Inverted, Worker};
+use crate::worker::{DevicePostings, Inverted, Worker};
 
 /// The most bytes of text of a batch.
 const MOST_TEXT: usize = 128 << 20;
 /// A batch takes at most one in this many bytes of device memory. Text of words of one letter takes the most, about 20 bytes for each of its bytes.
 const MEMORY_A_BYTE: u64 = 32;
 const LEAST_TEXT: usize = 64 << 10;
+/// Postings of all lists may take one in this many bytes of device memory; if there are more, the CPU encodes them.
+const MEMORY_A_POSTING_BYTE: u64 = 4;
 /// Batches that are filled, wait or are inverted at the same time.
 const BATCHES: usize = 3;
 /// What to do if the GPU fails.
@@ -56,14 +60,11 @@ fn device_error(error: DeviceError) -> IndexError {
 }
 
 impl InverterFactory for GpuInverters {
-    fn start(
-        &self,
-        analyzer: Analyzer,
-        threads: usize,
-        runs: RunSink,
-    ) -> Result<Box<dyn BatchInverter>> {
+    fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
+        let Wanted { analyzer, threads, blocks } = wanted;
         let memory = self.device.available().map_err(device_error)?;
-        let most = (memory / MEMORY_A_BYTE).max(LEAST_TEXT as u64);
+        let most_kept = memory / MEMORY_A_POSTING_BYTE;
+        let most = ((memory - most_kept) / MEMORY_A_BYTE).max(LEAST_TEXT as u64);
         let most_text = self.most_text.min(usize::try_from(most).unwrap_or(usize::MAX));
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
@@ -85,6 +86,8 @@ impl InverterFactory for GpuInverters {
             terms: Terms::default(),
             facts: Vec::new(),
             batches: Vec::new(),
+            kept: blocks.then(Vec::new),
+            most_kept: usize::try_from(most_kept).unwrap_or(usize::MAX),
         };
         let thread = std::thread::Builder::new()
             .name("gpu-inverter".to_owned())
@@ -263,6 +266,9 @@ struct Driver {
     terms: Terms,
     facts: Vec<(u32, u64)>,
     batches: Vec<ListBatch>,
+    /// Postings of the batches on the device, as long as it is to encode them.
+    kept: Option<Vec<DevicePostings>>,
+    most_kept: usize,
 }
 
 impl Driver {
@@ -279,12 +285,32 @@ impl Driver {
             }
         }
         let batches = std::mem::take(&mut self.batches);
-        self.runs.keep(sorted(&self.terms, batches));
-        Ok(DocumentFacts {
+        let lists = sorted(&self.terms, batches);
+        let mut facts = DocumentFacts {
             lengths: self.facts.iter().map(|fact| fact.0).collect(),
             norms: self.facts.iter().map(|fact| cosine::norm(fact.1)).collect(),
-            notices: std::mem::take(&mut self.notices),
-        })
+            notices: Vec::new(),
+        };
+        let lists = self.encode(lists, &facts)?;
+        facts.notices = std::mem::take(&mut self.notices);
+        self.runs.keep(lists);
+        Ok(facts)
+    }
+
+    /// Encodes full blocks if the device has all postings. If it cannot, the builder will do so.
+    fn encode(&mut self, lists: SortedLists, facts: &DocumentFacts) -> Result<SortedLists> {
+        let (Some(worker), Some(kept)) = (&self.worker, self.kept.take()) else { return Ok(lists) };
+        match encode(worker, &lists, &kept, facts) {
+            Ok(Some(blocks)) => Ok(lists.with_blocks(blocks)),
+            Ok(None) | Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {
+                Ok(lists)
+            }
+            Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
+            Err(error) => {
+                self.notices.push(failure(&error));
+                Ok(lists)
+            }
+        }
     }
 
     fn on_cpu(&mut self, text: &[u8]) -> Result<()> {
@@ -292,15 +318,33 @@ impl Driver {
         let mut postings = Postings::default();
         let facts =
             cpu::invert(self.analyzer, &self.rules, text, first, &mut self.terms, &mut postings);
-        self.take(postings.batch(), facts)
+        let lists = postings.batch();
+        // If it fails, the next batch shows why.
+        let uploaded = match (&self.worker, &self.kept) {
+            (Some(worker), Some(_)) => worker.upload(&lists).ok(),
+            _ => None,
+        };
+        self.take(lists, facts, uploaded)
     }
 
     /// Keeps lists of the next documents, and spills all if there are too many.
-    fn take(&mut self, lists: ListBatch, facts: Vec<(u32, u64)>) -> Result<()> {
+    fn take(
+        &mut self,
+        lists: ListBatch,
+        facts: Vec<(u32, u64)>,
+        postings: Option<DevicePostings>,
+    ) -> Result<()> {
         self.batches.push(lists);
         self.facts.extend(facts);
+        self.kept = self.kept.take().zip(postings).map(|(mut kept, postings)| {
+            kept.push(postings);
+            kept
+        });
+        let bytes = |kept: &Vec<DevicePostings>| kept.iter().map(DevicePostings::bytes).sum();
+        self.kept.take_if(|kept| self.most_kept < bytes(kept));
         if self.batches.iter().map(ListBatch::bytes).sum::<usize>() > self.runs.memory() {
             let batches = std::mem::take(&mut self.batches);
+            self.kept = None;
             self.runs.spill(&sorted(&self.terms, batches))?;
         }
         Ok(())
@@ -315,7 +359,7 @@ impl Driver {
         let documents = text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count();
         let first = self.facts.len() as u32;
         match worker.invert(text, documents as u32, first, &mut self.terms) {
-            Ok(Inverted::Lists(lists, facts)) => self.take(lists, facts),
+            Ok(Inverted::Lists(lists, facts, postings)) => self.take(lists, facts, Some(postings)),
             Ok(Inverted::Collision) => self.on_cpu(text),
             Ok(Inverted::TooManyWords)
             | Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
+use bytemuck::Pod;
 use rayon::prelude::*;
 use warpseek_core::cosine;
 use warpseek_cuda::kernels::compact::Compact;
@@ -24,12 +25,24 @@ const SQUARES: u32 = 1024;
 
 /// How a batch ended that did not fail.
 pub(crate) enum Inverted {
-    /// Lists, and length and sum of squares of each document.
-    Lists(ListBatch, Vec<(u32, u64)>),
+    /// Lists, length and sum of squares of each document, and the postings of the lists on the device.
+    Lists(ListBatch, Vec<(u32, u64)>, DevicePostings),
     /// The batch has too many words for the table.
     TooManyWords,
     /// Two words of the batch have the same hash.
     Collision,
+}
+
+/// Documents and frequencies of a batch on the device.
+pub(crate) struct DevicePostings {
+    pub(crate) docs: Buffer<u32>,
+    pub(crate) freqs: Buffer<u32>,
+}
+
+impl DevicePostings {
+    pub(crate) fn bytes(&self) -> usize {
+        self.docs.bytes() + self.freqs.bytes()
+    }
 }
 
 /// Kernels, and what stays on the device between batches.
@@ -47,7 +60,7 @@ pub(crate) struct Worker {
     squares: Buffer<u64>,
     table: WordTable,
     /// Page-locked memory for copies from the device.
-    stage: Mutex<Option<Pinned<u32>>>,
+    stage: Mutex<Option<Pinned<u8>>>,
 }
 
 impl Worker {
@@ -145,8 +158,7 @@ impl Worker {
         }
         let keys = [&term.slice(..kept), &slots.slice(..kept)];
         let values = [&doc.slice(..kept), &docs.slice(..kept)];
-        let (lists, facts) = self.count(keys, values, documents, first_doc, terms.len())?;
-        Ok(Inverted::Lists(lists, facts))
+        self.count(keys, values, documents, first_doc, terms.len())
     }
 
     /// The terms of words as they stand in flat text.
@@ -166,8 +178,7 @@ impl Worker {
         stems.iter().map(number).collect()
     }
 
-    /// Sorts occurrences (terms, and documents counted from 0) and counts them; returns lists and the facts of documents.
-    #[allow(clippy::type_complexity)]
+    /// Sorts occurrences (terms, and documents counted from 0) and counts them.
     fn count(
         &self,
         terms: [&Buffer<u32>; 2],
@@ -175,12 +186,13 @@ impl Worker {
         documents: u32,
         first_doc: u32,
         all_terms: usize,
-    ) -> Result<(ListBatch, Vec<(u32, u64)>), DeviceError> {
+    ) -> Result<Inverted, DeviceError> {
         let (stream, device) = (&self.stream, self.stream.device());
         let kept = terms[0].len();
         if kept == 0 {
             let lists = ListBatch { starts: vec![0], ..ListBatch::default() };
-            return Ok((lists, vec![(0, 0); documents as usize]));
+            let postings = DevicePostings { docs: device.buffer(0)?, freqs: device.buffer(0)? };
+            return Ok(Inverted::Lists(lists, vec![(0, 0); documents as usize], postings));
         }
         let scratch = device.buffer(RadixSort::scratch_len(kept))?;
         let at = self.sort.sort(stream, terms, docs, bits_for(all_terms), &scratch)?;
@@ -234,21 +246,36 @@ impl Worker {
                 squares[(doc - first_doc) as usize] += cosine::square(freq);
             }
         }
-        Ok((batch, lengths.into_iter().zip(squares).collect()))
+        let facts = lengths.into_iter().zip(squares).collect();
+        Ok(Inverted::Lists(batch, facts, DevicePostings { docs: posting_docs, freqs }))
+    }
+
+    /// Postings of a batch that the CPU has inverted, on the device.
+    pub(crate) fn upload(&self, lists: &ListBatch) -> Result<DevicePostings, DeviceError> {
+        let upload = |values: &[u32]| self.stream.device().upload(&self.stream, values);
+        Ok(DevicePostings { docs: upload(&lists.docs)?, freqs: upload(&lists.freqs)? })
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// Copies values to the host. The copy to page-locked memory is fast, and all threads take part in moving them on.
-    fn fetch(&self, from: &Buffer<u32>) -> Result<Vec<u32>, DeviceError> {
+    pub(crate) fn fetch<T: Pod + Send + Sync>(
+        &self,
+        from: &Buffer<T>,
+    ) -> Result<Vec<T>, DeviceError> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if stage.as_ref().is_none_or(|stage| stage.len() < from.len()) {
+        if stage.as_ref().is_none_or(|stage| stage.len() < from.bytes()) {
             *stage = None;
             // Without page-locked memory, copies are only slower.
-            *stage = self.stream.device().pinned(from.len().next_multiple_of(1 << 20)).ok();
+            *stage = self.stream.device().pinned(from.bytes().next_multiple_of(1 << 22)).ok();
         }
         let Some(stage) = stage.as_mut() else { return self.stream.download(from) };
-        self.stream.copy_out(from, stage, 0)?;
+        self.stream.copy_out(&from.cast(), stage, 0)?;
         self.stream.synchronize()?;
-        Ok(stage.read()?[..from.len()].par_iter().copied().collect())
+        let values: &[T] = bytemuck::cast_slice(&stage.read()?[..from.bytes()]);
+        Ok(values.par_iter().copied().collect())
     }
 
     /// Writes where runs of equal values begin, and the end behind them; returns their number.

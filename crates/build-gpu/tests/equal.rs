@@ -138,6 +138,30 @@ fn all_settings_of_a_build() {
     }
 }
 
+/// Lists of many blocks, in one batch and in many: frequencies that are patched and some too large for it, wide and narrow gaps, blocks with more pairs in their bounds than the device keeps, frequencies whose logarithms it does not have.
+#[test]
+fn long_lists() {
+    let texts: Vec<String> = (0..1400usize)
+        .map(|i| {
+            let mut text = "always ".to_owned();
+            let mut add =
+                |term: &str, times: usize| text.push_str(&format!("{term} ").repeat(times));
+            // The longer the document, the higher the frequency.
+            add("rising", 1 + i % 40);
+            add("falling", 40 - i % 40);
+            add("patched", if i % 50 == 7 { 1 + i } else { 1 + i % 3 });
+            add("half", usize::from(i % 2 == 0));
+            add("some", usize::from(i % 11 == 0 || i > 1200));
+            add("huge", if i % 500 == 499 { 5000 } else { 1 });
+            add(&format!("block{}", i / 128), 2);
+            text
+        })
+        .collect();
+    check(&texts, &config(), &[1 << 22, 20_000, 2_000]);
+    check(&texts[..129], &config(), &[1 << 22]);
+    check(&texts[..128], &config(), &[1 << 22]);
+}
+
 #[test]
 fn little_device_memory() {
     let texts: Vec<String> =

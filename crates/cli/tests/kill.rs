@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use support::{Space, names};
 
 const SIGKILL: i32 = 9;
-const OPERATIONS: u64 = 6;
+const OPERATIONS: u64 = 7;
 
 #[test]
 fn a_first_build_survives_kills() {
@@ -35,6 +35,14 @@ fn a_build_over_an_index_survives_kills() {
     let space = corpus();
     space.run("index more.jsonl -o before -q").ok();
     torture(&space, "index docs.jsonl -o idx --overwrite --reorder --memory 200K -j 2 -q", &SIGHTS);
+}
+
+/// On the emulator, which is slow, so that there are few documents.
+#[test]
+fn a_build_on_a_gpu_survives_kills() {
+    let space = corpus_of(40);
+    space.add_emulator();
+    torture(&space, "index docs.jsonl -o idx --device cuda --memory 20K -j 2 -q", &SIGHTS[..4]);
 }
 
 #[test]
@@ -71,11 +79,16 @@ fn an_add_to_an_index_of_n_grams_survives_kills() {
 
 /// Documents, others that replace some of them and add some, ids of both to delete, and queries.
 fn corpus() -> Space {
+    corpus_of(600)
+}
+
+fn corpus_of(docs: u32) -> Space {
     let space = Space::new();
     let text = "--vocabulary 20000 --mu 4 --sigma 0.6 -q";
-    space.run(&format!("synth --seed 1 --docs 600 {text} -o docs.jsonl")).ok();
-    space.run(&format!("synth --seed 2 --docs 900 {text} -o more.jsonl")).ok();
-    space.run(&format!("synth --seed 3 --docs 900 {text} --queries 20 -o queries.tsv")).ok();
+    let more = docs * 3 / 2;
+    space.run(&format!("synth --seed 1 --docs {docs} {text} -o docs.jsonl")).ok();
+    space.run(&format!("synth --seed 2 --docs {more} {text} -o more.jsonl")).ok();
+    space.run(&format!("synth --seed 3 --docs {more} {text} --queries 20 -o queries.tsv")).ok();
     let gone: String = (0..900).step_by(3).map(|i| format!("d{i}\n")).collect();
     space.write("gone.txt", gone);
     space

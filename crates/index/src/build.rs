@@ -20,7 +20,7 @@ mod sorted;
 mod sources;
 mod write;
 
-pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink};
+pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink, Wanted};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub(crate) use invert::{Inverter, next_posting};
 pub(crate) use lists::build_lists;

@@ -29,7 +29,7 @@ mod verify;
 
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
-    ListsConfig, OnError, Phase, Progress, RunSink, SortedLists,
+    ListsConfig, OnError, Phase, Progress, RunSink, SortedLists, Wanted,
 };
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
@@ -44,8 +44,8 @@ pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{
-    BIN, BlockBounds, Bounds, List, ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts,
-    map_codes,
+    BIN, BlockBounds, BlockChunk, Bounds, EncodedBlocks, FRONT_PAIRS, Front, List, ListError,
+    ListParts, LookUp, MAX_PAIRS, MapList, MapListParts, map_codes,
 };
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};

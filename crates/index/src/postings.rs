@@ -1,11 +1,14 @@
 //! Posting lists (docs/format/postings.md): bounds, encoding, reading.
 
+mod blocks;
 mod bounds;
 mod encode;
 mod list;
 mod map_code;
 mod maps;
 
+pub(crate) use blocks::ListBlocks;
+pub use blocks::{BlockChunk, EncodedBlocks, FRONT_PAIRS, Front};
 pub use bounds::{Bounds, MAX_PAIRS};
 pub(crate) use encode::ListEncoder;
 pub use list::{BlockBounds, List, ListError, ListParts};

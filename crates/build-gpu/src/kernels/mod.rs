@@ -1,6 +1,7 @@
 //! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
 
 pub mod count_postings;
+pub mod encode_blocks;
 pub mod find_words;
 pub mod number_words;
 pub mod string_sort;
@@ -12,6 +13,7 @@ use warpseek_cuda::Source;
 /// Every source of this crate, for tools that compile all of them.
 pub const ALL: &[Source] = &[
     count_postings::SOURCE,
+    encode_blocks::SOURCE,
     find_words::SOURCE,
     number_words::SOURCE,
     string_sort::SOURCE,
@@ -21,7 +23,7 @@ pub const ALL: &[Source] = &[
 
 /// Headers that sources share, as (name, text).
 pub mod common {
-    pub use warpseek_cuda::kernels::common::{MERGE_SORT, SCAN, TYPES};
+    pub use warpseek_cuda::kernels::common::{MERGE_SORT, SCAN, SLOTS, TYPES, WARP};
     pub use warpseek_dictionary::kernels::common::DICTIONARY;
 
     /// Words of flat text.

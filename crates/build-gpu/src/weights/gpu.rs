@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
 use warpseek_cuda::kernels::load_balance::LoadBalance;
 use warpseek_cuda::kernels::merge_sort::MergeSort;
@@ -97,6 +97,25 @@ pub enum WeighError {
     Device(#[from] DeviceError),
 }
 
+/// Binary logarithm of the words whose ids are found at once; they take 4 MB.
+const KNOWN_BITS: u32 = 17;
+/// Of this many words, one becomes known if its place is free; of fewer if there are not so many samples.
+const WORDS_A_SAMPLE: usize = 64;
+const SAMPLES: usize = 4096;
+
+/// Must equal `Words` of the kernels.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct TextWords {
+    text: u64,
+    starts: u64,
+    known: u64,
+    len: u32,
+    padded: u32,
+    count: u32,
+    known_bits: u32,
+}
+
 /// Computes weights on a device. Memory is kept between texts.
 pub struct GpuWeigher {
     stream: Stream,
@@ -108,6 +127,7 @@ pub struct GpuWeigher {
     balance: LoadBalance,
     scan: Scan,
     number: Kernel,
+    know: Kernel,
     string_keys: Kernel,
     string_flags: Kernel,
     string_numbers: Kernel,
@@ -117,6 +137,8 @@ pub struct GpuWeigher {
     keys: Kernel,
     classes: Buffer<u8>,
     dictionary: Option<DeviceDictionary>,
+    /// Words whose ids are found at once; empty without a dictionary.
+    known: Buffer<[u32; 8]>,
     room: HashMap<&'static str, Buffer<u8>>,
     docs_out: Option<Pinned<u32>>,
     weights_out: Option<Pinned<f32>>,
@@ -199,7 +221,10 @@ impl GpuWeigher {
         let strings = |name| device.kernel(&string_sort::SOURCE, name);
         let weigh = |name| device.kernel(&weigh::SOURCE, name);
         let upload = |dictionary| DeviceDictionary::upload(device, &stream, dictionary);
+        let known = device.buffer(if dictionary.is_some() { 1 << KNOWN_BITS } else { 0 })?;
+        stream.zero(&known)?;
         Ok(GpuWeigher {
+            known,
             copies: device.stream()?,
             find: FindWords::new(device)?,
             radix_sort: RadixSort::new(device)?,
@@ -212,6 +237,7 @@ impl GpuWeigher {
             balance: LoadBalance::new(device)?,
             scan: Scan::new(device)?,
             number: device.kernel(&number_words::SOURCE, "number_words")?,
+            know: device.kernel(&number_words::SOURCE, "know_words")?,
             string_keys: strings("string_keys")?,
             string_flags: strings("string_flags")?,
             string_numbers: strings("string_numbers")?,
@@ -493,16 +519,26 @@ impl GpuWeigher {
         starts: &Buffer<u32>,
     ) -> Result<Buffer<u32>, DeviceError> {
         let ids = self.room("ids", starts.len())?;
-        let args = dictionary
-            .add_to(Args::new())
-            .buffer(text)
-            .value(len)
-            .value(text.len() as u32)
-            .buffer(starts)
-            .value(starts.len() as u32)
-            .buffer(&ids);
-        // SAFETY: starts lie within the text, whose padding ends at a multiple of 16; a dictionary on the device has been checked.
-        unsafe { self.launch(&self.number, starts.len(), &args) }?;
+        let words = TextWords {
+            text: text.address(),
+            starts: starts.address(),
+            known: self.known.address(),
+            len,
+            padded: text.len() as u32,
+            count: starts.len() as u32,
+            known_bits: KNOWN_BITS,
+        };
+        let args = || {
+            let args = dictionary.add_to(Args::new()).value(words);
+            args.keep(text).keep(starts).keep(&self.known)
+        };
+        // Small texts are sampled more closely.
+        let step = (starts.len() / SAMPLES).clamp(1, WORDS_A_SAMPLE);
+        // SAFETY: starts lie within the text, whose padding ends at a multiple of 16; a dictionary on the device has been checked, and there are as many known words as the bits say.
+        unsafe {
+            self.launch(&self.know, starts.len().div_ceil(step), &args().value(step as u32))?;
+            self.launch(&self.number, starts.len(), &args().buffer(&ids))?;
+        }
         Ok(ids)
     }
 

@@ -1,7 +1,6 @@
 //! `--device cuda` and `--device auto`, with the emulator instead of CUDA's libraries: what works, and everything that
 //! can fail.
 
-use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::support::{Done, Space};
@@ -18,20 +17,13 @@ impl Machine {
         let queries = "synth --docs 300 --vocabulary 500 --mu 2 -o q.tsv -q --queries";
         space.run(&format!("{queries} {QUERIES}")).ok();
         space.run("index docs.jsonl -o idx -q").ok();
-        let deps = std::env::current_exe().unwrap();
-        let library = deps.with_file_name("libwarpseek_cuda_emulator.so");
-        assert!(library.exists(), "{} was not built", library.display());
-        std::fs::create_dir(space.path("lib")).unwrap();
-        for name in ["libcuda.so.1", "libnvrtc.so.12"] {
-            symlink(&library, space.path("lib").join(name)).unwrap();
-        }
+        space.add_emulator();
         Machine(space)
     }
 
     fn command(&self, line: &str, faults: &str) -> Command {
         let mut command = self.0.command();
         command.args(line.split_whitespace());
-        command.env("LD_LIBRARY_PATH", self.0.path("lib")).env_remove("WARPSEEK_NVRTC");
         command.env("EMULATOR_FAULTS", faults);
         command
     }

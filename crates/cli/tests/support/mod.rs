@@ -68,7 +68,21 @@ impl Space {
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command.env_remove("NO_COLOR").env_remove("COLUMNS").env("TERM", "xterm-256color");
         command.env("WARPSEEK_CACHE", self.path("cache"));
+        if self.path("lib").exists() {
+            command.env("LD_LIBRARY_PATH", self.path("lib")).env_remove("WARPSEEK_NVRTC");
+        }
         command
+    }
+
+    /// From now on, programs find the emulator when they look for a GPU.
+    pub(crate) fn add_emulator(&self) {
+        let deps = std::env::current_exe().unwrap();
+        let library = deps.with_file_name("libwarpseek_cuda_emulator.so");
+        assert!(library.exists(), "{} was not built", library.display());
+        std::fs::create_dir(self.path("lib")).unwrap();
+        for name in ["libcuda.so.1", "libnvrtc.so.12"] {
+            std::os::unix::fs::symlink(&library, self.path("lib").join(name)).unwrap();
+        }
     }
 
     /// Runs a command; the arguments are separated by blanks.

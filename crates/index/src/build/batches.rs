@@ -13,13 +13,19 @@ use crate::error::Result;
 
 /// Starts inverters, one for each segment that is built.
 pub trait InverterFactory: Debug + Send + Sync {
-    /// An inverter for a segment, which uses up to `threads` threads and gives its lists to `runs`.
-    fn start(
-        &self,
-        analyzer: Analyzer,
-        threads: usize,
-        runs: RunSink,
-    ) -> Result<Box<dyn BatchInverter>>;
+    /// An inverter for a segment, which gives its lists to `runs`.
+    fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>>;
+}
+
+/// What is wanted of an inverter.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Makes terms of words.
+    pub analyzer: Analyzer,
+    /// Threads that it may use.
+    pub threads: usize,
+    /// Whether blocks in the codec `bitpack` are of use: documents keep their order, and frequencies are stored as they are.
+    pub blocks: bool,
 }
 
 /// Inverts the documents of a segment.

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashTable;
+use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{
     Document, END_OF_DOCUMENT, GramScratch, RawBatch, Reader, RecordError, Scratch,
 };
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::batches::{BatchInverter, Runs};
+use super::batches::{BatchInverter, Runs, Wanted};
 use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 use super::invert::{DocumentFact, Inverter};
 use super::ordered::Gate;
@@ -187,7 +188,10 @@ pub(crate) fn build_segment(
     let inverter = factory.map(|factory| {
         // Half of the memory for lists, since merging and tables need some as well.
         let sink = batches.sink(scratch.path(), config.memory / 2);
-        factory.start(config.analyzer, config.threads.max(1), sink)
+        let is_plain = manifest.codec == CodecId::BitPack && manifest.impacts.is_none();
+        let in_order = !config.reorder && config.reader.order_field.is_none();
+        let (analyzer, threads) = (config.analyzer, config.threads.max(1));
+        factory.start(Wanted { analyzer, threads, blocks: is_plain && in_order }, sink)
     });
     let pipeline = Pipeline {
         config,

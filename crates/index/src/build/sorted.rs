@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::sources::{Job, OnList};
 use crate::error::Result;
+use crate::postings::EncodedBlocks;
 
 /// Terms that make a job for a worker.
 const JOB_TERMS: usize = 256;
@@ -32,12 +33,13 @@ impl ListBatch {
 }
 
 /// Posting lists in the order of their terms. A list has a part in each batch that has its term.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SortedLists {
     term_bytes: Vec<u8>,
     /// Where each term ends.
     term_ends: Vec<usize>,
     batches: Vec<Ranked>,
+    blocks: Option<EncodedBlocks>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +95,27 @@ impl SortedLists {
 
     /// Documents and frequencies of a term, batch by batch.
     pub fn postings(&self, rank: usize) -> impl Iterator<Item = (&[u32], &[u32])> {
-        self.batches.iter().filter_map(move |Ranked { batch, lists }| {
-            let list = Some(lists[rank]).filter(|&list| list != NONE)? as usize;
-            let range = batch.starts[list] as usize..batch.starts[list + 1] as usize;
-            Some((&batch.docs[range.clone()], &batch.freqs[range]))
+        self.pieces(rank).map(|(batch, range)| {
+            let batch = &self.batches[batch].batch;
+            (&batch.docs[range.clone()], &batch.freqs[range])
         })
+    }
+
+    /// Where the postings of a term are: in which batches, and where there.
+    pub fn pieces(&self, rank: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        self.batches.iter().enumerate().filter_map(move |(i, Ranked { batch, lists })| {
+            let list = Some(lists[rank]).filter(|&list| list != NONE)? as usize;
+            Some((i, batch.starts[list] as usize..batch.starts[list + 1] as usize))
+        })
+    }
+
+    /// The same lists with their full blocks encoded in the codec `bitpack`, which must have been asked for (`Wanted::blocks`).
+    ///
+    /// # Panics
+    /// If they are not those of as many terms.
+    pub fn with_blocks(self, blocks: EncodedBlocks) -> Self {
+        assert_eq!(blocks.firsts.len(), self.terms() + 1, "blocks of other lists");
+        SortedLists { blocks: Some(blocks), ..self }
     }
 
     /// Appends documents and frequencies of a term.
@@ -131,10 +149,12 @@ pub(super) struct SortedJob<'a> {
 impl Job for SortedJob<'_> {
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
         self.ranks.clone().try_for_each(|rank| {
-            f(self.lists.term(rank), &|out| {
+            let load = |out: &mut _| {
                 self.lists.load(rank, out);
                 Ok(())
-            })
+            };
+            let blocks = self.lists.blocks.as_ref().map(|blocks| blocks.list(rank));
+            f(self.lists.term(rank), &load, blocks)
         })
     }
 }

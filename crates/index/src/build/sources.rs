@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use crate::error::Result;
+use crate::postings::ListBlocks;
 
 /// Bytes of lists, or number of terms, that make a job for a worker.
 const JOB_BYTES: usize = 256 << 10;
@@ -71,19 +72,19 @@ pub(crate) type Merged<P> = Vec<(Vec<u8>, Vec<P>)>;
 
 /// Lists that a worker encodes.
 pub(crate) trait Job: Send {
-    /// Calls `f` with each term in order, and with a function that appends its postings, ordinal and frequency.
+    /// Calls `f` with each term in order, with a function that appends its postings, ordinal and frequency, and with blocks that are encoded.
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()>;
 }
 
-/// Takes a term and what appends its postings.
-pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>) -> Result<()> + 'a;
+/// Takes a term, what appends its postings, and blocks of the list if they have been encoded.
+pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>, Option<ListBlocks<'_>>) -> Result<()> + 'a;
 /// Appends postings.
 pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>) -> Result<()> + 'a;
 
 impl<P: Part> Job for Merged<P> {
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
         let load = |parts: &[P], out: &mut _| parts.iter().try_for_each(|part| part.load(out));
-        self.iter().try_for_each(|(term, parts)| f(term, &|out| load(parts, out)))
+        self.iter().try_for_each(|(term, parts)| f(term, &|out| load(parts, out), None))
     }
 }
 

@@ -120,7 +120,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn encode<J: Job>(&mut self, job: J) -> Result<Encoded> {
         let mut out = Encoded::default();
-        job.for_each_list(&mut |term, load| {
+        job.for_each_list(&mut |term, load, blocks| {
             let (pairs, docs, freqs) = &mut self.lists;
             pairs.clear();
             load(pairs)?;
@@ -145,7 +145,7 @@ impl Worker<'_> {
                         let Some(saturation) = quantize else { break };
                         *freq = saturation.level(*freq, self.lengths[doc as usize]);
                     }
-                    encoder.encode(docs, freqs, &mut out.bytes);
+                    encoder.encode_with(docs, freqs, blocks, &mut out.bytes);
                 }
                 Encoder::Maps(encoder) => encoder.encode(docs, freqs, &mut out.bytes),
             }

@@ -37,6 +37,13 @@ impl Bounds {
             && cosine::weight(cosine::log_tf(freq), norm) <= self.cosine()
     }
 
+    /// Bounds of postings, given the pairs of which none is within another one, by frequency.
+    pub(super) fn of_front(pairs: impl Iterator<Item = (u32, u32)>, cosine: f32) -> Self {
+        let mut bounds = Bounds { pairs: pairs.collect(), cosine: 0 };
+        bounds.add_cosine(cosine);
+        bounds
+    }
+
     /// Extends the bounds to a posting.
     #[inline]
     pub(crate) fn add(&mut self, freq: u32, length: u32) {

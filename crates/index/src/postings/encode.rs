@@ -4,6 +4,7 @@ use warpseek_codec::{Codec, CodecId, varint};
 use warpseek_core::cosine;
 use warpseek_core::limits::BLOCK;
 
+use super::blocks::ListBlocks;
 use super::bounds::{Bounds, MAX_PAIRS};
 use super::list::GROUP;
 
@@ -39,8 +40,20 @@ impl<'a> ListEncoder<'a> {
         }
     }
 
-    /// Appends the list of `docs` (ascending, at least one) and their `freqs`.
+    /// Appends a list whose blocks are all still to be encoded.
+    #[cfg(test)]
     pub(crate) fn encode(&mut self, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+        self.encode_with(docs, freqs, None, out);
+    }
+
+    /// Appends the list of `docs` (ascending, at least one) and their `freqs`. Full blocks may have been encoded before, in the codec of the list.
+    pub(crate) fn encode_with(
+        &mut self,
+        docs: &[u32],
+        freqs: &[u32],
+        blocks: Option<ListBlocks<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         match docs.len() {
             1 => {
                 varint::write(out, u64::from(docs[0]));
@@ -54,11 +67,17 @@ impl<'a> ListEncoder<'a> {
                 let list = self.codec.encode_list(docs[0], &docs[1..], freqs, out);
                 self.codec.encode(&list, docs[0], &docs[1..], freqs, out);
             }
-            _ => self.encode_blocks(docs, freqs, out),
+            _ => self.encode_blocks(docs, freqs, blocks, out),
         }
     }
 
-    fn encode_blocks(&mut self, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
+    fn encode_blocks(
+        &mut self,
+        docs: &[u32],
+        freqs: &[u32],
+        blocks: Option<ListBlocks<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         self.header.clear();
         self.payload.clear();
         self.block_bounds.clear();
@@ -72,11 +91,16 @@ impl<'a> ListEncoder<'a> {
                 base = self.payload.len();
                 self.bases.extend((base as u64).to_le_bytes());
             }
-            self.codec.encode(&list, prev, docs, freqs, &mut self.payload);
+            let known = blocks.and_then(|blocks| blocks.get(i));
+            match known {
+                Some((bytes, _)) => self.payload.extend_from_slice(bytes),
+                None => self.codec.encode(&list, prev, docs, freqs, &mut self.payload),
+            }
             prev = docs[docs.len() - 1];
             self.lasts.extend(prev.to_le_bytes());
             self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
-            let mut bounds = self.bounds(docs, freqs);
+            let known = known.and_then(|(_, front)| front.bounds());
+            let mut bounds = known.unwrap_or_else(|| self.bounds(docs, freqs));
             list_bounds.merge(&bounds);
             bounds.shrink(BLOCK_PAIRS);
             bounds.write(&mut self.block_bounds);

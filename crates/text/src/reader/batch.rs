@@ -69,6 +69,12 @@ impl RawBatch {
             || self.records.len() >= self.config.batch_records
     }
 
+    /// How many more records and bytes it takes until it is full.
+    pub(super) fn room(&self) -> (usize, usize) {
+        let records = self.config.batch_records.saturating_sub(self.records.len());
+        (records, self.config.batch_bytes.saturating_sub(self.bytes.len()))
+    }
+
     /// Adds `bytes[start..end]` as a record of `input`.
     pub(super) fn push(&mut self, input: &mut Input, start: usize, end: usize, line: Option<u64>) {
         self.push_record(input, start, end, line, None);

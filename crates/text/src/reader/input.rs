@@ -19,6 +19,9 @@ pub(super) struct Input {
     reader: Box<dyn BufRead + Send>,
     compressed: bool,
     max_record: usize,
+    /// Bytes that were read and not yet taken by `read_lines`, from `taken` on.
+    ahead: Vec<u8>,
+    taken: usize,
     pub(super) source: Arc<Source>,
     /// Lines read so far, so the number of the last line read.
     pub(super) line: u64,
@@ -67,7 +70,8 @@ impl Input {
         if start != BOM {
             reader = Box::new(Cursor::new(start).chain(reader));
         }
-        Ok(Self { reader, compressed, max_record, source, line: 0, records: 0 })
+        let (ahead, taken) = (Vec::new(), 0);
+        Ok(Self { reader, compressed, max_record, ahead, taken, source, line: 0, records: 0 })
     }
 
     /// Appends the next line with its terminator to `out`; `false` at the end of the input. The line
@@ -93,6 +97,54 @@ impl Input {
         Ok(true)
     }
 
+    /// Appends whole lines with their terminators, at least one and at most `most`, and about `bytes` bytes; `false` at the end of the input. Their number is not added to `line`. A line that is longer than a
+    /// record may be need not be whole.
+    pub(super) fn read_lines(
+        &mut self,
+        out: &mut Vec<u8>,
+        most: usize,
+        bytes: usize,
+    ) -> Result<bool, TextError> {
+        let start = out.len();
+        let ahead = &self.ahead[self.taken..];
+        let within = &ahead[..ahead.len().min(bytes)];
+        if let Some(end) = end_of_lines(within, most).or_else(|| end_of_lines(ahead, 1)) {
+            out.extend_from_slice(&ahead[..end]);
+            self.taken += end;
+            return Ok(true);
+        }
+        out.extend_from_slice(ahead);
+        self.ahead.clear();
+        self.taken = 0;
+        let mut searched = start;
+        loop {
+            if let Some(end) = end_of_lines(&out[searched..], most) {
+                let end = searched + end;
+                self.ahead.extend_from_slice(&out[end..]);
+                out.truncate(end);
+                return Ok(true);
+            }
+            searched = out.len();
+            if searched - start > self.max_record.saturating_add(2) {
+                return Ok(true);
+            }
+            let limit = bytes.saturating_sub(searched - start).max(BUFFER) as u64;
+            let read = self.reader.by_ref().take(limit).read_to_end(out);
+            if read.map_err(|error| self.failure(error))? == 0 {
+                return Ok(out.len() > start);
+            }
+        }
+    }
+
+    /// Refuses a line that is longer than a record may be. It counts as read.
+    pub(super) fn check_line(&mut self, line: &[u8]) -> Result<(), TextError> {
+        self.line += 1;
+        match line.len() > self.max_record {
+            true => Err(self.too_long(Some(self.line))),
+            false => Ok(()),
+        }
+    }
+
     /// Appends everything that is left to `out`.
     pub(super) fn read_all(&mut self, out: &mut Vec<u8>) -> Result<(), TextError> {
         let limit = u64::try_from(self.max_record.saturating_add(1)).unwrap_or(u64::MAX);
@@ -110,6 +162,12 @@ impl Input {
     fn failure(&self, error: io::Error) -> TextError {
         failure(&self.source, self.compressed, error)
     }
+}
+
+/// Where the last of at most `most` whole lines ends; `None` if there is no whole one.
+fn end_of_lines(bytes: &[u8], most: usize) -> Option<usize> {
+    let nth = memchr::memchr_iter(b'\n', bytes).nth(most.max(1) - 1);
+    nth.or_else(|| memchr::memrchr(b'\n', bytes)).map(|at| at + 1)
 }
 
 /// A line less LF or CR LF.

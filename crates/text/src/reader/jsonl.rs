@@ -16,22 +16,25 @@ use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
 use crate::{Document, RecordErrorKind, TextError};
 
-/// Takes the next line that is not blank.
+/// Takes the next lines, as many as the batch has room for; those that are blank are no records.
 pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
-    let start = batch.bytes.len();
-    loop {
-        let first = input.line + 1;
-        if !input.read_line(&mut batch.bytes, 0, first)? {
-            return Ok(false);
-        }
-        let line = without_terminator(&batch.bytes[start..]);
-        if !line.iter().all(u8::is_ascii_whitespace) {
-            let end = start + line.len();
-            batch.push(input, start, end, Some(first));
-            return Ok(true);
-        }
-        batch.bytes.truncate(start);
+    let (records, bytes) = batch.room();
+    let mut start = batch.bytes.len();
+    if !input.read_lines(&mut batch.bytes, records, bytes)? {
+        return Ok(false);
     }
+    while start < batch.bytes.len() {
+        let rest = &batch.bytes[start..];
+        let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        let line = without_terminator(&rest[..len]);
+        input.check_line(line)?;
+        let (end, first) = (start + line.len(), input.line);
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            batch.push(input, start, end, Some(first));
+        }
+        start += len;
+    }
+    Ok(true)
 }
 
 /// Parses one line.

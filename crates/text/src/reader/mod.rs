@@ -2,7 +2,7 @@
 //!
 //! [`Reader`] walks the inputs and cuts them into records; how is up to the format's file (`jsonl`,
 //! `tsv`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
-//! bytes to the batch and says whether there was one, `parse` turns those bytes into a document.
+//! bytes to the batch (many at once where records are lines) and says whether there was one, `parse` turns those bytes into a document.
 //! Cutting looks only for the ends of records, so that one thread can feed many that parse.
 //! Documents that a program hands over are written as JSON instead (`memory`) and then go the same way as lines of JSONL.
 
@@ -75,7 +75,7 @@ impl Cutter {
         }
     }
 
-    /// Moves the next record of `input` to `batch`; `false` when there is none.
+    /// Moves the next record of `input` to `batch`, or lines if records are lines; `false` when there is none.
     fn cut(&mut self, input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
         match self {
             Self::Lines => jsonl::cut(input, batch),

@@ -204,6 +204,39 @@ fn batches_go_to_other_threads() {
 }
 
 /// Bytes that are often nearly right: pieces of every format between arbitrary ones.
+#[test]
+fn lines_are_cut_the_same_in_batches_of_any_size() {
+    // Longer than what is read at a time; lines of all lengths, blank ones, both terminators, none at the end.
+    let (mut file, mut expected) = (Vec::new(), Vec::new());
+    for i in 0..3000usize {
+        let len = i * 7919 % 257 + if i % 500 == 250 { 200_000 } else { 0 };
+        if i % 7 == 3 {
+            file.extend_from_slice(if i % 2 == 0 { b"\n" } else { b" \r\n" });
+        } else {
+            expected.push((i as u64 + 1, format!("{i}")));
+            file.extend(format!("{i}\t{}", "x".repeat(len)).bytes());
+            file.extend_from_slice(if i % 3 == 0 { b"\r\n" } else { b"\n" });
+        }
+    }
+    file.truncate(file.len() - 1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), "a.tsv", &file);
+    for (batch_bytes, batch_records) in
+        [(1 << 20, 1024), (1, 1024), (1 << 30, 1), (1000, 3), (150_000, 7), (1 << 30, usize::MAX)]
+    {
+        let config = ReaderConfig { batch_bytes, batch_records, ..ReaderConfig::default() };
+        let mut found = Vec::new();
+        for batch in batches(std::slice::from_ref(&path), config).unwrap() {
+            assert!((1..=batch_records).contains(&batch.len()));
+            for i in 0..batch.len() {
+                let line = batch.location(i).line().unwrap();
+                found.push((line, batch.record(i).unwrap().id.into_owned()));
+            }
+        }
+        assert!(found == expected, "{batch_bytes} {batch_records}");
+    }
+}
+
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&'static [u8]> = vec![
         b"<DOC>",

@@ -1,0 +1,194 @@
+//! Full blocks of long lists, encoded on the device from the postings that batches left there.
+#![allow(unsafe_code)]
+
+use bytemuck::{Pod, Zeroable};
+use rayon::prelude::*;
+use warpseek_core::cosine;
+use warpseek_core::limits::BLOCK;
+use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
+use warpseek_index::{BlockChunk, DocumentFacts, EncodedBlocks, FRONT_PAIRS, Front, SortedLists};
+
+use crate::kernels::encode_blocks::SOURCE;
+use crate::worker::{DevicePostings, Worker};
+
+/// Blocks that a block of threads encodes. Must equal the kernel's.
+const WARPS: usize = 4;
+/// Blocks that are encoded at a time; their bytes are counted in 32 bits.
+const PER_CHUNK: usize = 1 << 20;
+/// Ranks of terms that a thread lays out at a time.
+const RANKS: usize = 1 << 14;
+/// Frequencies whose logarithms the device has; the host finds the bounds of blocks with larger ones.
+const LOGS: u32 = 4096;
+
+/// Postings of a list in one batch. Addresses are those of the device.
+#[derive(Clone, Copy)]
+struct Piece {
+    docs: u64,
+    freqs: u64,
+    len: u32,
+}
+
+/// A block of a list, by the number of postings before it.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Start {
+    at: u32,
+    is_first: u32,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct DeviceLists {
+    starts: u64,
+    docs: u64,
+    freqs: u64,
+    blocks: u64,
+    pieces: u32,
+    count: u32,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Documents {
+    lengths: u64,
+    norms: u64,
+    logs: u64,
+    logs_len: u32,
+    unused: u32,
+}
+
+/// Pieces of the long lists of some terms, and how many full blocks each term's list has.
+#[derive(Default)]
+struct Layout {
+    pieces: Vec<Piece>,
+    /// Full blocks, and postings if there are any.
+    terms: Vec<(u32, u32)>,
+}
+
+impl Layout {
+    fn of(
+        lists: &SortedLists,
+        ranks: std::ops::Range<usize>,
+        postings: &[DevicePostings],
+    ) -> Layout {
+        let mut layout = Layout::default();
+        for rank in ranks {
+            let count = lists.count(rank);
+            if count <= BLOCK {
+                layout.terms.push((0, 0));
+                continue;
+            }
+            layout.terms.push(((count / BLOCK) as u32, count as u32));
+            layout.pieces.extend(lists.pieces(rank).map(|(batch, range)| {
+                let address = |buffer: &Buffer<u32>| buffer.address() + 4 * range.start as u64;
+                let DevicePostings { docs, freqs } = &postings[batch];
+                Piece { docs: address(docs), freqs: address(freqs), len: range.len() as u32 }
+            }));
+        }
+        layout
+    }
+}
+
+/// Encodes the full blocks of all lists of more than one block; `None` if there are too many postings. `postings` are those of the lists' batches.
+pub(crate) fn encode(
+    worker: &Worker,
+    lists: &SortedLists,
+    postings: &[DevicePostings],
+    facts: &DocumentFacts,
+) -> Result<Option<EncodedBlocks>, DeviceError> {
+    let ranks: Vec<usize> = (0..lists.terms()).step_by(RANKS).collect();
+    let layout =
+        |&from: &usize| Layout::of(lists, from..(from + RANKS).min(lists.terms()), postings);
+    let layouts: Vec<Layout> = ranks.par_iter().map(layout).collect();
+
+    let mut encoded = EncodedBlocks { firsts: vec![0], per_chunk: PER_CHUNK, chunks: Vec::new() };
+    let (mut starts, mut docs, mut freqs) = (vec![0], Vec::new(), Vec::new());
+    let (mut blocks, mut before, mut all) = (Vec::new(), 0u32, 0u32);
+    for layout in layouts {
+        for piece in layout.pieces {
+            let Some(end) = all.checked_add(piece.len) else { return Ok(None) };
+            all = end;
+            starts.push(all);
+            docs.push(piece.docs);
+            freqs.push(piece.freqs);
+        }
+        for (count, postings) in layout.terms {
+            let start = |i| Start { at: before + BLOCK as u32 * i, is_first: u32::from(i == 0) };
+            blocks.extend((0..count).map(start));
+            encoded.firsts.push(blocks.len() as u32);
+            before += postings;
+        }
+    }
+    if blocks.is_empty() {
+        return Ok(Some(encoded));
+    }
+
+    let (stream, device) = (worker.stream(), worker.stream().device());
+    let logs: Vec<f32> = (0..LOGS).map(|freq| cosine::log_tf(freq.max(1))).collect();
+    let (lengths, norms) =
+        (device.upload(stream, &facts.lengths)?, device.upload(stream, &facts.norms)?);
+    let logs = device.upload(stream, &logs)?;
+    let documents = Documents {
+        lengths: lengths.address(),
+        norms: norms.address(),
+        logs: logs.address(),
+        logs_len: LOGS,
+        unused: 0,
+    };
+    let pieces = docs.len() as u32;
+    let (starts, docs) = (device.upload(stream, &starts)?, device.upload(stream, &docs)?);
+    let freqs = device.upload(stream, &freqs)?;
+    let kernel = |name| device.kernel(&SOURCE, name);
+    let kernels = (kernel("measure_blocks")?, kernel("encode_blocks")?);
+    for chunk in blocks.chunks(PER_CHUNK) {
+        let of_device = device.upload(stream, chunk)?;
+        let lists = DeviceLists {
+            starts: starts.address(),
+            docs: docs.address(),
+            freqs: freqs.address(),
+            blocks: of_device.address(),
+            pieces,
+            count: chunk.len() as u32,
+        };
+        encoded.chunks.push(encode_chunk(worker, lists, documents, &kernels)?);
+    }
+    Ok(Some(encoded))
+}
+
+fn encode_chunk(
+    worker: &Worker,
+    lists: DeviceLists,
+    documents: Documents,
+    (measure, encode): &(Kernel, Kernel),
+) -> Result<BlockChunk, DeviceError> {
+    let (stream, device) = (worker.stream(), worker.stream().device());
+    let count = lists.count as usize;
+    let sizes: Buffer<u32> = device.buffer(count)?;
+    let grid = Grid::new(count.div_ceil(WARPS) as u32, (WARPS * 32) as u32);
+    let args = Args::new().value(lists).buffer(&sizes);
+    // SAFETY: the arguments are those of the kernel, whose structures equal ours. Blocks lie within the pieces, and pieces within the postings of their batch.
+    unsafe { stream.launch(measure, grid, &args) }?;
+    let mut ends = worker.fetch(&sizes)?;
+    let mut end = 0;
+    for size in &mut ends {
+        end += *size;
+        *size = end;
+    }
+    stream.upload(&ends, &sizes)?;
+    let bytes: Buffer<u8> = device.buffer(end as usize)?;
+    let fronts: Buffer<[u32; 2 + 2 * FRONT_PAIRS]> = device.buffer(count)?;
+    let args =
+        Args::new().value(lists).buffer(&sizes).value(documents).buffer(&bytes).buffer(&fronts);
+    // SAFETY: as above. Each block has as many bytes as it was measured to take, and documents have lengths and norms.
+    unsafe { stream.launch(encode, grid, &args) }?;
+    let bytes = worker.fetch(&bytes)?;
+    let front = |front: [u32; 2 + 2 * FRONT_PAIRS]| {
+        let mut pairs = [[0; 2]; FRONT_PAIRS];
+        for (pair, found) in pairs.iter_mut().zip(front[2..].chunks_exact(2)) {
+            *pair = [found[0], found[1]];
+        }
+        Front { count: front[0], cosine: f32::from_bits(front[1]), pairs }
+    };
+    let fronts = worker.fetch(&fronts)?.into_par_iter().map(front).collect();
+    Ok(BlockChunk { ends, bytes, fronts })
+}
