@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use rayon::prelude::*;
 use warpseek_core::cosine;
 use warpseek_cuda::{Device, DeviceError, Pinned};
 use warpseek_index::{
@@ -18,7 +19,7 @@ use crate::terms::Terms;
 use crate::worker::{DevicePostings, Inverted, Worker};
 
 /// The most bytes of text of a batch.
-const MOST_TEXT: usize = 128 << 20;
+const MOST_TEXT: usize = 64 << 20;
 /// A batch takes at most one in this many bytes of device memory. Text of words of one letter takes the most, about 20 bytes for each of its bytes.
 const MEMORY_A_BYTE: u64 = 32;
 const LEAST_TEXT: usize = 64 << 10;
@@ -356,7 +357,8 @@ impl Driver {
             return Ok(());
         }
         let Some(worker) = &mut self.worker else { return self.on_cpu(text) };
-        let documents = text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count();
+        let ends = |text: &[u8]| text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count();
+        let documents: usize = text.par_chunks(1 << 20).map(ends).sum();
         let first = self.facts.len() as u32;
         match worker.invert(text, documents as u32, first, &mut self.terms) {
             Ok(Inverted::Lists(lists, facts, postings)) => self.take(lists, facts, Some(postings)),

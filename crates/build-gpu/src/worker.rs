@@ -20,8 +20,10 @@ use crate::terms::{NO_TERM, Terms};
 use crate::word_table::{Full, WordTable, Words};
 
 const THREADS: u32 = 256;
-/// Frequencies below this have their square in a table on the device.
-const SQUARES: u32 = 1024;
+/// Frequencies below this have their square in a table on the device; the host adds those of others, of which there are next to none.
+const SQUARES: u32 = 1 << 16;
+/// Bytes of page-locked memory through which results are copied. To lock memory takes longer than to copy.
+const STAGE: usize = 64 << 20;
 
 /// How a batch ended that did not fail.
 pub(crate) enum Inverted {
@@ -266,16 +268,21 @@ impl Worker {
         from: &Buffer<T>,
     ) -> Result<Vec<T>, DeviceError> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if stage.as_ref().is_none_or(|stage| stage.len() < from.bytes()) {
-            *stage = None;
+        if stage.is_none() && from.bytes() >= STAGE / 64 {
             // Without page-locked memory, copies are only slower.
-            *stage = self.stream.device().pinned(from.bytes().next_multiple_of(1 << 22)).ok();
+            *stage = self.stream.device().pinned(STAGE).ok();
         }
         let Some(stage) = stage.as_mut() else { return self.stream.download(from) };
-        self.stream.copy_out(&from.cast(), stage, 0)?;
-        self.stream.synchronize()?;
-        let values: &[T] = bytemuck::cast_slice(&stage.read()?[..from.bytes()]);
-        Ok(values.par_iter().copied().collect())
+        let mut values = Vec::with_capacity(from.len());
+        let at_a_time = STAGE / size_of::<T>();
+        for start in (0..from.len()).step_by(at_a_time) {
+            let part = from.slice(start..from.len().min(start + at_a_time));
+            self.stream.copy_out(&part.cast(), stage, 0)?;
+            self.stream.synchronize()?;
+            let copied: &[T] = bytemuck::cast_slice(&stage.read()?[..part.bytes()]);
+            values.par_extend(copied.par_iter().copied());
+        }
+        Ok(values)
     }
 
     /// Writes where runs of equal values begin, and the end behind them; returns their number.

@@ -95,6 +95,7 @@ fn hostile_text() {
         "naïve café Straße ΣΊΣΥΦΟΣ 東京タワー don’t א'ב \"א\"ב\" x\u{300}y",
         "東京tower tower Tower",
         &"word ".repeat(3000),
+        &"often ".repeat(70_000),
         &"a".repeat(1_000_000),
         &("b".repeat(255)
             + " "

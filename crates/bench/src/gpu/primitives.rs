@@ -121,8 +121,7 @@ fn measure(device: &Device, n: usize, rounds: usize, copy: f64) -> Result<Vec<Ce
     let keys: Vec<u32> = random.iter().map(|&x| x as u32).collect();
     let source = device.upload(&stream, &keys)?;
     let wide_source = device.upload(&stream, &random)?;
-    let mut sorted: Vec<u32> =
-        random.iter().map(|x| (x % (n as u64 / 8).max(1)) as u32).collect();
+    let mut sorted: Vec<u32> = random.iter().map(|x| (x % (n as u64 / 8).max(1)) as u32).collect();
     sorted.sort_unstable();
     let mut starts: Vec<u32> = (0..n as u32).collect();
     starts.retain(|&i| i == 0 || sorted[i as usize] != sorted[i as usize - 1]);

@@ -97,8 +97,10 @@ pub enum WeighError {
     Device(#[from] DeviceError),
 }
 
-/// Binary logarithm of the words whose ids are found at once; they take 4 MB.
-const KNOWN_BITS: u32 = 17;
+/// The most words whose ids are found at once; they take 4 MB.
+const MOST_KNOWN: u64 = 1 << 17;
+/// Bytes of device memory of which one may be used for them.
+const MEMORY_A_KNOWN_BYTE: u64 = 64;
 /// Of this many words, one becomes known if its place is free; of fewer if there are not so many samples.
 const WORDS_A_SAMPLE: usize = 64;
 const SAMPLES: usize = 4096;
@@ -221,7 +223,9 @@ impl GpuWeigher {
         let strings = |name| device.kernel(&string_sort::SOURCE, name);
         let weigh = |name| device.kernel(&weigh::SOURCE, name);
         let upload = |dictionary| DeviceDictionary::upload(device, &stream, dictionary);
-        let known = device.buffer(if dictionary.is_some() { 1 << KNOWN_BITS } else { 0 })?;
+        let room = device.available()? / MEMORY_A_KNOWN_BYTE / size_of::<[u32; 8]>() as u64;
+        let most = 1 << room.clamp(2, MOST_KNOWN).ilog2();
+        let known = device.buffer(if dictionary.is_some() { most } else { 0 })?;
         stream.zero(&known)?;
         Ok(GpuWeigher {
             known,
@@ -526,7 +530,7 @@ impl GpuWeigher {
             len,
             padded: text.len() as u32,
             count: starts.len() as u32,
-            known_bits: KNOWN_BITS,
+            known_bits: self.known.len().ilog2(),
         };
         let args = || {
             let args = dictionary.add_to(Args::new()).value(words);

@@ -1,6 +1,8 @@
 //! Lists in memory, in the batches in which they were inverted.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
 
 use super::sources::{Job, OnList};
 use crate::error::Result;
@@ -69,16 +71,28 @@ impl SortedLists {
             ranks.resize(ranks.len().max(number + 1), NONE);
             ranks[number] = rank as u32;
         }
-        let rank = |batch: ListBatch| {
+        let rank = |batch: &ListBatch| {
             let mut lists = vec![NONE; sorted.term_ends.len()];
             for (list, &term) in batch.terms.iter().enumerate() {
                 let known = &mut lists[ranks[term as usize] as usize];
                 assert_eq!(*known, NONE, "a term with two lists");
                 *known = list as u32;
             }
-            Ranked { batch, lists }
+            lists
         };
-        sorted.batches = batches.into_iter().map(rank).collect();
+        // There are millions of terms, so threads share the batches.
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let lists: Vec<Vec<u32>> = std::thread::scope(|scope| {
+            let parts = batches.chunks(batches.len().div_ceil(threads).max(1));
+            let ranked =
+                parts.map(|part| scope.spawn(|| part.iter().map(rank).collect::<Vec<_>>()));
+            let ranked: Vec<_> = ranked.collect();
+            let join =
+                |part: ScopedJoinHandle<'_, _>| part.join().unwrap_or_else(|e| resume_unwind(e));
+            ranked.into_iter().flat_map(join).collect()
+        });
+        let ranked = batches.into_iter().zip(lists);
+        sorted.batches = ranked.map(|(batch, lists)| Ranked { batch, lists }).collect();
         sorted
     }
 

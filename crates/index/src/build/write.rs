@@ -9,7 +9,7 @@ use super::sources::{Job, ListSource, Merge};
 use crate::container::SealedWriter;
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;
-use crate::error::Result;
+use crate::error::{IndexError, Result};
 use crate::parts::Parts;
 use crate::postings::{ListEncoder, MapListEncoder};
 
@@ -65,36 +65,50 @@ pub(crate) fn write_jobs<J: Job>(
     progress: &Progress,
 ) -> Result<Written> {
     let mut dictionary = DictionaryWriter::new(dictionary);
-    ordered_map(
-        threads,
-        || {
-            progress.check()?;
-            next_job()
-        },
-        || Worker {
-            encoder: match coding {
-                Coding::Frequencies(codec, quantize) => {
-                    let encoder = ListEncoder::new(codec, &table.lengths, &table.norms);
-                    Encoder::Frequencies(encoder, quantize)
-                }
-                Coding::Maps(codec, parts) => Encoder::Maps(MapListEncoder::new(codec, parts)),
-            },
-            lengths: &table.lengths,
-            positions: table.positions(),
-            lists: Default::default(),
-        },
-        Worker::encode,
-        |encoded| {
-            postings.write(&encoded.bytes)?;
-            progress.add_terms_written(encoded.terms.len() as u64);
-            let mut start = 0;
-            encoded.terms.iter().try_for_each(|&(end, df, len)| {
-                let term = &encoded.term_bytes[start..end];
-                start = end;
-                dictionary.add(term, df, len)
+    // A thread of its own adds terms, so that the one that writes lists need not.
+    let (send, terms) = std::sync::mpsc::channel::<Encoded>();
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| {
+            terms.into_iter().try_for_each(|encoded| {
+                let mut start = 0;
+                encoded.terms.iter().try_for_each(|&(end, df, len)| {
+                    let term = &encoded.term_bytes[start..end];
+                    start = end;
+                    dictionary.add(term, df, len)
+                })
             })
-        },
-    )?;
+        });
+        let written = ordered_map(
+            threads,
+            || {
+                progress.check()?;
+                next_job()
+            },
+            || Worker {
+                encoder: match coding {
+                    Coding::Frequencies(codec, quantize) => {
+                        let encoder = ListEncoder::new(codec, &table.lengths, &table.norms);
+                        Encoder::Frequencies(encoder, quantize)
+                    }
+                    Coding::Maps(codec, parts) => Encoder::Maps(MapListEncoder::new(codec, parts)),
+                },
+                lengths: &table.lengths,
+                positions: table.positions(),
+                lists: Default::default(),
+            },
+            Worker::encode,
+            |mut encoded| {
+                postings.write(&encoded.bytes)?;
+                progress.add_terms_written(encoded.terms.len() as u64);
+                encoded.bytes = Vec::new();
+                // If nobody takes it, the thread has failed, and its error is the one to report.
+                send.send(encoded).map_err(|_| IndexError::Cancelled)
+            },
+        );
+        drop(send);
+        let added = adding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        added.and(written)
+    })?;
     let (terms, count) = (dictionary.terms(), dictionary.postings());
     Ok(Written {
         dictionary_seal: dictionary.finish()?,
