@@ -80,6 +80,14 @@ impl DocSet {
         }
     }
 
+    /// Inserts the positions of one word, whose bits must all be documents.
+    #[inline]
+    pub(crate) fn insert_word(&mut self, i: usize, word: u64) {
+        let new = word & !self.words[i];
+        self.words[i] |= new;
+        self.len += u64::from(new.count_ones());
+    }
+
     /// Keeps only the documents that `other` has as well. Here and below, `other` must be a set of the same segment.
     pub fn and_assign(&mut self, other: &DocSet) {
         self.combine(other, |a, b| a & b);
@@ -223,6 +231,10 @@ mod tests {
             prop_assert_eq!(combined(DocSet::and_assign), with(|a, b| a && b));
             prop_assert_eq!(combined(DocSet::or_assign), with(|a, b| a || b));
             prop_assert_eq!(combined(DocSet::and_not_assign), with(|a, b| a && !b));
+            let mut inserted = set_of(&a);
+            (0..).zip(set_of(&b).words()).for_each(|(i, &word)| inserted.insert_word(i, word));
+            prop_assert_eq!(inserted, with(|a, b| a || b));
+
             let (set, docs) = (set_of(&a), a.len() as u32);
             prop_assert_eq!(set.len(), a.iter().filter(|&&bit| bit).count() as u64);
             prop_assert_eq!(&DocSet::from_words(docs, set.words().to_vec()), &set);
