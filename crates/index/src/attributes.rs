@@ -5,7 +5,10 @@
 //! directory, opening a column the sizes of its tables, and reading a table whose contents cannot be relied upon returns an error. Numbers and ordinals of forged tables may be wrong, but never out of range.
 
 mod bits;
+mod cache;
 mod dictionary;
+mod filter;
+mod filter_key;
 mod keywords;
 mod lists;
 mod merge;
@@ -22,6 +25,8 @@ use crate::deletes::DocSet;
 use crate::error::Result;
 use bits::Section;
 
+pub use cache::{FilterCache, FilterCacheUsage};
+pub use filter::Filter;
 pub use keywords::{KeywordOrdinals, Keywords};
 pub use merge::{AttributesSource, merge_attributes};
 pub use numbers::Numbers;

@@ -29,8 +29,9 @@ mod update;
 mod verify;
 
 pub use attributes::{
-    AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, ColumnKind,
-    KeywordOrdinals, Keywords, MAX_KEYWORD_BYTES, Numbers, merge_attributes,
+    AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, ColumnKind, Filter,
+    FilterCache, FilterCacheUsage, KeywordOrdinals, Keywords, MAX_KEYWORD_BYTES, Numbers,
+    merge_attributes,
 };
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
