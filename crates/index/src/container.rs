@@ -33,6 +33,8 @@ pub enum Kind {
     Ids,
     /// The documents.
     Store,
+    /// Columns of attributes.
+    Attributes,
     /// Deleted documents.
     Deletes,
 }
@@ -50,6 +52,7 @@ impl Kind {
             Kind::Docs => "docs",
             Kind::Ids => "ids",
             Kind::Store => "store",
+            Kind::Attributes => "attrs",
             Kind::Deletes => "deletes",
         }
     }

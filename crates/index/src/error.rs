@@ -117,6 +117,14 @@ pub enum IndexError {
         /// Its id.
         id: String,
     },
+    /// A value of an attribute cannot be stored.
+    #[error("attribute {column}: {what}")]
+    Attribute {
+        /// The number of the attribute in the schema.
+        column: u16,
+        /// What is wrong with the value.
+        what: String,
+    },
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,

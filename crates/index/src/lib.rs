@@ -3,6 +3,7 @@
 //! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
 //! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all.
 
+mod attributes;
 mod build;
 pub mod container;
 mod delete;
@@ -27,6 +28,11 @@ mod store;
 mod update;
 mod verify;
 
+pub use attributes::{
+    AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, ColumnKind, Filter,
+    FilterCache, FilterCacheUsage, KeywordOrdinals, Keywords, MAX_KEYWORD_BYTES, Numbers,
+    merge_attributes,
+};
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
     ListsConfig, OnError, Phase, Progress, RunSink, SortedLists, Wanted,
