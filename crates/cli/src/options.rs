@@ -1,6 +1,7 @@
 //! The list of commands, and the arguments that several of them share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -226,6 +227,28 @@ pub(crate) struct QueryChoice {
     /// Also count all matching documents, exactly
     #[arg(long)]
     pub(crate) count: bool,
+    /// Only search among documents whose ids are in this file, one per line; scores stay the same, and ids that the
+    /// index does not have are ignored
+    #[arg(long, value_name = "FILE")]
+    among: Option<PathBuf>,
+}
+
+impl QueryChoice {
+    /// The ids that hits may have, if not all.
+    pub(crate) fn ids(&self) -> Result<Option<Arc<[String]>>, Failure> {
+        let Some(path) = &self.among else { return Ok(None) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::user(format!("{}: {error}", path.display())))?;
+        let ids: Arc<[String]> =
+            text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        if ids.is_empty() {
+            return Err(Failure::user(format!(
+                "{}: there are no ids; the file has one per line",
+                path.display()
+            )));
+        }
+        Ok(Some(ids))
+    }
 }
 
 /// The device that answers queries.

@@ -72,6 +72,9 @@ pub(crate) fn and<'a>(
         if ticker.must_stop(others.len() + BLOCK) {
             return Ok(done);
         }
+        if query.first_admitted(from..last.saturating_add(1)) > last {
+            continue;
+        }
         let Some(others_most) = scratch.bounds(query, others, from, last) else { break };
         // If matches are counted, every one of them is offered.
         let threshold = if query.plan.count { 0 } else { u64::from(collector.threshold()) };
@@ -90,6 +93,9 @@ pub(crate) fn and<'a>(
         } else {
             scratch.docs[..n].copy_from_slice(&shortest.docs()[run]);
             scratch.sums[..n].fill(0);
+        }
+        if query.mask.is_some() {
+            n = scratch.retain(n, |doc| query.admits(doc));
         }
         for (i, stream) in others.iter_mut().enumerate() {
             if ticker.must_stop(n) {
@@ -141,6 +147,17 @@ impl Scratch {
             n += usize::from(score > least);
         }
         n
+    }
+
+    /// Keeps those of the first `n` candidates for which `admits` holds; returns how many there are.
+    fn retain(&mut self, n: usize, admits: impl Fn(u32) -> bool) -> usize {
+        let mut kept = 0;
+        for i in 0..n {
+            let (doc, sum) = (self.docs[i], self.sums[i]);
+            (self.docs[kept], self.sums[kept]) = (doc, sum);
+            kept += usize::from(admits(doc));
+        }
+        kept
     }
 
     /// Keeps those of the first `n` candidates that are in the list and may exceed the threshold if the later lists

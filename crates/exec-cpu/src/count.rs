@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{ExecError, Ticker};
-use warpseek_index::{List, ListError, Segment};
+use warpseek_index::{DocSet, List, ListError, Segment};
 
 use crate::segment::SegmentQuery;
 use crate::stream::find_block;
@@ -31,6 +31,8 @@ pub(crate) struct Scratch {
 /// Counts the matches of one query in one segment, in ranges of documents that ascend.
 pub(crate) struct Counter<'a> {
     segment: &'a Segment,
+    /// The documents that count, if not all live ones.
+    mask: Option<&'a DocSet>,
     longest: Option<Forward<'a>>,
     others: Vec<Forward<'a>>,
     /// Where counting begins.
@@ -50,7 +52,8 @@ impl<'a> Counter<'a> {
         let mut terms: Vec<_> = query.terms().collect();
         terms.sort_by_key(|info| info.df);
         let longest = terms.pop();
-        let whole = !parts && docs == (0..segment.documents().count());
+        let mask = query.mask;
+        let whole = !parts && mask.is_none() && docs == (0..segment.documents().count());
         let known = match longest {
             None => Known::All(0),
             Some(info) if whole => Known::All(u64::from(segment.live_df(info))),
@@ -61,7 +64,7 @@ impl<'a> Counter<'a> {
         let forward = |info| segment.list(info).map(Forward::new);
         let longest = longest.map(forward).transpose()?;
         let others = terms.into_iter().map(forward).collect::<Result<_, _>>()?;
-        Ok(Counter { segment, longest, others, start: docs.start, known })
+        Ok(Counter { segment, mask, longest, others, start: docs.start, known })
     }
 
     /// The matches among `docs`. Those of the longest list all count at the beginning of the range, unless parts are
@@ -73,7 +76,7 @@ impl<'a> Counter<'a> {
         scratch: &mut Scratch,
     ) -> Result<Option<u64>, ListError> {
         let mut count = match &mut self.known {
-            Known::Of(list) => list.live(self.segment, docs.clone())?,
+            Known::Of(list) => list.live(self.segment, self.mask, docs.clone())?,
             Known::All(live) if docs.start == self.start => *live,
             Known::All(_) => 0,
         };
@@ -115,7 +118,7 @@ impl<'a> Counter<'a> {
         few.dedup();
         let mut count = 0;
         for &doc in few.iter() {
-            count += u64::from(!self.segment.is_deleted(doc) && !longest.has(doc)?);
+            count += u64::from(admits(self.segment, self.mask, doc) && !longest.has(doc)?);
         }
         Ok(count)
     }
@@ -147,8 +150,14 @@ impl<'a> Counter<'a> {
                 longest.docs(block, from, to)?.iter().for_each(|&doc| marks[index(doc)] = 0);
             }
         }
-        if let Some(deletes) = self.segment.deletes() {
-            deletes.docs.within(from, to).for_each(|doc| marks[index(doc)] = 0);
+        match (self.mask, self.segment.deletes()) {
+            (Some(mask), _) => {
+                (from..to).filter(|&doc| !mask.contains(doc)).for_each(|doc| marks[index(doc)] = 0)
+            }
+            (None, Some(deletes)) => {
+                deletes.docs.within(from, to).for_each(|doc| marks[index(doc)] = 0);
+            }
+            (None, None) => {}
         }
         let window = &mut marks[..(to - from) as usize];
         // The sum of at most 255 marks fits a byte.
@@ -161,6 +170,10 @@ impl<'a> Counter<'a> {
     pub(crate) fn decoded(&self) -> u64 {
         self.longest.iter().chain(&self.others).map(|list| list.decoded).sum()
     }
+}
+
+fn admits(segment: &Segment, mask: Option<&DocSet>, doc: u32) -> bool {
+    mask.map_or_else(|| !segment.is_deleted(doc), |mask| mask.contains(doc))
 }
 
 /// Live documents of the longest list.
@@ -197,15 +210,20 @@ impl<'a> Forward<'a> {
         self.next..end + usize::from(reaches_in)
     }
 
-    /// The number of live documents in a range.
-    fn live(&mut self, segment: &Segment, docs: Range<u32>) -> Result<u64, ListError> {
+    /// The number of documents in a range that count.
+    fn live(
+        &mut self,
+        segment: &Segment,
+        mask: Option<&DocSet>,
+        docs: Range<u32>,
+    ) -> Result<u64, ListError> {
         let mut live = 0;
         if docs.is_empty() {
             return Ok(live);
         }
         for block in self.blocks(docs.start, docs.end) {
             let of = self.docs(block, docs.start, docs.end)?;
-            live += of.iter().filter(|&&doc| !segment.is_deleted(doc)).count() as u64;
+            live += of.iter().filter(|&&doc| admits(segment, mask, doc)).count() as u64;
         }
         Ok(live)
     }

@@ -419,6 +419,10 @@ impl Engine for CpuEngine {
         })
     }
 
+    fn takes_masks(&self) -> bool {
+        true
+    }
+
     fn supports(&self, _plan: &Plan) -> Result<(), &'static str> {
         Ok(())
     }

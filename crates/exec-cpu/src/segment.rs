@@ -1,10 +1,11 @@
 //! A query on one segment: its scorer and cursors.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_exec::{ExecError, Formula, Plan, Ticker, Work};
-use warpseek_index::{Floats, List, ListError, Ordinals, Segment, TermInfo};
+use warpseek_index::{DocSet, Floats, List, ListError, Ordinals, Segment, TermInfo};
 
 use crate::algorithm::Pruning;
 use crate::collector::Collector;
@@ -39,6 +40,8 @@ pub(crate) struct SegmentQuery<'a> {
     statics: Option<Floats<'a>>,
     /// Present in a reordered segment.
     ordinals: Option<Ordinals<'a>>,
+    /// The documents that may be hits, if not all live ones.
+    pub(crate) mask: Option<&'a DocSet>,
     /// The most that a static score adds.
     pub(crate) static_most: Score,
     number: usize,
@@ -59,7 +62,8 @@ impl<'a> SegmentQuery<'a> {
         let statics = documents.statics()?.filter(|_| plan.static_weight > 0.0);
         let static_most = statics.map_or(0, |_| plan.static_score(max_static));
         let ordinals = documents.ordinals()?;
-        Ok(SegmentQuery { plan, segment, scorer, statics, ordinals, static_most, number })
+        let mask = plan.mask.as_ref().map(|mask| mask.segment(number));
+        Ok(SegmentQuery { plan, segment, scorer, statics, ordinals, mask, static_most, number })
     }
 
     /// Tells the collector which segment comes next.
@@ -130,10 +134,32 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Offers the document at a position with the sum of its terms' contributions, unless it is deleted.
+    /// Whether the document at a position may be a hit: it is in the mask, which has no deleted ones, or live if there is no mask.
+    #[inline]
+    pub(crate) fn admits(&self, position: u32) -> bool {
+        match self.mask {
+            Some(mask) => mask.contains(position),
+            None => !self.segment.is_deleted(position),
+        }
+    }
+
+    /// The first document of a range that may be a hit, or the end of the range. Without a mask, it is the first of all.
+    pub(crate) fn first_admitted(&self, docs: Range<u32>) -> u32 {
+        let Some(mask) = self.mask else { return docs.start };
+        let mut from = docs.start;
+        while from < docs.end {
+            match mask.word_at(from) {
+                0 => from = from.saturating_add(64),
+                word => return docs.end.min(from + word.trailing_zeros()),
+            }
+        }
+        docs.end
+    }
+
+    /// Offers the document at a position with the sum of its terms' contributions, if it may be a hit.
     #[inline]
     pub(crate) fn offer(&self, position: u32, sum: Score, collector: &mut Collector) {
-        if !self.segment.is_deleted(position) {
+        if self.admits(position) {
             let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(position)));
             collector.offer(sum + fixed, || {
                 self.segment.base() + self.ordinals.map_or(position, |o| o.get(position))
@@ -141,9 +167,9 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Counts a document that matches but cannot become a hit, unless it is deleted.
+    /// Counts a document that matches but cannot become a hit, if it may be one.
     pub(crate) fn count(&self, doc: u32, collector: &mut Collector) {
-        if !self.segment.is_deleted(doc) {
+        if self.admits(doc) {
             collector.count();
         }
     }

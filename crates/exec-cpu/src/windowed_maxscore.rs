@@ -64,7 +64,12 @@ pub(crate) fn or<'a>(
     scratch.touched.resize(LARGEST as usize / 64, 0);
     let window = window(query, streams);
     let mut from = docs.start;
-    while from < docs.end {
+    loop {
+        // Windows without documents that may be hits are passed over.
+        from = query.first_admitted(from..docs.end);
+        if from >= docs.end {
+            return Ok(docs.end);
+        }
         let to = docs.end.min((from / window + 1).saturating_mul(window));
         if ticker.must_stop(streams.len()) {
             return Ok(from);
@@ -83,7 +88,6 @@ pub(crate) fn or<'a>(
         }
         from = to;
     }
-    Ok(docs.end)
 }
 
 /// The score that a sum must exceed to become a hit, if other lists contribute at most `others`.
@@ -175,7 +179,8 @@ impl Window<'_, '_, '_> {
             work.postings_scored += run.len() as u64;
             let (docs, scores) = self.streams[i].postings(run);
             let postings = docs.iter().copied().zip(scores.iter().copied());
-            self.scratch.candidates.extend(postings.filter(|&(_, score)| score > least));
+            let may_be_hit = |&(doc, score): &(u32, Score)| score > least && self.query.admits(doc);
+            self.scratch.candidates.extend(postings.filter(may_be_hit));
             // Documents before the run are done: those that are not in the list cannot become hits.
             if self.ticker.must_stop(docs.len()) || !self.look_up(first, collector, work)? {
                 self.scratch.candidates.clear();
@@ -209,9 +214,17 @@ impl Window<'_, '_, '_> {
         let words = (self.to - self.from).div_ceil(64) as usize;
         for (word, bits) in touched[..words].iter_mut().enumerate() {
             let mut left = std::mem::take(bits);
+            if let Some(mask) = self.query.mask {
+                let mut out = left & !mask.word_at(self.from + 64 * word as u32);
+                left ^= out;
+                while out != 0 {
+                    sums[word * 64 + out.trailing_zeros() as usize] = 0;
+                    out &= out - 1;
+                }
+            }
             if self.count {
                 *counted += u64::from(left.count_ones());
-                if self.query.segment.deletes().is_some() {
+                if self.query.mask.is_none() && self.query.segment.deletes().is_some() {
                     let from = self.from + 64 * word as u32;
                     let deleted = (0..64).filter(|&i| left >> i & 1 != 0);
                     *counted -=

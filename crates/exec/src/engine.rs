@@ -108,7 +108,20 @@ pub trait Engine: Send + Sync {
     /// all threads.
     fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate>;
 
-    /// Whether any of its algorithms can answer a plan; if not, the error says why.
+    /// Whether it answers plans with a [`Mask`](crate::Mask). An engine that says nothing does not, so that none ignores it.
+    fn takes_masks(&self) -> bool {
+        false
+    }
+
+    /// Whether the engine can answer a plan; if not, the error says why.
+    fn can_answer(&self, plan: &Plan) -> Result<(), &'static str> {
+        match plan.mask.is_some() && !self.takes_masks() {
+            true => Err("it does not filter documents"),
+            false => self.supports(plan),
+        }
+    }
+
+    /// Whether any of its algorithms can answer a plan, but for its mask; if not, the error says why.
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         let candidates = self.candidates(plan, false, Context::single());
         if candidates.iter().any(|candidate| candidate.rates.is_ok()) {
@@ -169,7 +182,7 @@ pub fn answer_supported(
         if plan.snapshot != engine.snapshot() {
             return Some(ExecError::OtherSnapshot);
         }
-        let why = engine.supports(plan).err()?.to_owned();
+        let why = engine.can_answer(plan).err()?.to_owned();
         Some(ExecError::Unsupported { engine: engine.name(), why })
     };
     if plans.iter().all(|plan| refusal(plan).is_none()) {

@@ -11,6 +11,7 @@ use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
 
 use crate::error::ExecError;
 use crate::formula::Formula;
+use crate::mask::Mask;
 use crate::query::Query;
 use crate::ranking::{Ranking, RankingFunction};
 
@@ -84,6 +85,8 @@ pub struct Plan {
     pub k: usize,
     /// Whether to count the matching documents too. The planner sets it to false; callers that want the count set it.
     pub count: bool,
+    /// The documents that may be hits, if not all live ones. The planner sets none; callers that filter set it.
+    pub mask: Option<Arc<Mask>>,
     /// How postings contribute.
     pub formula: Formula,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
@@ -184,7 +187,18 @@ impl Planner {
         }
         let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
         let snapshot = self.snapshot.id();
-        Ok(Plan { snapshot, terms, missing, mode, k, count: false, formula, static_weight, scale })
+        Ok(Plan {
+            snapshot,
+            terms,
+            missing,
+            mode,
+            k,
+            count: false,
+            mask: None,
+            formula,
+            static_weight,
+            scale,
+        })
     }
 
     fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {

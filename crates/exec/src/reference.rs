@@ -86,7 +86,8 @@ fn sums(
                 .map_err(|what| segment.bad_list(info, what))?;
             work.blocks_decoded += 1;
             for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
-                if segment.is_deleted(doc) {
+                let masked = plan.mask.as_ref().is_some_and(|m| !m.segment(number).contains(doc));
+                if segment.is_deleted(doc) || masked {
                     continue;
                 }
                 let factor = plan.formula.factor(lengths.get(doc), norms.get(doc));
@@ -108,6 +109,10 @@ impl Engine for Reference {
 
     fn snapshot(&self) -> SnapshotId {
         self.snapshot.id()
+    }
+
+    fn takes_masks(&self) -> bool {
+        true
     }
 
     fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {

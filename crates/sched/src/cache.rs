@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpseek_exec::{Answer, Coverage, Formula, Plan, PlanTerm};
+use warpseek_exec::{Answer, Coverage, Formula, Mask, Plan, PlanTerm};
 use warpseek_index::SnapshotId;
 
 /// What an answer depends on. Plans with equal keys differ at most in the order of their terms.
@@ -33,13 +33,16 @@ pub struct Key {
     /// Everything else, encoded unambiguously: one allocation, shared by all copies, and compared as a whole, so that a
     /// collision of hashes is never a wrong hit.
     query: Arc<[u8]>,
+    /// The documents that may be hits, if not all; compared as a whole too.
+    mask: Option<Arc<Mask>>,
 }
 
 impl Key {
     /// The key of a plan.
     pub fn of(plan: &Plan) -> Self {
         // No `..`: whoever adds a field to plans has to decide here whether answers depend on it.
-        let Plan { snapshot, terms, missing, mode, k, count, formula, static_weight, scale } = plan;
+        let Plan { snapshot, terms, missing, mode, k, count, mask, formula, static_weight, scale } =
+            plan;
         let mut query = Vec::with_capacity(64 + 40 * terms.len());
         // Which documents match, how many of them are hits, and whether all are counted.
         query.push(*mode as u8);
@@ -75,13 +78,14 @@ impl Key {
         let mut missing: Vec<&str> = missing.iter().map(String::as_str).collect();
         missing.sort_unstable();
         missing.into_iter().for_each(|word| push_word(&mut query, word));
-        Key::new(*snapshot, &query)
+        query.extend(mask.as_ref().map_or(u64::MAX, |mask| mask.documents()).to_le_bytes());
+        Key { mask: mask.clone(), ..Key::new(*snapshot, &query) }
     }
 
     fn new(snapshot: SnapshotId, query: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         (snapshot, query).hash(&mut hasher);
-        Key { hash: hasher.finish(), snapshot, query: query.into() }
+        Key { hash: hasher.finish(), snapshot, query: query.into(), mask: None }
     }
 
     /// The snapshot that the plan was made for.
@@ -283,7 +287,8 @@ fn entry_bytes<V: HeapBytes, W>(key: &Key, value: &V) -> u64 {
     /// What the allocator adds to an allocation, and the counters of an `Arc`.
     const ALLOCATION: usize = 16;
     const COUNTERS: usize = 2 * size_of::<usize>();
-    let of_key = ALLOCATION + COUNTERS + key.query.len();
+    let of_mask = key.mask.as_ref().map_or(0, |mask| ALLOCATION + mask.bytes());
+    let of_key = ALLOCATION + COUNTERS + key.query.len() + of_mask;
     let of_value = 2 * ALLOCATION + COUNTERS + size_of::<V>() + value.heap_bytes();
     // Tables double when they are full, so up to half of each is empty. A map has a byte for each of its places, and
     // leaves one in eight empty.
@@ -452,6 +457,10 @@ mod tests {
         [fixture.snapshot(), fixture.snapshot()]
     });
 
+    fn mask(ids: &[&str]) -> Arc<Mask> {
+        Arc::new(Mask::of_ids(&SNAPSHOTS[0], ids).unwrap())
+    }
+
     fn search(terms: &[(&str, f64)], mode: Mode) -> Search {
         let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight)).collect();
         Search { query: Query { terms }, mode, ..Search::of(&[]) }
@@ -488,11 +497,14 @@ mod tests {
                 plan(&Search { ranking, ..search(&[("fig", 1.0), ("pie", 2.0)], Mode::Or) })
             })
             .collect();
-        let changes: [fn(&mut Plan); 21] = [
+        let changes: [fn(&mut Plan); 24] = [
             |_| {},
             |plan| plan.snapshot = SNAPSHOTS[1].id(),
             |plan| plan.mode = Mode::And,
             |plan| plan.mode = Mode::AndOr,
+            |plan| plan.mask = Some(mask(&["1"])),
+            |plan| plan.mask = Some(mask(&["1", "2"])),
+            |plan| plan.mask = Some(mask(&[])),
             |plan| plan.k += 1,
             |plan| plan.k = usize::MAX,
             |plan| plan.count = true,

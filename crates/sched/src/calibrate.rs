@@ -118,7 +118,7 @@ pub fn calibrate(
 ) -> Result<Calibration, ExecError> {
     let (start, context) = (Instant::now(), Context::new(usage.threads));
     let supported = |plans: &[Plan]| -> Vec<Plan> {
-        plans.iter().filter(|plan| engine.supports(plan).is_ok()).cloned().collect()
+        plans.iter().filter(|plan| engine.can_answer(plan).is_ok()).cloned().collect()
     };
     let plans = supported(plans);
     // The first queries may have to wait for what is done once.

@@ -76,6 +76,10 @@ impl Engine for ByDocuments {
         self.parts[0].1.candidates(plan, alone, context)
     }
 
+    fn takes_masks(&self) -> bool {
+        self.parts.iter().all(|(_, part)| part.takes_masks())
+    }
+
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         self.parts.iter().try_for_each(|(_, part)| part.supports(plan))
     }

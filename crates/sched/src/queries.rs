@@ -286,6 +286,10 @@ impl Engine for ByQueries {
         self.engines[0].candidates(plan, alone, context)
     }
 
+    fn takes_masks(&self) -> bool {
+        self.engines.iter().all(|engine| engine.takes_masks())
+    }
+
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         self.engines.iter().try_for_each(|engine| engine.supports(plan))
     }

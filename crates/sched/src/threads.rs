@@ -41,6 +41,10 @@ impl<E: Engine> Engine for WithThreads<E> {
         self.engine.candidates(plan, alone, &self.context(context))
     }
 
+    fn takes_masks(&self) -> bool {
+        self.engine.takes_masks()
+    }
+
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         self.engine.supports(plan)
     }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{
-    Answer, Cancel, Context, Coverage, Engine, ExecError, Mode, Plan, Query, Ranking, Reference,
+    Answer, Cancel, Context, Coverage, Engine, ExecError, Mask, Mode, Plan, Query, Ranking,
+    Reference,
 };
-use warpseek_index::{Progress, Snapshot, create};
+use warpseek_index::{DocSet, Progress, Snapshot, create};
 
 use crate::cases::{fixed_cases, most_terms};
 use crate::collections;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
+use crate::random::Random;
 use crate::search::{Search, answers, expected, plans};
 
 /// The number of random cases per run.
@@ -172,7 +174,8 @@ pub fn check_collections(make: impl MakeEngine) {
 
 /// Runs searches on one snapshot: in one batch and one by one, with one thread and with three, and
 /// each once with its matches counted and once without. A plan that the engine refuses is reported
-/// by name. Then the same searches are stopped at many moments: what was covered must be exact.
+/// by name. Then the same searches are stopped at many moments: what was covered must be exact. If the engine takes masks, all of this is
+/// done once more with a mask for most of the searches.
 pub fn check_snapshot(
     make: &impl MakeEngine,
     name: &str,
@@ -180,6 +183,54 @@ pub fn check_snapshot(
     searches: &[Search],
 ) {
     let mut plans = plans(snapshot, searches);
+    check_plans(make, name, snapshot, searches, plans.clone());
+    let masks = masks(snapshot);
+    for (i, plan) in plans.iter_mut().enumerate() {
+        plan.mask = masks.get(i % (masks.len() + 1)).cloned();
+    }
+    let engine = make(snapshot.clone(), 1);
+    if engine.takes_masks() {
+        return check_plans(make, &format!("{name}, masked"), snapshot, searches, plans);
+    }
+    let masked = plans.iter().find(|plan| plan.mask.is_some());
+    let answer = masked.map(|plan| engine.search(&[plan], &Context::new(1)).remove(0));
+    assert!(matches!(answer, None | Some(Err(ExecError::Unsupported { .. }))), "{name}");
+}
+
+/// Sets of documents: none, all, one, few, half, stretches, and all but a few.
+fn masks(snapshot: &Snapshot) -> Vec<Arc<Mask>> {
+    let mut random = Random::new(7);
+    let mut mask = |admits: &mut dyn FnMut(u32, &mut Random) -> bool| {
+        let sets = snapshot.segments().iter().map(|segment| {
+            let mut set = DocSet::new(segment.documents().count());
+            for doc in 0..segment.documents().count() {
+                if admits(doc, &mut random) {
+                    set.insert(doc);
+                }
+            }
+            set
+        });
+        Arc::new(Mask::new(snapshot, sets.collect()))
+    };
+    vec![
+        mask(&mut |_, random| random.one_in(2)),
+        mask(&mut |_, _| false),
+        mask(&mut |_, random| random.one_in(10)),
+        mask(&mut |_, _| true),
+        mask(&mut |doc, _| doc == 3),
+        mask(&mut |doc, _| doc / 70 % 3 == 1),
+        mask(&mut |_, random| !random.one_in(50)),
+        mask(&mut |_, random| random.one_in(200)),
+    ]
+}
+
+fn check_plans(
+    make: &impl MakeEngine,
+    name: &str,
+    snapshot: &Arc<Snapshot>,
+    searches: &[Search],
+    mut plans: Vec<Plan>,
+) {
     let expected = expected(snapshot, &plans);
     for threads in [1, 3] {
         let engine = make(snapshot.clone(), threads);
@@ -240,7 +291,7 @@ impl Case<'_> {
         answer: &Result<Answer, ExecError>,
         expected: &Answer,
     ) {
-        let answer = match (answer, self.engine.supports(plan)) {
+        let answer = match (answer, self.engine.can_answer(plan)) {
             (Ok(answer), Ok(())) => answer,
             (Err(ExecError::Unsupported { why, .. }), Err(_)) => {
                 eprintln!("SKIPPED: {}, {}: {why}", self.engine.name(), self.name);
@@ -303,7 +354,7 @@ fn check_other_snapshot(
     plans: &[Plan],
     context: &Context,
 ) {
-    let Some(plan) = plans.iter().find(|plan| engine.supports(plan).is_ok()) else { return };
+    let Some(plan) = plans.iter().find(|plan| engine.can_answer(plan).is_ok()) else { return };
     let other = Snapshot::open(snapshot.dir()).unwrap();
     let foreign = Plan { snapshot: other.id(), ..plan.clone() };
     let mut answers = engine.search(&[plan, &foreign, plan], context).into_iter();

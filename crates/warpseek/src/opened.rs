@@ -1,11 +1,11 @@
 //! A snapshot, opened with the engines that options ask for: it plans, chooses a device, and makes good what a GPU fails.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{
-    Answers, Choice, Context, Engine, ExecError, Fault, Load, Plan, Planner, Query, Ranking,
+    Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Plan, Planner, Query, Ranking,
     fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
@@ -35,6 +35,8 @@ pub(crate) struct Opened {
     pub(crate) approximate: bool,
     /// Whether it was prepared.
     prepared: AtomicBool,
+    /// The ids that requests were last restricted to, and their documents: many requests have the same.
+    among: Mutex<Option<(Arc<[String]>, Arc<Mask>)>>,
 }
 
 impl Opened {
@@ -74,7 +76,19 @@ impl Opened {
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
         let prepared = AtomicBool::new(false);
-        Ok(Opened { snapshot, ranking, planner, context, cpu, gpu, options, approximate, prepared })
+        let among = Mutex::default();
+        Ok(Opened {
+            snapshot,
+            ranking,
+            planner,
+            context,
+            cpu,
+            gpu,
+            options,
+            approximate,
+            prepared,
+            among,
+        })
     }
 
     fn may_choose(&self) -> bool {
@@ -148,7 +162,20 @@ impl Opened {
                 planner.plan(query, request.mode, request.k)?
             }
         };
-        Ok(Plan { count: request.count, ..plan })
+        let mask = request.among.as_ref().map(|ids| self.documents_among(ids)).transpose()?;
+        Ok(Plan { count: request.count, mask, ..plan })
+    }
+
+    /// The documents with these ids.
+    fn documents_among(&self, ids: &Arc<[String]>) -> Result<Arc<Mask>, ExecError> {
+        let last = self.among.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, ids)) {
+            return Ok(mask);
+        }
+        let mask = Arc::new(Mask::of_ids(&self.snapshot, ids.iter())?);
+        let mut last = self.among.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((ids.clone(), mask.clone()));
+        Ok(mask)
     }
 
     /// Answers plans on the device that is to answer them. What the GPU cannot answer, or fails, the CPU answers if the library may choose.

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_exec::{Cancel, Mode, Query, Ranking};
@@ -60,6 +61,8 @@ pub struct Request {
     pub mode: Mode,
     /// Whether all matching documents are counted too. Default: no.
     pub count: bool,
+    /// Only documents with these ids may be hits. Default: all may. Scores are the same as without; ids that the index does not have are ignored.
+    pub among: Option<Arc<[String]>>,
     /// Another ranking than the searcher's. Default: none. On a GPU, another formula has to be copied there first.
     pub ranking: Option<Ranking>,
     /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response covers what was searched by then.
@@ -76,6 +79,7 @@ impl Request {
             k: 10,
             mode: Mode::Or,
             count: false,
+            among: None,
             ranking: None,
             deadline: None,
             cancel: None,
@@ -95,6 +99,26 @@ impl Request {
     /// With all matches counted, or not.
     pub fn count(self, count: bool) -> Self {
         Request { count, ..self }
+    }
+
+    /// Only among documents with these ids.
+    ///
+    /// ```
+    /// use warpseek::{Document, Index, Request};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let index = Index::create(folder.path().join("idx"))?;
+    /// let mut writer = index.writer()?;
+    /// writer.add(Document::new("1", "", "apple pie"))?;
+    /// writer.add(Document::new("2", "", "apple tart"))?;
+    /// writer.commit()?;
+    /// let response = index.searcher()?.search(&Request::new("apple pie").among(["2", "3"]))?;
+    /// assert_eq!(response.hits().len(), 1);
+    /// assert_eq!(response.id(0)?, "2");
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn among(self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Request { among: Some(ids.into_iter().map(Into::into).collect()), ..self }
     }
 
     /// With a ranking of its own.

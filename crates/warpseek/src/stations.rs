@@ -121,6 +121,10 @@ impl Engine for OnCpu {
         self.0.cpu.candidates(plan, alone, context)
     }
 
+    fn takes_masks(&self) -> bool {
+        self.0.cpu.takes_masks()
+    }
+
     fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {
         self.0.cpu.supports(plan)
     }
@@ -149,6 +153,10 @@ impl Engine for OnGpu {
 
     fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
         self.0.gpu.engine().map_or(Vec::new(), |engine| engine.candidates(plan, alone, context))
+    }
+
+    fn takes_masks(&self) -> bool {
+        self.0.gpu.engine().is_some_and(|engine| engine.takes_masks())
     }
 
     fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {

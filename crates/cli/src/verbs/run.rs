@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
@@ -97,6 +98,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     // Before anything is created.
     let interrupt = Interrupt::listen(None)?;
+    let among = options.searching.query.ids()?;
     let mut out = options.output()?;
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
@@ -111,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut done) = (Instant::now(), Done::default());
     let mut decisions = Decisions::default();
-    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options };
+    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options, among };
     let ended = pipeline.run(queries, |mut batch| {
         for text in render(&searcher, options, &batch) {
             out.open()?.write_all(&text?)?;
@@ -335,6 +337,8 @@ struct Pipeline<'a> {
     searcher: &'a Searcher,
     interrupt: &'a Interrupt,
     options: &'a Options,
+    /// The ids that hits may have, if not all.
+    among: Option<Arc<[String]>>,
 }
 
 impl Pipeline<'_> {
@@ -389,7 +393,9 @@ impl Pipeline<'_> {
         }
         let query = &self.options.searching.query;
         let request = |line: &Line| {
-            Request::new(line.text.as_str()).k(self.options.k).mode(query.mode).count(query.count)
+            let request = Request::new(line.text.as_str()).k(self.options.k);
+            let request = request.mode(query.mode).count(query.count);
+            Request { among: self.among.clone(), ..request }
         };
         let requests: Vec<Request> = lines.iter().map(request).collect();
         let mut batch = Batch {

@@ -27,6 +27,7 @@ Examples:
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
+  warpseek search idx \"flap damping\" --among ids.txt              only these documents
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
@@ -70,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ));
     }
     let (index, searching) = (Index::at(&options.index), options.searching.for_one());
+    let among = searching.query.ids()?;
     let settings = searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
     let query = options.query.join(" ");
@@ -77,6 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         .k(options.k)
         .mode(searching.query.mode)
         .count(searching.query.count);
+    request.among = among;
     if let Some(time) = options.deadline.deadline {
         request = request.deadline(time);
     }

@@ -243,3 +243,36 @@ fn partition_settings_need_wand_or_maxscore_on_a_gpu() {
         space.run(&asked).code(2).says("need --device cuda");
     }
 }
+
+#[test]
+fn searching_among_some_documents() {
+    let space = Space::new();
+    space.run("synth --docs 400 --vocabulary 50 --mu 3 -o docs.jsonl -q").ok();
+    space.run("synth --docs 400 --vocabulary 50 --mu 3 -o q.tsv -q --queries 20").ok();
+    space.run("index docs.jsonl -o idx -q").ok();
+    let every: String = (0..400).map(|i| format!("d{i}\n")).collect();
+    let third: Vec<String> = (0..400).step_by(3).map(|i| format!("d{i}")).collect();
+    space.write("every.txt", every);
+    space.write("third.txt", format!("{}\r\n\nnosuch\n", third.join("\n")));
+    space.write("empty.txt", "\n\n");
+    // All hits of a query, less those that are not among the ids, are the hits.
+    let lines = |options: &str| -> Vec<Vec<String>> {
+        let run = space.run(&format!("run idx q.tsv -q {options}")).ok();
+        let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        run.lines().map(fields).collect()
+    };
+    let all = lines("-k 400");
+    assert_eq!(lines("-k 400 --among every.txt"), all);
+    let expected: Vec<_> = all.iter().filter(|hit| third.contains(&hit[2])).collect();
+    assert!(expected.len() > 100);
+    for options in ["", "--mode or --count", "--algorithm wand", "--algorithm taat"] {
+        let found = lines(&format!("-k 400 --among third.txt {options}"));
+        // But for the rank, which counts hits only.
+        assert_eq!(found.len(), expected.len(), "{options}");
+        for (hit, expected) in found.iter().zip(&expected) {
+            assert_eq!((&hit[0], &hit[2], &hit[4]), (&expected[0], &expected[2], &expected[4]));
+        }
+    }
+    space.run("search idx w1 --among nosuch.txt").fails(2, &["nosuch.txt", "No such file"]);
+    space.run("run idx q.tsv --among empty.txt").fails(2, &["empty.txt", "one per line"]);
+}

@@ -70,7 +70,7 @@ impl Shared {
     fn costs(&self, plan: &Plan, engines: &[Arc<dyn Engine>]) -> Vec<Option<Nanos>> {
         let features = Features::of(plan);
         let cost = |(s, engine): (usize, &Arc<dyn Engine>)| {
-            engine.supports(plan).ok()?;
+            engine.can_answer(plan).ok()?;
             let model = self.models[s].read().unwrap_or_else(PoisonError::into_inner);
             let alone = match &*model {
                 Some(model) => model.predict(&Features { absent: engine.absent(plan), ..features }),
@@ -248,7 +248,8 @@ impl Shared {
 }
 
 fn unsupported(plan: &Plan, engines: &[Arc<dyn Engine>]) -> ExecError {
-    let why = engines.iter().find_map(|engine| Some((engine.name(), engine.supports(plan).err()?)));
+    let why =
+        engines.iter().find_map(|engine| Some((engine.name(), engine.can_answer(plan).err()?)));
     let (engine, why) = why.unwrap_or(("service", "it has no engine"));
     ExecError::Unsupported { engine, why: why.to_owned() }
 }

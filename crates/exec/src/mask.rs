@@ -1,0 +1,64 @@
+//! Which documents may be hits, beside being live.
+
+use std::sync::Arc;
+
+use warpseek_index::{DocSet, Segment, Snapshot};
+
+use crate::error::ExecError;
+
+/// The documents of a snapshot that may be hits: a set for each segment, without deleted documents. Statistics, and so scores, do not depend on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mask {
+    segments: Vec<Arc<DocSet>>,
+}
+
+impl Mask {
+    /// A mask of these positions in each segment, of which deleted documents are taken out.
+    ///
+    /// # Panics
+    /// If there is not one set for each segment, for as many documents as the segment has.
+    pub fn new(snapshot: &Snapshot, sets: Vec<DocSet>) -> Self {
+        assert_eq!(sets.len(), snapshot.segments().len(), "sets and segments");
+        let live = |(mut set, segment): (DocSet, &Arc<Segment>)| {
+            let words = (segment.documents().count() as usize).div_ceil(64);
+            assert_eq!(set.words().len(), words, "documents of a segment");
+            if let Some(deletes) = segment.deletes() {
+                set.and_not_assign(&deletes.docs);
+            }
+            Arc::new(set)
+        };
+        Mask { segments: sets.into_iter().zip(snapshot.segments()).map(live).collect() }
+    }
+
+    /// A mask of the live documents with these ids; others are not in it.
+    pub fn of_ids<I: AsRef<str>>(
+        snapshot: &Snapshot,
+        ids: impl IntoIterator<Item = I>,
+    ) -> Result<Self, ExecError> {
+        let segments = snapshot.segments();
+        let empty = |segment: &Arc<Segment>| DocSet::new(segment.documents().count());
+        let mut sets: Vec<DocSet> = segments.iter().map(empty).collect();
+        for id in ids {
+            let Some(doc) = snapshot.find_id(id.as_ref())? else { continue };
+            let number = segments.partition_point(|segment| segment.base() <= doc) - 1;
+            let ordinal = doc - segments[number].base();
+            sets[number].insert(segments[number].documents().position(ordinal)?);
+        }
+        Ok(Mask::new(snapshot, sets))
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.segments.iter().map(|set| 8 * set.words().len()).sum()
+    }
+
+    /// The documents of a segment, by position.
+    pub fn segment(&self, number: usize) -> &DocSet {
+        &self.segments[number]
+    }
+
+    /// How many documents may be hits.
+    pub fn documents(&self) -> u64 {
+        self.segments.iter().map(|set| set.len()).sum()
+    }
+}
