@@ -22,7 +22,10 @@ mod reader;
 mod record_error;
 mod snippet;
 
-pub use analysis::{Analyzer, END_OF_DOCUMENT, Scratch, WordRules};
+pub use analysis::{
+    Analyzer, CHAIN_VERSION, Chain, END_OF_DOCUMENT, FieldAnalyzer, Language, MAX_FIELD_TERM_BYTES,
+    MAX_GRAM_CHARS, MAX_STOP_WORDS, Scratch, StopWords, Tokens, WordRules,
+};
 pub use document::Document;
 pub use error::TextError;
 pub use grams::{GramConfig, GramScratch, QueryGrams, SEGMENTS, Unit};
