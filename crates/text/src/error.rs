@@ -60,6 +60,14 @@ pub enum TextError {
         /// What is wrong with it and how to fix it.
         reason: String,
     },
+    /// A schema cannot be read or cannot work.
+    #[error("{place}: {reason}")]
+    BadSchema {
+        /// The field, the analyzer, or the schema as a whole.
+        place: String,
+        /// What is wrong with it and how to fix it.
+        reason: String,
+    },
     /// A record is larger than the limit; the rest of the input is not read, because finding the end
     /// of the record could take unbounded time.
     #[error("{location}: the record is longer than the limit of {limit} bytes")]
