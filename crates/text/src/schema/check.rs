@@ -22,9 +22,8 @@ pub(super) fn check(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextErr
     for (field, id) in config.ids() {
         let wrong = name_fault(field.name).or_else(|| source_fault(field.source));
         let twice = || "two fields have this name; rename one".to_owned();
-        match wrong.or_else(|| (!names.insert(field.name)).then(twice)) {
-            Some(reason) => return bad(place(field.name, id), reason),
-            None => {}
+        if let Some(reason) = wrong.or_else(|| (!names.insert(field.name)).then(twice)) {
+            return bad(place(field.name, id), reason);
         }
     }
     check_sources(config)?;

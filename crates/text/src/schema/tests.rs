@@ -197,7 +197,7 @@ fn schemas_that_cannot_work() {
                 drop(c.analyzers.insert(
                     "y".into(),
                     Chain { lower: false, ..Chain::predefined("greek").unwrap() },
-                ))
+                ));
             }),
             "analyzer \"y\": stem: greek stems are those of lower case",
         ),
@@ -253,7 +253,8 @@ fn fields_are_added_at_the_end() {
     for change in good {
         extends(change).unwrap();
     }
-    let bad: [(fn(&mut SchemaConfig), &str); 9] = [
+    type Change = fn(&mut SchemaConfig);
+    let bad: [(Change, &str); 9] = [
         (|c| drop(c.text.pop()), "text field \"author\""),
         (|c| c.text.swap(0, 1), "text field \"title\""),
         (|c| c.text[0].b = 0.5, "text field \"title\""),
