@@ -21,7 +21,8 @@ use crate::{Document, RecordErrorKind, TextError};
 /// Takes the next lines, as many as the batch has room for; those that are blank are no records.
 pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
     let (records, bytes) = batch.room();
-    let mut start = batch.bytes.len();
+    let (first_byte, first_record) = (batch.bytes.len(), batch.len());
+    let mut start = first_byte;
     if !input.read_lines(&mut batch.bytes, records, bytes)? {
         return Ok(false);
     }
@@ -35,6 +36,10 @@ pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextE
             batch.push(input, start, end, Some(first));
         }
         start += len;
+    }
+    if batch.len() == first_record {
+        // Blank lines must not fill a batch: one without records would end the read.
+        batch.bytes.truncate(first_byte);
     }
     Ok(true)
 }
