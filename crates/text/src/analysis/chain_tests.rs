@@ -95,6 +95,25 @@ fn pairs_of_cjk_characters() {
     assert_eq!(originals, ["x", "ｶﾞｲ", "ｲﾄﾞ"]);
 }
 
+/// A mark that is dropped, and one character that became two, belong to the n-grams they are part of.
+#[test]
+fn n_grams_know_where_they_came_from() {
+    let grams = compile(r#"{"tokens":{"grams":{"least":3,"most":3}},"fold":true}"#);
+    let text = "x cafe\u{301} Maß";
+    let originals: Vec<_> = words(&grams, text)
+        .into_iter()
+        .map(|(gram, range, position)| (gram, &text[range], position))
+        .collect();
+    let expected = [
+        ("x", "x", 0),
+        ("caf", "caf", 1),
+        ("afe", "afe\u{301}", 2),
+        ("mas", "Maß", 3),
+        ("ass", "aß", 4),
+    ];
+    assert_eq!(originals, expected.map(|(gram, text, at)| (gram.to_owned(), text, at)));
+}
+
 #[test]
 fn every_predefined_chain_works() {
     for name in Chain::predefined_names() {

@@ -270,3 +270,21 @@ fn fields_are_added_at_the_end() {
         assert!(error.starts_with(&format!("{place}: the index has it")), "{error}");
     }
 }
+
+/// The page of the format has a schema, and the parts of predefined chains.
+#[test]
+fn the_documentation_is_true() {
+    let page = include_str!("../../../../docs/format/fields.md");
+    let (_, example) = page.split_once("```json\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    assert_eq!(Schema::parse(example).unwrap().text().len(), 3);
+    for name in ["english", "plain", "raw", "keyword", "cjk"] {
+        let (_, chain) = page.split_once(&format!("\n| `{name}` | `{{")).unwrap();
+        let (chain, _) = chain.split_once("` |").unwrap();
+        let chain: Chain = serde_json::from_str(&format!("{{{chain}")).unwrap();
+        assert_eq!(Some(chain), Chain::predefined(name), "{name}");
+    }
+    for name in Chain::predefined_names() {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+}
