@@ -37,6 +37,9 @@ fn main() -> Result {
         r#"{{"id":1,"x":1e999}} {{"id":2,"x":"\ud800"}} {{"id":3,"x":{deep}}} {{"id":4,"score":1e300}}"#
     );
     dictionaries(corpus)?;
+    chains_and_schemas(corpus)?;
+    let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
+    texts(corpus, "fields", fields.as_bytes())?;
     texts(corpus, "odd", odd.replace(' ', "\n").as_bytes())?;
     let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
@@ -47,6 +50,26 @@ fn main() -> Result {
     texts(corpus, "scripts", scripts.as_bytes())?;
     texts(corpus, "weights", "apple^2.5 pie^1e3 a^b ^2 x^nan".as_bytes())?;
     texts(corpus, "map", r###"{"##s": 0.5, "Big": 2, "x": 0}"###.as_bytes())
+}
+
+/// Chains with a text, and schemas.
+fn chains_and_schemas(corpus: &Path) -> Result {
+    let text = "It's the cats' naïve Straße 3.14 İstanbul 東京タワー ｶﾞｲﾄﾞ 한국어 e\u{301}a ﬁre";
+    for (name, chain) in [
+        ("english", r#"{"stop":"english","stem":"english"}"#),
+        ("folded", r#"{"tokens":"whitespace","lower":false,"fold":true,"stop":["a","für"]}"#),
+        ("keyword", r#"{"tokens":"keyword","fold":true}"#),
+        ("cjk", r#"{"tokens":"cjk_bigrams","stem":"turkish"}"#),
+        ("grams", r#"{"tokens":{"grams":{"least":2,"most":3,"edge":false}},"fold":true}"#),
+    ] {
+        seed(corpus, "chain", name, format!("{chain}\n{text}").as_bytes())?;
+        let schema = format!(
+            r#"{{"analyzers":{{"own":{chain}}},"text":[{{"name":"t","analyzer":"own","k1":1.2,"b":0.75}},{{"name":"u","source":"a.b"}}],
+            "attributes":[{{"name":"k","type":"keyword","many":true}},{{"name":"d","source":"a.d","type":"date"}}],"unknown":"refuse"}}"#
+        );
+        seed(corpus, "schema", name, schema.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Dictionaries of words, with small buckets so that there are nodes.
@@ -206,7 +229,7 @@ fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
     for (form, bytes) in forms {
         for format in ["jsonl", "tsv", "trec", "words", "tree"] {
             let target = format!("reader_{format}");
-            for flags in [0, 1] {
+            for flags in [0, 1, 2, 4, 6] {
                 let name = format!("{name}-{form}-{flags}");
                 seed(corpus, &target, &name, &[&[flags], &bytes[..]].concat())?;
             }

@@ -11,7 +11,7 @@ pub use files::{
     container, deletes, dictionary, documents, ids, manifest, map_list, postings, store, words,
 };
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
-pub use words::{analysis, normalize, query};
+pub use words::{analysis, chain, normalize, query, schema};
 
 /// Splits off the first `N` bytes, which a target uses as parameters; the rest is its input.
 fn split<const N: usize>(data: &[u8]) -> Option<([u8; N], &[u8])> {

@@ -3,14 +3,21 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use warpseek_core::limits::{MAX_ID_BYTES, MAX_TERM_BYTES};
-use warpseek_text::{Document, Format, Reader, ReaderConfig};
+use warpseek_text::{AttributeValue, DATES, Document, Format, Reader, ReaderConfig, Schema};
 
 use crate::split;
+
+/// A schema with every kind of field, less its closing brace.
+const SCHEMA: &str = r#"{"analyzers": {"own": {"fold": true}},
+    "text": [{"name": "title", "analyzer": "own"}, {"name": "text"}, {"name": "inner", "source": "meta.text"}],
+    "attributes": [{"name": "tags", "type": "keyword", "many": true}, {"name": "title.keyword", "source": "title", "type": "keyword"},
+        {"name": "year", "type": "integer"}, {"name": "price", "type": "float"}, {"name": "open", "type": "boolean"},
+        {"name": "day", "source": "meta.day", "type": "date"}]"#;
 
 static HOME: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a directory"));
 
@@ -41,13 +48,22 @@ pub fn reader_tree(data: &[u8]) {
 
 /// Each record either becomes a document that the index can store or is refused on its own, however
 /// the input is divided into batches. A record over the limit is never kept in memory. Bit 0 of the
-/// first byte selects a small limit.
+/// first byte selects a small limit, bits 1 and 2 a schema and what it does to unknown fields.
 fn check(format: Format, data: &[u8]) {
     let Some(([flags], bytes)) = split::<1>(data) else { return };
     let path = HOME.path().join("input.ext");
     fs::write(&path, bytes).expect("a file in memory");
+    let schema = match flags >> 1 & 3 {
+        0 => None,
+        n => {
+            let unknown = ["store", "ignore", "refuse"][usize::from(n) - 1];
+            let json = format!("{SCHEMA}, \"unknown\": \"{unknown}\"}}");
+            Some(Arc::new(Schema::parse(&json).expect("a schema")))
+        }
+    };
     let config = ReaderConfig {
         format: Some(format),
+        schema,
         static_field: Some("score".into()),
         order_field: Some("year".into()),
         max_record: if flags & 1 == 1 { 100 } else { 1 << 20 },
@@ -62,7 +78,7 @@ fn check(format: Format, data: &[u8]) {
 
 /// A line for each record, and the error that ended reading.
 fn read(path: &PathBuf, config: ReaderConfig) -> (Vec<String>, Option<String>) {
-    let (mut found, limit) = (Vec::new(), config.max_record);
+    let (mut found, limit, again) = (Vec::new(), config.max_record, config.clone());
     let mut reader = Reader::open(std::slice::from_ref(path), config).expect("the file opens");
     loop {
         let batch = match reader.next_batch() {
@@ -78,6 +94,7 @@ fn read(path: &PathBuf, config: ReaderConfig) -> (Vec<String>, Option<String>) {
             match batch.record(i) {
                 Ok(document) => {
                     check_document(&document, limit);
+                    check_fields(&document, &again);
                     found.push(format!("{}: {document:?}", batch.location(i)));
                 }
                 Err(error) => found.push(error.to_string()),
@@ -100,7 +117,36 @@ fn check_document(document: &Document<'_>, limit: usize) {
     let mut json = Vec::new();
     document.write_json(&mut json);
     let kept: Value = serde_json::from_slice(&json).expect("what is stored parses");
-    if kept["text"].is_string() {
+    // With a schema, the text of a line of JSON is among the fields.
+    if kept["text"].is_string() && document.fields.is_empty() {
         assert_eq!(kept["text"], *document.text);
     }
+}
+
+/// With a schema: fields are sorted by number, values are in range, and what is stored has the same fields.
+fn check_fields(document: &Document<'_>, config: &ReaderConfig) {
+    let Some(schema) = &config.schema else {
+        assert!(document.fields.is_empty() && document.attributes.is_empty());
+        return;
+    };
+    assert!(document.fields.is_sorted_by_key(|(number, _)| *number));
+    assert!(document.fields.iter().all(|(n, _)| usize::from(*n) < schema.text().len()));
+    assert!(
+        document.attributes.is_sorted_by(|a, b| {
+            a.0 < b.0 || (a.0 == b.0 && a.1.as_keyword() < b.1.as_keyword())
+        })
+    );
+    for (number, value) in &document.attributes {
+        assert!(usize::from(*number) < schema.attributes().len());
+        match value {
+            AttributeValue::Date(date) => assert!(DATES.contains(date)),
+            AttributeValue::Float(number) => assert!(number.is_finite()),
+            _ => {}
+        }
+    }
+    let mut json = Vec::new();
+    document.write_json(&mut json);
+    let json = String::from_utf8(json).expect("what is stored is UTF-8");
+    let again = Document::parse(&json, config).expect("what is stored is taken");
+    assert_eq!((&again.fields, &again.attributes), (&document.fields, &document.attributes));
 }

@@ -3,7 +3,10 @@
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_exec::Query;
 use warpseek_index::Content;
-use warpseek_text::{Analyzer, GramConfig, GramScratch, Normal, Scratch, Unit, snippet};
+use warpseek_text::{
+    Analyzer, Chain, GramConfig, GramScratch, MAX_FIELD_TERM_BYTES, Normal, Schema, Scratch, Unit,
+    snippet,
+};
 
 use crate::split;
 
@@ -32,6 +35,40 @@ pub fn analysis(data: &[u8]) {
         let wanted: Vec<_> = terms.iter().rev().step_by(3).take(4).map(String::as_str).collect();
         check_snippet(&text, analyzer, &wanted, usize::from(max_chars));
     }
+}
+
+/// The first line is a chain in JSON, the rest is text. A chain is refused, or gives words in ascending order and terms of 1 to 254 bytes.
+pub fn chain(data: &[u8]) {
+    let data = String::from_utf8_lossy(data);
+    let (json, text) = data.split_once('\n').unwrap_or((&data, ""));
+    let Ok(chain) = serde_json::from_str::<Chain>(json) else { return };
+    let Ok(analyzer) = chain.compile() else { return };
+    let json = serde_json::to_string(&chain).expect("a chain has a JSON form");
+    assert_eq!(serde_json::from_str::<Chain>(&json).expect("which is read again"), chain);
+    let (mut last, mut terms) = ((0, 0), Vec::new());
+    let positions =
+        analyzer.for_each_word(&mut Scratch::default(), text, |word, range, position| {
+            assert!(
+                !word.is_empty() && text.get(range.clone()).is_some_and(|part| !part.is_empty())
+            );
+            assert!(last <= (position, range.start));
+            last = (position, range.start);
+            terms.extend(analyzer.term(word).map(|term| (term.into_owned(), position)));
+        });
+    assert!(terms.iter().all(|(term, _)| (1..=MAX_FIELD_TERM_BYTES).contains(&term.len())));
+    assert!(terms.last().is_none_or(|(_, position)| *position < positions));
+    assert_eq!(analyzer.terms(text), terms);
+}
+
+/// A schema is refused, or is the same after writing and reading it.
+pub fn schema(data: &[u8]) {
+    let Ok(schema) = Schema::parse(&String::from_utf8_lossy(data)) else { return };
+    let json = serde_json::to_string(&schema).expect("a schema has a JSON form");
+    assert_eq!(Schema::parse(&json).expect("which is read again"), schema);
+    assert!(schema.extends(&schema).is_ok());
+    let names = schema.text().iter().map(|field| &field.name);
+    let names = names.chain(schema.attributes().iter().map(|attribute| &attribute.name));
+    assert!(names.into_iter().all(|name| schema.find(name).is_some()));
 }
 
 fn check_snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usize) {

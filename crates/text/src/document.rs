@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
-use crate::{ReaderConfig, RecordErrorKind};
+use crate::{AttributeValue, ReaderConfig, RecordErrorKind};
 
 /// One parsed record, borrowing from its batch where it can.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,11 @@ pub struct Document<'a> {
     pub title: Cow<'a, str>,
     /// The text, empty if there is none.
     pub text: Cow<'a, str>,
+    /// With a schema: the values of text fields by the number of the field, in the order of the record if a field has several. Title and text are then
+    /// among them if the schema names them, and the two above are not searched.
+    pub fields: Vec<(u8, Cow<'a, str>)>,
+    /// With a schema: the values of attributes by the number of the attribute; several of a keyword are sorted, each of them once.
+    pub attributes: Vec<(u16, AttributeValue<'a>)>,
     /// Learned sparse weights as `round(weight * vector_scale)`, sorted by token, each token once,
     /// without weights that round to zero. `None` if the record has no vector.
     pub vector: Option<Vec<(Cow<'a, str>, u32)>>,
@@ -22,8 +27,8 @@ pub struct Document<'a> {
     pub static_score: Option<f32>,
     /// The value of the field that documents are sorted by: a string as it is, a number or boolean as its text.
     pub order_key: Option<Cow<'a, str>>,
-    /// The JSON line the document was read from, so that fields this crate ignores are kept.
-    source: Option<&'a str>,
+    /// The JSON line the document was read from, so that fields this crate ignores are kept; without those that a schema drops.
+    source: Option<Cow<'a, str>>,
 }
 
 impl<'a> Document<'a> {
@@ -37,6 +42,8 @@ impl<'a> Document<'a> {
             id: id.into(),
             title: title.into(),
             text: text.into(),
+            fields: Vec::new(),
+            attributes: Vec::new(),
             vector: None,
             static_score: None,
             order_key: None,
@@ -48,11 +55,16 @@ impl<'a> Document<'a> {
     /// the one of [`ReaderConfig`]. A line that [`write_json`](Self::write_json) wrote gives the same title, text and vector again.
     pub fn from_json(line: &'a str, vector_scale: u32) -> Result<Self, RecordErrorKind> {
         let config = ReaderConfig { vector_scale, ..ReaderConfig::default() };
-        crate::reader::parse_json(line, &config)?.checked()
+        Self::parse(line, &config)
     }
 
-    pub(crate) fn with_source(self, line: &'a str) -> Self {
-        Self { source: Some(line), ..self }
+    /// Parses a line of JSON as the reader of JSONL does with this configuration.
+    pub fn parse(line: &'a str, config: &ReaderConfig) -> Result<Self, RecordErrorKind> {
+        crate::reader::parse_json(line, config)?.checked()
+    }
+
+    pub(crate) fn with_source(self, line: impl Into<Cow<'a, str>>) -> Self {
+        Self { source: Some(line.into()), ..self }
     }
 
     /// Refuses ids that the index cannot store.
@@ -61,6 +73,15 @@ impl<'a> Document<'a> {
             0 => Err(RecordErrorKind::EmptyId),
             len if len > MAX_ID_BYTES => Err(RecordErrorKind::IdTooLong { len }),
             _ => Ok(self),
+        }
+    }
+
+    /// For formats other than JSONL, which have id, title and text only: gives them the meaning that the configuration wants.
+    pub(crate) fn configured(self, config: &ReaderConfig) -> Result<Self, RecordErrorKind> {
+        let document = self.ordered_by(config.order_field.as_deref());
+        match &config.schema {
+            Some(schema) => crate::reader::assign(document, schema),
+            None => Ok(document),
         }
     }
 
@@ -79,7 +100,7 @@ impl<'a> Document<'a> {
     /// Appends what the document store keeps: the original line for JSONL, so that all its fields
     /// survive, otherwise an object of `id`, `title` (unless empty) and `text`. No newline.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        if let Some(line) = self.source {
+        if let Some(line) = &self.source {
             out.extend_from_slice(line.as_bytes());
             return;
         }

@@ -52,6 +52,22 @@ pub enum TextError {
         /// The name as given.
         name: String,
     },
+    /// A chain has a part that cannot work.
+    #[error("{part}: {reason}")]
+    BadChain {
+        /// The part of [`Chain`](crate::Chain).
+        part: &'static str,
+        /// What is wrong with it and how to fix it.
+        reason: String,
+    },
+    /// A schema cannot be read or cannot work.
+    #[error("{place}: {reason}")]
+    BadSchema {
+        /// The field, the analyzer, or the schema as a whole.
+        place: String,
+        /// What is wrong with it and how to fix it.
+        reason: String,
+    },
     /// A record is larger than the limit; the rest of the input is not read, because finding the end
     /// of the record could take unbounded time.
     #[error("{location}: the record is longer than the limit of {limit} bytes")]

@@ -8,10 +8,12 @@
 //!
 //! Analysis has two halves as well, so that the costly one can be cached:
 //! [`Analyzer::for_each_word`] segments and lower-cases, [`Analyzer::term`] maps a distinct word to
-//! its index term.
+//! its index term. A [`Schema`] gives each text field its own [`FieldAnalyzer`].
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod attribute;
+mod date;
 mod document;
 mod error;
 mod grams;
@@ -20,9 +22,15 @@ mod normal;
 mod owned_document;
 mod reader;
 mod record_error;
+mod schema;
 mod snippet;
 
-pub use analysis::{Analyzer, END_OF_DOCUMENT, Scratch, WordRules};
+pub use analysis::{
+    Analyzer, CHAIN_VERSION, Chain, END_OF_DOCUMENT, FieldAnalyzer, Language, MAX_FIELD_TERM_BYTES,
+    MAX_GRAM_CHARS, MAX_STOP_WORDS, Scratch, StopWords, Tokens, WordRules,
+};
+pub use attribute::{AttributeKind, AttributeValue, MAX_KEYWORD_BYTES};
+pub use date::{DATES, format_date, parse_date};
 pub use document::Document;
 pub use error::TextError;
 pub use grams::{GramConfig, GramScratch, QueryGrams, SEGMENTS, Unit};
@@ -31,4 +39,8 @@ pub use normal::{Normal, normalize};
 pub use owned_document::{OwnedDocument, STATIC_FIELD};
 pub use reader::{Format, Progress, RawBatch, Reader, ReaderConfig};
 pub use record_error::{RecordError, RecordErrorKind};
+pub use schema::{
+    Attribute, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS,
+    Schema, SchemaConfig, TextField, Unknown,
+};
 pub use snippet::{Snippet, snippet};

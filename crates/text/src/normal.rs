@@ -122,7 +122,7 @@ impl Normal {
 }
 
 /// The length of the first piece of a text that normalizes independently of what follows: one character, and those that may combine with it.
-fn piece(text: &str) -> usize {
+pub(crate) fn piece(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     let next = chars.find(|&(_, c)| {
         // A character that may combine is not certainly normal on its own.

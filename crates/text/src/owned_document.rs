@@ -24,7 +24,7 @@ pub struct OwnedDocument {
     pub vector: Option<Vec<(String, f64)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f64>,
-    /// Further fields, which are stored as they are and not searched. None may have the name of one above.
+    /// Further fields, which are stored as they are and not searched, unless a schema wants them. None may have the name of one above.
     pub fields: Map<String, Value>,
 }
 

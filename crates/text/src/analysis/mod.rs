@@ -2,13 +2,27 @@
 //!
 //! Two steps: segmentation into lower-cased words, which sees the text ([`Analyzer::for_each_word`]),
 //! and the map from word to term, which is a pure function of the word ([`Analyzer::term`]).
+//!
+//! [`Analyzer`] is one of three, for indexes without a schema. A field of a schema has a [`FieldAnalyzer`], which is made from a [`Chain`] of parts and has the same two steps.
 
 mod ascii;
+mod chain;
+#[cfg(test)]
+mod chain_tests;
+mod char_grams;
+mod characters;
+mod cjk;
 mod english;
+mod field_analyzer;
 mod flat;
+mod fold;
+mod language;
 mod segment;
+mod stop_words;
 #[cfg(test)]
 mod tests;
+mod traced;
+mod whitespace;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +33,13 @@ use warpseek_core::limits::MAX_TERM_BYTES;
 
 use crate::TextError;
 
+pub use chain::{
+    CHAIN_VERSION, Chain, MAX_FIELD_TERM_BYTES, MAX_GRAM_CHARS, MAX_STOP_WORDS, Tokens,
+};
+pub use field_analyzer::FieldAnalyzer;
 pub use flat::{END_OF_DOCUMENT, WordRules};
+pub use language::Language;
+pub use stop_words::StopWords;
 
 /// How text becomes terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,10 +52,12 @@ pub enum Analyzer {
     Raw,
 }
 
-/// The buffer for lower-cased words, kept between calls so that words need no allocation.
+/// The buffers for changed words, kept between calls so that words need no allocation.
 #[derive(Debug, Default)]
 pub struct Scratch {
     lower: String,
+    changed: String,
+    traced: traced::Traced,
 }
 
 impl Analyzer {
@@ -59,21 +81,11 @@ impl Analyzer {
         self,
         scratch: &mut Scratch,
         text: &str,
-        mut f: impl FnMut(&str, Range<usize>),
+        f: impl FnMut(&str, Range<usize>),
     ) {
         match self {
             Self::English | Self::Plain => segment::for_each_word(&mut scratch.lower, text, f),
-            Self::Raw => {
-                let mut at = 0;
-                // The pieces and the white space between them tile the text.
-                for piece in text.split(char::is_whitespace) {
-                    if !piece.is_empty() {
-                        f(piece, at..at + piece.len());
-                    }
-                    at += piece.len();
-                    at += text[at..].chars().next().map_or(0, char::len_utf8);
-                }
-            }
+            Self::Raw => whitespace::for_each_word(text, f),
         }
     }
 

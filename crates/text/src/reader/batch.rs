@@ -134,22 +134,21 @@ impl RawBatch {
     }
 
     fn parse(&self, raw: &RawRecord) -> Result<Document<'_>, RecordErrorKind> {
-        let bytes = &self.bytes[raw.start..raw.end];
-        let document = match raw.source {
-            None => jsonl::parse_json(utf8(bytes)?, &self.config),
+        let (bytes, config) = (&self.bytes[raw.start..raw.end], &*self.config);
+        let document = match raw.source.map(|source| &*self.sources[source]) {
+            None => jsonl::parse_json(utf8(bytes)?, config)?,
             Some(source) => {
-                let (source, ordinal) = (&*self.sources[source], raw.ordinal);
-                let record = Record { bytes, source, ordinal, config: &self.config };
+                let record = Record { bytes, source, ordinal: raw.ordinal, config };
                 match source.format {
-                    Format::Jsonl => jsonl::parse(&record),
-                    Format::Tsv => tsv::parse(&record),
-                    Format::Trec => trec::parse(&record),
-                    Format::Tree => tree::parse(&record),
-                    Format::Words => words::parse(&record),
+                    Format::Jsonl => jsonl::parse(&record)?,
+                    Format::Tsv => tsv::parse(&record)?.configured(config)?,
+                    Format::Trec => trec::parse(&record)?.configured(config)?,
+                    Format::Tree => tree::parse(&record)?.configured(config)?,
+                    Format::Words => words::parse(&record)?.configured(config)?,
                 }
             }
         };
-        document?.ordered_by(self.config.order_field.as_deref()).checked()
+        document.checked()
     }
 
     /// The source location of record `i`, which must be below [`len`](Self::len).

@@ -1,7 +1,9 @@
 //! The reader's settings.
 
+use std::sync::Arc;
+
 use super::format::Format;
-use crate::TextError;
+use crate::{Schema, TextError};
 
 /// Settings of a [`Reader`](super::Reader).
 #[derive(Debug, Clone, PartialEq)]
@@ -9,6 +11,9 @@ pub struct ReaderConfig {
     /// The format of every input. Default `None`: each name tells its own, a directory is a
     /// [`Format::Tree`], standard input is [`Format::Jsonl`].
     pub format: Option<Format>,
+    /// Which fields of a record are text and which are attributes. Default `None`: title and text are searched as one, and there are no attributes.
+    /// Formats other than JSONL have `title` and `text`.
+    pub schema: Option<Arc<Schema>>,
     /// The numeric JSONL field that holds the static score. Default `None`: no static scores.
     /// Other formats have no fields and ignore it.
     pub static_field: Option<String>,
@@ -32,6 +37,7 @@ impl Default for ReaderConfig {
     fn default() -> Self {
         Self {
             format: None,
+            schema: None,
             static_field: None,
             order_field: None,
             vector_scale: 256,

@@ -7,11 +7,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 
 use super::batch::{RawBatch, Record};
 use super::config::ReaderConfig;
 use super::input::{Input, without_terminator};
+use super::values::{Id, Key, Number, Scalar, Skip, Text, Weights};
+use super::with_schema;
 use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
 use crate::{Document, RecordErrorKind, TextError};
@@ -19,7 +21,8 @@ use crate::{Document, RecordErrorKind, TextError};
 /// Takes the next lines, as many as the batch has room for; those that are blank are no records.
 pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
     let (records, bytes) = batch.room();
-    let mut start = batch.bytes.len();
+    let (first_byte, first_record) = (batch.bytes.len(), batch.len());
+    let mut start = first_byte;
     if !input.read_lines(&mut batch.bytes, records, bytes)? {
         return Ok(false);
     }
@@ -34,6 +37,10 @@ pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextE
         }
         start += len;
     }
+    if batch.len() == first_record {
+        // Blank lines must not fill a batch: one without records would end the read.
+        batch.bytes.truncate(first_byte);
+    }
     Ok(true)
 }
 
@@ -47,6 +54,9 @@ pub(crate) fn parse_json<'a>(
     line: &'a str,
     config: &ReaderConfig,
 ) -> Result<Document<'a>, RecordErrorKind> {
+    if let Some(schema) = &config.schema {
+        return with_schema::parse(line, config, schema);
+    }
     let static_field = config.static_field.as_deref();
     let order_field = config.order_field.as_deref();
     let mut bad_field = None;
@@ -67,11 +77,11 @@ pub(crate) fn parse_json<'a>(
         fields.static_score.map(|score| static_score(score, static_field)).transpose()?;
     document.vector =
         fields.vector.map(|weights| quantize(weights, config.vector_scale)).transpose()?;
-    Ok(document)
+    Ok(document.ordered_by(order_field))
 }
 
 /// A static score in the index's precision.
-fn static_score(score: f64, field: Option<&str>) -> Result<f32, RecordErrorKind> {
+pub(super) fn static_score(score: f64, field: Option<&str>) -> Result<f32, RecordErrorKind> {
     let narrow = score as f32;
     if narrow.is_finite() && score >= 0.0 {
         // Adding zero turns a negative zero, which would sort apart, into zero.
@@ -219,203 +229,6 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
         Ok(fields)
     }
 }
-
-/// Makes a unit struct that reads one kind of value, borrowing strings that have no escapes.
-macro_rules! value {
-    ($(#[$doc:meta])* $name:ident -> $value:ty, $ask:ident, $expecting:literal, { $($visit:item)* }) => {
-        $(#[$doc])*
-        struct $name;
-
-        impl<'de> DeserializeSeed<'de> for $name {
-            type Value = $value;
-
-            fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<$value, D::Error> {
-                json.$ask(self)
-            }
-        }
-
-        impl<'de> Visitor<'de> for $name {
-            type Value = $value;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str($expecting)
-            }
-
-            $($visit)*
-        }
-    };
-}
-
-value!(
-    /// The key of a field.
-    Key -> Cow<'de, str>, deserialize_str, "a string", {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-            Ok(Cow::Borrowed(text))
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Cow::Owned(text.to_owned()))
-        }
-    }
-);
-
-value!(
-    /// A string, null counting as absent.
-    Text -> Option<Cow<'de, str>>, deserialize_any, "a string or null", {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Borrowed(text)))
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(text.to_owned())))
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-);
-
-value!(
-    /// A string, or an integer as its decimal text.
-    Id -> Option<Cow<'de, str>>, deserialize_any, "a string or an integer", {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Borrowed(text)))
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(text.to_owned())))
-        }
-
-        fn visit_u64<E: Error>(self, id: u64) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(id.to_string())))
-        }
-
-        fn visit_i64<E: Error>(self, id: i64) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(id.to_string())))
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-);
-
-value!(
-    /// A number, null counting as absent.
-    Number -> Option<f64>, deserialize_any, "a number", {
-        fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-            Ok(Some(number))
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-            Ok(Some(number as f64))
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-            Ok(Some(number as f64))
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-);
-
-value!(
-    /// A string, number or boolean as text, null counting as absent.
-    Scalar -> Option<Cow<'de, str>>, deserialize_any, "a string, a number or a boolean", {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Borrowed(text)))
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(text.to_owned())))
-        }
-
-        fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(number.to_string())))
-        }
-
-        fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(number.to_string())))
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Owned(number.to_string())))
-        }
-
-        fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
-            Ok(Some(Cow::Borrowed(if value { "true" } else { "false" })))
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-);
-
-value!(
-    /// An object of tokens and weights, null counting as absent.
-    Weights -> Option<Vec<(Cow<'de, str>, f64)>>, deserialize_any, "an object of numbers", {
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut weights = Vec::new();
-            while let Some(token) = map.next_key_seed(Key)? {
-                let weight = map.next_value_seed(Number)?;
-                let missing = || Error::custom(format_args!("token {token:?} has weight null"));
-                let weight = weight.ok_or_else(missing)?;
-                weights.push((token, weight));
-            }
-            Ok(Some(weights))
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-);
-
-value!(
-    /// Any value, parsed and dropped. Serde's own `IgnoredAny` accepts numbers, escapes and depths that
-    /// readers of the stored line would reject.
-    Skip -> (), deserialize_any, "any value", {
-        fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-            while seq.next_element_seed(Skip)?.is_some() {}
-            Ok(())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            while map.next_key_seed(Skip)?.is_some() {
-                map.next_value_seed(Skip)?;
-            }
-            Ok(())
-        }
-    }
-);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 //! `tsv`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
 //! bytes to the batch (many at once where records are lines) and says whether there was one, `parse` turns those bytes into a document.
 //! Cutting looks only for the ends of records, so that one thread can feed many that parse.
+//! With a schema, the values of JSON lines go to its fields (`with_schema`).
 //! Documents that a program hands over are written as JSON instead (`memory`) and then go the same way as lines of JSONL.
 
 mod batch;
@@ -11,6 +12,7 @@ mod config;
 mod format;
 mod input;
 mod jsonl;
+mod known;
 mod memory;
 mod source;
 #[cfg(test)]
@@ -20,6 +22,10 @@ mod tests;
 mod trec;
 mod tree;
 mod tsv;
+mod values;
+mod with_schema;
+#[cfg(test)]
+mod with_schema_tests;
 mod words;
 
 use std::path::PathBuf;
@@ -32,6 +38,7 @@ pub use self::format::Format;
 use self::input::Input;
 pub(crate) use self::jsonl::parse_json;
 use self::source::Source;
+pub(crate) use self::with_schema::assign;
 use crate::{OwnedDocument, STATIC_FIELD, TextError};
 
 /// A sequence of inputs being read, or of documents that the program has made.

@@ -38,6 +38,9 @@ pub(super) fn read(format: Format, bytes: &[u8]) -> Read {
 fn own(document: &Document<'_>) -> Document<'static> {
     let own = |text: &str| text.to_owned();
     let mut owned = Document::new(own(&document.id), own(&document.title), own(&document.text));
+    owned.fields = document.fields.iter().map(|(n, text)| (*n, own(text).into())).collect();
+    owned.attributes =
+        document.attributes.iter().map(|(n, value)| (*n, value.clone().into_owned())).collect();
     owned.static_score = document.static_score;
     owned.order_key = document.order_key.as_deref().map(|key| own(key).into());
     owned.vector = document.vector.as_ref().map(|weights| {

@@ -1,0 +1,76 @@
+//! The words that a chain leaves out.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use super::english;
+
+/// Words that become no terms. They still count as positions.
+///
+/// In JSON `"none"`, `"english"`, or an array of words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum StopWords {
+    /// Every word becomes a term.
+    #[default]
+    None,
+    /// The 33 words that [`Analyzer::English`](crate::Analyzer::English) leaves out.
+    English,
+    /// These words. They are put into lower case and folded as the chain does with text.
+    List(Vec<String>),
+}
+
+impl StopWords {
+    /// The words as they were given.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let (fixed, listed): (&[&str], &[String]) = match self {
+            Self::None => (&[], &[]),
+            Self::English => (&english::STOP_WORDS, &[]),
+            Self::List(words) => (&[], words),
+        };
+        fixed.iter().copied().chain(listed.iter().map(String::as_str))
+    }
+}
+
+impl Serialize for StopWords {
+    fn serialize<S: Serializer>(&self, json: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::None => json.serialize_str("none"),
+            Self::English => json.serialize_str("english"),
+            Self::List(words) => words.serialize(json),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StopWords {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        struct NameOrList;
+
+        impl<'de> Visitor<'de> for NameOrList {
+            type Value = StopWords;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("stop words: \"none\", \"english\" or an array of words")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<StopWords, E> {
+                match name {
+                    "none" => Ok(StopWords::None),
+                    "english" => Ok(StopWords::English),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(name), &self)),
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<StopWords, A::Error> {
+                let mut words = Vec::new();
+                while let Some(word) = seq.next_element()? {
+                    words.push(word);
+                }
+                Ok(StopWords::List(words))
+            }
+        }
+
+        json.deserialize_any(NameOrList)
+    }
+}

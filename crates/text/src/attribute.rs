@@ -1,0 +1,218 @@
+//! Attributes: values of documents for filters, sorting and display, as opposed to text that is searched by its words.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::date::{DATES, parse_date};
+
+/// The longest value of a keyword in bytes.
+pub const MAX_KEYWORD_BYTES: usize = 32_768;
+
+/// The type of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttributeKind {
+    /// A string as it is, at most [`MAX_KEYWORD_BYTES`]; integers and booleans become their text.
+    Keyword,
+    /// An integer of 64 bits. A float without fraction is one, since many writers make no difference.
+    Integer,
+    /// A finite number of double precision; negative zero becomes zero.
+    Float,
+    /// True or false.
+    Boolean,
+    /// A date as [`parse_date`] reads it, or an integer: milliseconds since 1970.
+    Date,
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttributeValue<'a> {
+    /// A string.
+    Keyword(Cow<'a, str>),
+    /// An integer.
+    Integer(i64),
+    /// A finite number, not negative zero.
+    Float(f64),
+    /// True or false.
+    Boolean(bool),
+    /// Milliseconds since 1970, one of [`DATES`].
+    Date(i64),
+}
+
+impl AttributeValue<'_> {
+    /// The string of a keyword.
+    pub fn as_keyword(&self) -> Option<&str> {
+        match self {
+            Self::Keyword(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A value that borrows nothing.
+    pub fn into_owned(self) -> AttributeValue<'static> {
+        match self {
+            Self::Keyword(value) => AttributeValue::Keyword(Cow::Owned(value.into_owned())),
+            Self::Integer(value) => AttributeValue::Integer(value),
+            Self::Float(value) => AttributeValue::Float(value),
+            Self::Boolean(value) => AttributeValue::Boolean(value),
+            Self::Date(value) => AttributeValue::Date(value),
+        }
+    }
+}
+
+/// A JSON value that is neither null nor made of others.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Scalar<'a> {
+    String(Cow<'a, str>),
+    Integer(i64),
+    /// An integer that 64 bits with a sign do not hold.
+    Unsigned(u64),
+    Float(f64),
+    Boolean(bool),
+}
+
+impl<'a> Scalar<'a> {
+    /// The value as text: a string as it is, all else as JSON has it.
+    pub(crate) fn text(&self) -> Cow<'a, str> {
+        match self {
+            Self::String(text) => text.clone(),
+            other => Cow::Owned(other.to_string()),
+        }
+    }
+}
+
+/// The value as messages show it.
+impl fmt::Display for Scalar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Enough to find the value in the record.
+        const SHOWN: usize = 40;
+        match self {
+            Self::String(text) => match text.char_indices().nth(SHOWN) {
+                Some((end, _)) => write!(f, "{:?}…", &text[..end]),
+                None => write!(f, "{text:?}"),
+            },
+            Self::Integer(number) => number.fmt(f),
+            Self::Unsigned(number) => number.fmt(f),
+            Self::Float(number) => number.fmt(f),
+            Self::Boolean(value) => value.fmt(f),
+        }
+    }
+}
+
+impl AttributeKind {
+    /// The value of this type that a JSON value stands for; if it stands for none, what was found and what is wanted.
+    pub(crate) fn read<'a>(self, scalar: &Scalar<'a>) -> Result<AttributeValue<'a>, String> {
+        let value = match (self, scalar) {
+            (Self::Keyword, Scalar::Float(_)) => None,
+            (Self::Keyword, scalar) => {
+                let text = scalar.text();
+                if text.len() > MAX_KEYWORD_BYTES {
+                    let len = text.len();
+                    let limit = format!("the limit is {MAX_KEYWORD_BYTES}");
+                    return Err(format!("a keyword of {len} bytes, {limit}; make it a text field"));
+                }
+                Some(AttributeValue::Keyword(text))
+            }
+            (Self::Integer, Scalar::Integer(number)) => Some(AttributeValue::Integer(*number)),
+            (Self::Integer, Scalar::Float(number)) => {
+                let integer = *number as i64;
+                // The largest float below 2^63 is an integer; 2^63 itself is rounded to one that differs from it.
+                let same = integer as f64 == *number && integer != i64::MAX;
+                same.then_some(AttributeValue::Integer(integer))
+            }
+            (Self::Float, Scalar::Integer(number)) => Some(AttributeValue::Float(*number as f64)),
+            (Self::Float, Scalar::Unsigned(number)) => Some(AttributeValue::Float(*number as f64)),
+            // Adding zero turns a negative zero into zero.
+            (Self::Float, Scalar::Float(number)) => Some(AttributeValue::Float(number + 0.0)),
+            (Self::Boolean, Scalar::Boolean(value)) => Some(AttributeValue::Boolean(*value)),
+            (Self::Date, Scalar::String(text)) => parse_date(text).map(AttributeValue::Date),
+            (Self::Date, Scalar::Integer(number)) => {
+                DATES.contains(number).then_some(AttributeValue::Date(*number))
+            }
+            _ => None,
+        };
+        value.ok_or_else(|| format!("found {scalar}, expected {}", self.expected()))
+    }
+
+    /// What a record may have, for messages.
+    pub(crate) fn expected(self) -> &'static str {
+        match self {
+            Self::Keyword => "a string, an integer or a boolean",
+            Self::Integer => "an integer of 64 bits",
+            Self::Float => "a number",
+            Self::Boolean => "true or false",
+            Self::Date => {
+                "a date of the years 0 to 9999 such as \"2020-01-31\" or \"2020-01-31T10:15:30Z\", or milliseconds since 1970"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> Scalar<'_> {
+        Scalar::String(text.into())
+    }
+
+    #[test]
+    fn values_of_each_type() {
+        use AttributeKind::{Boolean, Date, Float, Integer, Keyword};
+        let large = 1 << 63;
+        for (kind, scalar, want) in [
+            (Keyword, string("A b"), Some(AttributeValue::Keyword("A b".into()))),
+            (Keyword, string(""), Some(AttributeValue::Keyword("".into()))),
+            (Keyword, Scalar::Integer(-7), Some(AttributeValue::Keyword("-7".into()))),
+            (
+                Keyword,
+                Scalar::Unsigned(large),
+                Some(AttributeValue::Keyword(large.to_string().into())),
+            ),
+            (Keyword, Scalar::Boolean(true), Some(AttributeValue::Keyword("true".into()))),
+            (Keyword, Scalar::Float(1.5), None),
+            (Integer, Scalar::Integer(i64::MIN), Some(AttributeValue::Integer(i64::MIN))),
+            (Integer, Scalar::Float(-3.0), Some(AttributeValue::Integer(-3))),
+            (Integer, Scalar::Float(-(2f64.powi(63))), Some(AttributeValue::Integer(i64::MIN))),
+            (Integer, Scalar::Float(2f64.powi(63)), None),
+            (Integer, Scalar::Float(0.5), None),
+            (Integer, Scalar::Unsigned(large), None),
+            (Integer, string("3"), None),
+            (Integer, Scalar::Boolean(true), None),
+            (Float, Scalar::Integer(2), Some(AttributeValue::Float(2.0))),
+            (Float, Scalar::Unsigned(large), Some(AttributeValue::Float(2f64.powi(63)))),
+            (Float, Scalar::Float(0.25), Some(AttributeValue::Float(0.25))),
+            (Float, string("1"), None),
+            (Boolean, Scalar::Boolean(false), Some(AttributeValue::Boolean(false))),
+            (Boolean, string("true"), None),
+            (Boolean, Scalar::Integer(1), None),
+            (Date, string("1970-01-02"), Some(AttributeValue::Date(86_400_000))),
+            (Date, Scalar::Integer(-1), Some(AttributeValue::Date(-1))),
+            (Date, Scalar::Integer(i64::MAX), None),
+            (Date, string("yesterday"), None),
+            (Date, Scalar::Float(1.0), None),
+        ] {
+            assert_eq!(kind.read(&scalar).ok(), want, "{kind:?} {scalar}");
+        }
+        let zero = Float.read(&Scalar::Float(-0.0)).unwrap();
+        assert!(matches!(zero, AttributeValue::Float(zero) if zero.is_sign_positive()));
+    }
+
+    #[test]
+    fn the_longest_keyword() {
+        let longest = "x".repeat(MAX_KEYWORD_BYTES);
+        assert!(AttributeKind::Keyword.read(&string(&longest)).is_ok());
+        let error = AttributeKind::Keyword.read(&string(&(longest + "x"))).unwrap_err();
+        assert_eq!(error, "a keyword of 32769 bytes, the limit is 32768; make it a text field");
+    }
+
+    #[test]
+    fn messages_show_what_was_found() {
+        let error = AttributeKind::Integer.read(&string("twelve")).unwrap_err();
+        assert_eq!(error, "found \"twelve\", expected an integer of 64 bits");
+        let shown = string(&"é".repeat(41)).to_string();
+        assert_eq!(shown, format!("\"{}\"…", "é".repeat(40)));
+    }
+}

@@ -1,0 +1,86 @@
+//! A record less its unknown fields, for schemas that ignore these. What is kept is copied as it was written, so that no number changes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::config::ReaderConfig;
+use super::values::Key;
+use crate::Schema;
+use crate::document::write_string;
+use crate::schema::Route;
+
+/// The known fields of a line that has been parsed.
+pub(super) fn copy(line: &str, config: &ReaderConfig, schema: &Schema) -> String {
+    let mut out = Vec::with_capacity(line.len());
+    let fields = [config.static_field.as_deref(), config.order_field.as_deref()];
+    let named = |key: &str| matches!(key, "id" | "_id") || fields.contains(&Some(key));
+    copy_known(line, schema.root(), &named, &mut out);
+    // All that was written came from strings.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Copies the known parts of a value that a route leads to. `named` are further keys to keep.
+fn copy_known(value: &str, route: &Route, named: &dyn Fn(&str) -> bool, out: &mut Vec<u8>) {
+    let value = value.trim_ascii();
+    let start = out.len();
+    if let Ok(Pairs(pairs)) = serde_json::from_str(value) {
+        out.push(b'{');
+        for (key, value) in pairs {
+            let inner = route.step(&key);
+            if inner.is_none() && !named(&key) {
+                continue;
+            }
+            if out.len() > start + 1 {
+                out.push(b',');
+            }
+            write_string(out, &key);
+            out.push(b':');
+            match inner.filter(|route| route.is_object()) {
+                Some(inner) => copy_known(value.get(), inner, &|_| false, out),
+                None => out.extend_from_slice(value.get().as_bytes()),
+            }
+        }
+        out.push(b'}');
+    } else if let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(value) {
+        out.push(b'[');
+        for (i, element) in elements.into_iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            copy_known(element.get(), route, named, out);
+        }
+        out.push(b']');
+    } else {
+        out.extend_from_slice(value.as_bytes());
+    }
+}
+
+/// The keys and unparsed values of an object, in order.
+struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for Pairs<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(key) = map.next_key_seed(Key)? {
+                    pairs.push((key, map.next_value()?));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        json.deserialize_map(Object)
+    }
+}

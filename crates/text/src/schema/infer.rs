@@ -1,0 +1,155 @@
+//! A schema made from the first documents of a collection.
+//!
+//! Each path gets the narrowest type that takes all its values. Strings are dates if all are; text if some are long or have many words; keywords otherwise. A path whose
+//! values have no common type gets no field: its values are stored, and the user, who is shown the schema, may decide.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::check::{name_fault, source_fault};
+use super::{Attribute, MAX_ATTRIBUTES, MAX_TEXT_FIELDS, Schema, SchemaConfig, TextField};
+use crate::date::parse_date;
+use crate::{Analyzer, AttributeKind, TextError};
+
+/// Strings over this many bytes are text.
+const LONG: usize = 64;
+
+/// Strings with more words than this on average are text.
+const WORDS: usize = 4;
+
+/// The shortest date that is taken for one: a day. Shorter ones may be any number.
+const DAY: usize = "2020-01-31".len();
+
+/// What was seen at one path.
+#[derive(Debug, Default)]
+struct Seen {
+    strings: usize,
+    words: usize,
+    longest: usize,
+    /// Strings that are dates.
+    dates: usize,
+    integers: usize,
+    /// Integers that do not fit 64 bits with a sign.
+    unsigned: usize,
+    floats: usize,
+    booleans: usize,
+    objects: usize,
+    /// The document of the last value, and whether one had several.
+    last: Option<usize>,
+    many: bool,
+}
+
+enum Type {
+    Text,
+    Attribute(AttributeKind, bool),
+}
+
+impl Schema {
+    /// A schema for documents like these; it refuses none of them. Text fields get this analyzer, and unknown fields are stored. Without any text in the documents there is no schema.
+    pub fn infer(documents: &[Map<String, Value>], analyzer: Analyzer) -> Result<Self, TextError> {
+        let mut paths = BTreeMap::new();
+        for (number, document) in documents.iter().enumerate() {
+            let fields = document.iter().filter(|(key, _)| !matches!(key.as_str(), "id" | "_id"));
+            fields.for_each(|(key, value)| walk(value, key.clone(), number, &mut paths));
+        }
+        let mut config = SchemaConfig::default();
+        for (path, seen) in &paths {
+            let usable = name_fault(path).is_none() && source_fault(path).is_none();
+            match seen.common_type(path).filter(|_| usable && !is_ambiguous(path, &paths)) {
+                Some(Type::Text) if config.text.len() < MAX_TEXT_FIELDS => {
+                    config.text.push(TextField::new(path, analyzer.to_string()));
+                }
+                Some(Type::Attribute(kind, many)) if config.attributes.len() < MAX_ATTRIBUTES => {
+                    config.attributes.push(Attribute { many, ..Attribute::new(path, kind) });
+                }
+                _ => {}
+            }
+        }
+        if config.text.is_empty() {
+            let place = "schema".to_owned();
+            let reason = format!(
+                "no text in the first {} documents; write a schema that names the text fields",
+                documents.len()
+            );
+            return Err(TextError::BadSchema { place, reason });
+        }
+        Schema::new(config)
+    }
+}
+
+fn walk(value: &Value, path: String, document: usize, paths: &mut BTreeMap<String, Seen>) {
+    match value {
+        Value::Null => return,
+        Value::Array(values) => {
+            values.iter().for_each(|value| walk(value, path.clone(), document, paths));
+            return;
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                walk(value, format!("{path}.{key}"), document, paths);
+            }
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    paths.entry(path).or_default().add(value, document);
+}
+
+/// Whether some documents have an object at the path and others a value: a key with dots in it is a path as well.
+fn is_ambiguous(path: &str, paths: &BTreeMap<String, Seen>) -> bool {
+    let is_value = |path: &str| paths.get(path).is_some_and(|seen| seen.values() > 0);
+    let inner = format!("{path}.");
+    let has_inner =
+        paths.range(inner.clone()..).next().is_some_and(|(next, _)| next.starts_with(&inner));
+    let mut outer = path.match_indices('.').map(|(at, _)| &path[..at]);
+    has_inner || outer.any(is_value)
+}
+
+impl Seen {
+    fn add(&mut self, value: &Value, document: usize) {
+        match value {
+            Value::String(text) => {
+                self.strings += 1;
+                self.words += text.split_whitespace().count();
+                self.longest = self.longest.max(text.len());
+                self.dates += usize::from(text.len() >= DAY && parse_date(text).is_some());
+            }
+            Value::Number(number) if number.is_i64() => self.integers += 1,
+            Value::Number(number) if number.is_u64() => self.unsigned += 1,
+            Value::Number(_) => self.floats += 1,
+            Value::Bool(_) => self.booleans += 1,
+            _ => self.objects += 1,
+        }
+        self.many |= self.last.replace(document) == Some(document);
+    }
+
+    fn numbers(&self) -> usize {
+        self.integers + self.unsigned + self.floats
+    }
+
+    fn values(&self) -> usize {
+        self.strings + self.numbers() + self.booleans
+    }
+
+    /// The type that takes all values; `None` if there is none.
+    fn common_type(&self, path: &str) -> Option<Type> {
+        let values = self.values();
+        if values == 0 || self.objects > 0 {
+            return None;
+        }
+        // Two names mean text without a schema, whatever the values.
+        let named = matches!(path, "title" | "text");
+        let prose = named || self.longest > LONG || self.words > WORDS * self.strings;
+        let kind = match () {
+            () if self.dates == values && !named && !self.many => AttributeKind::Date,
+            () if self.strings == values && prose => return Some(Type::Text),
+            () if self.booleans == values && !self.many => AttributeKind::Boolean,
+            () if self.integers == values && !self.many => AttributeKind::Integer,
+            () if self.floats > 0 && self.numbers() == values && !self.many => AttributeKind::Float,
+            // Several numbers are a vector or a list of measurements rather than keywords.
+            () if self.floats > 0 || self.longest > LONG || self.integers == values => return None,
+            () => AttributeKind::Keyword,
+        };
+        Some(Type::Attribute(kind, self.many))
+    }
+}
