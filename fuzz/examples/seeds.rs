@@ -7,8 +7,11 @@ use std::path::Path;
 
 use warpseek_codec::CodecId;
 use warpseek_dictionary::Dictionary;
-use warpseek_index::container::{Kind, SealedFile};
-use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, add, create, delete};
+use warpseek_index::container::{Kind, SealedFile, SealedWriter};
+use warpseek_index::{
+    AttributeValue, AttributesWriter, BuildConfig, Progress, Snapshot, StoreMode, add, create,
+    delete,
+};
 use warpseek_text::{GramConfig, ReaderConfig};
 
 /// libFuzzer would truncate longer seeds.
@@ -40,6 +43,7 @@ fn main() -> Result {
     chains_and_schemas(corpus)?;
     let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
     texts(corpus, "fields", fields.as_bytes())?;
+    columns(corpus)?;
     texts(corpus, "odd", odd.replace(' ', "\n").as_bytes())?;
     let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
@@ -80,6 +84,30 @@ fn dictionaries(corpus: &Path) -> Result {
     {
         let dictionary = Dictionary::build_with(words, bucket_words)?;
         seed(corpus, "words", name, &dictionary.to_bytes())?;
+    }
+    Ok(())
+}
+
+/// Columns of every kind, one with values of all documents and one with gaps.
+fn columns(corpus: &Path) -> Result {
+    let home = tempfile::tempdir()?;
+    for documents in [0u16, 1, 70, 5000] {
+        let mut writer = AttributesWriter::default();
+        for doc in 0..i64::from(documents) {
+            let word = |n: i64| AttributeValue::Keyword(format!("w{:x}", doc * doc % n));
+            let mut values = vec![(0, word(40)), (1, AttributeValue::Integer(doc * 1000))];
+            values.extend((doc % 3 == 0).then(|| (0, word(7))));
+            values.extend((doc % 5 != 0).then(|| (2, word(900))));
+            values.extend((doc % 7 != 0).then(|| (3, AttributeValue::Float(doc as f64 / -8.0))));
+            values.extend((doc % 2 != 0).then(|| (4, AttributeValue::Boolean(doc % 4 == 1))));
+            values.push((9, AttributeValue::Date(doc % 30 * 86_400_000)));
+            writer.push(&values)?;
+        }
+        let path = home.path().join(documents.to_string());
+        writer.write(None, SealedWriter::create(&path, Kind::Attributes)?)?;
+        let file = SealedFile::open(&path, Kind::Attributes)?;
+        let bytes = [&documents.to_le_bytes()[..], file.all()?].concat();
+        seed(corpus, "attributes", &documents.to_string(), &bytes)?;
     }
     Ok(())
 }
@@ -127,7 +155,12 @@ fn lists(corpus: &Path, lines: &str) -> Result {
         let home = tempfile::tempdir()?;
         let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
         fs::write(&input, lines)?;
-        let config = BuildConfig { codec: Some(codec), threads: 1, memory: 64 << 20, ..BuildConfig::default() };
+        let config = BuildConfig {
+            codec: Some(codec),
+            threads: 1,
+            memory: 64 << 20,
+            ..BuildConfig::default()
+        };
         create(&dir, &[input], &config, false, &Progress::default())?;
         for segment in Snapshot::open(&dir)?.segments() {
             let docs = segment.documents().count();
@@ -152,8 +185,13 @@ fn map_lists(corpus: &Path, lines: &str) -> Result {
         let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
         fs::write(&input, lines)?;
         let grams = Some(GramConfig::default());
-        let config =
-            BuildConfig { codec: Some(codec), grams, threads: 1, memory: 64 << 20, ..BuildConfig::default() };
+        let config = BuildConfig {
+            codec: Some(codec),
+            grams,
+            threads: 1,
+            memory: 64 << 20,
+            ..BuildConfig::default()
+        };
         create(&dir, &[input], &config, false, &Progress::default())?;
         files(corpus, "grams", &dir)?;
         for segment in Snapshot::open(&dir)?.segments() {

@@ -1,17 +1,27 @@
 //! Targets for the files of an index.
 
+use std::ops::Bound;
+
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
 use warpseek_index::{
-    BIN, Bounds, Deletes, Dictionary, Documents, Ids, List, LookUp, MAX_PAIRS, Manifest, MapList,
-    Parts, Store, TermInfo,
+    Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, Ids, Keywords, List,
+    LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts, Store, TermInfo,
 };
 
 use crate::split;
 
-const KINDS: [Kind; 7] =
-    [Kind::Manifest, Kind::Dict, Kind::Post, Kind::Docs, Kind::Ids, Kind::Store, Kind::Deletes];
+const KINDS: [Kind; 8] = [
+    Kind::Manifest,
+    Kind::Dict,
+    Kind::Post,
+    Kind::Docs,
+    Kind::Ids,
+    Kind::Store,
+    Kind::Attributes,
+    Kind::Deletes,
+];
 
 fn sealed(kind: Kind, body: &[u8]) -> SealedFile {
     SealedFile::from_bytes("fuzz", kind, seal_bytes(kind, body)).expect("a sealed file opens")
@@ -259,6 +269,86 @@ pub fn deletes(data: &[u8]) {
         assert!(ordinal < terms && count > 0 && u64::from(count) <= deletes.docs.len());
         assert_eq!(deletes.of_term(ordinal), count);
     }
+}
+
+/// The bytes are the number of documents and a body. Whatever is read exists in the segment; in a file that is verified, all
+/// tables of a column agree.
+pub fn attributes(data: &[u8]) {
+    let Some((documents, body)) = split::<2>(data) else { return };
+    // Two zones and a bit; columns of a single value take no space, whatever the number of documents.
+    let documents = u32::from(u16::from_le_bytes(documents)) % 10_000;
+    let Ok(attributes) = Attributes::new(sealed(Kind::Attributes, body), documents) else { return };
+    let sound = attributes.verify().is_ok();
+    for (number, kind) in attributes.columns() {
+        let column = match attributes.column(number) {
+            Ok(column) => column.expect("it is in the directory"),
+            Err(_) => {
+                assert!(!sound);
+                continue;
+            }
+        };
+        assert_eq!(column.kind(), kind);
+        let mut present = DocSet::new(documents);
+        column.exists_into(&mut present);
+        assert!((0..documents).all(|doc| column.has(doc) == present.contains(doc)));
+        assert_eq!(present.count_within(0, documents), present.len());
+        match column {
+            Column::Numbers(column) => check_numbers(&column, documents, &present, sound),
+            Column::Keywords(column) => check_keywords(&column, documents, &present, sound),
+        }
+    }
+}
+
+fn check_numbers(column: &Numbers<'_>, documents: u32, present: &DocSet, sound: bool) {
+    let keys: Vec<(u32, i64)> =
+        present.iter().map(|doc| (doc, column.key(doc).expect("it is present"))).collect();
+    let (low, high) = (keys.first().map_or(0, |k| k.1), keys.last().map_or(0, |k| k.1));
+    for (low, high) in [(low, high), (high, low), (low, i64::MAX), (0, 1000), (i64::MIN, high)] {
+        let (mut range, mut two) = (DocSet::new(documents), DocSet::new(documents));
+        column.range_into(Bound::Included(low), Bound::Included(high), &mut range);
+        column.any_into(&[low.min(high), low.max(high)], &mut two);
+        let is_in = |doc: u32| keys.binary_search_by_key(&doc, |k| k.0).map(|i| keys[i].1);
+        assert!(range.iter().chain(two.iter()).all(|doc| is_in(doc).is_ok()));
+        if sound {
+            let count = |holds: &dyn Fn(i64) -> bool| keys.iter().filter(|k| holds(k.1)).count();
+            assert_eq!(range.len(), count(&|key| (low..=high).contains(&key)) as u64);
+            assert_eq!(two.len(), count(&|key| key == low || key == high) as u64);
+        }
+    }
+}
+
+fn check_keywords(column: &Keywords<'_>, documents: u32, present: &DocSet, sound: bool) {
+    let values = column.values();
+    let ordinals = column.ordinals().expect("its pages are sound");
+    for doc in present.iter().take(100) {
+        assert!(ordinals.of(doc).all(|ordinal| ordinal < values));
+        assert!(!sound || ordinals.of(doc).next().is_some());
+    }
+    // Forged tables may give every document all values.
+    let counts = if sound { column.counts(present).expect("it is sound") } else { Vec::new() };
+    for ordinal in (0..values).step_by(values as usize / 100 + 1) {
+        let mut list = DocSet::new(documents);
+        let read = column.list_into(ordinal, &mut list);
+        assert!(read.is_err() || column.df(ordinal).is_ok_and(|df| u64::from(df) == list.len()));
+        let value = column.value(ordinal);
+        if let Ok(value) = &value {
+            assert!(value.len() <= MAX_KEYWORD_BYTES);
+            let found = column.find(value).ok().flatten();
+            assert!(found.is_none_or(|at| column.value(at).is_ok_and(|other| other == *value)));
+            let prefix = column.prefix(&value[..value.floor_char_boundary(1)]);
+            assert!(prefix.as_ref().is_ok_and(|range| range.end <= values) || !sound);
+            if sound {
+                assert_eq!(found, Some(ordinal));
+                assert!(prefix.is_ok_and(|range| range.contains(&ordinal)));
+            }
+        }
+        if sound {
+            assert!(read.is_ok() && value.is_ok());
+            assert_eq!(counts[ordinal as usize], list.len());
+            assert!(list.iter().all(|doc| ordinals.of(doc).any(|other| other == ordinal)));
+        }
+    }
+    assert!(column.value(values).is_err());
 }
 
 /// Any file of a dictionary of words is refused, or is a dictionary: its words are in order, each is found under its id and within the range of its prefixes, and it
