@@ -8,6 +8,7 @@ use std::path::Path;
 use warpseek_codec::CodecId;
 use warpseek_dictionary::Dictionary;
 use warpseek_index::container::{Kind, SealedFile};
+use warpseek_index::log::{Durability, Log, Operation};
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, add, create, delete};
 use warpseek_text::{GramConfig, ReaderConfig};
 
@@ -37,6 +38,7 @@ fn main() -> Result {
         r#"{{"id":1,"x":1e999}} {{"id":2,"x":"\ud800"}} {{"id":3,"x":{deep}}} {{"id":4,"score":1e300}}"#
     );
     dictionaries(corpus)?;
+    logs(corpus)?;
     texts(corpus, "odd", odd.replace(' ', "\n").as_bytes())?;
     let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
@@ -57,6 +59,34 @@ fn dictionaries(corpus: &Path) -> Result {
     {
         let dictionary = Dictionary::build_with(words, bucket_words)?;
         seed(corpus, "words", name, &dictionary.to_bytes())?;
+    }
+    Ok(())
+}
+
+/// A log of two sittings, to be cut off, and to be changed in one byte.
+fn logs(corpus: &Path) -> Result {
+    let home = tempfile::tempdir()?;
+    let path = home.path().join("000001.log");
+    drop(Log::create(&path, 0, Durability::Written)?);
+    let log = Log::open(&path, 0, Durability::Written, |_| Ok(()))?;
+    for i in 0..9 {
+        let id = format!("doc-{}", i % 4);
+        log.append(Operation::Put { id: &id, document: line(i, false).as_bytes() })?.wait()?;
+        log.append(Operation::Delete { id: &id })?.wait()?;
+    }
+    log.close()?;
+    let file = fs::read(&path)?;
+    let mut records = Vec::new();
+    let mut left = &file[24..];
+    while let Some((prefix, rest)) = left.split_first_chunk::<12>() {
+        let len = u16::from_le_bytes([prefix[0], prefix[1]]);
+        let (record, later) = rest.split_at(len.into());
+        records.extend(len.to_le_bytes());
+        records.extend(record);
+        left = later;
+    }
+    for (name, change) in [("cut", [200, 1, 0, 0]), ("changed", [100, 0, 0, 8])] {
+        seed(corpus, "log", name, &[&change, &records[..]].concat())?;
     }
     Ok(())
 }

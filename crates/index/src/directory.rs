@@ -220,7 +220,7 @@ pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
     Ok(true)
 }
 
-fn sync_dir(dir: &Path) -> Result<()> {
+pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|d| d.sync_all()).map_err(IndexError::io(dir))
 }
 

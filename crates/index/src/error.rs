@@ -1,5 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warpseek_text::{Location, RecordError, TextError};
 
@@ -120,6 +121,22 @@ pub enum IndexError {
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,
+    /// A write exceeds a limit.
+    #[error("{what}")]
+    Limit {
+        /// Which one, and what to do about it.
+        what: String,
+    },
+    /// The log could not be written. The index accepts no writes after that.
+    #[error(
+        "{}: {source}; this write may be lost and no further ones are accepted, open the index again", path.display()
+    )]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// What the system said, to all that waited for it.
+        source: Arc<io::Error>,
+    },
     /// Inversion elsewhere, for example on a GPU, has failed.
     #[error("{source}; nothing has changed")]
     Inverter {

@@ -14,6 +14,7 @@ mod error;
 mod ids;
 mod impacts;
 mod inspect;
+pub mod log;
 mod manifest;
 mod memory;
 mod merge;
