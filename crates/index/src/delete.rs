@@ -10,7 +10,7 @@ use std::path::Path;
 use warpseek_core::limits::BLOCK;
 
 use crate::build::{BuildConfig, Phase, Progress};
-use crate::container::{Kind, SealedWriter};
+use crate::container::{Kind, Sealed, SealedWriter};
 use crate::deletes::{Deletes, DocSet};
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
@@ -94,7 +94,7 @@ pub(crate) fn apply_deletes(
         let deletes = extend(old.manifest(), segment, &new, threads, progress)?;
         let path = lock.dir().join(deletes_name(segment.number(), manifest.generation));
         let file = SealedWriter::create(&path, Kind::Deletes)?;
-        let seal = deletes.write(segment.documents().count(), file)?;
+        let Sealed { seal, .. } = deletes.write(segment.documents().count(), file)?;
         entry.deletes = Some(DeletesEntry {
             generation: manifest.generation,
             documents: deletes.docs.len(),

@@ -30,7 +30,7 @@ mod verify;
 
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
-    ListsConfig, OnError, Phase, Progress, RunSink, SortedLists, Wanted,
+    ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists, Wanted,
 };
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};

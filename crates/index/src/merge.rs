@@ -84,6 +84,7 @@ fn merge_locked(
         return Err(IndexError::Grams { what: what.into() });
     }
     let mut manifest = old.manifest().clone();
+    let _protected = lock.protect(manifest.next_segment);
     manifest.generation += 1;
     manifest.segments.clear();
     if documents > 0 {
@@ -138,7 +139,7 @@ fn write_segment(
     let written = write_lists(sources(), table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
-    writer.finish(&written)
+    Ok(writer.finish(written)?.entry)
 }
 
 fn copy_documents(
