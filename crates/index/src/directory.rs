@@ -130,7 +130,12 @@ impl WriteLock {
         let named: HashSet<String> =
             manifest.segments.iter().flat_map(SegmentEntry::file_names).collect();
         self.clean_scratch();
-        self.remove(|name| is_segment_file(name) && !named.contains(name) && !self.uses(name));
+        let is_needed = |name: &str| {
+            log_number(name).is_some_and(|n| manifest.log.is_some_and(|log| log.number <= n))
+        };
+        self.remove(|name| {
+            is_segment_file(name) && !named.contains(name) && !is_needed(name) && !self.uses(name)
+        });
     }
 
     /// Whether the file belongs to a segment in the making.
@@ -223,7 +228,24 @@ fn is_segment_file(name: &str) -> bool {
     let deletes = rest.strip_suffix(".del").is_some_and(digits);
     digits(number)
         && number.len() >= 6
-        && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+        && (deletes || rest == "log" || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+}
+
+/// The number of a log, if that is what the name is of.
+fn log_number(name: &str) -> Option<u64> {
+    let is_log = is_segment_file(name) && name.ends_with(".log");
+    is_log.then(|| segment_number(name)).flatten()
+}
+
+/// The numbers of all logs in `dir` from `first` on, ascending.
+pub(crate) fn log_numbers(dir: &Path, first: u64) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
+        let name = entry.map_err(IndexError::io(dir))?.file_name();
+        numbers.extend(log_number(&name.to_string_lossy()).filter(|&number| number >= first));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 fn segment_number(name: &str) -> Option<u64> {
@@ -316,6 +338,7 @@ impl Drop for Protected<'_> {
 mod tests {
     use super::*;
     use crate::build::{BuildConfig, Progress};
+    use crate::manifest::{LogEntry, log_name};
     use crate::update::create;
 
     /// An index without documents, and its lock.
@@ -346,6 +369,21 @@ mod tests {
     }
 
     #[test]
+    fn logs_stay_from_the_one_that_the_manifest_names_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lock, manifest) = locked(dir.path());
+        let logs = |log: Option<u64>| {
+            (7..=9).for_each(|n| fs::write(dir.path().join(log_name(n)), "x").unwrap());
+            let log = log.map(|number| LogEntry { number, sequence: 1 });
+            lock.clean(&Manifest { log, ..manifest.clone() });
+            log_numbers(dir.path(), 0).unwrap()
+        };
+        assert_eq!(logs(Some(8)), [8, 9]);
+        assert_eq!(log_numbers(dir.path(), 9).unwrap(), [9]);
+        assert_eq!(logs(None), [0; 0]);
+    }
+
+    #[test]
     fn scratch_directories_are_apart_and_go_when_they_are_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let (lock, manifest) = locked(dir.path());
@@ -372,7 +410,7 @@ mod tests {
         for name in ["build-debug", "build-", "build-1x", "rebuild-1"] {
             assert!(!is_scratch(name), "{name}");
         }
-        for name in ["000001.dict", "1234567.post", "000002.7.del", "000001.store"] {
+        for name in ["000001.dict", "1234567.post", "000002.7.del", "000001.store", "000003.log"] {
             assert!(is_segment_file(name), "{name}");
         }
         for name in [
@@ -385,6 +423,8 @@ mod tests {
             "000001.x.del",
             "manifest",
             "1.del",
+            "3.log",
+            "error.log",
         ] {
             assert!(!is_segment_file(name), "{name}");
         }

@@ -1,7 +1,8 @@
 //! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
 //!
 //! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
-//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all.
+//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all;
+//! or, by single writes, through [`LiveIndex`].
 
 mod build;
 pub mod container;
@@ -14,6 +15,7 @@ mod error;
 mod ids;
 mod impacts;
 mod inspect;
+mod live;
 pub mod log;
 mod manifest;
 mod memory;
@@ -41,7 +43,8 @@ pub use error::{IndexError, Result};
 pub use ids::Ids;
 pub use impacts::Impacts;
 pub use inspect::{Inspection, PartSizes, inspect};
-pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
+pub use live::{LiveIndex, LiveOptions};
+pub use manifest::{Content, DeletesEntry, LogEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{

@@ -44,9 +44,14 @@ pub struct Log {
     committer: Option<JoinHandle<()>>,
 }
 
+/// A file that was created for a log to go on in.
+pub struct NewLog {
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+}
+
 /// What appending threads, the committer and tickets share.
 struct Shared {
-    path: PathBuf,
     state: Mutex<State>,
     /// Tells the committer that there are records, or that the log is to be closed.
     work: Condvar,
@@ -55,15 +60,28 @@ struct Shared {
 }
 
 struct State {
+    /// The file that the committer writes to.
+    path: PathBuf,
     /// Room for the head of a batch, then the records that the committer has not taken yet.
     pending: Vec<u8>,
     /// The sequence of the next record.
     next: u64,
     /// All records with smaller sequences are durable.
     durable: u64,
+    /// Set if the log is to go on in another file.
+    switch: Option<Switch>,
     closing: bool,
     /// Why the disk refused a batch. Nothing becomes durable after that: the batch may be on disk in part, or may have been lost from memory.
     failure: Option<Arc<io::Error>>,
+}
+
+/// The end of a file and the beginning of the next.
+struct Switch {
+    /// The records that the old file is still to get, as in [`State::pending`].
+    rest: Vec<u8>,
+    /// The sequence of the new file's first record.
+    end: u64,
+    next: NewLog,
 }
 
 impl Shared {
@@ -75,9 +93,11 @@ impl Shared {
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.progress.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn check(&self, state: &State) -> Result<()> {
-        match &state.failure {
+impl State {
+    fn check(&self) -> Result<()> {
+        match &self.failure {
             None => Ok(()),
             Some(source) => {
                 Err(IndexError::Log { path: self.path.clone(), source: source.clone() })
@@ -89,6 +109,12 @@ impl Shared {
 impl Log {
     /// Creates a log, durably. Its first record gets the sequence `first`. The file must not exist.
     pub fn create(path: &Path, first: u64, durability: Durability) -> Result<Self> {
+        let NewLog { path, sink } = Self::prepare(path)?;
+        Self::start(&path, sink, record::HEADER as u64, first, durability)
+    }
+
+    /// Creates the file of a log, durably. It must not exist.
+    pub fn prepare(path: &Path) -> Result<NewLog> {
         let mut file = File::options()
             .write(true)
             .create_new(true)
@@ -99,7 +125,7 @@ impl Log {
         if let Some(dir) = path.parent() {
             sync_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
         }
-        Self::start(path, Box::new(file), record::HEADER as u64, first, durability)
+        Ok(NewLog { path: path.to_owned(), sink: Box::new(file) })
     }
 
     /// Opens a log whose first record has the sequence `first`, calls `each` with its records in order, and goes on appending after them. What a crash left of a last write is cut off.
@@ -136,14 +162,15 @@ impl Log {
         durability: Durability,
     ) -> Result<Self> {
         let state = State {
+            path: path.to_owned(),
             pending: vec![0; record::HEAD],
             next,
             durable: next,
+            switch: None,
             closing: false,
             failure: None,
         };
         let shared = Arc::new(Shared {
-            path: path.to_owned(),
             state: Mutex::new(state),
             work: Condvar::new(),
             progress: Condvar::new(),
@@ -154,11 +181,6 @@ impl Log {
         Ok(Log { shared, committer: Some(committer) })
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.shared.path
-    }
-
     /// Appends a record. The order of sequences is the order of calls. Fails if the operation exceeds a limit, in which case nothing has changed, and if an earlier record could not be written.
     pub fn append(&self, operation: Operation<'_>) -> Result<Ticket> {
         operation.check()?;
@@ -166,13 +188,29 @@ impl Log {
         while state.pending.len() > MOST_PENDING && state.failure.is_none() {
             state = self.shared.wait(state);
         }
-        self.shared.check(&state)?;
+        state.check()?;
         let sequence = state.next;
         Record { sequence, operation }.write(&mut state.pending);
         state.next += 1;
         drop(state);
         self.shared.work.notify_one();
         Ok(Ticket { shared: self.shared.clone(), sequence })
+    }
+
+    /// Lets the records that are appended from now on go to another file, and returns the sequence of the first of them. The old file is closed, with everything that was appended
+    /// before, before the new one gets any record; so after a crash no record is there without all records before it.
+    pub fn switch(&self, next: NewLog) -> Result<u64> {
+        let mut state = self.shared.lock();
+        while state.switch.is_some() && state.failure.is_none() {
+            state = self.shared.wait(state);
+        }
+        state.check()?;
+        let rest = std::mem::replace(&mut state.pending, vec![0; record::HEAD]);
+        let end = state.next;
+        state.switch = Some(Switch { rest, end, next });
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(end)
     }
 
     /// The sequence that the next record gets.
@@ -183,7 +221,7 @@ impl Log {
     /// Writes and syncs everything that was appended and closes the file, whose damage can be told from a crash from then on.
     pub fn close(mut self) -> Result<()> {
         self.stop();
-        self.shared.check(&self.shared.lock())
+        self.shared.lock().check()
     }
 
     fn stop(&mut self) {
@@ -225,7 +263,7 @@ impl Ticket {
     pub fn wait(self) -> Result<()> {
         let mut state = self.shared.lock();
         while state.durable <= self.sequence {
-            self.shared.check(&state)?;
+            state.check()?;
             state = self.shared.wait(state);
         }
         Ok(())

@@ -11,6 +11,7 @@ use crate::delete::{DeleteReport, apply_deletes, find_ids};
 use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
+use crate::live::settle;
 use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
@@ -54,6 +55,7 @@ pub fn create_from_reader(
         // The mean length comes from the documents.
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
         grams: config.grams,
+        log: None,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -84,6 +86,7 @@ pub fn create_from_lists(
         store: StoreMode::Ids,
         impacts: None,
         grams: None,
+        log: None,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -194,7 +197,7 @@ pub fn update(
     progress: &Progress,
 ) -> Result<UpdateReport> {
     read_manifest(dir)?;
-    let lock = WriteLock::take(dir)?;
+    let lock = settle(WriteLock::take(dir)?)?;
     let old = Snapshot::open_locked(&lock)?;
     let result = update_locked(&lock, &old, reader, delete_ids, config, progress);
     if result.is_err() {

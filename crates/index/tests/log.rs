@@ -266,7 +266,7 @@ fn limits_are_checked_before_anything_is_written() {
     ];
     for operation in refused {
         let error = log.append(operation).err().unwrap();
-        assert!(matches!(error, IndexError::Limit { .. }), "{error}");
+        assert!(matches!(error, IndexError::Refused { .. }), "{error}");
     }
     assert_eq!(log.next_sequence(), FIRST);
     append(&log, Operation::Put { id: &longest, document: b"{}" });

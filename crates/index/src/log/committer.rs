@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use super::record::{HEAD, fill_head};
-use super::{Durability, Shared, State};
+use super::record::{HEAD, HEADER, fill_head};
+use super::{Durability, NewLog, Shared};
 
 /// The largest buffer that is kept for the next batch.
 const MOST_KEPT: usize = 8 << 20;
@@ -50,6 +50,8 @@ struct Batch {
     bytes: Vec<u8>,
     /// The sequence after the last record's.
     end: u64,
+    /// The file to go on in after this batch.
+    next: Option<NewLog>,
     closing: bool,
 }
 
@@ -90,7 +92,7 @@ impl Committer {
             if has_records {
                 self.write(&mut bytes)?;
             }
-            if self.must_sync(batch.closing) {
+            if self.must_sync(batch.closing || batch.next.is_some()) {
                 self.sink.sync()?;
                 (self.synced, self.unsynced_since) = (self.len, None);
             }
@@ -103,14 +105,20 @@ impl Committer {
             }
             bytes.truncate(HEAD);
             bytes.shrink_to(MOST_KEPT);
+            if let Some(next) = batch.next {
+                self.write(&mut bytes)?;
+                self.shared.lock().path = next.path;
+                (self.sink, self.unsynced_since) = (next.sink, None);
+                (self.len, self.synced) = (HEADER as u64, HEADER as u64);
+            }
             buffer = bytes;
         }
     }
 
-    /// Waits for records, for the time to sync, or for the log to be closed. `empty` is the buffer for the records to come.
+    /// Waits for records, for the time to sync, for another file, or for the log to be closed. `empty` is the buffer for the records to come.
     fn next_batch(&self, empty: Vec<u8>) -> Batch {
         let mut state = self.shared.lock();
-        while state.pending.len() == HEAD && !state.closing {
+        while state.pending.len() == HEAD && state.switch.is_none() && !state.closing {
             let work = &self.shared.work;
             state = match self.due() {
                 None => work.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -123,8 +131,12 @@ impl Committer {
                 }
             };
         }
-        let State { pending, next, closing, .. } = &mut *state;
-        Batch { bytes: std::mem::replace(pending, empty), end: *next, closing: *closing }
+        if let Some(switch) = state.switch.take() {
+            let (end, next) = (switch.end, Some(switch.next));
+            return Batch { bytes: switch.rest, end, next, closing: false };
+        }
+        let bytes = std::mem::replace(&mut state.pending, empty);
+        Batch { bytes, end: state.next, next: None, closing: state.closing }
     }
 
     /// When what is written must be synced, unless it is synced at once or not at all.

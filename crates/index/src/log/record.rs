@@ -65,7 +65,7 @@ impl<'a> Operation<'a> {
 
     /// Refuses what exceeds a limit.
     pub(super) fn check(&self) -> Result<()> {
-        let refuse = |what: String| Err(IndexError::Limit { what });
+        let refuse = |what: String| Err(IndexError::Refused { what });
         match (self.id().len(), self) {
             (0, _) => refuse("the id is empty; give each document an id".into()),
             (len, _) if len > MAX_ID_BYTES => {

@@ -335,3 +335,41 @@ fn forged_records_are_errors_wherever_they_are() {
         assert!(error.contains(&format!("the record at byte {at} is not")), "{i}: {error}");
     }
 }
+
+#[test]
+fn the_next_file_begins_when_the_one_before_is_complete() {
+    let (log, mut old) = start(Durability::Written);
+    let ((asked, from_disk), (answers, to_disk)) = (channel(), channel());
+    let sink = Box::new(Disk { asked, answers: to_disk });
+    let mut new = Test { asked: from_disk, answers, bytes: header().to_vec() };
+    let before = put(&log, 0);
+    let Asked::Write(first) = old.next() else { panic!("a write was expected") };
+    let between = put(&log, 1);
+    assert_eq!(log.switch(NewLog { path: "next.log".into(), sink }).unwrap(), 2);
+    let after = put(&log, 2);
+    old.bytes.extend(first);
+    old.answer(Ok(()));
+    before.wait().unwrap();
+    // What came before the switch is written and synced, although this is not asked of each write, and the file is closed.
+    old.write();
+    assert_eq!(old.next(), Asked::Sync);
+    assert!(!between.is_done() && !after.is_done() && new.asked.try_recv().is_err());
+    old.answer(Ok(()));
+    between.wait().unwrap();
+    old.write();
+    new.write();
+    after.wait().unwrap();
+    assert_eq!(ids(&old.bytes).unwrap(), names(0..2));
+    let mut found = Vec::new();
+    let path = Path::new("next.log");
+    let replayed = replay_bytes(path, &new.bytes, 2, |record| {
+        found.push(record.operation.id().to_owned());
+        Ok(())
+    });
+    assert_eq!((found, replayed.unwrap().next), (names(2..3), 3));
+    // Errors name the new file.
+    let last = put(&log, 3);
+    assert!(matches!(new.next(), Asked::Write(_)));
+    new.answer(Err(io::ErrorKind::StorageFull.into()));
+    assert!(last.wait().unwrap_err().to_string().contains("next.log"));
+}
