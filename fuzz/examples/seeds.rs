@@ -8,6 +8,7 @@ use std::path::Path;
 use warpseek_codec::CodecId;
 use warpseek_dictionary::Dictionary;
 use warpseek_index::container::{Kind, SealedFile, SealedWriter};
+use warpseek_index::log::{Durability, Log, Operation};
 use warpseek_index::{
     AttributeValue, AttributesWriter, BuildConfig, Progress, Snapshot, StoreMode, add, create,
     delete,
@@ -44,6 +45,7 @@ fn main() -> Result {
     let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
     texts(corpus, "fields", fields.as_bytes())?;
     columns(corpus)?;
+    logs(corpus)?;
     texts(corpus, "odd", odd.replace(' ', "\n").as_bytes())?;
     let trec = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<FILEID>x</FILEID>\n<HEAD>A &amp; b</HEAD>\n<TEXT>\nOne &lt;two&gt; \
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
@@ -108,6 +110,34 @@ fn columns(corpus: &Path) -> Result {
         let file = SealedFile::open(&path, Kind::Attributes)?;
         let bytes = [&documents.to_le_bytes()[..], file.all()?].concat();
         seed(corpus, "attributes", &documents.to_string(), &bytes)?;
+    }
+    Ok(())
+}
+
+/// A log of two sittings, to be cut off, and to be changed in one byte.
+fn logs(corpus: &Path) -> Result {
+    let home = tempfile::tempdir()?;
+    let path = home.path().join("000001.log");
+    drop(Log::create(&path, 0, Durability::Written)?);
+    let log = Log::open(&path, 0, Durability::Written, |_| Ok(()))?;
+    for i in 0..9 {
+        let id = format!("doc-{}", i % 4);
+        log.append(Operation::Put { id: &id, document: line(i, false).as_bytes() })?.wait()?;
+        log.append(Operation::Delete { id: &id })?.wait()?;
+    }
+    log.close()?;
+    let file = fs::read(&path)?;
+    let mut records = Vec::new();
+    let mut left = &file[24..];
+    while let Some((prefix, rest)) = left.split_first_chunk::<12>() {
+        let len = u16::from_le_bytes([prefix[0], prefix[1]]);
+        let (record, later) = rest.split_at(len.into());
+        records.extend(len.to_le_bytes());
+        records.extend(record);
+        left = later;
+    }
+    for (name, change) in [("cut", [200, 1, 0, 0]), ("changed", [100, 0, 0, 8])] {
+        seed(corpus, "log", name, &[&change, &records[..]].concat())?;
     }
     Ok(())
 }

@@ -3,8 +3,9 @@
 use std::ops::Bound;
 
 use warpseek_codec::CodecId;
-use warpseek_core::limits::BLOCK;
+use warpseek_core::limits::{BLOCK, MAX_ID_BYTES};
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
+use warpseek_index::log::{MAX_DOCUMENT_BYTES, Operation, replay_bytes};
 use warpseek_index::{
     Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, Ids, Keywords, List,
     LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts, Store, TermInfo,
@@ -349,6 +350,48 @@ fn check_keywords(column: &Keywords<'_>, documents: u32, present: &DocSet, sound
         }
     }
     assert!(column.value(values).is_err());
+}
+
+/// The bytes are where to change a log (3 bytes), by how much (1 byte; 0 cuts it off there), and its records without checksums, each after its length (2 bytes). Any log is replayed or refused.
+/// Records have consecutive sequences and keep the limits; those that are replayed after the change are the first of those before it.
+pub fn log(data: &[u8]) {
+    let _ = replay(data);
+    let Some(([at @ .., change], mut left)) = split::<4>(data) else { return };
+    let mut file = b"WARPSEEKlog\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
+    while let Some((len, rest)) = split::<2>(left) {
+        let (record, later) = rest.split_at(rest.len().min(u16::from_le_bytes(len).into()));
+        file.extend((record.len() as u32).to_le_bytes());
+        file.extend(xxhash_rust::xxh3::xxh3_64(record).to_le_bytes());
+        file.extend(record);
+        left = later;
+    }
+    let Some(records) = replay(&file) else { return };
+    let at = u32::from_le_bytes([at[0], at[1], at[2], 0]) as usize % file.len();
+    match change {
+        0 => file.truncate(at),
+        _ => file[at] ^= change,
+    }
+    assert!(replay(&file).is_none_or(|found| records.starts_with(&found)));
+}
+
+/// The records of a log that begins with sequence 0: id, and document if it is a put.
+fn replay(file: &[u8]) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+    let mut records = Vec::new();
+    let replayed = replay_bytes("fuzz".as_ref(), file, 0, |record| {
+        assert_eq!(record.sequence, records.len() as u64);
+        let id = record.operation.id();
+        assert!((1..=MAX_ID_BYTES).contains(&id.len()));
+        let document = match record.operation {
+            Operation::Put { document, .. } => Some(document.to_vec()),
+            Operation::Delete { .. } => None,
+        };
+        assert!(document.as_ref().is_none_or(|document| document.len() <= MAX_DOCUMENT_BYTES));
+        records.push((id.to_owned(), document));
+        Ok(())
+    });
+    let replayed = replayed.ok()?;
+    assert!(replayed.next == records.len() as u64 && replayed.end <= file.len() as u64);
+    Some(records)
 }
 
 /// Any file of a dictionary of words is refused, or is a dictionary: its words are in order, each is found under its id and within the range of its prefixes, and it

@@ -8,7 +8,7 @@ mod readers;
 mod words;
 
 pub use files::{
-    attributes, container, deletes, dictionary, documents, ids, manifest, map_list, postings,
+    attributes, container, deletes, dictionary, documents, ids, log, manifest, map_list, postings,
     store, words,
 };
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};

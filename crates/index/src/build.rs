@@ -7,10 +7,11 @@
 //!
 //! With an `InverterFactory`, workers only make flat text, which is inverted elsewhere in batches; the lists that come back are merged in the same way.
 //!
-//! `lists` builds a segment from posting lists that the caller already has.
+//! `lists` builds a segment from posting lists that the caller already has, `in_memory` one that is not written to disk.
 
 mod batches;
 mod config;
+mod in_memory;
 mod invert;
 mod lists;
 mod ordered;
@@ -22,6 +23,7 @@ mod write;
 
 pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink, Wanted};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+pub use in_memory::SegmentBuilder;
 pub(crate) use invert::{Inverter, next_posting};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};

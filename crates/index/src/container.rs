@@ -1,7 +1,7 @@
 //! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,30 +65,57 @@ impl Kind {
     }
 }
 
-/// Writes one file, page sums and seal included.
+/// Writes one file, page sums and seal included, to disk or to memory.
 pub struct SealedWriter {
     path: PathBuf,
-    file: BufWriter<File>,
+    sink: Sink,
     kind: Kind,
     page: Vec<u8>,
     sums: Vec<u8>,
     len: u64,
 }
 
+enum Sink {
+    File(BufWriter<File>),
+    Memory(Vec<u8>),
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.write_all(bytes),
+            Sink::Memory(all) => {
+                all.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A file that was completed.
+pub struct Sealed {
+    /// Its seal, which the manifest records to identify the file.
+    pub seal: u64,
+    /// Its bytes, if it was written to memory.
+    pub bytes: Option<Vec<u8>>,
+}
+
 impl SealedWriter {
     /// Creates the file, replacing one that a crash left behind.
     pub fn create(path: &Path, kind: Kind) -> Result<Self> {
         let file = File::create(path).map_err(IndexError::io(path))?;
-        let mut file = BufWriter::with_capacity(1 << 20, file);
-        file.write_all(&kind.header()).map_err(IndexError::io(path))?;
-        Ok(SealedWriter {
-            path: path.to_owned(),
-            file,
-            kind,
-            page: Vec::with_capacity(PAGE),
-            sums: Vec::new(),
-            len: 0,
-        })
+        Self::new(path, kind, Sink::File(BufWriter::with_capacity(1 << 20, file)))
+    }
+
+    /// Starts a file in memory; errors give `name` as the path.
+    pub fn in_memory(name: &str, kind: Kind) -> Result<Self> {
+        Self::new(Path::new(name), kind, Sink::Memory(Vec::new()))
+    }
+
+    fn new(path: &Path, kind: Kind, mut sink: Sink) -> Result<Self> {
+        sink.write(&kind.header()).map_err(IndexError::io(path))?;
+        let (path, page) = (path.to_owned(), Vec::with_capacity(PAGE));
+        Ok(SealedWriter { path, sink, kind, page, sums: Vec::new(), len: 0 })
     }
 
     /// The path of the file.
@@ -117,22 +144,28 @@ impl SealedWriter {
 
     fn flush_page(&mut self) -> Result<()> {
         self.sums.extend(xxh3_64(&self.page).to_le_bytes());
-        self.file.write_all(&self.page).map_err(IndexError::io(&self.path))?;
+        self.sink.write(&self.page).map_err(IndexError::io(&self.path))?;
         self.page.clear();
         Ok(())
     }
 
-    /// Completes the file, syncs it to disk and returns its seal.
-    pub fn finish(mut self) -> Result<u64> {
+    /// Completes the file; one on disk is synced.
+    pub fn finish(mut self) -> Result<Sealed> {
         if !self.page.is_empty() {
             self.flush_page()?;
         }
         let (tail, seal) = tail(self.kind, std::mem::take(&mut self.sums), self.len);
         let path = &self.path;
-        self.file.write_all(&tail).map_err(IndexError::io(path))?;
-        let file = self.file.into_inner().map_err(|e| IndexError::io(path)(e.into_error()))?;
-        file.sync_all().map_err(IndexError::io(path))?;
-        Ok(seal)
+        self.sink.write(&tail).map_err(IndexError::io(path))?;
+        let bytes = match self.sink {
+            Sink::Memory(bytes) => Some(bytes),
+            Sink::File(file) => {
+                let file = file.into_inner().map_err(|e| IndexError::io(path)(e.into_error()))?;
+                file.sync_all().map_err(IndexError::io(path))?;
+                None
+            }
+        };
+        Ok(Sealed { seal, bytes })
     }
 }
 
@@ -282,6 +315,16 @@ impl SealedFile {
         self.seal
     }
 
+    /// Writes a copy of the file to `path`, replacing what a crash left there, and syncs it. Pages are not verified: a damaged file has a copy with the same damage.
+    pub fn copy_to(&self, path: &Path) -> Result<()> {
+        let copy = || {
+            let mut file = File::create(path)?;
+            file.write_all(&self.bytes)?;
+            file.sync_all()
+        };
+        copy().map_err(IndexError::io(path))
+    }
+
     /// `len` bytes of the body from `start`, after verifying the pages they lie on.
     #[inline]
     pub fn bytes(&self, start: u64, len: u64) -> Result<&[u8]> {
@@ -358,8 +401,20 @@ mod tests {
             for chunk in body(len).chunks(1000) {
                 writer.write(chunk).unwrap();
             }
-            let seal = writer.finish().unwrap();
-            assert_eq!(std::fs::read(&path).unwrap(), seal_bytes(Kind::Post, &body(len)));
+            let Sealed { seal, bytes: None } = writer.finish().unwrap() else {
+                panic!("a file on disk is not kept in memory");
+            };
+            let whole = seal_bytes(Kind::Post, &body(len));
+            assert_eq!(std::fs::read(&path).unwrap(), whole);
+            let mut writer = SealedWriter::in_memory("x", Kind::Post).unwrap();
+            body(len).chunks(777).for_each(|chunk| writer.write(chunk).unwrap());
+            let sealed = writer.finish().unwrap();
+            assert_eq!((sealed.seal, sealed.bytes.as_ref()), (seal, Some(&whole)));
+            let kept = SealedFile::from_bytes("x", Kind::Post, whole.clone()).unwrap();
+            let copy = dir.path().join("copy");
+            std::fs::write(&copy, [9; 1000]).unwrap();
+            kept.copy_to(&copy).unwrap();
+            assert_eq!(std::fs::read(&copy).unwrap(), whole);
             let file = SealedFile::open(&path, Kind::Post).unwrap();
             assert_eq!((file.all().unwrap(), file.seal()), (&body(len)[..], seal));
             let size = file.file_len();

@@ -10,7 +10,7 @@ use std::path::Path;
 use warpseek_core::limits::BLOCK;
 
 use crate::build::{BuildConfig, Phase, Progress};
-use crate::container::{Kind, SealedWriter};
+use crate::container::{Kind, Sealed, SealedWriter};
 use crate::deletes::{Deletes, DocSet};
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
@@ -79,8 +79,25 @@ pub(crate) fn apply_deletes(
     progress: &Progress,
 ) -> Result<()> {
     progress.enter(Phase::Merging);
-    let mut left = docs;
-    for (segment, entry) in old.segments().iter().zip(&mut manifest.segments) {
+    for (at, deletes) in delete_documents(old, docs, threads, progress)? {
+        let (segment, generation) = (&old.segments()[at], manifest.generation);
+        let path = lock.dir().join(deletes_name(segment.number(), generation));
+        let file = SealedWriter::create(&path, Kind::Deletes)?;
+        let entry = write_deletes(&deletes, segment, generation, file)?;
+        manifest.segments[at].deletes = Some(entry);
+    }
+    Ok(())
+}
+
+/// The deletions of each segment that has some of `docs` (document ids, ascending, all live), with these added.
+pub(crate) fn delete_documents(
+    old: &Snapshot,
+    docs: &[u32],
+    threads: usize,
+    progress: &Progress,
+) -> Result<Vec<(usize, Deletes)>> {
+    let (mut left, mut changed) = (docs, Vec::new());
+    for (at, segment) in old.segments().iter().enumerate() {
         let end = segment.base() + segment.documents().count();
         let (here, rest) = left.split_at(left.partition_point(|&doc| doc < end));
         left = rest;
@@ -91,22 +108,25 @@ pub(crate) fn apply_deletes(
         for &doc in here {
             assert!(new.insert(segment.documents().position(doc - segment.base())?));
         }
-        let deletes = extend(old.manifest(), segment, &new, threads, progress)?;
-        let path = lock.dir().join(deletes_name(segment.number(), manifest.generation));
-        let file = SealedWriter::create(&path, Kind::Deletes)?;
-        let seal = deletes.write(segment.documents().count(), file)?;
-        entry.deletes = Some(DeletesEntry {
-            generation: manifest.generation,
-            documents: deletes.docs.len(),
-            tokens: deletes.tokens,
-            seal: seal_text(seal),
-        });
+        changed.push((at, extend(old.manifest(), segment, &new, threads, progress)?));
     }
-    Ok(())
+    Ok(changed)
+}
+
+/// Writes the deletions of a segment and returns their entry.
+pub(crate) fn write_deletes(
+    deletes: &Deletes,
+    segment: &Segment,
+    generation: u64,
+    file: SealedWriter,
+) -> Result<DeletesEntry> {
+    let Sealed { seal, .. } = deletes.write(segment.documents().count(), file)?;
+    let (documents, tokens) = (deletes.docs.len(), deletes.tokens);
+    Ok(DeletesEntry { generation, documents, tokens, seal: seal_text(seal) })
 }
 
 /// The segment's deletions with `new` added, which are positions of live documents.
-fn extend(
+pub(crate) fn extend(
     manifest: &Manifest,
     segment: &Segment,
     new: &DocSet,

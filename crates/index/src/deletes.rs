@@ -2,7 +2,7 @@
 
 use warpseek_codec::varint::Cursor;
 
-use crate::container::{SealedFile, SealedWriter};
+use crate::container::{Sealed, SealedFile, SealedWriter};
 use crate::error::Result;
 
 /// A set of documents of a segment, by position.
@@ -155,8 +155,8 @@ impl Deletes {
         self.terms.binary_search_by_key(&ordinal, |t| t.0).map_or(0, |i| self.terms[i].1)
     }
 
-    /// Writes the file and returns its seal.
-    pub(crate) fn write(&self, docs: u32, mut file: SealedWriter) -> Result<u64> {
+    /// Writes the file.
+    pub(crate) fn write(&self, docs: u32, mut file: SealedWriter) -> Result<Sealed> {
         for number in [u64::from(docs), self.docs.len, self.tokens, self.terms.len() as u64] {
             file.write(&number.to_le_bytes())?;
         }

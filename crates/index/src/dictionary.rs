@@ -3,7 +3,7 @@
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_TERM_BYTES;
 
-use crate::container::{SealedFile, SealedWriter};
+use crate::container::{Sealed, SealedFile, SealedWriter};
 use crate::error::Result;
 
 const BLOCK_TERMS: usize = 32;
@@ -89,8 +89,8 @@ impl DictionaryWriter {
         Ok(())
     }
 
-    /// Completes the file and returns its seal.
-    pub(crate) fn finish(mut self) -> Result<u64> {
+    /// Completes the file.
+    pub(crate) fn finish(mut self) -> Result<Sealed> {
         self.starts.extend(self.file.body_len().to_le_bytes());
         self.lists.extend(self.list_end.to_le_bytes());
         for table in [&self.keys, &self.starts, &self.lists] {

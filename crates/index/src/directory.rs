@@ -1,9 +1,11 @@
 //! The directory: lock, commit, and cleaning up after a crash (docs/format/README.md).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::container::{Kind, SealedFile, seal_bytes};
@@ -33,6 +35,16 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest> {
 pub(crate) struct WriteLock {
     dir: PathBuf,
     _file: File,
+    in_use: Mutex<InUse>,
+}
+
+/// What is in the making, and must not be removed although no manifest names it: one thread may commit while others still write.
+#[derive(Default)]
+struct InUse {
+    /// Numbers of segments.
+    segments: BTreeSet<u64>,
+    /// Names of scratch directories.
+    scratch: BTreeSet<String>,
 }
 
 impl WriteLock {
@@ -62,7 +74,10 @@ impl WriteLock {
             Ok(()) if !is_still_there(&file, &path) => {
                 Err(IndexError::Locked { dir: dir.to_owned() })
             }
-            Ok(()) => Ok(WriteLock { dir: dir.to_owned(), _file: file }),
+            Ok(()) => {
+                let in_use = Mutex::default();
+                Ok(WriteLock { dir: dir.to_owned(), _file: file, in_use })
+            }
             Err(TryLockError::WouldBlock) => Err(IndexError::Locked { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => Err(IndexError::Io { path, source }),
         }
@@ -73,10 +88,27 @@ impl WriteLock {
     }
 
     /// A new, empty directory for scratch files.
-    pub(crate) fn scratch(&self) -> Result<Scratch> {
-        let path = self.dir.join(format!("{BUILD_PREFIX}{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(IndexError::io(&path))?;
-        Ok(Scratch { path })
+    pub(crate) fn scratch(&self) -> Result<Scratch<'_>> {
+        // Unique in this process, which is the only one that writes here.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{BUILD_PREFIX}{}{number:06}", std::process::id());
+        let scratch = Scratch { lock: self, path: self.dir.join(&name), name: name.clone() };
+        self.in_use().scratch.insert(name);
+        // Another process may have left one of the same name that could not be removed.
+        let _ = fs::remove_dir_all(&scratch.path);
+        fs::create_dir(&scratch.path).map_err(IndexError::io(&scratch.path))?;
+        Ok(scratch)
+    }
+
+    /// Protects the files of a segment that is being written, until the guard is dropped.
+    pub(crate) fn protect(&self, number: u64) -> Protected<'_> {
+        self.in_use().segments.insert(number);
+        Protected { lock: self, number }
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, InUse> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes `manifest` the current one. On return it is durable, and files that it does not name have been removed.
@@ -93,20 +125,31 @@ impl WriteLock {
         Ok(())
     }
 
-    /// Removes files that the manifest does not name. A file that cannot be removed is left to the next writer.
+    /// Removes files that the manifest does not name, except those in use. A file that cannot be removed is left to the next writer.
     pub(crate) fn clean(&self, manifest: &Manifest) {
         let named: HashSet<String> =
             manifest.segments.iter().flat_map(SegmentEntry::file_names).collect();
         self.clean_scratch();
-        self.remove(|name| is_segment_file(name) && !named.contains(name));
+        let is_needed = |name: &str| {
+            log_number(name).is_some_and(|n| manifest.log.is_some_and(|log| log.number <= n))
+        };
+        self.remove(|name| {
+            is_segment_file(name) && !named.contains(name) && !is_needed(name) && !self.uses(name)
+        });
     }
 
-    /// Removes scratch files, which no manifest ever names.
+    /// Whether the file belongs to a segment in the making.
+    fn uses(&self, name: &str) -> bool {
+        segment_number(name).is_some_and(|number| self.in_use().segments.contains(&number))
+    }
+
+    /// Removes scratch files that are not in use, which no manifest ever names.
     pub(crate) fn clean_scratch(&self) {
         self.remove(|name| name == MANIFEST_NEW);
+        let unused = |name: &str| is_scratch(name) && !self.in_use().scratch.contains(name);
         for entry in entries(&self.dir) {
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_dir && entry.file_name().to_str().is_some_and(is_scratch) {
+            if is_dir && entry.file_name().to_str().is_some_and(unused) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -185,7 +228,24 @@ fn is_segment_file(name: &str) -> bool {
     let deletes = rest.strip_suffix(".del").is_some_and(digits);
     digits(number)
         && number.len() >= 6
-        && (deletes || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+        && (deletes || rest == "log" || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
+}
+
+/// The number of a log, if that is what the name is of.
+fn log_number(name: &str) -> Option<u64> {
+    let is_log = is_segment_file(name) && name.ends_with(".log");
+    is_log.then(|| segment_number(name)).flatten()
+}
+
+/// The numbers of all logs in `dir` from `first` on, ascending.
+pub(crate) fn log_numbers(dir: &Path, first: u64) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
+        let name = entry.map_err(IndexError::io(dir))?.file_name();
+        numbers.extend(log_number(&name.to_string_lossy()).filter(|&number| number >= first));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 fn segment_number(name: &str) -> Option<u64> {
@@ -220,7 +280,7 @@ pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
     Ok(true)
 }
 
-fn sync_dir(dir: &Path) -> Result<()> {
+pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|d| d.sync_all()).map_err(IndexError::io(dir))
 }
 
@@ -243,25 +303,106 @@ pub(crate) fn make_dir(dir: &Path) -> Result<()> {
 }
 
 /// A directory that is removed on drop.
-pub(crate) struct Scratch {
+pub(crate) struct Scratch<'a> {
+    lock: &'a WriteLock,
     path: PathBuf,
+    name: String,
 }
 
-impl Scratch {
+impl Scratch<'_> {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
+        self.lock.in_use().scratch.remove(&self.name);
+    }
+}
+
+/// Keeps the files of a segment in the making from being removed.
+pub(crate) struct Protected<'a> {
+    lock: &'a WriteLock,
+    number: u64,
+}
+
+impl Drop for Protected<'_> {
+    fn drop(&mut self) {
+        self.lock.in_use().segments.remove(&self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_scratch, is_segment_file};
+    use super::*;
+    use crate::build::{BuildConfig, Progress};
+    use crate::manifest::{LogEntry, log_name};
+    use crate::update::create;
+
+    /// An index without documents, and its lock.
+    fn locked(dir: &Path) -> (WriteLock, Manifest) {
+        create(dir, &[], &BuildConfig::default(), false, &Progress::default()).unwrap();
+        (WriteLock::take(dir).unwrap(), read_manifest(dir).unwrap())
+    }
+
+    #[test]
+    fn what_is_in_the_making_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lock, manifest) = locked(dir.path());
+        let files =
+            ["000007.dict", "000007.1.del", "000008.dict"].map(|name| dir.path().join(name));
+        let write = || files.iter().for_each(|file| fs::write(file, "x").unwrap());
+        let there = || files.each_ref().map(|file| file.exists());
+        let cleanings: [&dyn Fn(); 3] =
+            [&|| lock.clean(&manifest), &|| lock.commit(&manifest).unwrap(), &|| lock.abandon(8)];
+        for clean in cleanings {
+            write();
+            let protected = lock.protect(7);
+            clean();
+            assert_eq!(there(), [true, true, false]);
+            drop(protected);
+            clean();
+            assert_eq!(there(), [false; 3]);
+        }
+    }
+
+    #[test]
+    fn logs_stay_from_the_one_that_the_manifest_names_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lock, manifest) = locked(dir.path());
+        let logs = |log: Option<u64>| {
+            (7..=9).for_each(|n| fs::write(dir.path().join(log_name(n)), "x").unwrap());
+            let log = log.map(|number| LogEntry { number, sequence: 1 });
+            lock.clean(&Manifest { log, ..manifest.clone() });
+            log_numbers(dir.path(), 0).unwrap()
+        };
+        assert_eq!(logs(Some(8)), [8, 9]);
+        assert_eq!(log_numbers(dir.path(), 9).unwrap(), [9]);
+        assert_eq!(logs(None), [0; 0]);
+    }
+
+    #[test]
+    fn scratch_directories_are_apart_and_go_when_they_are_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lock, manifest) = locked(dir.path());
+        // Left behind by a process that was killed.
+        let dead = dir.path().join("build-12345");
+        fs::create_dir(&dead).unwrap();
+        let (first, second) = (lock.scratch().unwrap(), lock.scratch().unwrap());
+        assert_ne!(first.path(), second.path());
+        for scratch in [&first, &second] {
+            fs::write(scratch.path().join("run-0"), "x").unwrap();
+        }
+        lock.clean(&manifest);
+        assert!(first.path().join("run-0").exists() && second.path().join("run-0").exists());
+        assert!(!dead.exists());
+        let path = first.path().to_owned();
+        assert!(is_scratch(path.file_name().unwrap().to_str().unwrap()));
+        drop(first);
+        assert!(!path.exists() && second.path().exists());
+    }
 
     #[test]
     fn only_our_own_names_are_ever_removed() {
@@ -269,7 +410,7 @@ mod tests {
         for name in ["build-debug", "build-", "build-1x", "rebuild-1"] {
             assert!(!is_scratch(name), "{name}");
         }
-        for name in ["000001.dict", "1234567.post", "000002.7.del", "000001.store"] {
+        for name in ["000001.dict", "1234567.post", "000002.7.del", "000001.store", "000003.log"] {
             assert!(is_segment_file(name), "{name}");
         }
         for name in [
@@ -282,6 +423,8 @@ mod tests {
             "000001.x.del",
             "manifest",
             "1.del",
+            "3.log",
+            "error.log",
         ] {
             assert!(!is_segment_file(name), "{name}");
         }

@@ -9,7 +9,7 @@ use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::GramConfig;
 
-use crate::container::{SealedFile, SealedWriter};
+use crate::container::{Sealed, SealedFile, SealedWriter};
 use crate::deletes::DocSet;
 use crate::error::Result;
 use crate::parts::Parts;
@@ -62,8 +62,8 @@ impl DocumentTable {
         self.lengths.iter().map(|&l| u64::from(l)).sum()
     }
 
-    /// Writes the file and returns its seal.
-    pub(crate) fn write(&self, mut file: SealedWriter) -> Result<u64> {
+    /// Writes the file.
+    pub(crate) fn write(&self, mut file: SealedWriter) -> Result<Sealed> {
         let width = match self.lengths.iter().max() {
             None | Some(..=0xff) => 1,
             Some(..=0xffff) => 2,

@@ -1,5 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warpseek_text::{Location, RecordError, TextError};
 
@@ -128,6 +129,34 @@ pub enum IndexError {
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,
+    /// The index cannot take a write: it exceeds a limit, or is not of the index's kind.
+    #[error("{what}")]
+    Refused {
+        /// Why, and what to do about it.
+        what: String,
+    },
+    /// A document was to be created, and there is one with its id.
+    #[error("there is a document with the id `{id}`; replace it, or give the new one another id")]
+    Conflict {
+        /// The id.
+        id: String,
+    },
+    /// A refresh has failed, so that the index in memory lacks writes.
+    #[error("{} lacks writes in memory since a refresh failed; open it again, its log has them", dir.display())]
+    Interrupted {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The log could not be written. The index accepts no writes after that.
+    #[error(
+        "{}: {source}; this write may be lost and no further ones are accepted, open the index again", path.display()
+    )]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// What the system said, to all that waited for it.
+        source: Arc<io::Error>,
+    },
     /// Inversion elsewhere, for example on a GPU, has failed.
     #[error("{source}; nothing has changed")]
     Inverter {

@@ -4,7 +4,7 @@ use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::{MAX_DOCS, MAX_ID_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::container::{SealedFile, SealedWriter};
+use crate::container::{Sealed, SealedFile, SealedWriter};
 use crate::error::Result;
 
 const BLOCK_IDS: usize = 16;
@@ -43,8 +43,8 @@ impl IdsWriter {
         Ok(())
     }
 
-    /// Completes the file and returns its seal.
-    pub(crate) fn finish(mut self) -> Result<u64> {
+    /// Completes the file.
+    pub(crate) fn finish(mut self) -> Result<Sealed> {
         self.starts.extend(self.file.body_len().to_le_bytes());
         self.file.write(&self.starts)?;
         let mut order: Vec<u32> = (0..self.hashes.len() as u32).collect();

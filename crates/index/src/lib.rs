@@ -1,7 +1,8 @@
 //! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
 //!
 //! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
-//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all.
+//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all;
+//! or, by single writes, through [`LiveIndex`].
 
 mod attributes;
 mod build;
@@ -15,6 +16,8 @@ mod error;
 mod ids;
 mod impacts;
 mod inspect;
+mod live;
+pub mod log;
 mod manifest;
 mod memory;
 mod merge;
@@ -35,7 +38,7 @@ pub use attributes::{
 };
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
-    ListsConfig, OnError, Phase, Progress, RunSink, SortedLists, Wanted,
+    ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists, Wanted,
 };
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
@@ -46,7 +49,8 @@ pub use error::{IndexError, Result};
 pub use ids::Ids;
 pub use impacts::Impacts;
 pub use inspect::{Inspection, PartSizes, inspect};
-pub use manifest::{Content, DeletesEntry, Manifest, SegmentEntry, StoreMode};
+pub use live::{LiveIndex, LiveOptions};
+pub use manifest::{Content, DeletesEntry, LogEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{

@@ -88,6 +88,21 @@ impl SegmentEntry {
     }
 }
 
+/// A log. Those with larger numbers continue it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogEntry {
+    /// Its number, the stem of its file's name. Segments and logs take their numbers from the same row.
+    pub number: u64,
+    /// The sequence of its first record.
+    pub sequence: u64,
+}
+
+/// Name of a log.
+pub(crate) fn log_name(number: u64) -> String {
+    format!("{number:06}.log")
+}
+
 /// Name of a segment's file.
 pub(crate) fn segment_file_name(number: u64, kind: Kind) -> String {
     format!("{number:06}.{}", kind.name())
@@ -131,6 +146,9 @@ pub struct Manifest {
     /// n-grams only: which n-grams there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grams: Option<GramConfig>,
+    /// The first log whose writes no segment has, if the index was open for single writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogEntry>,
     /// Segments in document order.
     pub segments: Vec<SegmentEntry>,
 }
@@ -192,6 +210,9 @@ impl Manifest {
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
             return Err("its generation or next segment number is the last there is".into());
+        }
+        if self.log.is_some_and(|log| log.number >= self.next_segment) {
+            return Err("its log has a number that was not given out yet".into());
         }
         let (mut total, mut numbers) = (0u64, std::collections::BTreeSet::new());
         for segment in &self.segments {
@@ -292,6 +313,7 @@ mod tests {
             store: StoreMode::Ids,
             impacts: None,
             grams: None,
+            log: None,
             segments: vec![segment],
         }
     }
@@ -303,17 +325,21 @@ mod tests {
         let impacts = Impacts { k1: 0.1 + 0.2, b: 1.0 / 3.0, tokens: 9, documents: 3 };
         let quantized = Manifest { impacts: Some(impacts), ..sound() };
         assert_eq!(read(&quantized).unwrap(), quantized);
+        let live = Manifest { log: Some(LogEntry { number: 1, sequence: 7 }), ..sound() };
+        assert_eq!(read(&live).unwrap(), live);
     }
 
-    /// A manifest from before there were impacts has no word of them, and one without them still has none.
+    /// A manifest from before there were impacts and logs has no word of them, and one without them still has none.
     #[test]
-    fn without_impacts_nothing_is_written() {
-        assert!(!String::from_utf8(sound().to_bytes()).unwrap().contains("impacts"));
+    fn without_impacts_and_log_nothing_is_written() {
+        let text = String::from_utf8(sound().to_bytes()).unwrap();
+        assert!(!text.contains("impacts") && !text.contains("log"));
     }
 
     #[test]
     fn numbers_that_cannot_be_are_refused() {
-        let forgeries: [fn(&mut Manifest); 15] = [
+        let forgeries: [fn(&mut Manifest); 16] = [
+            |m| m.log = Some(LogEntry { number: 2, sequence: 1 }),
             |m| m.generation = u64::MAX,
             |m| m.next_segment = u64::MAX,
             |m| m.next_segment = 1,

@@ -11,6 +11,7 @@ use crate::directory::{WriteLock, read_manifest};
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
 use crate::ids::IdsWriter;
+use crate::live::settle;
 use crate::manifest::SegmentEntry;
 use crate::memory::default_memory;
 use crate::order::by_bisection;
@@ -55,7 +56,7 @@ pub struct MergeReport {
 /// Merges all segments of the index in `dir` into one. Hits, their order and scores do not change.
 pub fn merge(dir: &Path, config: &MergeConfig, progress: &Progress) -> Result<MergeReport> {
     read_manifest(dir)?;
-    let lock = WriteLock::take(dir)?;
+    let lock = settle(WriteLock::take(dir)?)?;
     let old = Snapshot::open_locked(&lock)?;
     let result = merge_locked(&lock, &old, config, progress);
     if result.is_err() {
@@ -84,6 +85,7 @@ fn merge_locked(
         return Err(IndexError::Grams { what: what.into() });
     }
     let mut manifest = old.manifest().clone();
+    let _protected = lock.protect(manifest.next_segment);
     manifest.generation += 1;
     manifest.segments.clear();
     if documents > 0 {
@@ -95,7 +97,8 @@ fn merge_locked(
     Ok(report)
 }
 
-fn write_segment(
+/// Writes the live documents of all segments as the manifest's next segment, without entering it there.
+pub(crate) fn write_segment(
     lock: &WriteLock,
     old: &Snapshot,
     config: &MergeConfig,
@@ -138,7 +141,7 @@ fn write_segment(
     let written = write_lists(sources(), table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
-    writer.finish(&written)
+    Ok(writer.finish(written)?.entry)
 }
 
 fn copy_documents(

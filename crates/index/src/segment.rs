@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use warpseek_codec::CodecId;
 use warpseek_text::GramConfig;
@@ -22,6 +23,12 @@ use crate::store::Store;
 /// reordered segment. [`Segment::base`] plus the ordinal is the document id in the index.
 pub struct Segment {
     base: u32,
+    deletes: Option<Deletes>,
+    files: Arc<SegmentFiles>,
+}
+
+/// What never changes, and is shared by all that have the segment with different deletions.
+struct SegmentFiles {
     number: u64,
     codec: CodecId,
     grams: Option<GramConfig>,
@@ -31,7 +38,6 @@ pub struct Segment {
     documents: Documents,
     ids: Ids,
     store: Option<Store>,
-    deletes: Option<Deletes>,
 }
 
 impl Segment {
@@ -46,8 +52,29 @@ impl Segment {
             true => SealedFile::open(&dir.join(name), kind),
             false => SealedFile::read(&dir.join(name), kind, u64::MAX),
         };
-        let open = |kind: Kind| -> Result<SealedFile> {
-            let file = sealed(segment_file_name(entry.number, kind), kind)?;
+        let own = |kind| sealed(segment_file_name(entry.number, kind), kind);
+        let segment = Self::from_files(manifest, entry, base, own)?;
+        let Some(d) = &entry.deletes else { return Ok(segment) };
+        let file = sealed(deletes_name(entry.number, d.generation), Kind::Deletes)?;
+        let (documents, terms) = (segment.documents().count(), segment.dictionary().terms());
+        let deletes = Deletes::read(&file, documents, terms)?;
+        if d.seal != seal_text(file.seal())
+            || (deletes.docs.len(), deletes.tokens) != (d.documents, d.tokens)
+        {
+            return Err(file.corrupt("it is not the file that the manifest names"));
+        }
+        Ok(segment.with(base, Some(deletes)))
+    }
+
+    /// Opens a segment without its deletions. `open` returns its file of a kind, from disk or from memory; the seal of each must be the one in `entry`.
+    pub fn from_files(
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+        base: u32,
+        mut open: impl FnMut(Kind) -> Result<SealedFile>,
+    ) -> Result<Self> {
+        let mut open = |kind: Kind| -> Result<SealedFile> {
+            let file = open(kind)?;
             if entry.files.get(kind.name()) != Some(&seal_text(file.seal())) {
                 return Err(file.corrupt("it is not the file that the manifest names"));
             }
@@ -59,19 +86,6 @@ impl Segment {
         let ids = Ids::new(open(Kind::Ids)?)?;
         let has_store = entry.files.contains_key(Kind::Store.name());
         let store = has_store.then(|| open(Kind::Store).and_then(Store::new)).transpose()?;
-        let deletes = match &entry.deletes {
-            None => None,
-            Some(d) => {
-                let file = sealed(deletes_name(entry.number, d.generation), Kind::Deletes)?;
-                let deletes = Deletes::read(&file, documents.count(), dictionary.terms())?;
-                if d.seal != seal_text(file.seal())
-                    || (deletes.docs.len(), deletes.tokens) != (d.documents, d.tokens)
-                {
-                    return Err(file.corrupt("it is not the file that the manifest names"));
-                }
-                Some(deletes)
-            }
-        };
         let lengths = documents.lengths()?;
         let parts = match &manifest.grams {
             None => Parts::of_documents(documents.count()),
@@ -81,8 +95,7 @@ impl Segment {
                     .ok_or_else(|| documents.file().corrupt("its documents have too many parts"))?
             }
         };
-        let segment = Segment {
-            base,
+        let files = SegmentFiles {
             number: entry.number,
             codec: manifest.codec,
             grams: manifest.grams,
@@ -92,12 +105,166 @@ impl Segment {
             documents,
             ids,
             store,
-            deletes,
         };
-        segment.check(entry)?;
-        Ok(segment)
+        files.check(entry)?;
+        Ok(Segment { base, deletes: None, files: Arc::new(files) })
     }
 
+    /// The same segment at another base and with other deletions; the files are shared.
+    ///
+    /// # Panics
+    /// If a document is deleted that the segment does not have.
+    pub fn with(&self, base: u32, deletes: Option<Deletes>) -> Self {
+        let last = deletes.as_ref().and_then(|deletes| deletes.docs.iter().last());
+        assert!(
+            last.is_none_or(|doc| doc < self.documents().count()),
+            "deletions of another segment"
+        );
+        Segment { base, deletes, files: self.files.clone() }
+    }
+
+    /// Its files, without those of deletions.
+    pub fn files(&self) -> impl Iterator<Item = (Kind, &SealedFile)> {
+        let files = &*self.files;
+        let own = [
+            (Kind::Dict, files.dictionary.file()),
+            (Kind::Post, &files.postings),
+            (Kind::Docs, files.documents.file()),
+            (Kind::Ids, files.ids.file()),
+        ];
+        own.into_iter().chain(files.store.as_ref().map(|store| (Kind::Store, store.file())))
+    }
+
+    /// Document id of its first document.
+    pub fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// Its number, the stem of its files' names.
+    pub fn number(&self) -> u64 {
+        self.files.number
+    }
+
+    /// Terms to lists.
+    pub fn dictionary(&self) -> &Dictionary {
+        &self.files.dictionary
+    }
+
+    /// Lengths, norms, static scores.
+    pub fn documents(&self) -> &Documents {
+        &self.files.documents
+    }
+
+    /// External ids.
+    pub fn ids(&self) -> &Ids {
+        &self.files.ids
+    }
+
+    /// The stored documents, if the index keeps them.
+    pub fn store(&self) -> Option<&Store> {
+        self.files.store.as_ref()
+    }
+
+    /// Deletions, if any.
+    pub fn deletes(&self) -> Option<&Deletes> {
+        self.deletes.as_ref()
+    }
+
+    /// Whether the document at a position is deleted.
+    #[inline]
+    pub fn is_deleted(&self, position: u32) -> bool {
+        self.deletes.as_ref().is_some_and(|d| d.docs.contains(position))
+    }
+
+    /// The positions of this segment that fall into a range of positions of the whole index, where a document has [`Segment::base`] plus its position.
+    pub fn part(&self, of: &Range<u32>) -> Range<u32> {
+        let position =
+            |limit: u32| limit.saturating_sub(self.base).min(self.files.documents.count());
+        position(of.start)..position(of.end).max(position(of.start))
+    }
+
+    /// Ordinal and position of all live documents, by ordinal.
+    pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
+        let mut live = Vec::with_capacity(self.files.documents.count() as usize);
+        for ordinal in 0..self.files.documents.count() {
+            let position = self.files.documents.position(ordinal)?;
+            if !self.is_deleted(position) {
+                live.push((ordinal, position));
+            }
+        }
+        Ok(live)
+    }
+
+    /// The number of live documents that contain the term.
+    pub fn live_df(&self, term: &TermInfo) -> u32 {
+        let deleted = self.deletes.as_ref().map_or(0, |d| d.of_term(term.ordinal));
+        term.df.saturating_sub(deleted)
+    }
+
+    /// The list of a term of this segment's dictionary.
+    pub fn list(&self, term: &TermInfo) -> Result<List<'_>> {
+        let bytes = self.files.postings.bytes(term.offset, term.len)?;
+        List::new(bytes, term.df, self.files.documents.count(), self.files.codec)
+            .map_err(|what| self.bad_list(term, what))
+    }
+
+    /// The list of an n-gram.
+    pub fn map_list(&self, term: &TermInfo) -> Result<MapList<'_>> {
+        let bytes = self.files.postings.bytes(term.offset, term.len)?;
+        MapList::new(bytes, term.df, &self.files.parts, self.files.codec)
+            .map_err(|what| self.bad_list(term, what))
+    }
+
+    /// Which n-grams it has, if it is of n-grams.
+    pub fn grams(&self) -> Option<&GramConfig> {
+        self.files.grams.as_ref()
+    }
+
+    /// The parts of its documents, which lists of n-grams refer to.
+    pub fn parts(&self) -> &Parts {
+        &self.files.parts
+    }
+
+    /// The list of a term, whose blocks have not been checked for damage: call [`Segment::check_block`] before reading one. This makes it cheap to read a single block of a long
+    /// list, since its other pages need not be read.
+    pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
+        let bytes = self.files.postings.unchecked(term.offset, term.len)?;
+        let list = List::new(bytes, term.df, self.files.documents.count(), self.files.codec);
+        match list.ok().map(|list| (list.head_len(bytes.len()), list)) {
+            Some((Some(head), list)) => {
+                self.files.postings.bytes(term.offset, head as u64)?;
+                Ok(list)
+            }
+            // The list is short, or malformed; if it is damaged, this reports where.
+            _ => self.list(term),
+        }
+    }
+
+    /// Checks a block of a list from [`Segment::list_by_blocks`].
+    pub(crate) fn check_block(&self, term: &TermInfo, list: &List<'_>, block: usize) -> Result<()> {
+        let range = list.block_range(term.len as usize, block);
+        let (start, len) = range.map_err(|what| self.bad_list(term, what))?;
+        self.files.postings.bytes(term.offset.saturating_add(start as u64), len as u64)?;
+        Ok(())
+    }
+
+    /// An error about the list of a term.
+    pub fn bad_list(&self, term: &TermInfo, what: impl std::fmt::Display) -> IndexError {
+        self.files.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
+    }
+
+    /// The codec of its lists.
+    pub fn codec(&self) -> CodecId {
+        self.files.codec
+    }
+
+    /// The file of lists.
+    pub fn postings_file(&self) -> &SealedFile {
+        &self.files.postings
+    }
+}
+
+impl SegmentFiles {
     /// Checks that the files agree with each other and with the manifest.
     fn check(&self, entry: &SegmentEntry) -> Result<()> {
         let docs = u64::from(self.documents.count());
@@ -125,133 +292,6 @@ impl Segment {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Document id of its first document.
-    pub fn base(&self) -> u32 {
-        self.base
-    }
-
-    /// Its number, the stem of its files' names.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Terms to lists.
-    pub fn dictionary(&self) -> &Dictionary {
-        &self.dictionary
-    }
-
-    /// Lengths, norms, static scores.
-    pub fn documents(&self) -> &Documents {
-        &self.documents
-    }
-
-    /// External ids.
-    pub fn ids(&self) -> &Ids {
-        &self.ids
-    }
-
-    /// The stored documents, if the index keeps them.
-    pub fn store(&self) -> Option<&Store> {
-        self.store.as_ref()
-    }
-
-    /// Deletions, if any.
-    pub fn deletes(&self) -> Option<&Deletes> {
-        self.deletes.as_ref()
-    }
-
-    /// Whether the document at a position is deleted.
-    #[inline]
-    pub fn is_deleted(&self, position: u32) -> bool {
-        self.deletes.as_ref().is_some_and(|d| d.docs.contains(position))
-    }
-
-    /// The positions of this segment that fall into a range of positions of the whole index, where a document has [`Segment::base`] plus its position.
-    pub fn part(&self, of: &Range<u32>) -> Range<u32> {
-        let position = |limit: u32| limit.saturating_sub(self.base).min(self.documents.count());
-        position(of.start)..position(of.end).max(position(of.start))
-    }
-
-    /// Ordinal and position of all live documents, by ordinal.
-    pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
-        let mut live = Vec::with_capacity(self.documents.count() as usize);
-        for ordinal in 0..self.documents.count() {
-            let position = self.documents.position(ordinal)?;
-            if !self.is_deleted(position) {
-                live.push((ordinal, position));
-            }
-        }
-        Ok(live)
-    }
-
-    /// The number of live documents that contain the term.
-    pub fn live_df(&self, term: &TermInfo) -> u32 {
-        let deleted = self.deletes.as_ref().map_or(0, |d| d.of_term(term.ordinal));
-        term.df.saturating_sub(deleted)
-    }
-
-    /// The list of a term of this segment's dictionary.
-    pub fn list(&self, term: &TermInfo) -> Result<List<'_>> {
-        let bytes = self.postings.bytes(term.offset, term.len)?;
-        List::new(bytes, term.df, self.documents.count(), self.codec)
-            .map_err(|what| self.bad_list(term, what))
-    }
-
-    /// The list of an n-gram.
-    pub fn map_list(&self, term: &TermInfo) -> Result<MapList<'_>> {
-        let bytes = self.postings.bytes(term.offset, term.len)?;
-        MapList::new(bytes, term.df, &self.parts, self.codec)
-            .map_err(|what| self.bad_list(term, what))
-    }
-
-    /// Which n-grams it has, if it is of n-grams.
-    pub fn grams(&self) -> Option<&GramConfig> {
-        self.grams.as_ref()
-    }
-
-    /// The parts of its documents, which lists of n-grams refer to.
-    pub fn parts(&self) -> &Parts {
-        &self.parts
-    }
-
-    /// The list of a term, whose blocks have not been checked for damage: call [`Segment::check_block`] before reading one. This makes it cheap to read a single block of a long
-    /// list, since its other pages need not be read.
-    pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
-        let bytes = self.postings.unchecked(term.offset, term.len)?;
-        let list = List::new(bytes, term.df, self.documents.count(), self.codec);
-        match list.ok().map(|list| (list.head_len(bytes.len()), list)) {
-            Some((Some(head), list)) => {
-                self.postings.bytes(term.offset, head as u64)?;
-                Ok(list)
-            }
-            // The list is short, or malformed; if it is damaged, this reports where.
-            _ => self.list(term),
-        }
-    }
-
-    /// Checks a block of a list from [`Segment::list_by_blocks`].
-    pub(crate) fn check_block(&self, term: &TermInfo, list: &List<'_>, block: usize) -> Result<()> {
-        let range = list.block_range(term.len as usize, block);
-        let (start, len) = range.map_err(|what| self.bad_list(term, what))?;
-        self.postings.bytes(term.offset.saturating_add(start as u64), len as u64)?;
-        Ok(())
-    }
-
-    /// An error about the list of a term.
-    pub fn bad_list(&self, term: &TermInfo, what: impl std::fmt::Display) -> IndexError {
-        self.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
-    }
-
-    /// The codec of its lists.
-    pub fn codec(&self) -> CodecId {
-        self.codec
-    }
-
-    /// The file of lists.
-    pub fn postings_file(&self) -> &SealedFile {
-        &self.postings
     }
 }
 

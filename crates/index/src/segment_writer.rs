@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::build::Written;
-use crate::container::{Kind, SealedWriter};
+use crate::container::{Kind, Sealed, SealedWriter};
 use crate::documents::DocumentTable;
 use crate::error::Result;
 use crate::ids::IdsWriter;
@@ -12,57 +12,88 @@ use crate::store::StoreWriter;
 
 /// What is appended in document order, and where the rest goes.
 pub(crate) struct SegmentWriter {
-    dir: PathBuf,
+    target: Target,
     number: u64,
     pub(crate) table: DocumentTable,
     pub(crate) ids: IdsWriter,
     pub(crate) store: Option<StoreWriter>,
 }
 
+enum Target {
+    Dir(PathBuf),
+    Memory,
+}
+
+impl Target {
+    fn create(&self, number: u64, kind: Kind) -> Result<SealedWriter> {
+        let name = segment_file_name(number, kind);
+        match self {
+            Target::Dir(dir) => SealedWriter::create(&dir.join(name), kind),
+            Target::Memory => SealedWriter::in_memory(&name, kind),
+        }
+    }
+}
+
+/// A segment that was written.
+pub(crate) struct FinishedSegment {
+    pub(crate) entry: SegmentEntry,
+    /// Its files, if it was written to memory.
+    pub(crate) files: Vec<(Kind, Vec<u8>)>,
+}
+
 impl SegmentWriter {
     /// Starts the manifest's next segment.
     pub(crate) fn create(dir: &Path, manifest: &Manifest) -> Result<Self> {
+        Self::new(Target::Dir(dir.to_owned()), manifest)
+    }
+
+    /// Starts the manifest's next segment in memory. Its bytes are those that it would have on disk.
+    pub(crate) fn in_memory(manifest: &Manifest) -> Result<Self> {
+        Self::new(Target::Memory, manifest)
+    }
+
+    fn new(target: Target, manifest: &Manifest) -> Result<Self> {
         let number = manifest.next_segment;
-        let store = (manifest.store == StoreMode::All).then(|| create(dir, number, Kind::Store));
+        let keeps_all = manifest.store == StoreMode::All;
+        let store = keeps_all.then(|| target.create(number, Kind::Store)).transpose()?;
         Ok(SegmentWriter {
-            dir: dir.to_owned(),
             number,
             table: DocumentTable::default(),
-            ids: IdsWriter::new(create(dir, number, Kind::Ids)?),
-            store: store.transpose()?.map(StoreWriter::new),
+            ids: IdsWriter::new(target.create(number, Kind::Ids)?),
+            store: store.map(StoreWriter::new),
+            target,
         })
     }
 
     /// The files of dictionary and lists.
     pub(crate) fn list_files(&self) -> Result<(SealedWriter, SealedWriter)> {
-        let create = |kind| create(&self.dir, self.number, kind);
+        let create = |kind| self.target.create(self.number, kind);
         Ok((create(Kind::Dict)?, create(Kind::Post)?))
     }
 
     /// Completes all files after the lists have been written.
-    pub(crate) fn finish(self, lists: &Written) -> Result<SegmentEntry> {
-        let docs = create(&self.dir, self.number, Kind::Docs)?;
-        let mut seals = vec![
-            (Kind::Dict, lists.dictionary_seal),
-            (Kind::Post, lists.postings_seal),
+    pub(crate) fn finish(self, lists: Written) -> Result<FinishedSegment> {
+        let docs = self.target.create(self.number, Kind::Docs)?;
+        let mut sealed = vec![
+            (Kind::Dict, lists.dictionary),
+            (Kind::Post, lists.lists),
             (Kind::Docs, self.table.write(docs)?),
             (Kind::Ids, self.ids.finish()?),
         ];
         if let Some(store) = self.store {
-            seals.push((Kind::Store, store.finish()?));
+            sealed.push((Kind::Store, store.finish()?));
         }
-        Ok(SegmentEntry {
+        let seal = |(kind, file): &(Kind, Sealed)| (kind.name().to_owned(), seal_text(file.seal));
+        let entry = SegmentEntry {
             number: self.number,
             documents: self.table.lengths.len() as u64,
             tokens: self.table.tokens(),
             postings: lists.postings,
             terms: lists.terms,
-            files: seals.into_iter().map(|(k, s)| (k.name().to_owned(), seal_text(s))).collect(),
+            files: sealed.iter().map(seal).collect(),
             deletes: None,
-        })
+        };
+        let in_memory = |(kind, file): (Kind, Sealed)| file.bytes.map(|bytes| (kind, bytes));
+        Ok(FinishedSegment { entry, files: sealed.into_iter().filter_map(in_memory).collect() })
     }
-}
-
-fn create(dir: &Path, number: u64, kind: Kind) -> Result<SealedWriter> {
-    SealedWriter::create(&dir.join(segment_file_name(number, kind)), kind)
 }

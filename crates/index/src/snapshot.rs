@@ -108,6 +108,27 @@ impl Snapshot {
             segments.push(Arc::new(Segment::open(dir, &manifest, entry, base, options)?));
             base += entry.documents as u32;
         }
+        Self::of(dir, manifest, segments)
+    }
+
+    /// A snapshot of segments that are open, some of which may be in memory alone. The manifest has the entries of all of them, which need not be on disk.
+    ///
+    /// # Panics
+    /// If the segments are not those of the manifest, in the same order and with the same deletions, or do not follow each other without gaps.
+    pub fn of(dir: &Path, manifest: Manifest, segments: Vec<Arc<Segment>>) -> Result<Self> {
+        assert_eq!(manifest.segments.len(), segments.len(), "number of segments");
+        let mut base = 0;
+        for (entry, segment) in manifest.segments.iter().zip(&segments) {
+            assert_eq!(
+                (segment.number(), segment.base()),
+                (entry.number, base),
+                "order of segments"
+            );
+            let known = entry.deletes.as_ref().map(|d| (d.tokens, d.documents));
+            let own = segment.deletes().map(|d| (d.tokens, d.docs.len()));
+            assert_eq!(own, known, "deletions of segment {}", entry.number);
+            base += entry.documents as u32;
+        }
         let max_static = max_static(&segments)?;
         let id = SnapshotId::next();
         Ok(Snapshot { id, dir: dir.to_owned(), manifest, segments, max_static })

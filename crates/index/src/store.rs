@@ -1,11 +1,12 @@
 //! The documents themselves, in compressed blocks (docs/format/documents.md).
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
 
-use crate::container::{SealedFile, SealedWriter};
+use crate::container::{Sealed, SealedFile, SealedWriter};
 use crate::error::{IndexError, Result};
 
 /// Bytes of documents after which a block is closed.
@@ -59,6 +60,11 @@ impl StoreWriter {
         StoreWriter { file, firsts: Vec::new(), starts: Vec::new(), documents: 0 }
     }
 
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Appends a chunk, which must be closed.
     pub(crate) fn append(&mut self, chunk: &mut StoreChunk) -> Result<()> {
         chunk.close().map_err(IndexError::io(self.file.path()))?;
@@ -76,8 +82,8 @@ impl StoreWriter {
         self.file.write(block)
     }
 
-    /// Completes the file and returns its seal.
-    pub(crate) fn finish(mut self) -> Result<u64> {
+    /// Completes the file.
+    pub(crate) fn finish(mut self) -> Result<Sealed> {
         let blocks = self.firsts.len() as u64 / 4;
         self.starts.extend(self.file.body_len().to_le_bytes());
         self.file.write(&self.firsts)?;

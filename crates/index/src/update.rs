@@ -11,6 +11,7 @@ use crate::delete::{DeleteReport, apply_deletes, find_ids};
 use crate::directory::{WriteLock, highest_number, holds_nothing_else, make_dir, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::impacts::Impacts;
+use crate::live::settle;
 use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
@@ -54,6 +55,7 @@ pub fn create_from_reader(
         // The mean length comes from the documents.
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
         grams: config.grams,
+        log: None,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -84,6 +86,7 @@ pub fn create_from_lists(
         store: StoreMode::Ids,
         impacts: None,
         grams: None,
+        log: None,
         segments: Vec::new(),
     };
     create_with(dir, settings, overwrite, progress, |lock, manifest| {
@@ -139,6 +142,7 @@ fn create_locked(
     manifest.generation = before.as_ref().map_or(1, |m| m.generation + 1);
     manifest.next_segment = before.as_ref().map_or(unused, |m| m.next_segment);
     let number = manifest.next_segment;
+    let protected = lock.protect(number);
     let result = build(lock, &manifest).and_then(|built| {
         manifest.content = built.content.unwrap_or(manifest.content);
         manifest.impacts = built.impacts;
@@ -148,6 +152,7 @@ fn create_locked(
         lock.commit(&manifest)?;
         Ok(built.report)
     });
+    drop(protected);
     if result.is_err() {
         // The previous index remains, even if it is damaged; only the new files are removed.
         lock.abandon(number);
@@ -192,7 +197,7 @@ pub fn update(
     progress: &Progress,
 ) -> Result<UpdateReport> {
     read_manifest(dir)?;
-    let lock = WriteLock::take(dir)?;
+    let lock = settle(WriteLock::take(dir)?)?;
     let old = Snapshot::open_locked(&lock)?;
     let result = update_locked(&lock, &old, reader, delete_ids, config, progress);
     if result.is_err() {
@@ -209,6 +214,7 @@ fn update_locked(
     config: &BuildConfig,
     progress: &Progress,
 ) -> Result<UpdateReport> {
+    let protected = lock.protect(old.manifest().next_segment);
     let (deleted, mut gone) = find_ids(old, delete_ids, progress)?;
     let (mut manifest, mut added) = (old.manifest().clone(), BuildReport::default());
     let mut entry = None;
@@ -221,6 +227,7 @@ fn update_locked(
         (added, entry) = (built.report, built.entry);
     }
     if entry.is_none() && gone.is_empty() {
+        drop(protected);
         lock.clean(old.manifest());
         let generation = old.generation();
         return Ok(UpdateReport { added, deleted, generation });

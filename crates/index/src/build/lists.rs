@@ -96,7 +96,7 @@ pub(crate) fn build_lists(
         postings: written.postings,
         ..BuildReport::default()
     };
-    let entry = Some(segment.finish(&written)?);
+    let entry = Some(segment.finish(written)?.entry);
     Ok(Built { entry, report, content: Some(Content::Text), impacts: None, replaced: Vec::new() })
 }
 

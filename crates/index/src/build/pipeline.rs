@@ -294,7 +294,7 @@ pub(crate) fn build_segment(
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
-    let entry = output.segment.finish(&written)?;
+    let entry = output.segment.finish(written)?.entry;
     let mut replaced = output.replaced;
     replaced.sort_unstable();
     Ok(Built { entry: Some(entry), report, content, impacts, replaced })

@@ -13,6 +13,9 @@ use super::sources::{ListSource, Part};
 use crate::container::map;
 use crate::error::{IndexError, Result};
 
+/// The path that errors give for a run in memory.
+const IN_MEMORY: &str = "a run in memory";
+
 /// Writes all that the inverter holds to `path` and empties it; returns the number of terms.
 pub(super) fn spill(inverter: &mut Inverter, path: &Path) -> Result<u64> {
     let mut writer = RunWriter::create(path)?;
@@ -20,19 +23,31 @@ pub(super) fn spill(inverter: &mut Inverter, path: &Path) -> Result<u64> {
     writer.finish()
 }
 
+/// The same in memory.
+pub(super) fn run_of(inverter: &mut Inverter) -> Result<Run> {
+    let mut writer = RunWriter::new(Path::new(IN_MEMORY), Vec::new());
+    inverter.drain(|term, count, postings| writer.add(term, count, postings))?;
+    Ok(Run(Place::Bytes(writer.out)))
+}
+
 /// Writes a run, term by term.
-pub(super) struct RunWriter<'a> {
+pub(super) struct RunWriter<'a, W> {
     path: &'a Path,
-    file: BufWriter<File>,
+    out: W,
     head: Vec<u8>,
     terms: u64,
 }
 
-impl<'a> RunWriter<'a> {
+impl<'a> RunWriter<'a, BufWriter<File>> {
     pub(super) fn create(path: &'a Path) -> Result<Self> {
         let file = File::create(path).map_err(IndexError::io(path))?;
-        let file = BufWriter::with_capacity(1 << 20, file);
-        Ok(RunWriter { path, file, head: Vec::new(), terms: 0 })
+        Ok(Self::new(path, BufWriter::with_capacity(1 << 20, file)))
+    }
+}
+
+impl<'a, W: Write> RunWriter<'a, W> {
+    fn new(path: &'a Path, out: W) -> Self {
+        RunWriter { path, out, head: Vec::new(), terms: 0 }
     }
 
     /// Adds a term with its number of postings and their bytes.
@@ -43,13 +58,13 @@ impl<'a> RunWriter<'a> {
         varint::write(&mut self.head, u64::from(count));
         varint::write(&mut self.head, postings.len() as u64);
         self.terms += 1;
-        let written = self.file.write_all(&self.head).and_then(|()| self.file.write_all(postings));
+        let written = self.out.write_all(&self.head).and_then(|()| self.out.write_all(postings));
         written.map_err(IndexError::io(self.path))
     }
 
-    /// Completes the file; returns the number of terms.
+    /// Completes the run; returns the number of terms.
     pub(super) fn finish(mut self) -> Result<u64> {
-        self.file.flush().map_err(IndexError::io(self.path))?;
+        self.out.flush().map_err(IndexError::io(self.path))?;
         Ok(self.terms)
     }
 }
@@ -58,7 +73,12 @@ impl<'a> RunWriter<'a> {
 pub(super) struct Run(Place);
 
 enum Place {
-    Disk { path: PathBuf, bytes: Mmap },
+    Disk {
+        path: PathBuf,
+        bytes: Mmap,
+    },
+    /// The same bytes, but in memory.
+    Bytes(Vec<u8>),
     Memory(SortedLists),
 }
 
@@ -71,10 +91,10 @@ impl Run {
         Run(Place::Memory(lists))
     }
 
-    /// Number of terms if it is in memory; a run on disk has been counted when it was written.
+    /// Number of terms if it has lists; a run that was written has been counted then.
     pub(super) fn terms(&self) -> u64 {
         match &self.0 {
-            Place::Disk { .. } => 0,
+            Place::Disk { .. } | Place::Bytes(_) => 0,
             Place::Memory(lists) => lists.terms() as u64,
         }
     }
@@ -82,16 +102,21 @@ impl Run {
     /// Its lists, if they are in memory.
     pub(super) fn lists(&self) -> Option<&SortedLists> {
         match &self.0 {
-            Place::Disk { .. } => None,
+            Place::Disk { .. } | Place::Bytes(_) => None,
             Place::Memory(lists) => Some(lists),
         }
     }
 
     pub(super) fn source(&self) -> RunSource<'_> {
+        let written = |path, bytes| RunSource::Written {
+            path,
+            cursor: Cursor::new(bytes),
+            term: &[],
+            list: (&[], 0),
+        };
         match &self.0 {
-            Place::Disk { path, bytes } => {
-                RunSource::Disk { path, cursor: Cursor::new(bytes), term: &[], list: (&[], 0) }
-            }
+            Place::Disk { path, bytes } => written(path, bytes),
+            Place::Bytes(bytes) => written(Path::new(IN_MEMORY), bytes),
             Place::Memory(lists) => RunSource::Memory { lists, next: 0 },
         }
     }
@@ -99,7 +124,7 @@ impl Run {
 
 /// The lists of a run, in term order.
 pub(super) enum RunSource<'a> {
-    Disk { path: &'a Path, cursor: Cursor<'a>, term: &'a [u8], list: RunList<'a> },
+    Written { path: &'a Path, cursor: Cursor<'a>, term: &'a [u8], list: RunList<'a> },
     Memory { lists: &'a SortedLists, next: usize },
 }
 
@@ -120,7 +145,7 @@ impl<'a> ListSource for RunSource<'a> {
 
     fn advance(&mut self) -> Result<bool> {
         match self {
-            RunSource::Disk { path, cursor, term, list } => {
+            RunSource::Written { path, cursor, term, list } => {
                 if cursor.rest().is_empty() {
                     return Ok(false);
                 }
@@ -138,15 +163,15 @@ impl<'a> ListSource for RunSource<'a> {
 
     fn term(&self) -> &[u8] {
         match self {
-            RunSource::Disk { term, .. } => term,
+            RunSource::Written { term, .. } => term,
             RunSource::Memory { lists, next } => lists.term(next - 1),
         }
     }
 
     fn part(&self) -> RunPart<'a> {
         match *self {
-            RunSource::Disk { path, list: (postings, count), .. } => {
-                RunPart::Disk { path, postings, count }
+            RunSource::Written { path, list: (postings, count), .. } => {
+                RunPart::Written { path, postings, count }
             }
             RunSource::Memory { lists, next } => RunPart::Memory { lists, rank: next - 1 },
         }
@@ -155,14 +180,14 @@ impl<'a> ListSource for RunSource<'a> {
 
 /// One list of a run.
 pub(super) enum RunPart<'a> {
-    Disk { path: &'a Path, postings: &'a [u8], count: u32 },
+    Written { path: &'a Path, postings: &'a [u8], count: u32 },
     Memory { lists: &'a SortedLists, rank: usize },
 }
 
 impl Part for RunPart<'_> {
     fn weight(&self) -> usize {
         match self {
-            RunPart::Disk { postings, .. } => postings.len(),
+            RunPart::Written { postings, .. } => postings.len(),
             // About what they would take on disk.
             RunPart::Memory { lists, rank } => 2 * lists.count(*rank),
         }
@@ -170,7 +195,7 @@ impl Part for RunPart<'_> {
 
     fn count(&self) -> u32 {
         match self {
-            RunPart::Disk { count, .. } => *count,
+            RunPart::Written { count, .. } => *count,
             RunPart::Memory { lists, rank } => lists.count(*rank) as u32,
         }
     }
@@ -178,7 +203,7 @@ impl Part for RunPart<'_> {
     fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
         match *self {
             RunPart::Memory { lists, rank } => lists.load(rank, out),
-            RunPart::Disk { path, postings, count } => {
+            RunPart::Written { path, postings, count } => {
                 let mut cursor = Cursor::new(postings);
                 let mut doc = 0u32;
                 out.reserve(count as usize);

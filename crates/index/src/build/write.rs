@@ -6,7 +6,7 @@ use warpseek_core::saturation::Saturation;
 use super::config::Progress;
 use super::ordered::ordered_map;
 use super::sources::{Job, ListSource, Merge};
-use crate::container::SealedWriter;
+use crate::container::{Sealed, SealedWriter};
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
@@ -22,10 +22,10 @@ struct Encoded {
     bytes: Vec<u8>,
 }
 
-/// Seals and counts of what [`write_lists`] wrote.
+/// Files and counts of what [`write_lists`] wrote.
 pub(crate) struct Written {
-    pub(crate) dictionary_seal: u64,
-    pub(crate) postings_seal: u64,
+    pub(crate) dictionary: Sealed,
+    pub(crate) lists: Sealed,
     pub(crate) terms: u64,
     pub(crate) postings: u64,
 }
@@ -111,8 +111,8 @@ pub(crate) fn write_jobs<J: Job>(
     })?;
     let (terms, count) = (dictionary.terms(), dictionary.postings());
     Ok(Written {
-        dictionary_seal: dictionary.finish()?,
-        postings_seal: postings.finish()?,
+        dictionary: dictionary.finish()?,
+        lists: postings.finish()?,
         terms,
         postings: count,
     })

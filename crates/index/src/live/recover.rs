@@ -1,0 +1,148 @@
+//! Opening an index for writing, after a crash or not.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::batch::Batch;
+use super::pending::Pending;
+use super::{LiveIndex, LiveOptions, Writing, parse};
+use crate::directory::{WriteLock, log_numbers, read_manifest};
+use crate::error::{IndexError, Result};
+use crate::log::{Durability, Log, Operation, Record, replay_bytes};
+use crate::manifest::{Content, LogEntry, Manifest, log_name};
+use crate::snapshot::Snapshot;
+
+/// The sequence of the first write to an index without a log.
+const FIRST: u64 = 1;
+
+/// Brings writes that are only in a log into segments, for writers that know nothing of logs.
+pub(crate) fn settle(lock: WriteLock) -> Result<WriteLock> {
+    if read_manifest(lock.dir())?.log.is_none() {
+        return Ok(lock);
+    }
+    LiveIndex::with_lock(lock, LiveOptions::default())?.close_keeping_lock()
+}
+
+impl LiveIndex {
+    pub(super) fn with_lock(lock: WriteLock, options: LiveOptions) -> Result<Self> {
+        let snapshot = Snapshot::open_locked(&lock)?;
+        let mut committed = snapshot.manifest().clone();
+        check(&committed)?;
+        let mut settings = Manifest { segments: Vec::new(), log: None, ..committed.clone() };
+        let known = !committed.segments.is_empty();
+        let content = known.then_some(committed.content);
+        let mut writing = match committed.log {
+            Some(entry) => {
+                let numbers = log_numbers(lock.dir(), entry.number)?;
+                // The last log may have been created after the last commit.
+                let last = numbers.last().map_or(0, |last| last + 1);
+                settings.next_segment = settings.next_segment.max(last);
+                let batch = Batch::new(&mut settings)?;
+                Replay { batch, settings, content }.run(
+                    &lock,
+                    entry,
+                    &numbers,
+                    options.durability,
+                )?
+            }
+            None => {
+                let number = settings.next_segment;
+                settings.next_segment += 1;
+                let log =
+                    Log::create(&lock.dir().join(log_name(number)), FIRST, options.durability)?;
+                committed.log = Some(LogEntry { number, sequence: FIRST });
+                committed.generation += 1;
+                committed.next_segment = settings.next_segment;
+                lock.commit(&committed)?;
+                Writing { log, batch: Batch::new(&mut settings)?, settings, content }
+            }
+        };
+        let segments = snapshot.segments().to_vec();
+        let snapshot = Snapshot::of(lock.dir(), committed.clone(), segments)?;
+        let (end, replayed) = (writing.log.next_sequence(), writing.take_batch()?);
+        let live = LiveIndex {
+            lock,
+            options,
+            writing: Mutex::new(writing),
+            pending: Pending::default(),
+            published: RwLock::new(Arc::new(snapshot)),
+            committed: Mutex::new(committed),
+            interrupted: AtomicBool::new(false),
+        };
+        if !replayed.is_empty() {
+            live.apply(replayed, end)?;
+        }
+        Ok(live)
+    }
+}
+
+/// Refuses indexes whose segments cannot be built document by document.
+fn check(manifest: &Manifest) -> Result<()> {
+    let refuse = |what: &str| Err(IndexError::Refused { what: what.into() });
+    if manifest.grams.is_some() {
+        return refuse("an n-gram index takes no single writes; use `warpseek ngram add`");
+    }
+    if manifest.impacts.is_some_and(|impacts| impacts.documents == 0) {
+        return refuse("a quantized index takes its first documents together; use `warpseek add`");
+    }
+    Ok(())
+}
+
+/// A batch that is filled from logs.
+struct Replay {
+    batch: Batch,
+    settings: Manifest,
+    content: Option<Content>,
+}
+
+impl Replay {
+    /// Reads the logs with these numbers, of which `entry` is the first, and opens the last one for appending.
+    fn run(
+        mut self,
+        lock: &WriteLock,
+        entry: LogEntry,
+        numbers: &[u64],
+        durability: Durability,
+    ) -> Result<Writing> {
+        let path = |number| lock.dir().join(log_name(number));
+        let Some((&last, whole)) = numbers.split_last().filter(|_| numbers[0] == entry.number)
+        else {
+            let what = "the manifest names it, and it is missing";
+            return Err(IndexError::corrupt(&path(entry.number), what));
+        };
+        let mut sequence = entry.sequence;
+        for &number in whole {
+            let path = path(number);
+            let bytes = std::fs::read(&path).map_err(IndexError::io(&path))?;
+            sequence =
+                replay_bytes(&path, &bytes, sequence, |record| self.apply(&path, record))?.next;
+        }
+        let path = path(last);
+        let log = Log::open(&path, sequence, durability, |record| self.apply(&path, record))?;
+        Ok(Writing { log, batch: self.batch, settings: self.settings, content: self.content })
+    }
+
+    fn apply(&mut self, path: &Path, record: Record<'_>) -> Result<()> {
+        let refused = |what: String| {
+            IndexError::corrupt(path, format!("document of record {}: {what}", record.sequence))
+        };
+        match record.operation {
+            Operation::Delete { id } => self.batch.delete(id),
+            Operation::Put { id, document } => {
+                let json = std::str::from_utf8(document).map_err(|e| refused(e.to_string()))?;
+                let document =
+                    parse(json, self.settings.vector_scale).map_err(|e| refused(e.to_string()))?;
+                if document.id != id {
+                    return Err(refused(format!(
+                        "it has the id `{}` instead of `{id}`",
+                        document.id
+                    )));
+                }
+                self.batch.put(&document)?;
+                self.content = self.batch.content;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! The bytes of a log: header, heads of batches, records (docs/format/log.md).
+
+use warpseek_codec::varint::{self, Cursor};
+use warpseek_core::limits::MAX_ID_BYTES;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{IndexError, Result};
+
+/// The longest document in bytes, as JSON.
+pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
+
+/// The version of the format of logs.
+pub(super) const VERSION: u32 = 1;
+
+/// Length of the header of a log.
+pub(super) const HEADER: usize = 24;
+
+/// Length of what a record has before the bytes that its checksum covers.
+pub(super) const PREFIX: usize = 12;
+
+/// Length of the head of a batch.
+pub(super) const HEAD: usize = PREFIX + HEAD_REST;
+const HEAD_REST: usize = 17;
+
+/// The length that no record exceeds, [`PREFIX`] not included: sequence, kind, length of the id, id, document.
+const MAX_REST: usize = 8 + 1 + 2 + MAX_ID_BYTES + MAX_DOCUMENT_BYTES;
+
+const BATCH: u8 = 0;
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// The header of every log.
+pub(super) fn header() -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(b"WARPSEEK");
+    header[8..11].copy_from_slice(b"log");
+    header[16..20].copy_from_slice(&VERSION.to_le_bytes());
+    header
+}
+
+/// What a record does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// Adds a document, or replaces the one with the same id.
+    Put {
+        /// Its id.
+        id: &'a str,
+        /// The document as JSON, which the log keeps as it is.
+        document: &'a [u8],
+    },
+    /// Removes the document with this id, if there is one.
+    Delete {
+        /// The id.
+        id: &'a str,
+    },
+}
+
+impl<'a> Operation<'a> {
+    /// The id of the document.
+    pub fn id(&self) -> &'a str {
+        match self {
+            Operation::Put { id, .. } | Operation::Delete { id } => id,
+        }
+    }
+
+    /// Refuses what exceeds a limit.
+    pub(super) fn check(&self) -> Result<()> {
+        let refuse = |what: String| Err(IndexError::Refused { what });
+        match (self.id().len(), self) {
+            (0, _) => refuse("the id is empty; give each document an id".into()),
+            (len, _) if len > MAX_ID_BYTES => {
+                refuse(format!("the id has {len} bytes, the limit is {MAX_ID_BYTES}; shorten it"))
+            }
+            (_, Operation::Put { id, document }) if document.len() > MAX_DOCUMENT_BYTES => {
+                let len = document.len();
+                refuse(format!(
+                    "document `{id}` has {len} bytes, the limit is {MAX_DOCUMENT_BYTES}; split it"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A record of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its number: one more than that of the record before.
+    pub sequence: u64,
+    /// What it does.
+    pub operation: Operation<'a>,
+}
+
+impl Record<'_> {
+    /// Appends the record to a batch. The operation must be within the limits.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend([0; PREFIX]);
+        out.extend(self.sequence.to_le_bytes());
+        let (kind, document) = match self.operation {
+            Operation::Put { document, .. } => (PUT, document),
+            Operation::Delete { .. } => (DELETE, &[][..]),
+        };
+        let id = self.operation.id();
+        out.push(kind);
+        varint::write(out, id.len() as u64);
+        out.extend_from_slice(id.as_bytes());
+        out.extend_from_slice(document);
+        seal(&mut out[start..]);
+    }
+}
+
+/// Fills in the head of a batch, for which its first bytes were left free.
+pub(super) fn fill_head(batch: &mut [u8], first: u64, synced: u64) {
+    let head = &mut batch[..HEAD];
+    head[PREFIX..][..8].copy_from_slice(&first.to_le_bytes());
+    head[PREFIX + 8] = BATCH;
+    head[PREFIX + 9..].copy_from_slice(&synced.to_le_bytes());
+    seal(head);
+}
+
+/// Fills in length and checksum.
+fn seal(record: &mut [u8]) {
+    let (prefix, rest) = record.split_at_mut(PREFIX);
+    prefix[..4].copy_from_slice(&(rest.len() as u32).to_le_bytes());
+    prefix[4..].copy_from_slice(&xxh3_64(rest).to_le_bytes());
+}
+
+/// What is in a log after the header.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Item<'a> {
+    /// The head of a batch.
+    Head {
+        /// The sequence of the batch's first record.
+        sequence: u64,
+        /// Everything before this offset was on stable storage when the batch was written.
+        synced: u64,
+    },
+    Record(Record<'a>),
+}
+
+impl Item<'_> {
+    pub(super) fn sequence(&self) -> u64 {
+        match self {
+            Item::Head { sequence, .. } | Item::Record(Record { sequence, .. }) => *sequence,
+        }
+    }
+}
+
+/// Splits the first record off `bytes` and returns what its checksum covers; `None` if it is incomplete or its checksum is wrong.
+pub(super) fn split<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut cursor = Cursor::new(bytes);
+    let (len, sum) = (cursor.u32()? as usize, cursor.u64()?);
+    if len > MAX_REST {
+        return None;
+    }
+    let rest = cursor.take(len).filter(|rest| xxh3_64(rest) == sum)?;
+    *bytes = cursor.rest();
+    Some(rest)
+}
+
+/// Reads what [`split`] returned; `None` if no log contains it.
+pub(super) fn parse(rest: &[u8]) -> Option<Item<'_>> {
+    let mut cursor = Cursor::new(rest);
+    let (sequence, kind) = (cursor.u64()?, cursor.byte()?);
+    if kind == BATCH {
+        let synced = cursor.u64()?;
+        return cursor.rest().is_empty().then_some(Item::Head { sequence, synced });
+    }
+    let len = cursor.varint32()? as usize;
+    let id = std::str::from_utf8(cursor.take(len)?).ok()?;
+    let operation = match kind {
+        PUT => Operation::Put { id, document: cursor.rest() },
+        DELETE if cursor.rest().is_empty() => Operation::Delete { id },
+        _ => return None,
+    };
+    operation.check().ok()?;
+    Some(Item::Record(Record { sequence, operation }))
+}
+
+/// Whether `bytes` begin with the head of a batch; if so, the offset before which everything was synced.
+pub(super) fn synced_by_head(mut bytes: &[u8]) -> Option<u64> {
+    // Most bytes are not the beginning of a head, and need no checksum to say so.
+    if bytes.get(..4)? != (HEAD_REST as u32).to_le_bytes() {
+        return None;
+    }
+    match parse(split(&mut bytes)?)? {
+        Item::Head { synced, .. } => Some(synced),
+        Item::Record(_) => None,
+    }
+}
