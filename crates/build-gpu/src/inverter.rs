@@ -63,7 +63,8 @@ fn device_error(error: DeviceError) -> IndexError {
 impl InverterFactory for GpuInverters {
     fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
         let Wanted { analyzer, threads, blocks } = wanted;
-        let memory = self.device.available().map_err(device_error)?;
+        let available = self.device.available();
+        let memory = *available.as_ref().unwrap_or(&0);
         let most_kept = memory / MEMORY_A_POSTING_BYTE;
         let most = ((memory - most_kept) / MEMORY_A_BYTE).max(LEAST_TEXT as u64);
         let most_text = self.most_text.min(usize::try_from(most).unwrap_or(usize::MAX));
@@ -71,7 +72,8 @@ impl InverterFactory for GpuInverters {
         let pool = pool.map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
         let (full, batches) = sync_channel(1);
         let (used, free) = channel();
-        let worker = Worker::new(&self.device, analyzer, memory).map_err(device_error);
+        let worker = available.and_then(|memory| Worker::new(&self.device, analyzer, memory));
+        let worker = worker.map_err(device_error);
         let worker = match (worker, self.on_failure) {
             (Ok(worker), _) => Ok(worker),
             (Err(error), OnFailure::UseCpu) => Err(failure(&error)),
@@ -150,6 +152,8 @@ enum Job {
     Batch(Batch),
     /// A document that is larger than a batch.
     Document(Vec<u8>),
+    /// There is no more text. Without it, the build has failed or was cancelled.
+    Finish,
 }
 
 /// The side of the builder: fills batches.
@@ -165,9 +169,11 @@ struct Batches {
 
 impl Batches {
     fn send(&mut self, job: Job) -> Result<()> {
-        let sent = self.full.as_ref().map(|full| full.send(job));
-        // Only a thread that has failed takes no more, and its error says why.
-        if let Some(Err(_)) = sent { self.join().map(|_| ()) } else { Ok(()) }
+        match self.full.as_ref().map(|full| full.send(job)) {
+            Some(Ok(())) => Ok(()),
+            // Only a thread that has failed takes no more, and its error says why.
+            _ => Err(self.join().err().unwrap_or(IndexError::Cancelled)),
+        }
     }
 
     fn send_filling(&mut self) -> Result<()> {
@@ -237,6 +243,7 @@ impl BatchInverter for Batches {
 
     fn finish(mut self: Box<Self>) -> Result<DocumentFacts> {
         self.send_filling()?;
+        self.send(Job::Finish)?;
         self.join()
     }
 }
@@ -274,8 +281,9 @@ struct Driver {
 
 impl Driver {
     fn work(&mut self, jobs: &Receiver<Job>, free: &Sender<Batch>) -> Result<DocumentFacts> {
-        for job in jobs {
-            match job {
+        loop {
+            match jobs.recv().map_err(|_| IndexError::Cancelled)? {
+                Job::Finish => break,
                 Job::Document(text) => self.on_cpu(&text)?,
                 Job::Batch(mut batch) => {
                     self.invert(batch.bytes().map_err(device_error)?)?;

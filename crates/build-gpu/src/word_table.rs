@@ -81,6 +81,11 @@ impl WordTable {
         })
     }
 
+    /// Gives its memory back. After an error the words that it has are not known.
+    pub(crate) fn drop_words(&mut self) {
+        self.tables = None;
+    }
+
     /// Forgets all words.
     pub(crate) fn clear(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         let Some(tables) = &mut self.tables else { return Ok(()) };

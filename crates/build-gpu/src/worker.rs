@@ -100,6 +100,20 @@ impl Worker {
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
+        let inverted = self.try_invert(text, documents, first_doc, terms);
+        if inverted.is_err() {
+            self.table.drop_words();
+        }
+        inverted
+    }
+
+    fn try_invert(
+        &mut self,
+        text: &[u8],
+        documents: u32,
+        first_doc: u32,
+        terms: &mut Terms,
+    ) -> Result<Inverted, DeviceError> {
         let stream = self.stream.clone();
         let device = stream.device();
         let on_device = device.buffer(FindWords::padded(text.len()))?;

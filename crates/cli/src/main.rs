@@ -2,6 +2,7 @@
 
 mod decision;
 mod options;
+mod outputs;
 mod queries;
 mod residency;
 mod verbs;

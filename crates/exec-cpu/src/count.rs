@@ -152,7 +152,7 @@ impl<'a> Counter<'a> {
         }
         match (self.mask, self.segment.deletes()) {
             (Some(mask), _) => {
-                (from..to).filter(|&doc| !mask.contains(doc)).for_each(|doc| marks[index(doc)] = 0)
+                (from..to).filter(|&doc| !mask.contains(doc)).for_each(|doc| marks[index(doc)] = 0);
             }
             (None, Some(deletes)) => {
                 deletes.docs.within(from, to).for_each(|doc| marks[index(doc)] = 0);

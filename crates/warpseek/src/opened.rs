@@ -20,6 +20,9 @@ use crate::options::{Algorithm, DeviceChoice, SearcherOptions};
 use crate::request::{QueryInput, Request};
 use crate::searcher::GpuStatus;
 
+/// Ids, and the documents that have them.
+type Among = (Arc<[String]>, Arc<Mask>);
+
 /// What a searcher has for one snapshot.
 pub(crate) struct Opened {
     pub(crate) snapshot: Arc<Snapshot>,
@@ -36,7 +39,7 @@ pub(crate) struct Opened {
     /// Whether it was prepared.
     prepared: AtomicBool,
     /// The ids that requests were last restricted to, and their documents: many requests have the same.
-    among: Mutex<Option<(Arc<[String]>, Arc<Mask>)>>,
+    among: Mutex<Option<Among>>,
 }
 
 impl Opened {

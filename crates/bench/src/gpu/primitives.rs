@@ -89,11 +89,11 @@ fn cupy(options: &Options, n: usize) -> Result<HashMap<String, f64>, Failure> {
     let ran = match ran {
         Ok(ran) if ran.status.success() => ran,
         Ok(ran) => {
-            note(&format!("not compared: {}", String::from_utf8_lossy(&ran.stderr).trim()));
+            note(format!("not compared: {}", String::from_utf8_lossy(&ran.stderr).trim()));
             return Ok(HashMap::new());
         }
         Err(error) => {
-            note(&format!("not compared with CuPy: {}: {error}", options.python));
+            note(format!("not compared with CuPy: {}: {error}", options.python));
             return Ok(HashMap::new());
         }
     };

@@ -18,6 +18,7 @@ use warpseek_console::terminal::{counted, note, summary, table};
 use warpseek_console::{Failure, Interrupt};
 
 use crate::options::OnErrorChoice;
+use crate::outputs;
 
 /// How words are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -172,14 +173,8 @@ impl Options {
     /// Refuses options that contradict each other, before anything is read; opens the dictionary.
     fn check(&self) -> Result<Option<Dictionary>, Failure> {
         if let Some(output) = &self.output {
-            let name = output.display();
-            if output.is_dir() {
-                return Err(Failure::user(format!("{name} is a directory; name a file")));
-            }
-            if output.exists() && !self.overwrite {
-                let problem = format!("{name} already exists; remove it or pass `--overwrite`");
-                return Err(Failure::user(problem));
-            }
+            let inputs = self.inputs.iter().chain(&self.dictionary).cloned().collect::<Vec<_>>();
+            outputs::check(output, &inputs, self.overwrite)?;
         }
         if self.device == DeviceName::Cpu && (self.gpu.is_some() || self.gpu_memory.is_some()) {
             let problem = "--gpu and --gpu-memory have no effect on the CPU; add --device cuda";

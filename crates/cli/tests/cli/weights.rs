@@ -141,3 +141,30 @@ fn without_a_gpu_cuda_fails_and_auto_goes_on() {
     done.ok();
     assert_eq!(space.documents("idx"), 3);
 }
+
+#[test]
+fn outputs_are_refused_before_any_work() {
+    let space = Space::new();
+    space.write("docs.tsv", "1\tan apple\n");
+    space.write("other.tsv", "x");
+    std::os::unix::fs::symlink("other.tsv", space.path("link.tsv")).unwrap();
+    for command in ["weights docs.tsv", "dictionary build docs.tsv"] {
+        let fails = |options: &str, what: &[&str]| {
+            space.run(&format!("{command} -o {options}")).fails(2, what);
+        };
+        fails("docs.tsv --overwrite", &["docs.tsv is an input"]);
+        fails("./docs.tsv --overwrite", &["is an input"]);
+        fails("link.tsv --overwrite", &["link.tsv is not a plain file"]);
+        fails("nosuch/w.tsv", &["there is no directory nosuch"]);
+        fails("other.tsv", &["other.tsv already exists"]);
+        fails("-", &["`-` is none"]);
+    }
+    space.run("dictionary build docs.tsv -o d -q").ok();
+    let own = "weights docs.tsv --dictionary d -o d --overwrite";
+    space.run(own).fails(2, &["d is an input"]);
+    assert_eq!(std::fs::read(space.path("docs.tsv")).unwrap(), b"1\tan apple\n");
+    space.run("weights docs.tsv -o other.tsv --overwrite -q").ok();
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |name: &str| std::fs::metadata(space.path(name)).unwrap().permissions().mode();
+    assert_eq!(mode("other.tsv"), mode("docs.tsv"));
+}

@@ -79,7 +79,7 @@ impl Space {
         let deps = std::env::current_exe().unwrap();
         let library = deps.with_file_name("libwarpseek_cuda_emulator.so");
         assert!(library.exists(), "{} was not built", library.display());
-        std::fs::create_dir(self.path("lib")).unwrap();
+        fs::create_dir(self.path("lib")).unwrap();
         for name in ["libcuda.so.1", "libnvrtc.so.12"] {
             std::os::unix::fs::symlink(&library, self.path("lib").join(name)).unwrap();
         }

@@ -87,6 +87,7 @@ mod tests {
             mode: Mode::Or,
             k: 1,
             count: false,
+            mask: None,
             formula: Formula::Linear,
             static_weight: 0.0,
             scale: 0,

@@ -203,6 +203,6 @@ impl ColumnsFile {
         self.file.write(&self.directory)?;
         self.file.write(&self.documents.to_le_bytes())?;
         self.file.write(&self.columns.to_le_bytes())?;
-        self.file.finish()
+        Ok(self.file.finish()?.seal)
     }
 }

@@ -29,8 +29,12 @@ impl<T> Gate<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn of `number` and runs `f`; `None` if the gate was closed.
-    pub(crate) fn enter<R>(&self, number: u64, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+    /// Waits for the turn of `number` and runs `f`; `None` if the gate was closed. If `f` fails, the gate is closed before anybody else enters, so that the first error in order is the one that is known.
+    pub(crate) fn enter<R>(
+        &self,
+        number: u64,
+        f: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Option<Result<R>> {
         let mut turn = self.lock();
         while turn.next != number && !turn.closed {
             turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
@@ -40,6 +44,7 @@ impl<T> Gate<T> {
         }
         let result = f(&mut turn.state);
         turn.next += 1;
+        turn.closed |= result.is_err();
         self.changed.notify_all();
         Some(result)
     }
@@ -199,19 +204,32 @@ mod tests {
         std::thread::scope(|scope| {
             for number in (0..8u64).rev() {
                 let gate = &gate;
-                scope.spawn(move || gate.enter(number, |seen| seen.push(number)));
+                scope.spawn(move || {
+                    gate.enter(number, |seen| {
+                        seen.push(number);
+                        Ok(())
+                    })
+                });
             }
         });
         assert_eq!(gate.into_inner(), (0..8).collect::<Vec<_>>());
     }
 
     #[test]
+    fn nobody_enters_after_an_error() {
+        let gate = Gate::new(());
+        let failed = gate.enter(0, |()| Err::<(), _>(IndexError::Cancelled));
+        assert!(failed.is_some_and(|result| result.is_err()));
+        assert!(gate.enter(1, |()| Ok(())).is_none());
+    }
+
+    #[test]
     fn a_closed_gate_sends_away() {
         let gate = Gate::new(());
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| gate.enter(5, |()| ()));
+            let waiting = scope.spawn(|| gate.enter(5, |()| Ok(())));
             gate.close();
-            assert_eq!(waiting.join().unwrap(), None);
+            assert!(waiting.join().unwrap().is_none());
         });
     }
 }

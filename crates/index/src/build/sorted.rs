@@ -1,8 +1,7 @@
 //! Lists in memory, in the batches in which they were inverted.
 
 use std::ops::Range;
-use std::panic::resume_unwind;
-use std::thread::ScopedJoinHandle;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::sources::{Job, OnList};
 use crate::error::Result;
@@ -11,7 +10,7 @@ use crate::postings::EncodedBlocks;
 /// Terms that make a job for a worker.
 const JOB_TERMS: usize = 256;
 
-/// Marks a term that a batch does not have.
+/// Marks a number that no term has.
 const NONE: u32 = u32::MAX;
 
 /// Lists of consecutive documents, one for each term that they have.
@@ -30,7 +29,9 @@ pub struct ListBatch {
 impl ListBatch {
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        4 * (self.terms.len() + self.starts.len() + self.docs.len() + self.freqs.len())
+        // A list also has a place among those of its term, with a cursor and a number beside it while they are sorted.
+        let of_lists = 12 * self.terms.len();
+        of_lists + 4 * (self.terms.len() + self.starts.len() + self.docs.len() + self.freqs.len())
     }
 }
 
@@ -40,15 +41,60 @@ pub struct SortedLists {
     term_bytes: Vec<u8>,
     /// Where each term ends.
     term_ends: Vec<usize>,
-    batches: Vec<Ranked>,
+    batches: Vec<ListBatch>,
+    /// Where the places of each rank begin, and where the last ones end.
+    firsts: Vec<usize>,
+    places: Vec<Place>,
     blocks: Option<EncodedBlocks>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Ranked {
-    batch: ListBatch,
-    /// The list of each term, by the term's rank.
-    lists: Vec<u32>,
+/// A list: the number of its batch, and its number there.
+type Place = (u32, u32);
+
+/// For each rank, where its places begin, and the places of all lists by rank, then by batch. There are millions of terms, so threads share the batches.
+///
+/// # Panics
+/// If a batch has a term twice.
+fn places(batches: &[ListBatch], ranks: &[u32], terms: usize) -> (Vec<usize>, Vec<Place>) {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let numbered: Vec<(u32, &ListBatch)> = (0..).zip(batches).collect();
+    let each = |f: &(dyn Fn(u32, u32, usize) + Sync)| {
+        std::thread::scope(|scope| {
+            for part in numbered.chunks(numbered.len().div_ceil(threads).max(1)) {
+                scope.spawn(move || {
+                    for &(number, batch) in part {
+                        for (list, &term) in (0..).zip(&batch.terms) {
+                            f(number, list, ranks[term as usize] as usize);
+                        }
+                    }
+                });
+            }
+        });
+    };
+    let counts: Vec<AtomicU32> = (0..terms).map(|_| AtomicU32::new(0)).collect();
+    each(&|_, _, rank| _ = counts[rank].fetch_add(1, Ordering::Relaxed));
+    let mut firsts = vec![0];
+    firsts.extend(counts.iter().scan(0, |end, count| {
+        *end += count.load(Ordering::Relaxed) as usize;
+        Some(*end)
+    }));
+    let packed: Vec<AtomicU64> = (0..firsts[terms]).map(|_| AtomicU64::new(0)).collect();
+    each(&|batch, list, rank| {
+        let left = counts[rank].fetch_sub(1, Ordering::Relaxed) as usize;
+        let place = u64::from(batch) << 32 | u64::from(list);
+        packed[firsts[rank + 1] - left].store(place, Ordering::Relaxed);
+    });
+    let mut places: Vec<Place> = packed
+        .into_iter()
+        .map(AtomicU64::into_inner)
+        .map(|p| ((p >> 32) as u32, p as u32))
+        .collect();
+    for rank in 0..terms {
+        let of_term = &mut places[firsts[rank]..firsts[rank + 1]];
+        of_term.sort_unstable();
+        assert!(of_term.is_sorted_by(|a, b| a.0 < b.0), "a term with two lists");
+    }
+    (firsts, places)
 }
 
 impl SortedLists {
@@ -71,28 +117,8 @@ impl SortedLists {
             ranks.resize(ranks.len().max(number + 1), NONE);
             ranks[number] = rank as u32;
         }
-        let rank = |batch: &ListBatch| {
-            let mut lists = vec![NONE; sorted.term_ends.len()];
-            for (list, &term) in batch.terms.iter().enumerate() {
-                let known = &mut lists[ranks[term as usize] as usize];
-                assert_eq!(*known, NONE, "a term with two lists");
-                *known = list as u32;
-            }
-            lists
-        };
-        // There are millions of terms, so threads share the batches.
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let lists: Vec<Vec<u32>> = std::thread::scope(|scope| {
-            let parts = batches.chunks(batches.len().div_ceil(threads).max(1));
-            let ranked =
-                parts.map(|part| scope.spawn(|| part.iter().map(rank).collect::<Vec<_>>()));
-            let ranked: Vec<_> = ranked.collect();
-            let join =
-                |part: ScopedJoinHandle<'_, _>| part.join().unwrap_or_else(|e| resume_unwind(e));
-            ranked.into_iter().flat_map(join).collect()
-        });
-        let ranked = batches.into_iter().zip(lists);
-        sorted.batches = ranked.map(|(batch, lists)| Ranked { batch, lists }).collect();
+        (sorted.firsts, sorted.places) = places(&batches, &ranks, sorted.terms());
+        sorted.batches = batches;
         sorted
     }
 
@@ -110,16 +136,17 @@ impl SortedLists {
     /// Documents and frequencies of a term, batch by batch.
     pub fn postings(&self, rank: usize) -> impl Iterator<Item = (&[u32], &[u32])> {
         self.pieces(rank).map(|(batch, range)| {
-            let batch = &self.batches[batch].batch;
+            let batch = &self.batches[batch];
             (&batch.docs[range.clone()], &batch.freqs[range])
         })
     }
 
     /// Where the postings of a term are: in which batches, and where there.
     pub fn pieces(&self, rank: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
-        self.batches.iter().enumerate().filter_map(move |(i, Ranked { batch, lists })| {
-            let list = Some(lists[rank]).filter(|&list| list != NONE)? as usize;
-            Some((i, batch.starts[list] as usize..batch.starts[list + 1] as usize))
+        self.places[self.firsts[rank]..self.firsts[rank + 1]].iter().map(|&(batch, list)| {
+            let (batch, list) = (batch as usize, list as usize);
+            let starts = &self.batches[batch].starts;
+            (batch, starts[list] as usize..starts[list + 1] as usize)
         })
     }
 

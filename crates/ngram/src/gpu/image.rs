@@ -201,7 +201,8 @@ impl Image {
             // SAFETY: as above; there is room for the samples of each block and bin of the directory.
             unsafe { stream.launch(&kernel, grid, &args) }?;
         }
-        Ok(())
+        // Searches use other streams.
+        Ok(stream.synchronize()?)
     }
 
     /// Makes the bitmaps of the sparse lists with these ordinals. The directory must be there.

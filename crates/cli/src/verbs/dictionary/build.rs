@@ -11,6 +11,7 @@ use warpseek_console::terminal::{bytes, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
 use crate::options::OnErrorChoice;
+use crate::outputs;
 
 /// Build a dictionary of the words of documents, of a list of words, or of an index
 ///
@@ -57,15 +58,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let output = &options.output;
-    if output.is_dir() {
-        return Err(Failure::user(format!("{} is a directory; name a file", output.display())));
-    }
-    if output.exists() && !options.overwrite {
-        let output = output.display();
-        return Err(Failure::user(format!(
-            "{output} already exists; remove it or pass `--overwrite`"
-        )));
-    }
+    outputs::check(output, &options.inputs, options.overwrite)?;
     let (progress, start) = (Arc::new(Progress::default()), Instant::now());
     Interrupt::listen(Some(progress.clone()))?;
     let display = Display::build(&progress, options.quiet || options.index.is_some());

@@ -29,7 +29,11 @@ pub(super) fn write(
     let problem =
         |error: &dyn std::fmt::Display| Failure::user(format!("{}: {error}", path.display()));
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(|error| problem(&error))?;
+    let mut new = tempfile::Builder::new();
+    // As other files are made: readable by those whom the user's mask allows.
+    #[cfg(unix)]
+    new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = new.tempfile_in(dir).map_err(|error| problem(&error))?;
     let out = BufWriter::with_capacity(1 << 20, file.as_file_mut());
     match path.extension().is_some_and(|name| name == "arrow") {
         true => arrow(out, weights, text, method, progress).map_err(|error| problem(&error)),
