@@ -257,7 +257,7 @@ fn searching_among_some_documents() {
     space.write("empty.txt", "\n\n");
     // All hits of a query, less those that are not among the ids, are the hits.
     let lines = |options: &str| -> Vec<Vec<String>> {
-        let run = space.run(&format!("run idx q.tsv -q {options}")).ok();
+        let run = space.run(&format!("run idx --queries q.tsv -q {options}")).ok();
         let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect();
         run.lines().map(fields).collect()
     };
@@ -274,5 +274,5 @@ fn searching_among_some_documents() {
         }
     }
     space.run("search idx w1 --among nosuch.txt").fails(2, &["nosuch.txt", "No such file"]);
-    space.run("run idx q.tsv --among empty.txt").fails(2, &["empty.txt", "one per line"]);
+    space.run("run idx --queries q.tsv --among empty.txt").fails(2, &["empty.txt", "one per line"]);
 }
