@@ -18,6 +18,9 @@ use warpseek_dictionary::Dictionary;
 use warpseek_exec::RankingFunction;
 use warpseek_text::{END_OF_DOCUMENT, WordRules};
 
+/// Ends a word. Kernels know it too.
+const END_OF_WORD: u8 = b'\n';
+
 /// Words of documents, ready to be weighed: words end with a newline, and documents with `END_OF_DOCUMENT`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WordText {
@@ -39,7 +42,7 @@ impl WordText {
             return Err(WordError { word: String::from_utf8_lossy(word).into_owned() });
         }
         self.bytes.extend_from_slice(word);
-        self.bytes.push(b'\n');
+        self.bytes.push(END_OF_WORD);
         Ok(())
     }
 
@@ -106,7 +109,7 @@ impl Weights<'_> {
 
 /// The word that begins at a position of a [`WordText`].
 fn word_at(text: &[u8], start: usize) -> &[u8] {
-    let end = text[start..].iter().position(|&byte| byte == b'\n');
+    let end = text[start..].iter().position(|&byte| byte == END_OF_WORD);
     &text[start..end.map_or(text.len(), |end| start + end)]
 }
 

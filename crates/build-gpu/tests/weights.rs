@@ -155,9 +155,14 @@ fn words_must_be_words() {
 /// A text that does not fit into the memory of a device is counted in parts.
 #[test]
 fn little_device_memory() {
-    let documents: Vec<Vec<Vec<u8>>> = (0..300u32)
+    let mut documents: Vec<Vec<Vec<u8>>> = (0..300u32)
         .map(|i| (0..i % 50).map(|j| format!("word-{}", i * j % 137).into_bytes()).collect())
         .collect();
+    // Some that do not fit by themselves.
+    for at in [0, 150, 151, 302] {
+        let long = (0..5000).map(|j| format!("word-{}", (j * j + at) % 251).into_bytes());
+        documents.insert(at, long.collect());
+    }
     let text = text(&documents);
     let dictionary = Dictionary::build(&documents.concat()[..100]).unwrap();
     for method in [Method::Strings, Method::Dictionary(&dictionary)] {

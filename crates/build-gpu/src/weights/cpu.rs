@@ -12,6 +12,7 @@ use warpseek_exec::RankingFunction;
 use warpseek_text::END_OF_DOCUMENT;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::END_OF_WORD;
 use super::parts::parts_of;
 use super::{Method, NoWeights, Weigher, Weights, word_at};
 
@@ -85,7 +86,7 @@ pub fn weigh_on_cpu(
 }
 
 fn words(document: &[u8]) -> impl Iterator<Item = &[u8]> {
-    document.split(|&byte| byte == b'\n').filter(|word| !word.is_empty())
+    document.split(|&byte| byte == END_OF_WORD).filter(|word| !word.is_empty())
 }
 
 fn documents(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -15,9 +15,9 @@ use warpseek_cuda::kernels::scan::Scan;
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Event, Grid, Kernel, Pinned, Stream};
 use warpseek_dictionary::{DeviceDictionary, Dictionary};
 use warpseek_exec::RankingFunction;
-use warpseek_text::WordRules;
+use warpseek_text::{END_OF_DOCUMENT, WordRules};
 
-use super::parts::{Part, join, parts_of};
+use super::parts::{Part, join, pieces_of};
 use super::{NoWeights, Weigher, Weights};
 use crate::kernels::find_words::FindWords;
 use crate::kernels::{count_postings, number_words, string_sort, weigh};
@@ -441,9 +441,19 @@ impl GpuWeigher {
         let mut parts = Vec::new();
         let mut steps = Steps::new();
         let (mut first_doc, mut offset) = (0, 0);
-        for bytes in parts_of(text, most) {
+        for piece in pieces_of(text, most) {
             let mut clock = Clock::start(&self.stream)?;
+            // Kernels want documents that end.
+            let ended;
+            let bytes = match piece.is_open {
+                true => {
+                    ended = [piece.bytes, &[END_OF_DOCUMENT]].concat();
+                    &ended
+                }
+                false => piece.bytes,
+            };
             let counted = self.count(HostText::Slice(bytes), &mut clock)?;
+            first_doc -= u32::from(piece.continues);
             let stream = &self.stream;
             parts.push(Part {
                 words: counted.words,
@@ -456,7 +466,7 @@ impl GpuWeigher {
                 freqs: stream.download(&counted.freqs)?,
             });
             first_doc += counted.documents;
-            offset += bytes.len();
+            offset += piece.bytes.len();
             clock.done(Step::CopyOut)?;
             for (step, time) in clock.stop()? {
                 match steps.iter_mut().find(|(known, _)| *known == step) {

@@ -8,7 +8,7 @@ use warpseek_core::saturation;
 use warpseek_exec::RankingFunction;
 use warpseek_text::END_OF_DOCUMENT;
 
-use super::{NoWeights, Weigher, Weights, word_at};
+use super::{END_OF_WORD, NoWeights, Weigher, Weights, word_at};
 
 /// Parts of whole documents. A part has at most `most` bytes, unless it is a single document.
 pub(super) fn parts_of(text: &[u8], most: usize) -> Vec<&[u8]> {
@@ -26,6 +26,36 @@ pub(super) fn parts_of(text: &[u8], most: usize) -> Vec<&[u8]> {
         rest = after;
     }
     parts
+}
+
+/// A part of a text that is counted by itself.
+pub(super) struct Piece<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Whether its first document began in the piece before.
+    pub(super) continues: bool,
+    /// Whether its last document ends in a later piece.
+    pub(super) is_open: bool,
+}
+
+/// Parts of at most `most` bytes, unless a word is longer. A document that is longer is divided between words.
+pub(super) fn pieces_of(text: &[u8], most: usize) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    for part in parts_of(text, most) {
+        let (mut rest, mut continues) = (part, false);
+        while rest.len() > most {
+            let is_end = |byte: &u8| *byte == END_OF_WORD;
+            let end = rest[..most].iter().rposition(is_end);
+            let end = end.or_else(|| rest.iter().position(is_end)).map_or(rest.len(), |at| at + 1);
+            if end == rest.len() {
+                break;
+            }
+            let (bytes, after) = rest.split_at(end);
+            pieces.push(Piece { bytes, continues, is_open: true });
+            (rest, continues) = (after, true);
+        }
+        pieces.push(Piece { bytes: rest, continues, is_open: false });
+    }
+    pieces
 }
 
 /// Lists of one part: terms ascend.
@@ -53,7 +83,16 @@ pub(super) fn join(
     text: Option<&[u8]>,
     function: RankingFunction,
 ) -> Result<Weights<'static>, NoWeights> {
-    let lengths: Vec<u32> = parts.iter().flat_map(|part| part.lengths.iter().copied()).collect();
+    let mut lengths: Vec<u32> = Vec::new();
+    for part in parts {
+        // A document may have begun in the part before.
+        let (known, new) = part.lengths.split_at(lengths.len() - part.first_doc as usize);
+        known
+            .iter()
+            .zip(&mut lengths[part.first_doc as usize..])
+            .for_each(|(more, sum)| *sum += more);
+        lengths.extend_from_slice(new);
+    }
     let words: u64 = parts.iter().map(|part| part.words).sum();
     let documents = lengths.len() as u32;
     let weigher = Weigher::new(function, documents, words).ok_or(NoWeights(function))?;
@@ -73,20 +112,27 @@ pub(super) fn join(
 
     let (mut terms, mut starts) = (Vec::new(), vec![0u32]);
     let (mut docs, mut weights) = (Vec::new(), Vec::new());
+    let mut postings: Vec<(u32, u32)> = Vec::new();
     for same in lists.chunk_by(|a, b| key(a) == key(b)) {
         let (first, list) = same[0];
         let offset = if text.is_some() { parts[first].offset as u32 } else { 0 };
         terms.push(parts[first].terms[list] + offset);
-        let df: usize = same.iter().map(|&(part, list)| parts[part].list(list).len()).sum();
-        let term_weight = weigher.term(df as u32);
+        postings.clear();
         for &(part, list) in same {
             let part = &parts[part];
             for posting in part.list(list) {
-                let doc = part.first_doc + part.docs[posting];
-                let factor = weigher.saturation.factor(lengths[doc as usize]);
-                docs.push(doc);
-                weights.push(term_weight * saturation::value(part.freqs[posting], factor));
+                let (doc, freq) = (part.first_doc + part.docs[posting], part.freqs[posting]);
+                match postings.last_mut() {
+                    Some((last, sum)) if *last == doc => *sum += freq,
+                    _ => postings.push((doc, freq)),
+                }
             }
+        }
+        let term_weight = weigher.term(postings.len() as u32);
+        for &(doc, freq) in &postings {
+            let factor = weigher.saturation.factor(lengths[doc as usize]);
+            docs.push(doc);
+            weights.push(term_weight * saturation::value(freq, factor));
         }
         starts.push(docs.len() as u32);
     }
