@@ -247,8 +247,8 @@ fn partition_settings_need_wand_or_maxscore_on_a_gpu() {
 #[test]
 fn searching_among_some_documents() {
     let space = Space::new();
-    space.run("synth --docs 400 --vocabulary 50 --mu 3 -o docs.jsonl -q").ok();
-    space.run("synth --docs 400 --vocabulary 50 --mu 3 -o q.tsv -q --queries 20").ok();
+    space.run("synth --docs 400 --vocabulary 500 --mu 3 -o docs.jsonl -q").ok();
+    space.run("synth --docs 400 --vocabulary 500 --mu 3 -o q.tsv -q --queries 20").ok();
     space.run("index docs.jsonl -o idx -q").ok();
     let every: String = (0..400).map(|i| format!("d{i}\n")).collect();
     let third: Vec<String> = (0..400).step_by(3).map(|i| format!("d{i}")).collect();
