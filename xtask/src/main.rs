@@ -55,7 +55,7 @@ fn ci() -> Result<(), String> {
     let deny = [("RUSTFLAGS", "-D warnings")];
     // Lints and tests use the same flags, so that nothing is compiled twice.
     cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
-    cargo(&["test", "--workspace", "--locked"], &deny)?;
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &deny)?;
     cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
     for example in EXAMPLES {
         cargo(&["run", "--quiet", "--locked", "-p", "warpseek", "--example", example], &deny)?;

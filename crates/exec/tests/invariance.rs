@@ -227,3 +227,16 @@ fn generated_histories_delete_documents() {
     let deleting = histories.filter(|h| h.live().len() < 290).count();
     assert!(deleting > 10, "only {deleting} histories delete");
 }
+
+#[test]
+fn an_index_of_nothing_has_no_files_but_the_manifest() {
+    let names = |fixture: &Fixture| file_bytes(&fixture.dir()).into_keys().collect::<Vec<_>>();
+    let created = Fixture::of(&[]);
+    assert_eq!(names(&created), ["lock", "manifest"]);
+    created.add(&[]).unwrap();
+    assert_eq!(names(&created), ["lock", "manifest"]);
+    created.add(&[Doc::text("one", "words")]).unwrap();
+    created.delete(&["one".into()]).unwrap();
+    created.merge().unwrap();
+    assert_eq!(names(&created), ["lock", "manifest"]);
+}

@@ -85,7 +85,6 @@ fn merge_locked(
         return Err(IndexError::Grams { what: what.into() });
     }
     let mut manifest = old.manifest().clone();
-    let _protected = lock.protect(manifest.next_segment);
     manifest.generation += 1;
     manifest.segments.clear();
     if documents > 0 {

@@ -142,7 +142,6 @@ fn create_locked(
     manifest.generation = before.as_ref().map_or(1, |m| m.generation + 1);
     manifest.next_segment = before.as_ref().map_or(unused, |m| m.next_segment);
     let number = manifest.next_segment;
-    let protected = lock.protect(number);
     let result = build(lock, &manifest).and_then(|built| {
         manifest.content = built.content.unwrap_or(manifest.content);
         manifest.impacts = built.impacts;
@@ -152,7 +151,6 @@ fn create_locked(
         lock.commit(&manifest)?;
         Ok(built.report)
     });
-    drop(protected);
     if result.is_err() {
         // The previous index remains, even if it is damaged; only the new files are removed.
         lock.abandon(number);
@@ -214,7 +212,6 @@ fn update_locked(
     config: &BuildConfig,
     progress: &Progress,
 ) -> Result<UpdateReport> {
-    let protected = lock.protect(old.manifest().next_segment);
     let (deleted, mut gone) = find_ids(old, delete_ids, progress)?;
     let (mut manifest, mut added) = (old.manifest().clone(), BuildReport::default());
     let mut entry = None;
@@ -227,7 +224,6 @@ fn update_locked(
         (added, entry) = (built.report, built.entry);
     }
     if entry.is_none() && gone.is_empty() {
-        drop(protected);
         lock.clean(old.manifest());
         let generation = old.generation();
         return Ok(UpdateReport { added, deleted, generation });
