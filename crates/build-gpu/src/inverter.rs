@@ -1,6 +1,8 @@
 //! Inverters for the builder of `warpseek_index`: a thread of their own drives the GPU, while workers read on.
 
+use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use rayon::prelude::*;
@@ -27,6 +29,11 @@ const LEAST_TEXT: usize = 64 << 10;
 const MEMORY_A_POSTING_BYTE: u64 = 4;
 /// Batches that are filled, wait or are inverted at the same time.
 const BATCHES: usize = 3;
+/// The same while the device is being opened, which takes as long as reading some of them.
+const EARLY_BATCHES: usize = 12;
+/// Batches take at most one in this many bytes of the memory for lists.
+const MEMORY_A_BATCH_BYTE: usize = 4;
+
 /// What to do if the GPU fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
@@ -39,15 +46,68 @@ pub enum OnFailure {
 /// Inverts on a GPU.
 #[derive(Clone, Debug)]
 pub struct GpuInverters {
-    device: Device,
+    device: Opening,
+    /// The most bytes of device memory, if it is known before the device is open.
+    budget: Option<u64>,
     on_failure: OnFailure,
     most_text: usize,
+}
+
+/// A device that may still be opened by a thread of its own.
+#[derive(Clone)]
+struct Opening {
+    opened: Arc<OnceLock<Result<Device, DeviceError>>>,
+    open: Arc<dyn Fn() -> Result<Device, DeviceError> + Send + Sync>,
+}
+
+impl Opening {
+    /// The device, once it is open.
+    fn wait(&self) -> Result<Device, DeviceError> {
+        self.opened.get_or_init(|| (self.open)()).clone()
+    }
+
+    /// The device if it is open already.
+    fn now(&self) -> Option<&Device> {
+        self.opened.get()?.as_ref().ok()
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Opening").field(&self.opened).finish()
+    }
 }
 
 impl GpuInverters {
     /// On a device, within its memory budget.
     pub fn new(device: Device, on_failure: OnFailure) -> Self {
-        GpuInverters { device, on_failure, most_text: MOST_TEXT }
+        let budget = device.memory().budget;
+        let inverters = Self::of(move || Ok(device.clone()), budget, on_failure);
+        _ = inverters.device.wait();
+        inverters
+    }
+
+    /// On a device that a thread of its own opens from now on, so that reading need not wait for it. If it cannot be opened, builds fail, or the CPU inverts, as
+    /// after any other failure.
+    pub fn opening(
+        open: impl Fn() -> Result<Device, DeviceError> + Send + Sync + 'static,
+        budget: Option<u64>,
+        on_failure: OnFailure,
+    ) -> Self {
+        let inverters = Self::of(open, budget, on_failure);
+        let device = inverters.device.clone();
+        // Without this thread, whoever needs the device first opens it.
+        _ = std::thread::Builder::new().name("gpu-opening".to_owned()).spawn(move || device.wait());
+        inverters
+    }
+
+    fn of(
+        open: impl Fn() -> Result<Device, DeviceError> + Send + Sync + 'static,
+        budget: Option<u64>,
+        on_failure: OnFailure,
+    ) -> Self {
+        let device = Opening { opened: Arc::default(), open: Arc::new(open) };
+        GpuInverters { device, budget, on_failure, most_text: MOST_TEXT }
     }
 
     /// With batches of at most this many bytes of text, for tests.
@@ -60,45 +120,51 @@ fn device_error(error: DeviceError) -> IndexError {
     IndexError::Inverter { source: Box::new(error) }
 }
 
+/// How device memory is shared: bytes of postings that stay there, and bytes of text of a batch.
+fn shares(memory: u64) -> (u64, u64) {
+    let kept = memory / MEMORY_A_POSTING_BYTE;
+    (kept, ((memory - kept) / MEMORY_A_BYTE).max(LEAST_TEXT as u64))
+}
+
 impl InverterFactory for GpuInverters {
     fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
         let Wanted { analyzer, threads, blocks } = wanted;
-        let available = self.device.available();
-        let memory = *available.as_ref().unwrap_or(&0);
-        let most_kept = memory / MEMORY_A_POSTING_BYTE;
-        let most = ((memory - most_kept) / MEMORY_A_BYTE).max(LEAST_TEXT as u64);
+        // A device that is not open yet may have less; what does not fit is then divided.
+        let memory = self.device.now().and_then(|device| device.available().ok()).or(self.budget);
+        let most = memory.map_or(u64::MAX, |memory| shares(memory).1);
         let most_text = self.most_text.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let early = runs.memory() / MEMORY_A_BATCH_BYTE / most_text;
+        let early = early.clamp(BATCHES, EARLY_BATCHES);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
-        let (full, batches) = sync_channel(1);
+        let (full, batches) = sync_channel(early);
         let (used, free) = channel();
-        let worker = available.and_then(|memory| Worker::new(&self.device, analyzer, memory));
-        let worker = worker.map_err(device_error);
-        let worker = match (worker, self.on_failure) {
-            (Ok(worker), _) => Ok(worker),
-            (Err(error), OnFailure::UseCpu) => Err(failure(&error)),
-            (Err(error), OnFailure::Stop) => return Err(error),
-        };
         let mut driver = Driver {
             runs,
             analyzer,
             rules: WordRules::of(analyzer),
-            notices: worker.as_ref().err().into_iter().cloned().collect(),
-            worker: worker.ok(),
+            notices: Vec::new(),
+            worker: None,
             on_failure: self.on_failure,
             terms: Terms::default(),
             facts: Vec::new(),
             batches: Vec::new(),
             kept: blocks.then(Vec::new),
-            most_kept: usize::try_from(most_kept).unwrap_or(usize::MAX),
+            most_kept: 0,
+        };
+        let device = self.device.clone();
+        let work = move || {
+            driver.open(&device)?;
+            driver.work(&batches, &used)
         };
         let thread = std::thread::Builder::new()
             .name("gpu-inverter".to_owned())
-            .spawn(move || pool.install(move || driver.work(&batches, &used)))
+            .spawn(move || pool.install(work))
             .map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
         Ok(Box::new(Batches {
             device: self.device.clone(),
             most_text,
+            early,
             made: 0,
             filling: None,
             full: Some(full),
@@ -118,13 +184,16 @@ struct Batch {
 enum Text {
     Locked(Pinned<u8>),
     Other(Vec<u8>),
+    /// Memory for text that was read before the device was open.
+    Early(Vec<u8>),
 }
 
 impl Batch {
-    fn new(device: &Device, bytes: usize) -> Self {
-        let text = match device.pinned(bytes) {
-            Ok(pinned) => Text::Locked(pinned),
-            Err(_) => Text::Other(vec![0; bytes]),
+    fn new(device: Option<&Device>, bytes: usize) -> Self {
+        let text = match device.map(|device| device.pinned(bytes)) {
+            Some(Ok(pinned)) => Text::Locked(pinned),
+            Some(Err(_)) => Text::Other(vec![0; bytes]),
+            None => Text::Early(vec![0; bytes]),
         };
         Batch { text, len: 0 }
     }
@@ -132,7 +201,7 @@ impl Batch {
     fn push(&mut self, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
         let room = match &mut self.text {
             Text::Locked(pinned) => pinned.write()?,
-            Text::Other(bytes) => bytes,
+            Text::Other(bytes) | Text::Early(bytes) => bytes,
         };
         room[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -142,7 +211,7 @@ impl Batch {
     fn bytes(&self) -> std::result::Result<&[u8], DeviceError> {
         Ok(match &self.text {
             Text::Locked(pinned) => &pinned.read()?[..self.len],
-            Text::Other(bytes) => &bytes[..self.len],
+            Text::Other(bytes) | Text::Early(bytes) => &bytes[..self.len],
         })
     }
 }
@@ -158,8 +227,11 @@ enum Job {
 
 /// The side of the builder: fills batches.
 struct Batches {
-    device: Device,
+    device: Opening,
     most_text: usize,
+    /// The most batches before the device is open.
+    early: usize,
+    /// Batches there are now.
     made: usize,
     filling: Option<Batch>,
     full: Option<SyncSender<Job>>,
@@ -194,16 +266,25 @@ impl Batches {
 
     /// An empty batch, as soon as there is one.
     fn next(&mut self) -> Result<Batch> {
-        if let Ok(batch) = self.free.try_recv() {
-            return Ok(batch);
-        }
-        if self.made < BATCHES {
-            self.made += 1;
-            return Ok(Batch::new(&self.device, self.most_text));
-        }
-        match self.free.recv() {
-            Ok(batch) => Ok(batch),
-            Err(_) => Err(self.join().err().unwrap_or(IndexError::Cancelled)),
+        loop {
+            let open = self.device.now();
+            let most = if open.is_some() { BATCHES } else { self.early };
+            let batch = match self.free.try_recv() {
+                Ok(batch) => batch,
+                Err(_) if self.made < most => {
+                    self.made += 1;
+                    return Ok(Batch::new(open, self.most_text));
+                }
+                Err(_) => match self.free.recv() {
+                    Ok(batch) => batch,
+                    Err(_) => return Err(self.join().err().unwrap_or(IndexError::Cancelled)),
+                },
+            };
+            match batch.text {
+                // Others take its place, from which copies are fast.
+                Text::Early(_) if self.device.now().is_some() => self.made -= 1,
+                _ => return Ok(batch),
+            }
         }
     }
 }
@@ -258,7 +339,7 @@ impl Drop for Batches {
     }
 }
 
-fn failure(error: &dyn std::fmt::Display) -> String {
+fn failure(error: &dyn fmt::Display) -> String {
     format!("the GPU cannot go on: {error}; the CPU inverts the rest, and the index is the same")
 }
 
@@ -280,6 +361,23 @@ struct Driver {
 }
 
 impl Driver {
+    /// Waits for the device and loads what it runs.
+    fn open(&mut self, device: &Opening) -> Result<()> {
+        let opened = device.wait().and_then(|device| {
+            let memory = device.available()?;
+            Ok((Worker::new(&device, self.analyzer, memory)?, memory))
+        });
+        match (opened, self.on_failure) {
+            (Ok((worker, memory)), _) => {
+                self.worker = Some(worker);
+                self.most_kept = usize::try_from(shares(memory).0).unwrap_or(usize::MAX);
+            }
+            (Err(error), OnFailure::UseCpu) => self.notices.push(failure(&error)),
+            (Err(error), OnFailure::Stop) => return Err(device_error(error)),
+        }
+        Ok(())
+    }
+
     fn work(&mut self, jobs: &Receiver<Job>, free: &Sender<Batch>) -> Result<DocumentFacts> {
         loop {
             match jobs.recv().map_err(|_| IndexError::Cancelled)? {

@@ -8,11 +8,12 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use support::{devices, devices_within, on_gpu as on_real_gpu};
 use warpseek_build_gpu::{GpuInverters, OnFailure};
-use warpseek_cuda::Device;
+use warpseek_cuda::{Device, DeviceError};
 use warpseek_cuda_emulator::inject;
 use warpseek_index::{
     BuildConfig, BuildReport, Impacts, IndexError, OnError, Progress, StoreMode, add, create,
@@ -290,6 +291,42 @@ fn a_gpu_that_fails_is_replaced_by_the_cpu_or_changes_nothing() {
         }
     }
     assert!(failed > 10, "only {failed} builds met a fault");
+}
+
+/// Text is read while the device is opened, however long that takes, and if it cannot be opened at all.
+#[test]
+fn a_device_that_opens_late_or_never() {
+    let texts: Vec<String> =
+        (0..120).map(|i| (0..50).map(|j| format!("w{} ", i * j)).collect()).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let (cpu, gpu) = (dir.path().join("cpu"), dir.path().join("gpu"));
+    build(&cpu, &texts, &config()).unwrap();
+    let config = |inverters: GpuInverters, batch| {
+        let inverters = Arc::new(inverters.with_batches_of(batch));
+        BuildConfig { inverter: Some(inverters), ..config() }
+    };
+    for device in devices() {
+        for batch in [1, 3000, 1 << 20] {
+            let device = device.clone();
+            let open = move || {
+                std::thread::sleep(Duration::from_millis(100));
+                Ok(device.clone())
+            };
+            let late = config(GpuInverters::opening(open, None, OnFailure::Stop), batch);
+            let report = build(&gpu, &texts, &late).unwrap();
+            assert_eq!(report.notices, Vec::<String>::new());
+            assert_equal(&cpu, &gpu, &format!("opened late, batches of {batch}"));
+        }
+    }
+    let never = || Err(DeviceError::NoSuchDevice { ordinal: 3, count: 1 });
+    let stop = config(GpuInverters::opening(never, None, OnFailure::Stop), 500);
+    let error = build(&gpu, &texts, &stop).unwrap_err();
+    assert!(matches!(error, IndexError::Inverter { .. }), "{error}");
+    assert!(!gpu.join("manifest").exists());
+    let go_on = config(GpuInverters::opening(never, None, OnFailure::UseCpu), 500);
+    let report = build(&gpu, &texts, &go_on).unwrap();
+    assert_eq!(report.notices.len(), 1, "{:?}", report.notices);
+    assert_equal(&cpu, &gpu, "never opened");
 }
 
 proptest! {

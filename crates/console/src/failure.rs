@@ -107,6 +107,10 @@ fn index(error: &IndexError) -> Failure {
             let named = path.parent().unwrap_or(path);
             Failure::user(format!("{} is a file; an index is a directory", named.display()))
         }
+        IndexError::Inverter { source } => match source.downcast_ref::<DeviceError>() {
+            Some(source) => Failure { message: error.to_string(), ..device(source) },
+            None => Failure::broken(error),
+        },
         IndexError::Io { .. } | IndexError::Corrupt { .. } => Failure::broken(error),
         _ => Failure::user(error),
     }

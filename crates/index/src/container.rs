@@ -1,13 +1,14 @@
 //! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::early_sync::EarlySync;
 use crate::error::{IndexError, Result};
 
 /// The format version this program writes and reads.
@@ -76,14 +77,14 @@ pub struct SealedWriter {
 }
 
 enum Sink {
-    File(BufWriter<File>),
+    File(EarlySync),
     Memory(Vec<u8>),
 }
 
 impl Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.write_all(bytes),
+            Sink::File(file) => file.write(bytes),
             Sink::Memory(all) => {
                 all.extend_from_slice(bytes);
                 Ok(())
@@ -104,7 +105,7 @@ impl SealedWriter {
     /// Creates the file, replacing one that a crash left behind.
     pub fn create(path: &Path, kind: Kind) -> Result<Self> {
         let file = File::create(path).map_err(IndexError::io(path))?;
-        Self::new(path, kind, Sink::File(BufWriter::with_capacity(1 << 20, file)))
+        Self::new(path, kind, Sink::File(EarlySync::new(file)))
     }
 
     /// Starts a file in memory; errors give `name` as the path.
@@ -131,7 +132,7 @@ impl SealedWriter {
     /// Appends to the body.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
-        while !bytes.is_empty() {
+        if !self.page.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PAGE - self.page.len()));
             self.page.extend_from_slice(now);
             if self.page.len() == PAGE {
@@ -139,6 +140,13 @@ impl SealedWriter {
             }
             bytes = later;
         }
+        // Whole pages need not be copied.
+        let (whole, rest) = bytes.split_at(bytes.len() / PAGE * PAGE);
+        for page in whole.chunks_exact(PAGE) {
+            self.sums.extend(xxh3_64(page).to_le_bytes());
+        }
+        self.sink.write(whole).map_err(IndexError::io(&self.path))?;
+        self.page.extend_from_slice(rest);
         Ok(())
     }
 
@@ -160,8 +168,7 @@ impl SealedWriter {
         let bytes = match self.sink {
             Sink::Memory(bytes) => Some(bytes),
             Sink::File(file) => {
-                let file = file.into_inner().map_err(|e| IndexError::io(path)(e.into_error()))?;
-                file.sync_all().map_err(IndexError::io(path))?;
+                file.finish().map_err(IndexError::io(path))?;
                 None
             }
         };

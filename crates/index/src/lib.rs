@@ -12,6 +12,7 @@ mod deletes;
 mod dictionary;
 mod directory;
 mod documents;
+mod early_sync;
 mod error;
 mod ids;
 mod impacts;

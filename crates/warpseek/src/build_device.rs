@@ -70,15 +70,19 @@ impl BuildOn {
             BuildDevice::Auto if bytes.is_some_and(|bytes| bytes < WORTH_A_GPU) => return Ok(None),
             BuildDevice::Auto => OnFailure::UseCpu,
         };
+        if on_failure == OnFailure::Stop {
+            // Reading begins while the device is opened: there is no other way than with it.
+            let (open, gpu, memory) = (self.open.clone(), self.gpu, self.gpu_memory);
+            let inverters = GpuInverters::opening(move || open(gpu, memory), memory, on_failure);
+            config.inverter = Some(Arc::new(inverters));
+            return Ok(None);
+        }
         match (self.open)(self.gpu, self.gpu_memory) {
             Ok(device) => {
                 config.inverter = Some(Arc::new(GpuInverters::new(device, on_failure)));
                 Ok(None)
             }
-            Err(error) if on_failure == OnFailure::UseCpu => {
-                Ok(Some(format!("the index is built on the CPU: {error}")))
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => Ok(Some(format!("the index is built on the CPU: {error}"))),
         }
     }
 }
