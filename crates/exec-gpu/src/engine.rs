@@ -14,8 +14,8 @@ use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 
 use crate::failure::failed;
 use crate::image::{
-    CacheCounts, IN_FLIGHT, ImageError, Kept, Key, MakeKernels, Needs, OnDemand, PRUNED_TERMS,
-    Policy, Residence, SegmentImage, Target, is_short, least_bytes, table_bytes,
+    CacheCounts, IN_FLIGHT, ImageError, Kept, Key, MakeKernels, Masks, Needs, OnDemand,
+    PRUNED_TERMS, Policy, Residence, SegmentImage, Target, is_short, least_bytes, table_bytes,
 };
 use crate::kernels::{
     advance_terms, and_tiles, merge, or_tiles, pruned_batch_any_k, pruned_single,
@@ -173,6 +173,7 @@ pub struct GpuEngine {
     /// Held while lists on demand are started.
     starting: Arc<Mutex<()>>,
     loading: Arc<Loading>,
+    pub(crate) masks: Arc<Masks>,
 }
 
 /// The kernels that answer queries. They can be replaced by others with the same arguments ([`GpuEngine::with_kernels`]).
@@ -222,7 +223,7 @@ impl GpuEngine {
         let make = MakeKernels::new(&device)?;
         let advance = device.kernel(&advance_terms::SOURCE, "advance_terms")?;
         let image = Arc::new(Kept::up_to(MOST_FORMULAS));
-        let (residence, on_demand, starting, loading) = Default::default();
+        let (residence, on_demand, starting, loading, masks) = Default::default();
         Ok(GpuEngine {
             snapshot,
             device,
@@ -238,6 +239,7 @@ impl GpuEngine {
             on_demand,
             starting,
             loading,
+            masks,
         })
     }
 
@@ -258,6 +260,7 @@ impl GpuEngine {
             on_demand: self.on_demand.clone(),
             starting: self.starting.clone(),
             loading: self.loading.clone(),
+            masks: self.masks.clone(),
         }
     }
 
@@ -622,6 +625,7 @@ impl GpuEngine {
                 let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
                 let most = (settings.round * DEMAND_ROUNDS).min(lists.most_queries(k));
                 let most = most.min(ROUND_HITS / k.max(1)).max(1);
+                let most = most.min(Masks::most_queries(&self.device, plans));
                 let mut order: Vec<usize> = (0..plans.len()).collect();
                 let mut rounds = lists.rounds(plans, most, large);
                 let ordered: Vec<&Plan>;
@@ -652,6 +656,7 @@ impl GpuEngine {
         let docs = self.snapshot.doc_limit() as usize;
         let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
         let most = most.min(ROUND_HITS / k.max(1)).max(1);
+        let most = most.min(Masks::most_queries(&self.device, plans));
         let rounds: Vec<&[&Plan]> = plans.chunks(most).collect();
         self.run_rounds(&rounds, in_flight, context, run)
     }
@@ -728,6 +733,10 @@ impl Engine for GpuEngine {
 
     fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
         self.offers(plan).to_vec()
+    }
+
+    fn takes_masks(&self) -> bool {
+        true
     }
 
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {

@@ -7,13 +7,15 @@ mod shared;
 mod single;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Mode, Plan};
 
 use crate::engine::GpuEngine;
 use crate::image::{
-    ITEM_HITS, ImageError, Item, QueryView, SegmentImage, TermView, largest_value, numbered,
+    DeviceMask, ITEM_HITS, ImageError, Item, QueryView, SegmentImage, TermView, largest_value,
+    numbered,
 };
 use crate::limits::TILE_SUM;
 use crate::workspace::Workspace;
@@ -103,7 +105,8 @@ pub fn run(
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
     let round = Round::new(engine, plans, &ks, stride, capacity, kind, workspace)?;
-    let mut round = Round { threads, ..round };
+    let masks = round.bring_masks()?;
+    let mut round = Round { threads, masks, ..round };
     if mode != Mode::Or {
         round.pass(image, Pass::And, false)?;
     }
@@ -152,6 +155,8 @@ pub struct Round<'a> {
     kind: Kind,
     /// Threads of the host that prepare it.
     threads: usize,
+    /// The mask of each plan that has one; none at all if no plan has.
+    masks: Vec<Option<Arc<DeviceMask>>>,
     /// Where the results are written.
     pub results: Results,
 }
@@ -170,8 +175,22 @@ impl<'a> Round<'a> {
         // AND-then-OR reads the counts of hits on the device.
         let counts = plans.iter().any(|plan| plan.count || plan.mode == Mode::AndOr);
         let results = Results::new(engine, workspace, plans.len(), stride, counts)?;
-        let threads = 1;
-        Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, threads, results })
+        let (threads, masks) = (1, Vec::new());
+        Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, threads, masks, results })
+    }
+
+    /// The masks of the plans, on the device until the round has ended.
+    fn bring_masks(&self) -> Result<Vec<Option<Arc<DeviceMask>>>, DeviceError> {
+        if self.plans.iter().all(|plan| plan.mask.is_none()) {
+            return Ok(Vec::new());
+        }
+        let engine = self.engine;
+        let bring = |plan: &&Plan| {
+            let mask = plan.mask.as_ref();
+            mask.map(|mask| engine.masks.get(&engine.device, &self.workspace.stream, mask))
+                .transpose()
+        };
+        self.plans.iter().map(bring).collect()
     }
 
     /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
@@ -465,6 +484,7 @@ impl<'a> Round<'a> {
         for q in queries {
             let (plan, k) = (&self.plans[q], self.ks[q]);
             let (shift, least) = (shift(plan)?, least(image, plan, k, pass));
+            let mask = self.masks.get(q).and_then(Option::as_ref);
             for (number, (segment, launch)) in image.iter().zip(&mut launches).enumerate() {
                 let first_term = launch.terms.len();
                 let lists = plan.terms.iter().filter_map(|term| {
@@ -505,6 +525,7 @@ impl<'a> Round<'a> {
                     all: u32::from(pass == Pass::And),
                     low,
                     low_shift: histogram_shift(plan, low, static_most),
+                    mask: mask.map_or(0, |mask| mask.address(segment.number())),
                 });
                 // A segment may have none of the engine's documents.
                 if !lacks && terms > 0 && tiles > 0 {

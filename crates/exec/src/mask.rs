@@ -52,6 +52,11 @@ impl Mask {
         self.segments.iter().map(|set| 8 * set.words().len()).sum()
     }
 
+    /// Of how many segments.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
     /// The documents of a segment, by position.
     pub fn segment(&self, number: usize) -> &DocSet {
         &self.segments[number]

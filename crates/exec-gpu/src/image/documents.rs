@@ -65,6 +65,7 @@ impl DocumentTables {
         // Ordinals count from the segment's first document, whatever the first position of the image.
         let first = if view.ordinals == 0 { within.start } else { 0 };
         view.base = segment.base() + first;
+        view.first = within.start;
         if segment.deletes().is_some() {
             let docs = view.docs;
             let mut words = vec![0u32; docs.div_ceil(32) as usize];

@@ -70,6 +70,8 @@ pub struct QueryView {
     pub low: u32,
     /// Binary logarithm of the width of the histogram's bins.
     pub low_shift: u32,
+    /// Address of the bits of documents that may be hits, by position in the whole segment; 0 if all live documents may.
+    pub mask: u64,
 }
 
 /// The most terms of a query that can be pruned: a word has one bit for each.
@@ -125,6 +127,6 @@ pub struct SegmentView {
     pub base: u32,
     /// Binary logarithm of the documents in a tile.
     pub bits: u32,
-    /// Padding.
-    pub unused: u32,
+    /// Position of the first document in the whole segment.
+    pub first: u32,
 }

@@ -10,9 +10,9 @@ use crate::image::SegmentImage;
 const COARSEST: u32 = 31;
 
 /// A key that at least k hits exceed. For OR: if a list has a value at rank k or beyond, at least k documents score that value times the
-/// weight, whatever the other terms add.
+/// weight, whatever the other terms add. Nothing is known if a mask may exclude just these documents.
 pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
-    if pass == Pass::And {
+    if pass == Pass::And || plan.mask.is_some() {
         return 0;
     }
     let lists = plan.terms.iter().flat_map(|term| {

@@ -206,7 +206,7 @@ impl SegmentLists {
             docs: docs.len() as u32,
             base: if all.ordinals == 0 { all.base + by } else { all.base },
             bits,
-            unused: 0,
+            first: docs.start,
         }
     }
 }

@@ -262,7 +262,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                     uint64_t key = 0;
                     if (i < count) {
                         const uint32_t doc = begin + found.positions[i];
-                        if (!is_deleted(segment, doc)) {
+                        if (!is_out(segment, query, doc)) {
                             all++;
                             key = hit_key(segment, doc, found.sums[i] + static_score(segment, query.static_weight, doc));
                         }

@@ -118,6 +118,8 @@ struct Search {
     __device__ void consider(uint32_t list, bool alive, uint32_t posting, uint32_t doc, uint32_t tile, uint32_t most) {
         const uint32_t needed = this->needed();
         uint32_t in = 0;
+        // A mask excludes many documents, so it comes first; deletions are few, and come last.
+        if (query.mask != 0 && alive) alive = !is_out(segment, query, doc);
         for (uint32_t j = list + 1; j < query.sparse; j++) in |= 1u << j;
         for (uint32_t first = list + 1 > query.sparse ? list + 1 : query.sparse; first < query.terms; first += AHEAD) {
             uint32_t bit[AHEAD];
@@ -177,7 +179,7 @@ struct Search {
             __syncwarp();
         }
         uint64_t key = 0;
-        if (has && (dead >> lane & 1) == 0 && !is_deleted(segment, one.x)) {
+        if (has && (dead >> lane & 1) == 0 && (query.mask != 0 || !is_deleted(segment, one.x))) {
             const uint32_t score = contribution(terms[one.y].weight, value) + sums[lane];
             key = hit_key(segment, one.x, score + static_score(segment, query.static_weight, one.x));
         }

@@ -42,6 +42,7 @@ struct Query {
     uint32_t all;  // not 0 if documents must contain all terms
     uint32_t low;        // see `Histogram`
     uint32_t low_shift;
+    uint64_t mask;  // one bit per document of the whole segment, set if it is live and may be a hit; 0 if all live documents may
 };
 
 // Tiles `begin` to `end` of a query; `end` is not included.
@@ -59,7 +60,7 @@ struct Segment {
     uint32_t docs;
     uint32_t base;
     uint32_t bits;
-    uint32_t unused;
+    uint32_t first;  // position of its first document in the whole segment
 };
 
 // A posting's contribution: weight times value in whole units, rounded down, plus one. It uses IEEE operations only.
@@ -76,6 +77,15 @@ __device__ __forceinline__ bool is_deleted(const Segment& segment, uint32_t doc)
     const uint32_t* deleted = reinterpret_cast<const uint32_t*>(segment.deleted);
     COUNTED(if (deleted != nullptr) moved(&deleted[doc / 32]);)
     return deleted != nullptr && (deleted[doc / 32] >> (doc % 32) & 1) != 0;
+}
+
+// Whether a document cannot be a hit, whatever its score.
+__device__ __forceinline__ bool is_out(const Segment& segment, const Query& query, uint32_t doc) {
+    if (query.mask == 0) return is_deleted(segment, doc);
+    const uint32_t position = segment.first + doc;
+    const uint32_t* mask = reinterpret_cast<const uint32_t*>(query.mask);
+    COUNTED(moved(&mask[position / 32]);)
+    return (mask[position / 32] >> (position % 32) & 1) == 0;
 }
 
 // The order of hits as one number, as in `Hit::key`: higher scores first, then lower documents.

@@ -280,10 +280,14 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                 uint32_t two = shared[i];
                 uint32_t low = two & 0xffff, high = two >> 16;
                 if (query.count != 0) {
-                    matches += low != 0 && !is_deleted(segment, begin + 2 * i);
-                    matches += high != 0 && !is_deleted(segment, begin + 2 * i + 1);
+                    matches += low != 0 && !is_out(segment, query, begin + 2 * i);
+                    matches += high != 0 && !is_out(segment, query, begin + 2 * i + 1);
                 }
                 bool takes_low = low >= least, takes_high = high >= least;
+                if (query.mask != 0) {
+                    takes_low = takes_low && !is_out(segment, query, begin + 2 * i);
+                    takes_high = takes_high && !is_out(segment, query, begin + 2 * i + 1);
+                }
                 uint32_t lows = __ballot_sync(FULL_WARP, takes_low), highs = __ballot_sync(FULL_WARP, takes_high);
                 uint32_t before = (1u << lane) - 1;
                 uint32_t number = candidates + __popc(lows & before) + __popc(highs & before) + 1;
@@ -320,7 +324,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
                     uint64_t key = 0;
                     if (i < count) {
                         const uint32_t doc = begin + exact.positions[i];
-                        if (!is_deleted(segment, doc)) key = hit_key(segment, doc, exact.sums[i] + static_score(segment, query.static_weight, doc));
+                        if (query.mask != 0 || !is_deleted(segment, doc)) key = hit_key(segment, doc, exact.sums[i] + static_score(segment, query.static_weight, doc));
                     }
                     top.offer(key);
                 }
