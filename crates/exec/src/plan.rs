@@ -9,8 +9,9 @@ use warpseek_core::Score;
 use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
 use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
 
+use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
-use crate::formula::Formula;
+use crate::formula::Formulas;
 use crate::mask::Mask;
 use crate::query::Query;
 use crate::ranking::{Ranking, RankingFunction};
@@ -54,6 +55,8 @@ impl FromStr for Mode {
 /// A term of a plan; it is in at least one live document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanTerm {
+    /// The number of the text field that it is in; 0 if the index has no schema.
+    pub field: u8,
     /// As the index spells it.
     pub term: String,
     /// Sum of the weights it has in the query.
@@ -87,8 +90,8 @@ pub struct Plan {
     pub count: bool,
     /// The documents that may be hits, if not all live ones. The planner sets none; callers that filter set it.
     pub mask: Option<Arc<Mask>>,
-    /// How postings contribute.
-    pub formula: Formula,
+    /// How postings contribute, for every field of the index.
+    pub formulas: Formulas,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
     pub static_weight: f32,
     /// Binary logarithm of the number of units per 1.0.
@@ -105,6 +108,17 @@ impl Plan {
     /// A score in units as a real number.
     pub fn real(&self, score: Score) -> f64 {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
+    }
+
+    /// What the plan has that an engine which takes this much does not take.
+    pub fn beyond(&self, takes: Takes) -> Option<&'static str> {
+        if self.mask.is_some() && !takes.masks {
+            return Some("it does not filter documents");
+        }
+        if self.formulas.fields() > 1 && !takes.fields {
+            return Some(SEVERAL_FIELDS);
+        }
+        None
     }
 
     /// Whether a segment contains all terms.
@@ -126,7 +140,7 @@ pub struct Planner {
     snapshot: Arc<Snapshot>,
     statistics: Statistics,
     ranking: Ranking,
-    formula: Formula,
+    formulas: Formulas,
 }
 
 impl Planner {
@@ -134,19 +148,19 @@ impl Planner {
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
         let statistics = snapshot.statistics();
-        let formula = ranking.formula(snapshot.manifest(), &statistics);
-        Ok(Planner { snapshot, statistics, ranking, formula })
+        let formulas = ranking.formula(snapshot.manifest(), &statistics).into();
+        Ok(Planner { snapshot, statistics, ranking, formulas })
     }
 
-    /// The formula of all plans it makes.
-    pub fn formula(&self) -> Formula {
-        self.formula
+    /// The formulas of all plans it makes.
+    pub fn formulas(&self) -> &Formulas {
+        &self.formulas
     }
 
     /// The name of the ranking, which says so if the ranking is approximate.
     pub fn ranking_name(&self) -> String {
         let name = self.ranking.function.name();
-        match self.formula.is_approximate() {
+        match self.formulas.is_approximate() {
             true => format!("{name}, quantized to 8 bits: approximate"),
             false => name.to_owned(),
         }
@@ -157,6 +171,7 @@ impl Planner {
         let bag = collect(query)?;
         let (mut terms, mut missing, mut reals) = (Vec::new(), Vec::new(), Vec::new());
         for (term, query_weight) in bag {
+            let field = 0;
             let (mut lists, mut df) = (Vec::new(), 0);
             for segment in self.snapshot.segments() {
                 let info = segment.dictionary().find(term.as_bytes())?;
@@ -172,20 +187,29 @@ impl Planner {
             let idf = self.ranking.function.idf(self.statistics.documents, df);
             reals.push(self.real_weight(idf, query_weight));
             let term = term.to_owned();
-            terms.push(PlanTerm { term, query_weight, df, idf, weight: 0.0, most: 0, lists });
+            terms.push(PlanTerm {
+                field,
+                term,
+                query_weight,
+                df,
+                idf,
+                weight: 0.0,
+                most: 0,
+                lists,
+            });
         }
         if self.ranking.function == RankingFunction::Cosine {
             let norm = reals.iter().map(|w| w * w).sum::<f64>().sqrt();
             reals.iter_mut().filter(|_| norm > 0.0).for_each(|w| *w /= norm);
         }
         let fixed = self.ranking.static_weight;
-        let scale = self.scale(&reals, fixed);
+        let scale = self.scale(&terms, &reals, fixed);
         let unit = libm::exp2(f64::from(scale));
         for (term, real) in terms.iter_mut().zip(reals) {
             term.weight = (real * unit) as f32;
-            term.most = self.formula.most(term.weight) as u32;
+            term.most = self.formulas.of(term.field).most(term.weight) as u32;
         }
-        let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
+        let (formulas, static_weight) = (self.formulas.clone(), (fixed * unit) as f32);
         let snapshot = self.snapshot.id();
         Ok(Plan {
             snapshot,
@@ -195,7 +219,7 @@ impl Planner {
             k,
             count: false,
             mask: None,
-            formula,
+            formulas,
             static_weight,
             scale,
         })
@@ -213,12 +237,14 @@ impl Planner {
 
     /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
     /// the collection, never on how the index is divided into segments.
-    fn scale(&self, reals: &[f64], fixed: f64) -> i32 {
+    fn scale(&self, terms: &[PlanTerm], reals: &[f64], fixed: f64) -> i32 {
         let most = |scale: i32| -> f64 {
             let unit = libm::exp2(f64::from(scale));
-            let terms: f64 =
-                reals.iter().map(|w| self.formula.most((w * unit) as f32) as f64).sum();
-            terms + f64::from((fixed * unit) as f32 * self.statistics.max_static)
+            let of = |(term, real): (&PlanTerm, &f64)| {
+                self.formulas.of(term.field).most((real * unit) as f32) as f64
+            };
+            let sum: f64 = terms.iter().zip(reals).map(of).sum();
+            sum + f64::from((fixed * unit) as f32 * self.statistics.max_static)
         };
         // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
         (LEAST_SCALE..=30)

@@ -189,7 +189,7 @@ pub fn check_snapshot(
         plan.mask = masks.get(i % (masks.len() + 1)).cloned();
     }
     let engine = make(snapshot.clone(), 1);
-    if engine.takes_masks() {
+    if engine.takes().masks {
         // Some of them, with all kinds of masks, if the device may be a slow emulator.
         let step = if engine.device() == "CPU" { 1 } else { MASKED_ON_DEVICE };
         let searches: Vec<Search> = searches.iter().step_by(step).cloned().collect();
