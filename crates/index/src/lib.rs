@@ -32,7 +32,7 @@ mod update;
 mod verify;
 
 pub use attributes::{
-    AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, ColumnKind, Filter,
+    AttributeKind, AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, Filter,
     FilterCache, FilterCacheUsage, KeywordOrdinals, Keywords, MAX_KEYWORD_BYTES, Numbers,
     merge_attributes,
 };

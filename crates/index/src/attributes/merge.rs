@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::write::{ColumnsFile, NewColumn};
-use super::{Attributes, Column, ColumnKind, Keywords};
+use super::{AttributeKind, Attributes, Column, Keywords};
 use crate::container::SealedWriter;
 use crate::error::Result;
 
@@ -47,7 +47,7 @@ pub fn merge_attributes(
 }
 
 /// The columns of the sources, and their kinds, on which all sources must agree.
-fn kinds(sources: &[AttributesSource<'_>]) -> Result<BTreeMap<u16, ColumnKind>> {
+fn kinds(sources: &[AttributesSource<'_>]) -> Result<BTreeMap<u16, AttributeKind>> {
     let mut kinds = BTreeMap::new();
     for attributes in sources.iter().filter_map(|source| source.attributes) {
         for (number, kind) in attributes.columns() {

@@ -3,7 +3,9 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::value::{AttributeValue, ColumnKind};
+use warpseek_text::{AttributeKind, AttributeValue};
+
+use super::value::code;
 use super::{keywords, numbers};
 use crate::container::SealedWriter;
 use crate::error::{IndexError, Result};
@@ -17,7 +19,7 @@ pub struct AttributesWriter {
 
 impl AttributesWriter {
     /// Adds the next document with its values: pairs of an attribute's number and a value. Keywords may have several; repetitions are ignored. If a value is refused, the document is not added.
-    pub fn push(&mut self, values: &[(u16, AttributeValue)]) -> Result<()> {
+    pub fn push(&mut self, values: &[(u16, AttributeValue<'_>)]) -> Result<()> {
         for (i, (number, value)) in values.iter().enumerate() {
             let refuse = |what| Err(IndexError::Attribute { column: *number, what });
             if let Some(flaw) = value.flaw() {
@@ -35,7 +37,7 @@ impl AttributesWriter {
                     kind.name()
                 ));
             }
-            if value.kind() != ColumnKind::Keyword && before.next().is_some() {
+            if value.kind() != AttributeKind::Keyword && before.next().is_some() {
                 return refuse(format!(
                     "a document has two values of kind {}",
                     value.kind().name()
@@ -75,7 +77,7 @@ impl AttributesWriter {
 
 /// A column that is being built: pairs of a document and a value, in any order.
 pub(super) struct NewColumn {
-    pub(super) kind: ColumnKind,
+    pub(super) kind: AttributeKind,
     pairs: Pairs,
 }
 
@@ -86,16 +88,16 @@ enum Pairs {
 }
 
 impl NewColumn {
-    pub(super) fn new(kind: ColumnKind) -> Self {
+    pub(super) fn new(kind: AttributeKind) -> Self {
         let pairs = match kind {
-            ColumnKind::Keyword => Pairs::Keywords(Vec::new(), HashMap::default()),
+            AttributeKind::Keyword => Pairs::Keywords(Vec::new(), HashMap::default()),
             _ => Pairs::Numbers(Vec::new()),
         };
         NewColumn { kind, pairs }
     }
 
     /// Adds a value of the column's kind.
-    fn add(&mut self, doc: u32, value: &AttributeValue) {
+    fn add(&mut self, doc: u32, value: &AttributeValue<'_>) {
         match value {
             AttributeValue::Keyword(value) => {
                 let value = self.intern(value);
@@ -188,7 +190,7 @@ impl ColumnsFile {
         if column.is_empty() {
             return Ok(());
         }
-        let kind = column.kind as u8;
+        let kind = code(column.kind);
         let (start, bytes) = (self.file.body_len(), column.encode(self.documents, positions));
         let [low, high] = number.to_le_bytes();
         self.directory.extend([low, high, kind, 0, 0, 0, 0, 0]);
