@@ -42,6 +42,7 @@ fn main() -> Result {
     );
     dictionaries(corpus)?;
     chains_and_schemas(corpus)?;
+    syntax(corpus)?;
     let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
     texts(corpus, "fields", fields.as_bytes())?;
     columns(corpus)?;
@@ -56,6 +57,19 @@ fn main() -> Result {
     texts(corpus, "scripts", scripts.as_bytes())?;
     texts(corpus, "weights", "apple^2.5 pie^1e3 a^b ^2 x^nan".as_bytes())?;
     texts(corpus, "map", r###"{"##s": 0.5, "Big": 2, "x": 0}"###.as_bytes())
+}
+
+/// Queries with every part of the syntax.
+fn syntax(corpus: &Path) -> Result {
+    let queries = [
+        "t:rust^2 +memory -unsafe i:>=2020 k:(a \"b c\")",
+        "k:ab* d:[2020-01-31 TO *] f:{-1.5 TO 1e3] b:true _id:(1 2)",
+        "(a (b t:(c -d)))^1.5 \\+x u:* *",
+    ];
+    for (i, query) in queries.iter().enumerate() {
+        seed(corpus, "query_syntax", &format!("syntax{i}"), query.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Chains with a text, and schemas.
@@ -288,6 +302,7 @@ fn with_limits(text: &str) -> Vec<String> {
 /// Plain and compressed text, for all targets that read text.
 fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
     seed(corpus, "query", name, text)?;
+    seed(corpus, "query_syntax", name, text)?;
     seed(corpus, "analysis", name, &[&[40], text].concat())?;
     seed(corpus, "normalize", name, &[&[1, 130], text].concat())?;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use warpseek::query::Node;
 use warpseek::{
     Algorithm, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
     IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings,
-    Partitioning, SearcherOptions, Split, Threshold, Tuning,
+    Partitioning, QueryInput, Searcher, SearcherOptions, Split, Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -231,9 +232,30 @@ pub(crate) struct QueryChoice {
     /// index does not have are ignored
     #[arg(long, value_name = "FILE")]
     among: Option<PathBuf>,
+    /// Only search among documents that match this query, e.g. "year:>=2020 tag:(a b)"; scores stay the same
+    #[arg(long, value_name = "QUERY")]
+    pub(crate) filter: Option<String>,
+    /// Read queries with signs, fields, parentheses and conditions also if the index has no schema, as those with a
+    /// schema are (docs/queries.md)
+    #[arg(long)]
+    syntax: bool,
 }
 
 impl QueryChoice {
+    /// A query as the index reads it: in the syntax if the index has a schema, or if the user wants it.
+    pub(crate) fn input(&self, _searcher: &Searcher, text: &str) -> QueryInput {
+        match self.syntax {
+            true => QueryInput::Expression(text.to_owned()),
+            false => QueryInput::Text(text.to_owned()),
+        }
+    }
+
+    /// The tree that hits must match, if there is one.
+    pub(crate) fn filter(&self, searcher: &Searcher) -> Result<Option<Arc<Node>>, Failure> {
+        let parse = |text: &String| Ok(Arc::new(searcher.parse(text)?));
+        self.filter.as_ref().map(parse).transpose()
+    }
+
     /// The ids that hits may have, if not all.
     pub(crate) fn ids(&self) -> Result<Option<Arc<[String]>>, Failure> {
         let Some(path) = &self.among else { return Ok(None) };

@@ -13,12 +13,14 @@ use crate::cursor::Cursor;
 use crate::factors::FactorCache;
 use crate::halt::Halt;
 use crate::maxima::{Maxima, MaximaCache};
+use crate::simd::score_block;
 use crate::stream::Stream;
 
 /// Number of postings whose scoring takes as long as opening one list.
 const OPENING_COST: usize = 128;
 
 /// What scoring needs to know about documents.
+#[derive(Clone)]
 pub(crate) struct Scorer {
     formula: Formula,
     /// One factor per document of the segment.
@@ -29,6 +31,12 @@ impl Scorer {
     #[inline]
     pub(crate) fn contribution(&self, weight: f32, freq: u32, doc: u32) -> Score {
         self.formula.contribution(weight, freq, self.factors[doc as usize])
+    }
+
+    /// The contributions of postings.
+    #[inline]
+    pub(crate) fn score_block(&self, weight: f32, docs: &[u32], freqs: &[u32], out: &mut [Score]) {
+        score_block(&self.formula, weight, docs, freqs, &self.factors, out);
     }
 }
 
@@ -141,6 +149,32 @@ impl<'a> SegmentQuery<'a> {
             Some(mask) => mask.contains(position),
             None => !self.segment.is_deleted(position),
         }
+    }
+
+    /// What scores a term of the plan.
+    pub(crate) fn scorer_of(&self, _term: usize) -> Scorer {
+        self.scorer.clone()
+    }
+
+    /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.
+    pub(crate) fn admitted(&self, docs: Range<u32>, out: &mut [u64]) -> bool {
+        let deletes = self.segment.deletes();
+        let mut any = 0;
+        for (i, word) in out.iter_mut().enumerate() {
+            let from = docs.start.saturating_add(64 * i as u32);
+            let left = docs.end.saturating_sub(from);
+            *word = match (left, self.mask, deletes) {
+                (0, ..) => 0,
+                (_, Some(mask), _) => mask.word_at(from),
+                (_, None, Some(deletes)) => !deletes.docs.word_at(from),
+                (_, None, None) => u64::MAX,
+            };
+            if (1..64).contains(&left) {
+                *word &= (1 << left) - 1;
+            }
+            any |= *word;
+        }
+        any != 0
     }
 
     /// The first document of a range that may be a hit, or the end of the range. Without a mask, it is the first of all.

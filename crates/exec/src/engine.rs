@@ -83,7 +83,7 @@ pub type Answers = Vec<Result<Answer, ExecError>>;
 /// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns over the same documents:
 /// the same documents in the same order with the same scores, whatever else is in the batch. Hits identify documents by
 /// [`warpseek_index::Segment::base`] plus ordinal, never by position, and ties are broken by that number, so reordering
-/// a segment does not change its results. Deleted documents are never hits. A plan with k = 0 or without terms has no
+/// a segment does not change its results. Deleted documents are never hits. A plan with k = 0, or without terms and a tree, has no
 /// hits.
 ///
 /// Each plan has its own result: one that fails does not affect the others. A plan of another snapshot fails with
@@ -113,12 +113,20 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// Whether it answers plans that need their [tree](Plan::needed_tree). An engine that says nothing does not.
+    fn takes_trees(&self) -> bool {
+        false
+    }
+
     /// Whether the engine can answer a plan; if not, the error says why.
     fn can_answer(&self, plan: &Plan) -> Result<(), &'static str> {
-        match plan.mask.is_some() && !self.takes_masks() {
-            true => Err("it does not filter documents"),
-            false => self.supports(plan),
+        if plan.mask.is_some() && !self.takes_masks() {
+            return Err("it does not filter documents");
         }
+        if plan.needed_tree().is_some() && !self.takes_trees() {
+            return Err("it answers queries whose score is the sum of their words alone");
+        }
+        self.supports(plan)
     }
 
     /// Whether any of its algorithms can answer a plan, but for its mask; if not, the error says why.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{Content, IndexError};
 
+use crate::plan::Mode;
+use crate::query::SyntaxError;
 use crate::ranking::RankingFunction;
 
 /// An error of a query. It can be cloned, since one cause may fail many queries.
@@ -57,6 +59,53 @@ pub enum ExecError {
     /// A query has too many terms.
     #[error("the query has {0} different terms; at most {MAX_QUERY_TERMS} are allowed")]
     TooManyTerms(usize),
+    /// A query tree is too large.
+    #[error("the query is too large: {0}")]
+    Tree(String),
+    /// The mode is for queries of words.
+    #[error(
+        "mode `{0}` is for words without a syntax; in the syntax, `+` is before what a document must have, and a tree says so itself"
+    )]
+    ModeOfTree(Mode),
+    /// The schema has no such field.
+    #[error("there is no field `{name}`{}", near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
+    UnknownField {
+        /// The name.
+        name: String,
+        /// A name like it.
+        near: Option<String>,
+    },
+    /// Words of an attribute.
+    #[error("`{name}` is an attribute and has no words; use a filter for it")]
+    NotText {
+        /// The name.
+        name: String,
+    },
+    /// A filter of a text field.
+    #[error("`{name}` is a text field and has no values to filter by; search for its words")]
+    NotAttribute {
+        /// The name.
+        name: String,
+    },
+    /// A prefix of something else than keywords.
+    #[error("`{name}` has no prefixes, since it is no attribute of keywords")]
+    Prefix {
+        /// The name.
+        name: String,
+    },
+    /// A value is not of the attribute's type.
+    #[error("`{value}` cannot be a value of `{name}`; it must be {expected}")]
+    Value {
+        /// The attribute.
+        name: String,
+        /// The value.
+        value: String,
+        /// What a value must be.
+        expected: &'static str,
+    },
+    /// The text of a query is malformed.
+    #[error(transparent)]
+    Syntax(Box<SyntaxError>),
     /// A query in JSON is malformed.
     #[error("the query is not a JSON object of weights: {0}")]
     Json(String),
@@ -113,6 +162,12 @@ impl ExecError {
 impl From<IndexError> for ExecError {
     fn from(error: IndexError) -> Self {
         ExecError::Index(Arc::new(error))
+    }
+}
+
+impl From<SyntaxError> for ExecError {
+    fn from(error: SyntaxError) -> Self {
+        ExecError::Syntax(Box::new(error))
     }
 }
 

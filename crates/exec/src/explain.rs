@@ -6,6 +6,7 @@ use warpseek_index::{IndexError, List, Snapshot};
 
 use crate::error::ExecError;
 use crate::plan::Plan;
+use crate::query::Facts;
 
 /// The contribution of one term to a score.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +38,7 @@ pub struct Explanation {
     pub terms: Vec<TermExplanation>,
     /// What the document's static score adds, in units.
     pub static_score: Score,
-    /// The sum, in units.
+    /// The sum, in units; for a query tree that is no sum, what the tree makes of the terms. 0 if the document does not match.
     pub score: Score,
 }
 
@@ -71,6 +72,23 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
             freq,
             score: share,
         });
+    }
+    if let Some(tree) = &plan.tree {
+        let mut words = Vec::new();
+        for lists in &tree.words {
+            let Some(info) = &lists[number] else {
+                words.push(false);
+                continue;
+            };
+            let freq = frequency(&segment.list(info)?, place);
+            words.push(freq.map_err(|what| segment.bad_list(info, what))? > 0);
+        }
+        let facts = Facts {
+            term: &|term| Some(terms[term].score).filter(|&score| score > 0),
+            word: &|word| words[word],
+            set: &|set| set.segment(number).contains(place),
+        };
+        score = tree.root.evaluate(&facts).map_or(0, |score| score + static_score);
     }
     let mean_length = snapshot.statistics().mean_length();
     Ok(Explanation { length, norm, mean_length, terms, static_score, score })

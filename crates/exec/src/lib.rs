@@ -19,7 +19,7 @@ mod formula;
 mod mask;
 mod plan;
 mod pool;
-mod query;
+pub mod query;
 mod ranking;
 mod reference;
 mod shape;

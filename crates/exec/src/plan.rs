@@ -12,7 +12,7 @@ use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
 use crate::error::ExecError;
 use crate::formula::Formula;
 use crate::mask::Mask;
-use crate::query::Query;
+use crate::query::{PlanTree, Query};
 use crate::ranking::{Ranking, RankingFunction};
 
 /// Which documents match.
@@ -87,6 +87,8 @@ pub struct Plan {
     pub count: bool,
     /// The documents that may be hits, if not all live ones. The planner sets none; callers that filter set it.
     pub mask: Option<Arc<Mask>>,
+    /// The query tree that the plan was made of, if it was. It says which documents match with which scores, besides static scores; if it is additive, terms, mode and mask say the same. The mask of a plan with a tree follows from the tree and must not be changed.
+    pub tree: Option<Arc<PlanTree>>,
     /// How postings contribute.
     pub formula: Formula,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
@@ -105,6 +107,11 @@ impl Plan {
     /// A score in units as a real number.
     pub fn real(&self, score: Score) -> f64 {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
+    }
+
+    /// The tree, if terms, mode and mask do not say the same: whoever answers the plan has to evaluate it.
+    pub fn needed_tree(&self) -> Option<&PlanTree> {
+        self.tree.as_deref().filter(|tree| !tree.is_additive)
     }
 
     /// Whether a segment contains all terms.
@@ -152,34 +159,66 @@ impl Planner {
         }
     }
 
+    /// The snapshot that it makes plans for.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// Makes the plan of a query.
     pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
         let bag = collect(query)?;
-        let (mut terms, mut missing, mut reals) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut terms, mut missing) = (Vec::new(), Vec::new());
         for (term, query_weight) in bag {
-            let (mut lists, mut df) = (Vec::new(), 0);
-            for segment in self.snapshot.segments() {
-                let info = segment.dictionary().find(term.as_bytes())?;
-                df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
-                lists.push(info);
+            match self.term(0, term, query_weight)? {
+                Some(term) => terms.push(term),
+                None => missing.push(term.to_owned()),
             }
-            if df == 0 {
-                missing.push(term.to_owned());
-                continue;
-            }
-            // A forged file of deletions could claim more; weights must not become negative.
-            let df = df.min(self.statistics.documents);
-            let idf = self.ranking.function.idf(self.statistics.documents, df);
-            reals.push(self.real_weight(idf, query_weight));
-            let term = term.to_owned();
-            terms.push(PlanTerm { term, query_weight, df, idf, weight: 0.0, most: 0, lists });
         }
+        Ok(self.weighed(terms, missing, &[], 0, mode, k))
+    }
+
+    /// A term with its lists and statistics, but no weight yet; `None` if it is in no live document.
+    pub(crate) fn term(
+        &self,
+        _field: u8,
+        term: &str,
+        query_weight: f64,
+    ) -> Result<Option<PlanTerm>, ExecError> {
+        let (mut lists, mut df) = (Vec::new(), 0);
+        for segment in self.snapshot.segments() {
+            let info = segment.dictionary().find(term.as_bytes())?;
+            df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
+            lists.push(info);
+        }
+        if df == 0 {
+            return Ok(None);
+        }
+        // A forged file of deletions could claim more; weights must not become negative.
+        let df = df.min(self.statistics.documents);
+        let idf = self.ranking.function.idf(self.statistics.documents, df);
+        let term = term.to_owned();
+        Ok(Some(PlanTerm { term, query_weight, df, idf, weight: 0.0, most: 0, lists }))
+    }
+
+    /// The plan of terms, with their weights in units. Scores may also have these constants, and `spare` units are left above them.
+    pub(crate) fn weighed(
+        &self,
+        mut terms: Vec<PlanTerm>,
+        missing: Vec<String>,
+        constants: &[f64],
+        spare: u32,
+        mode: Mode,
+        k: usize,
+    ) -> Plan {
+        let real = |term: &PlanTerm| self.real_weight(term.idf, term.query_weight);
+        let mut reals: Vec<f64> = terms.iter().map(real).collect();
         if self.ranking.function == RankingFunction::Cosine {
             let norm = reals.iter().map(|w| w * w).sum::<f64>().sqrt();
             reals.iter_mut().filter(|_| norm > 0.0).for_each(|w| *w /= norm);
         }
         let fixed = self.ranking.static_weight;
-        let scale = self.scale(&reals, fixed);
+        let more = |unit: f64| constants.iter().map(|c| (c * unit).floor()).sum::<f64>();
+        let scale = self.scale(&reals, fixed, |unit| more(unit) + f64::from(spare));
         let unit = libm::exp2(f64::from(scale));
         for (term, real) in terms.iter_mut().zip(reals) {
             term.weight = (real * unit) as f32;
@@ -187,7 +226,7 @@ impl Planner {
         }
         let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
         let snapshot = self.snapshot.id();
-        Ok(Plan {
+        Plan {
             snapshot,
             terms,
             missing,
@@ -195,10 +234,11 @@ impl Planner {
             k,
             count: false,
             mask: None,
+            tree: None,
             formula,
             static_weight,
             scale,
-        })
+        }
     }
 
     fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {
@@ -213,12 +253,12 @@ impl Planner {
 
     /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
     /// the collection, never on how the index is divided into segments.
-    fn scale(&self, reals: &[f64], fixed: f64) -> i32 {
+    fn scale(&self, reals: &[f64], fixed: f64, more: impl Fn(f64) -> f64) -> i32 {
         let most = |scale: i32| -> f64 {
             let unit = libm::exp2(f64::from(scale));
             let terms: f64 =
                 reals.iter().map(|w| self.formula.most((w * unit) as f32) as f64).sum();
-            terms + f64::from((fixed * unit) as f32 * self.statistics.max_static)
+            terms + f64::from((fixed * unit) as f32 * self.statistics.max_static) + more(unit)
         };
         // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
         (LEAST_SCALE..=30)

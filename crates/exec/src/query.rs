@@ -1,10 +1,27 @@
-//! Parsing of query text into weighted terms.
+//! Parsing of query text into weighted terms, and query trees with a syntax of their own.
+
+mod least;
+mod near;
+mod plan_node;
+mod reduce;
+mod resolve;
+mod syntax;
+mod tree;
+mod values;
 
 use serde_json::Value;
 use warpseek_index::Content;
 use warpseek_text::Analyzer;
 
 use crate::error::ExecError;
+
+pub use least::Least;
+pub(crate) use plan_node::{Facts, listed};
+pub use plan_node::{Group, PlanNode, PlanTree, best_score};
+pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
+pub use tree::{
+    Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_VALUES, Node, Operator, Words,
+};
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -80,6 +80,10 @@ impl Engine for ByDocuments {
         self.parts.iter().all(|(_, part)| part.takes_masks())
     }
 
+    fn takes_trees(&self) -> bool {
+        self.parts.iter().all(|(_, part)| part.takes_trees())
+    }
+
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         self.parts.iter().try_for_each(|(_, part)| part.supports(plan))
     }

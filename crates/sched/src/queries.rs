@@ -290,6 +290,10 @@ impl Engine for ByQueries {
         self.engines.iter().all(|engine| engine.takes_masks())
     }
 
+    fn takes_trees(&self) -> bool {
+        self.engines.iter().all(|engine| engine.takes_trees())
+    }
+
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         self.engines.iter().try_for_each(|engine| engine.supports(plan))
     }

@@ -45,6 +45,10 @@ impl<E: Engine> Engine for WithThreads<E> {
         self.engine.takes_masks()
     }
 
+    fn takes_trees(&self) -> bool {
+        self.engine.takes_trees()
+    }
+
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         self.engine.supports(plan)
     }

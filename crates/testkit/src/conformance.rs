@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{
-    Answer, Cancel, Context, Coverage, Engine, ExecError, Mask, Mode, Plan, Query, Ranking,
-    Reference,
+    Answer, Cancel, Context, Coverage, Engine, ExecError, Mask, Mode, Plan, Planner, Query,
+    Ranking, Reference,
 };
-use warpseek_index::{DocSet, Progress, Snapshot, create};
+use warpseek_index::{DocSet, FilterCache, Progress, Snapshot, create};
 
 use crate::cases::{fixed_cases, most_terms};
 use crate::collections;
@@ -17,11 +17,14 @@ use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::random::Random;
 use crate::search::{Search, answers, expected, plans};
+use crate::trees::TreeSearch;
 
 /// The number of random cases per run.
 const CASES: u32 = 24;
 /// The number of searches per case.
 const SEARCHES: usize = 40;
+/// The number of query trees per case.
+const TREES: usize = 24;
 
 /// Creates an engine for a snapshot with the given number of threads.
 pub trait MakeEngine: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine> {}
@@ -126,7 +129,9 @@ pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     let run = TestRunner::new(config).run(&generator::cases(), |case| {
         let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
         let name = format!("{case:?}");
-        check_snapshot(&make, &name, &fixture.snapshot(), &case.searches(SEARCHES));
+        let snapshot = fixture.snapshot();
+        check_snapshot(&make, &name, &snapshot, &case.searches(SEARCHES));
+        check_trees(&make, &name, &snapshot, &case.trees(TREES));
         Ok(())
     });
     run.unwrap_or_else(|failure| panic!("{failure}"));
@@ -195,6 +200,26 @@ pub fn check_snapshot(
     let masked = plans.iter().find(|plan| plan.mask.is_some());
     let answer = masked.map(|plan| engine.search(&[plan], &Context::new(1)).remove(0));
     assert!(matches!(answer, None | Some(Err(ExecError::Unsupported { .. }))), "{name}");
+}
+
+/// Checks query trees in the same way. Those that are sums are answered by every engine, the others by engines that take
+/// trees.
+pub fn check_trees(
+    make: &impl MakeEngine,
+    name: &str,
+    snapshot: &Arc<Snapshot>,
+    trees: &[TreeSearch],
+) {
+    let ranking = Ranking::suited(snapshot.manifest());
+    let planner = Planner::new(snapshot.clone(), ranking).unwrap();
+    let cache = FilterCache::new(1 << 20);
+    let plan = |search: &TreeSearch| {
+        planner.plan_tree(&search.tree, search.filter.as_ref(), None, search.k, &cache).unwrap()
+    };
+    let plans: Vec<Plan> = trees.iter().map(plan).collect();
+    // They are shown as searches for their own descriptions.
+    let shown: Vec<Search> = trees.iter().map(|tree| Search::of(&[&format!("{tree:?}")])).collect();
+    check_plans(make, &format!("{name}, trees"), snapshot, &shown, plans);
 }
 
 /// Sets of documents: none, all, one, few, half, stretches, and all but a few.

@@ -15,6 +15,7 @@ mod history;
 mod oracle;
 mod random;
 mod search;
+mod trees;
 
 pub use document::Doc;
 pub use fixture::{Fixture, STATIC_FIELD, build_config, file_bytes, orders};
@@ -22,3 +23,4 @@ pub use history::{History, Operation};
 pub use oracle::Oracle;
 pub use random::Random;
 pub use search::{ExternalHit, Search, answers, answers_in, expected, external_hits, plans};
+pub use trees::{Names, TreeSearch};

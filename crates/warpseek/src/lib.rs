@@ -35,6 +35,8 @@
 //! | make a dictionary of the words of documents, and look words up in it | [`Vocabulary`], [`Dictionary`] |
 //! | see later commits | [`Searcher::refresh`] |
 //! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
+//! | search fields, and require or exclude words and values | [`QueryInput::Expression`], [`query::Node`] |
+//! | search among some documents only | [`Request::filter`], [`Request::among`] |
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
 //! | know why a document scored as it did | [`Response::explain`] |
 //! | know what answers such a query, and why | [`Searcher::decide`] |
@@ -102,6 +104,8 @@ pub use warpseek_codec::CodecId;
 pub use warpseek_core::{DocId, Hit, Score, limits};
 pub use warpseek_cuda::DeviceError;
 pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
+/// Query trees, and the syntax that says them in one line.
+pub use warpseek_exec::query;
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
     Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass,

@@ -125,6 +125,10 @@ impl Engine for OnCpu {
         self.0.cpu.takes_masks()
     }
 
+    fn takes_trees(&self) -> bool {
+        self.0.cpu.takes_trees()
+    }
+
     fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {
         self.0.cpu.supports(plan)
     }
@@ -157,6 +161,10 @@ impl Engine for OnGpu {
 
     fn takes_masks(&self) -> bool {
         self.0.gpu.engine().is_some_and(|engine| engine.takes_masks())
+    }
+
+    fn takes_trees(&self) -> bool {
+        self.0.gpu.engine().is_some_and(|engine| engine.takes_trees())
     }
 
     fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {

@@ -28,6 +28,8 @@ Examples:
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
   warpseek search idx \"flap damping\" --among ids.txt              only these documents
+  warpseek search idx \"+title:ospf area -multicast year:>=2010\"   fields and conditions, if the index has a schema
+  warpseek search idx \"flap damping\" --filter \"year:>=2010\"       only documents that match
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
@@ -75,11 +77,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let settings = searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
     let query = options.query.join(" ");
-    let mut request = Request::new(query.as_str())
+    let mut request = Request::new(searching.query.input(&searcher, &query))
         .k(options.k)
         .mode(searching.query.mode)
         .count(searching.query.count);
     request.among = among;
+    request.filter = searching.query.filter(&searcher)?;
     if let Some(time) = options.deadline.deadline {
         request = request.deadline(time);
     }
@@ -93,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         prepared?;
     }
     let response = searcher.search(&request)?;
-    if plan.terms.is_empty() && plan.missing.is_empty() {
+    if plan.terms.is_empty() && plan.missing.is_empty() && plan.needed_tree().is_none() {
         note("the query has no words to search for (only stop words or punctuation)");
     }
     // Decided again after the search, since a GPU may have failed.

@@ -16,6 +16,7 @@ mod looks;
 mod ngram;
 mod order;
 mod quantize;
+mod queries;
 mod run_eval;
 mod search;
 mod tools;
