@@ -207,7 +207,7 @@ fn given<'a>(path: Option<&'a Path>, flag: &str) -> Result<&'a Path, Failure> {
 fn load(engine: &GpuEngine, planner: &Planner, options: &Options) -> Result<(), Failure> {
     let loading = std::slice::from_ref(engine.loading());
     let display = Display::loading(loading, &Interrupt::default(), options.json);
-    let loaded = engine.load(planner.formula(), options.threads.get());
+    let loaded = engine.load(planner.formulas(), options.threads.get());
     drop(display);
     Ok(loaded?)
 }

@@ -61,7 +61,6 @@ pub(crate) fn and<'a>(
 ) -> Result<u32, ListError> {
     streams.sort_by_key(Stream::df);
     let Some((shortest, others)) = streams.split_first_mut() else { return Ok(docs.end) };
-    let factors = &query.scorer.factors;
     for block in shortest.find(docs.start)..shortest.blocks() as usize {
         let (from, last) = shortest.span(block);
         if from >= docs.end {
@@ -87,7 +86,7 @@ pub(crate) fn and<'a>(
         // As long as every match is a hit, only documents that are in all lists are worth scoring.
         let early = threshold > 0;
         if early {
-            shortest.score(factors)?;
+            shortest.score()?;
             work.postings_scored += n as u64;
             n = scratch.start(shortest, run, threshold.saturating_sub(others_most));
         } else {
@@ -103,13 +102,13 @@ pub(crate) fn and<'a>(
             }
             // Unscored sums are 0, and so is the threshold then.
             let rest = scratch.most_from[i + 1];
-            n = scratch.pass(stream, n, threshold, rest, factors, work)?;
+            n = scratch.pass(stream, n, threshold, rest, work)?;
             if n == 0 {
                 break;
             }
         }
         if !early && n > 0 {
-            n = scratch.pass(shortest, n, 0, 0, factors, work)?;
+            n = scratch.pass(shortest, n, 0, 0, work)?;
         }
         for (&doc, &sum) in scratch.docs[..n].iter().zip(&scratch.sums[..n]) {
             query.offer(doc, sum, collector);
@@ -168,7 +167,6 @@ impl Scratch {
         n: usize,
         threshold: u64,
         rest: u64,
-        factors: &[f32],
         work: &mut Work,
     ) -> Result<usize, ListError> {
         let (mut kept, mut from) = (0, 0);
@@ -191,7 +189,7 @@ impl Scratch {
                 let len = self.intersect(stream.docs(), start, kept);
                 kept = start + len;
                 let docs = &self.docs[start..kept];
-                stream.contributions(docs, &self.at[..len], factors, &mut self.shares)?;
+                stream.contributions(docs, &self.at[..len], &mut self.shares)?;
                 work.postings_scored += len as u64;
                 for (sum, share) in self.sums[start..kept].iter_mut().zip(&self.shares) {
                     *sum += share;

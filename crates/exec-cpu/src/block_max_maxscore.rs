@@ -24,7 +24,7 @@ pub(crate) fn or(
         if ticker.must_stop(cursors.len()) {
             return Ok(doc);
         }
-        let mut sum = lists.score_essential(query, cursors, doc, work)?;
+        let mut sum = lists.score_essential(cursors, doc, work)?;
         if look_up(&lists, query, cursors, doc, &mut sum, collector, work)? {
             query.offer(doc, sum, collector);
         }
@@ -61,7 +61,7 @@ fn look_up(
             cursor.seek(doc)?;
         }
         if cursor.doc() == doc {
-            let share = cursor.score(&query.scorer)?;
+            let share = cursor.score()?;
             work.postings_scored += 1;
             *sum += share;
             most += u64::from(share);

@@ -80,9 +80,9 @@ pub(crate) fn and(
             doc = shortest.next()?;
             continue;
         }
-        let mut sum = shortest.score(&query.scorer)?;
+        let mut sum = shortest.score()?;
         for cursor in others.iter_mut() {
-            sum += cursor.score(&query.scorer)?;
+            sum += cursor.score()?;
         }
         work.postings_scored += 1 + others.len() as u64;
         query.offer(doc, sum, collector);

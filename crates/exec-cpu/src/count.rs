@@ -49,7 +49,7 @@ impl<'a> Counter<'a> {
         parts: bool,
     ) -> Result<Self, ExecError> {
         let segment = query.segment;
-        let mut terms: Vec<_> = query.terms().collect();
+        let mut terms: Vec<_> = query.terms().map(|(info, ..)| info).collect();
         terms.sort_by_key(|info| info.df);
         let longest = terms.pop();
         let mask = query.mask;

@@ -14,6 +14,7 @@ use crate::stream::{find_block, find_doc};
 pub(crate) struct Cursor<'a> {
     list: List<'a>,
     weight: f32,
+    scorer: Scorer,
     /// The most that a posting of the list contributes.
     pub(crate) most: Score,
     maxima: Maxima,
@@ -34,10 +35,17 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(list: List<'a>, weight: f32, most: Score, maxima: Maxima) -> Self {
+    pub(crate) fn new(
+        list: List<'a>,
+        weight: f32,
+        scorer: Scorer,
+        most: Score,
+        maxima: Maxima,
+    ) -> Self {
         Cursor {
             list,
             weight,
+            scorer,
             most,
             maxima,
             doc: 0,
@@ -143,18 +151,18 @@ impl<'a> Cursor<'a> {
 
     /// The contribution of the current posting.
     #[inline]
-    pub(crate) fn score(&mut self, scorer: &Scorer) -> Result<Score, ListError> {
+    pub(crate) fn score(&mut self) -> Result<Score, ListError> {
         if self.freqs_of != self.block {
             // The first frequency of a block is fetched alone (Ding 2009, section 8.2); a caller that wants a second
             // one decodes them all.
             if self.fetched_of != self.block {
                 self.fetched_of = self.block;
                 let freq = self.list.freq_at(self.block, self.at)?;
-                return Ok(scorer.contribution(self.weight, freq, self.doc));
+                return Ok(self.scorer.contribution(self.weight, freq, self.doc));
             }
             self.list.decode_freqs(self.block, &mut self.freqs)?;
             self.freqs_of = self.block;
         }
-        Ok(scorer.contribution(self.weight, self.freqs[self.at], self.doc))
+        Ok(self.scorer.contribution(self.weight, self.freqs[self.at], self.doc))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn or(
         }
         let mut sum = 0;
         for cursor in cursors.iter_mut().filter(|c| c.doc() == doc) {
-            sum += cursor.score(&query.scorer)?;
+            sum += cursor.score()?;
             work.postings_scored += 1;
             cursor.next()?;
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use warpseek_core::Score;
 use warpseek_exec::query::{Group, PlanNode};
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Load, Mode, Plan,
-    Ticker, Work, answer_supported, batch_time, cheapest_of,
+    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formulas, Load, Mode, Plan,
+    Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
 use warpseek_index::{Segment, Snapshot, SnapshotId, Statistics};
 
@@ -468,24 +468,23 @@ impl Engine for CpuEngine {
         })
     }
 
-    fn takes_masks(&self) -> bool {
-        true
-    }
-
-    fn takes_trees(&self) -> bool {
-        matches!(self.algorithm, None | Some(Algorithm::Tree))
+    fn takes(&self) -> Takes {
+        let trees = matches!(self.algorithm, None | Some(Algorithm::Tree));
+        Takes { trees, ..Takes::ALL }
     }
 
     fn supports(&self, _plan: &Plan) -> Result<(), &'static str> {
         Ok(())
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
         let mut ticker = context.ticker();
         for (segment, factors) in self.segments().iter().zip(&self.factors) {
-            match factors.get(segment, formula, &mut ticker) {
-                Ok(_) | Err(Halt::Stop) => {}
-                Err(Halt::Failed(error)) => return Err(error),
+            for (field, formula) in (0..).zip(formulas.iter()) {
+                match factors.get(segment, field, formula, &mut ticker) {
+                    Ok(_) | Err(Halt::Stop) => {}
+                    Err(Halt::Failed(error)) => return Err(error),
+                }
             }
         }
         Ok(())

@@ -10,35 +10,40 @@ use crate::halt::Halt;
 /// Documents between two checks of the clock.
 const CHUNK: usize = 1 << 12;
 
-/// Formulas whose factors are kept at the same time; the least recently made go first.
+/// Formulas of each field whose factors are kept at the same time; the least recently made go first.
 const FORMULAS: usize = 4;
 
-/// Factors of one segment, for the last few formulas.
+/// A field and its formula.
+type Key = (u8, Formula);
+
+/// Factors of one segment, for the last few formulas of each field.
 #[derive(Default)]
 pub(crate) struct FactorCache {
-    kept: RwLock<Vec<(Formula, Arc<Vec<f32>>)>>,
+    kept: RwLock<Vec<(Key, Arc<Vec<f32>>)>>,
     /// Factors that a query with too little time began to compute; the next query continues.
-    begun: Mutex<Vec<(Formula, Vec<f32>)>>,
+    begun: Mutex<Vec<(Key, Vec<f32>)>>,
 }
 
 impl FactorCache {
     pub(crate) fn get(
         &self,
         segment: &Segment,
+        field: u8,
         formula: Formula,
         ticker: &mut Ticker<'_>,
     ) -> Result<Arc<Vec<f32>>, Halt> {
-        if let Some(factors) = self.kept(formula) {
+        let key = (field, formula);
+        if let Some(factors) = self.kept(key) {
             return Ok(factors);
         }
         let documents = segment.documents();
         let (lengths, norms) = (documents.lengths()?, documents.norms()?);
         // Nobody waits for anybody here: two threads may compute the same, which is rare and does no harm.
-        let mut factors = self.take(formula);
+        let mut factors = self.take(key);
         factors.reserve_exact(documents.count() as usize - factors.len());
         while factors.len() < documents.count() as usize {
             if ticker.must_stop(CHUNK) {
-                self.put_back(formula, factors);
+                self.put_back(key, factors);
                 return Err(Halt::Stop);
             }
             let end = documents.count().min((factors.len() + CHUNK) as u32);
@@ -47,34 +52,44 @@ impl FactorCache {
         }
         let factors = Arc::new(factors);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(of, _)| *of != formula);
-        kept.insert(0, (formula, factors.clone()));
-        kept.truncate(FORMULAS);
+        kept.retain(|(of, _)| *of != key);
+        kept.insert(0, (key, factors.clone()));
+        drop_oldest(&mut kept, field);
         Ok(factors)
     }
 
-    fn kept(&self, formula: Formula) -> Option<Arc<Vec<f32>>> {
+    fn kept(&self, key: Key) -> Option<Arc<Vec<f32>>> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(of, _)| *of == formula).map(|(_, factors)| factors.clone())
+        kept.iter().find(|(of, _)| *of == key).map(|(_, factors)| factors.clone())
     }
 
-    /// What was begun for a formula; empty if nothing was.
-    fn take(&self, formula: Formula) -> Vec<f32> {
+    /// What was begun for a field and its formula; empty if nothing was.
+    fn take(&self, key: Key) -> Vec<f32> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = begun.iter().position(|(of, _)| *of == formula);
+        let at = begun.iter().position(|(of, _)| *of == key);
         at.map_or(Vec::new(), |at| begun.swap_remove(at).1)
     }
 
-    fn put_back(&self, formula: Formula, factors: Vec<f32>) {
+    fn put_back(&self, key: Key, factors: Vec<f32>) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        match begun.iter_mut().find(|(of, _)| *of == formula) {
+        match begun.iter_mut().find(|(of, _)| *of == key) {
             // Another thread was at it too: what came further stays.
             Some((_, other)) if other.len() >= factors.len() => {}
             Some((_, other)) => *other = factors,
             None => {
-                begun.insert(0, (formula, factors));
-                begun.truncate(FORMULAS);
+                begun.insert(0, (key, factors));
+                drop_oldest(&mut begun, key.0);
             }
         }
     }
+}
+
+/// Keeps the newest few of a field.
+fn drop_oldest<T>(kept: &mut Vec<(Key, T)>, field: u8) {
+    let mut left = FORMULAS;
+    kept.retain(|((of, _), _)| {
+        let keep = *of != field || left > 0;
+        left = left.saturating_sub(usize::from(*of == field));
+        keep
+    });
 }

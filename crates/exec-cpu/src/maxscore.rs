@@ -25,8 +25,8 @@ pub(crate) fn or(
         if ticker.must_stop(cursors.len()) {
             return Ok(doc);
         }
-        let mut sum = lists.score_essential(query, cursors, doc, work)?;
-        if lists.look_up(query, cursors, doc, &mut sum, collector, work)? {
+        let mut sum = lists.score_essential(cursors, doc, work)?;
+        if lists.look_up(cursors, doc, &mut sum, collector, work)? {
             query.offer(doc, sum, collector);
         }
     }
@@ -75,14 +75,13 @@ impl Partition {
     /// The contribution of the essential lists to the document; their cursors advance.
     pub(crate) fn score_essential(
         &self,
-        query: &SegmentQuery<'_>,
         cursors: &mut [Cursor<'_>],
         doc: u32,
         work: &mut Work,
     ) -> Result<u32, ListError> {
         let mut sum = 0;
         for cursor in cursors[self.first..].iter_mut().filter(|c| c.doc() == doc) {
-            sum += cursor.score(&query.scorer)?;
+            sum += cursor.score()?;
             work.postings_scored += 1;
             cursor.next()?;
         }
@@ -92,7 +91,6 @@ impl Partition {
     /// Adds the contributions of the other lists; false as soon as the document cannot become a hit.
     pub(crate) fn look_up(
         &self,
-        query: &SegmentQuery<'_>,
         cursors: &mut [Cursor<'_>],
         doc: u32,
         sum: &mut u32,
@@ -108,7 +106,7 @@ impl Partition {
                 cursor.seek(doc)?;
             }
             if cursor.doc() == doc {
-                *sum += cursor.score(&query.scorer)?;
+                *sum += cursor.score()?;
                 work.postings_scored += 1;
             }
         }

@@ -1,10 +1,10 @@
-//! A query on one segment: its scorer and cursors.
+//! A query on one segment: its scorers and cursors.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_core::Score;
-use warpseek_exec::{ExecError, Formula, Plan, Ticker, Work};
+use warpseek_exec::{ExecError, Formula, Plan, PlanTerm, Ticker, Work};
 use warpseek_index::{DocSet, Floats, List, ListError, Ordinals, Segment, TermInfo};
 
 use crate::algorithm::Pruning;
@@ -19,12 +19,12 @@ use crate::stream::Stream;
 /// Number of postings whose scoring takes as long as opening one list.
 const OPENING_COST: usize = 128;
 
-/// What scoring needs to know about documents.
+/// What scoring needs to know about a field and its documents. Every list has that of its field.
 #[derive(Clone)]
 pub(crate) struct Scorer {
     formula: Formula,
     /// One factor per document of the segment.
-    pub(crate) factors: Arc<Vec<f32>>,
+    factors: Arc<Vec<f32>>,
 }
 
 impl Scorer {
@@ -44,7 +44,8 @@ impl Scorer {
 pub(crate) struct SegmentQuery<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) segment: &'a Segment,
-    pub(crate) scorer: Scorer,
+    /// By term of the plan.
+    scorers: Vec<Scorer>,
     statics: Option<Floats<'a>>,
     /// Present in a reordered segment.
     ordinals: Option<Ordinals<'a>>,
@@ -65,13 +66,24 @@ impl<'a> SegmentQuery<'a> {
         ticker: &mut Ticker<'_>,
     ) -> Result<Self, Halt> {
         let documents = segment.documents();
-        let factors = factors.get(segment, plan.formula, ticker)?;
-        let scorer = Scorer { formula: plan.formula, factors };
+        let mut scorers: Vec<Scorer> = Vec::with_capacity(plan.terms.len());
+        for term in &plan.terms {
+            // Terms of a field share its scorer.
+            let before = plan.terms.iter().zip(&scorers).find(|(t, _)| t.field == term.field);
+            let scorer = match before {
+                Some((_, scorer)) => scorer.clone(),
+                None => {
+                    let formula = plan.formulas.of(term.field);
+                    Scorer { formula, factors: factors.get(segment, term.field, formula, ticker)? }
+                }
+            };
+            scorers.push(scorer);
+        }
         let statics = documents.statics()?.filter(|_| plan.static_weight > 0.0);
         let static_most = statics.map_or(0, |_| plan.static_score(max_static));
         let ordinals = documents.ordinals()?;
         let mask = plan.mask.as_ref().map(|mask| mask.segment(number));
-        Ok(SegmentQuery { plan, segment, scorer, statics, ordinals, mask, static_most, number })
+        Ok(SegmentQuery { plan, segment, scorers, statics, ordinals, mask, static_most, number })
     }
 
     /// Tells the collector which segment comes next.
@@ -95,9 +107,7 @@ impl<'a> SegmentQuery<'a> {
         cache: &MaximaCache,
         ticker: &mut Ticker<'_>,
     ) -> Result<Vec<Stream<'a>>, Halt> {
-        self.lists(Pruning::Blocks, cache, ticker, |list, weight, most, maxima| {
-            Stream::new(list, weight, self.plan.formula, most, maxima)
-        })
+        self.lists(Pruning::Blocks, cache, ticker, Stream::new)
     }
 
     fn lists<T>(
@@ -105,11 +115,10 @@ impl<'a> SegmentQuery<'a> {
         pruning: Pruning,
         cache: &MaximaCache,
         ticker: &mut Ticker<'_>,
-        make: impl Fn(List<'a>, f32, Score, Maxima) -> T,
+        make: impl Fn(List<'a>, f32, Scorer, Score, Maxima) -> T,
     ) -> Result<Vec<T>, Halt> {
         let mut cursors = Vec::with_capacity(self.plan.terms.len());
-        for term in &self.plan.terms {
-            let Some(info) = &term.lists[self.number] else { continue };
+        for (info, term, scorer) in self.terms() {
             // Opening a list takes as long as scoring about a hundred postings.
             if ticker.must_stop(OPENING_COST) {
                 return Err(Halt::Stop);
@@ -118,25 +127,26 @@ impl<'a> SegmentQuery<'a> {
             let mut maxima = Maxima::default();
             if pruning == Pruning::Blocks && list.blocks() > 1 {
                 maxima = cache
-                    .get(info.ordinal, &list, self.plan.formula, ticker)
+                    .get(info.ordinal, &list, &self.plan.formulas, scorer.formula, ticker)
                     .map_err(|what| self.segment.bad_list(info, what))?
                     .ok_or(Halt::Stop)?;
             }
             let most = match list.bounds() {
                 Some(bounds) if pruning != Pruning::None => {
-                    Formula::units(term.weight, self.plan.formula.most_value(bounds))
+                    Formula::units(term.weight, scorer.formula.most_value(bounds))
                 }
                 _ => term.most,
             };
-            cursors.push(make(list, term.weight, most, maxima));
+            cursors.push(make(list, term.weight, scorer.clone(), most, maxima));
         }
         Ok(cursors)
     }
 
     /// The error for a broken list; it finds out which of the query's lists is broken.
     pub(crate) fn broken(&self, what: ListError) -> ExecError {
-        let broken = self.terms().find(|info| !reads(self.segment, info));
-        match broken.or_else(|| self.terms().next()) {
+        let mut infos = self.terms().map(|(info, ..)| info);
+        let first = infos.clone().next();
+        match infos.find(|info| !reads(self.segment, info)).or(first) {
             Some(info) => self.segment.bad_list(info, what).into(),
             None => self.segment.postings_file().corrupt(what.to_string()).into(),
         }
@@ -152,8 +162,8 @@ impl<'a> SegmentQuery<'a> {
     }
 
     /// What scores a term of the plan.
-    pub(crate) fn scorer_of(&self, _term: usize) -> Scorer {
-        self.scorer.clone()
+    pub(crate) fn scorer_of(&self, term: usize) -> Scorer {
+        self.scorers[term].clone()
     }
 
     /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.
@@ -208,10 +218,12 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// The plan's terms that the segment contains.
-    pub(crate) fn terms(&self) -> impl Iterator<Item = &'a TermInfo> + use<'a> {
-        let number = self.number;
-        self.plan.terms.iter().filter_map(move |t| t.lists[number].as_ref())
+    /// The plan's terms that the segment contains, with what scores them.
+    pub(crate) fn terms(
+        &self,
+    ) -> impl Iterator<Item = (&'a TermInfo, &'a PlanTerm, &Scorer)> + Clone {
+        let terms = self.plan.terms.iter().zip(&self.scorers);
+        terms.filter_map(|(term, scorer)| Some((term.lists[self.number].as_ref()?, term, scorer)))
     }
 
     pub(crate) fn number(&self) -> usize {

@@ -8,7 +8,7 @@ use warpseek_exec::Formula;
 use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
-use crate::simd::score_block;
+use crate::segment::Scorer;
 
 /// For more blocks than this, the list's maximum is used instead of theirs.
 const FEW: usize = 8;
@@ -17,7 +17,7 @@ const FEW: usize = 8;
 pub(crate) struct Stream<'a> {
     list: List<'a>,
     weight: f32,
-    formula: Formula,
+    scorer: Scorer,
     /// The most that a posting of the list contributes.
     most: Score,
     maxima: Maxima,
@@ -39,14 +39,14 @@ impl<'a> Stream<'a> {
     pub(crate) fn new(
         list: List<'a>,
         weight: f32,
-        formula: Formula,
+        scorer: Scorer,
         most: Score,
         maxima: Maxima,
     ) -> Self {
         Stream {
             list,
             weight,
-            formula,
+            scorer,
             most,
             maxima,
             ahead: 0,
@@ -125,7 +125,6 @@ impl<'a> Stream<'a> {
         &mut self,
         docs: &[u32],
         indexes: &[u8],
-        factors: &[f32],
         out: &mut [Score; BLOCK],
     ) -> Result<(), ListError> {
         if self.scores_of == self.block {
@@ -147,7 +146,7 @@ impl<'a> Stream<'a> {
                 *slot = self.freqs[usize::from(at)];
             }
         }
-        score_block(&self.formula, self.weight, docs, &freqs[..n], factors, &mut out[..n]);
+        self.scorer.score_block(self.weight, docs, &freqs[..n], &mut out[..n]);
         Ok(())
     }
 
@@ -199,7 +198,6 @@ impl<'a> Stream<'a> {
         from: u32,
         to: u32,
         needed: Score,
-        factors: &[f32],
     ) -> Result<Option<(Range<usize>, u32)>, ListError> {
         let mut block = find_block(&self.list, self.next_block(), from);
         while block < self.list.blocks() {
@@ -211,7 +209,7 @@ impl<'a> Stream<'a> {
                 let end = start + docs[start..].partition_point(|&doc| doc < to);
                 if start < end {
                     let next = if end < self.len { to } else { docs[end - 1] + 1 };
-                    self.score(factors)?;
+                    self.score()?;
                     return Ok(Some((start..end, next)));
                 }
                 if end < self.len {
@@ -232,7 +230,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The contribution of `doc`; 0 if it has no posting here.
-    pub(crate) fn look_up(&mut self, doc: u32, factors: &[f32]) -> Result<Score, ListError> {
+    pub(crate) fn look_up(&mut self, doc: u32) -> Result<Score, ListError> {
         if self.len == 0 || self.docs[self.len - 1] < doc {
             let block = find_block(&self.list, self.next_block(), doc);
             if block == self.list.blocks() {
@@ -248,7 +246,7 @@ impl<'a> Stream<'a> {
             return Ok(self.scores[self.at]);
         }
         self.freqs()?;
-        Ok(self.formula.contribution(self.weight, self.freqs[self.at], factors[doc as usize]))
+        Ok(self.scorer.contribution(self.weight, self.freqs[self.at], doc))
     }
 
     /// The block to start looking from: the decoded one may still contain what is wanted.
@@ -274,12 +272,12 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    pub(crate) fn score(&mut self, factors: &[f32]) -> Result<(), ListError> {
+    pub(crate) fn score(&mut self) -> Result<(), ListError> {
         if self.scores_of != self.block {
             self.freqs()?;
             let n = self.len;
             let (docs, freqs) = (&self.docs[..n], &self.freqs[..n]);
-            score_block(&self.formula, self.weight, docs, freqs, factors, &mut self.scores[..n]);
+            self.scorer.score_block(self.weight, docs, freqs, &mut self.scores[..n]);
             self.scores_of = self.block;
         }
         Ok(())

@@ -54,8 +54,7 @@ fn add_up(
 ) -> Result<bool, ExecError> {
     let segment = query.segment;
     let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
-    for term in &query.plan.terms {
-        let Some(info) = &term.lists[query.number()] else { continue };
+    for (info, term, scorer) in query.terms() {
         let list = segment.list(info)?;
         for block in find_block(&list, 0, range.start)..list.blocks() {
             if ticker.must_stop(BLOCK) {
@@ -68,7 +67,7 @@ fn add_up(
             let start = docs[..n].partition_point(|&doc| doc < range.start);
             let end = start + docs[start..n].partition_point(|&doc| doc < range.end);
             for (&doc, &freq) in docs[start..end].iter().zip(&freqs[start..end]) {
-                let contribution = query.scorer.contribution(term.weight, freq, doc);
+                let contribution = scorer.contribution(term.weight, freq, doc);
                 sums[(doc - range.start) as usize] += contribution;
             }
             work.postings_scored += (end - start) as u64;

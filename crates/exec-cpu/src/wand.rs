@@ -104,7 +104,7 @@ impl ByDocument {
     ) -> Result<(), ListError> {
         let (mut sum, mut on) = (0, 0);
         while on < self.0.len() && self.doc(cursors, on) == doc {
-            sum += self.get(cursors, on).score(&query.scorer)?;
+            sum += self.get(cursors, on).score()?;
             on += 1;
         }
         work.postings_scored += on as u64;

@@ -74,8 +74,7 @@ pub(crate) fn or<'a>(
         if ticker.must_stop(streams.len()) {
             return Ok(from);
         }
-        let factors = &query.scorer.factors;
-        let mut here = Window { query, streams, factors, scratch, ticker, from, to, count };
+        let mut here = Window { query, streams, scratch, ticker, from, to, count };
         let next = here.bounds()?;
         if next >= to {
             // The window is empty; continue with the window of the next posting.
@@ -99,7 +98,6 @@ fn needed(collector: &Collector, others: u64) -> Score {
 struct Window<'w, 'a, 't> {
     query: &'w SegmentQuery<'a>,
     streams: &'w mut [Stream<'a>],
-    factors: &'w [f32],
     scratch: &'w mut Scratch,
     ticker: &'w mut Ticker<'t>,
     from: u32,
@@ -147,7 +145,7 @@ impl Window<'_, '_, '_> {
         let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
         for &(_, i) in &self.scratch.order[first..] {
             let mut from = self.from;
-            while let Some((run, next)) = self.streams[i].run(from, self.to, 0, self.factors)? {
+            while let Some((run, next)) = self.streams[i].run(from, self.to, 0)? {
                 let (docs, scores) = self.streams[i].postings(run);
                 for (&doc, &score) in docs.iter().zip(scores) {
                     // The remainder proves to the compiler that the index is in bounds.
@@ -175,7 +173,7 @@ impl Window<'_, '_, '_> {
         let others = self.scratch.most_below[first];
         let (i, mut from) = (self.scratch.order[first].1, self.from);
         let mut least = needed(collector, others);
-        while let Some((run, next)) = self.streams[i].run(from, self.to, least, self.factors)? {
+        while let Some((run, next)) = self.streams[i].run(from, self.to, least)? {
             work.postings_scored += run.len() as u64;
             let (docs, scores) = self.streams[i].postings(run);
             let postings = docs.iter().copied().zip(scores.iter().copied());
@@ -273,7 +271,7 @@ impl Window<'_, '_, '_> {
                 {
                     return false;
                 }
-                match stream.look_up(*doc, self.factors) {
+                match stream.look_up(*doc) {
                     Ok(share) => {
                         work.postings_scored += u64::from(share > 0);
                         *sum += share;

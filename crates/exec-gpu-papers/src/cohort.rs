@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Load, Mode, Plan, Rates,
-    answer_supported, cheapest,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Load, Mode, Plan,
+    Rates, answer_supported, cheapest,
 };
 use warpseek_index::SnapshotId;
 
@@ -106,7 +106,7 @@ impl CohortEngine {
 
     /// Why the engine cannot answer a plan; none if it can. The engine whose image it uses has no such limits.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
-        let fits = |pass| matrix::shift(plan, largest_value(plan.formula), pass).is_some();
+        let fits = |pass| matrix::shift(plan, largest_value(plan.formulas.of(0)), pass).is_some();
         if plan.mode != Mode::Or && !fits(Pass::And) || plan.mode != Mode::And && !fits(Pass::Or) {
             return Some("sums of 15 bits have no room for so many terms");
         }
@@ -321,12 +321,12 @@ impl Engine for CohortEngine {
         std::iter::once(cohort).chain(other).collect()
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
-        self.tiles.prepare(formula, context)
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
+        self.tiles.prepare(formulas, context)
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
-        let group = |plan: &Plan| (plan.mode, plan.formula);
+        let group = |plan: &Plan| (plan.mode, plan.formulas.of(0));
         let run =
             |of: (Mode, Formula),
              image: &[SegmentImage],

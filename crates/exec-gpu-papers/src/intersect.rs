@@ -9,8 +9,8 @@ use std::time::Duration;
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Mode, Plan, Rates,
-    Work, answer_supported, fail_all,
+    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Formulas, Mode,
+    Plan, Rates, Work, answer_supported, fail_all, only_formula,
 };
 use warpseek_index::{Snapshot, SnapshotId};
 
@@ -127,7 +127,8 @@ impl IntersectEngine {
     }
 
     /// Copies the index to the device; returns the bytes that its lists take there.
-    pub fn load(&self, formula: Formula, threads: usize) -> Result<u64, ExecError> {
+    pub fn load(&self, formulas: &Formulas, threads: usize) -> Result<u64, ExecError> {
+        let formula = only_formula(self, formulas)?;
         Ok(self.image(formula, threads)?.iter().map(|segment| segment.lists.bytes()).sum())
     }
 
@@ -510,8 +511,8 @@ impl Engine for IntersectEngine {
         vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
-        self.load(formula, context.threads()).map(|_| ())
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
+        self.load(formulas, context.threads()).map(|_| ())
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
@@ -522,9 +523,9 @@ impl Engine for IntersectEngine {
             // A round takes as many turns as its longest query has terms.
             left.sort_by_key(|&i| plans[i].terms.len());
             while let Some(&first) = left.first() {
-                let formula = plans[first].formula;
+                let formula = plans[first].formulas.of(0);
                 let (now, later): (Vec<usize>, Vec<usize>) =
-                    left.into_iter().partition(|&i| plans[i].formula == formula);
+                    left.into_iter().partition(|&i| plans[i].formulas.of(0) == formula);
                 left = later;
                 let of: Vec<&Plan> = now.iter().map(|&i| plans[i]).collect();
                 for (i, answer) in now.into_iter().zip(self.of_formula(formula, &of, context)) {

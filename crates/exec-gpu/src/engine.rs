@@ -7,8 +7,8 @@ use std::time::Duration;
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_cuda::{Device, DeviceError, Kernel};
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Load, Mode, Plan,
-    Rates, answer_supported, batch_time, cheapest, fail_all,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Formulas, Load, Mode,
+    Plan, Rates, answer_supported, batch_time, cheapest, fail_all, only_formula,
 };
 use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 
@@ -297,10 +297,10 @@ impl GpuEngine {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// Brings the index to the device by this many host threads, with the values of a formula. If it has no room there as tiles, lists come
+    /// Brings the index to the device by this many host threads, with the values of a formula; there may be one only. If it has no room there as tiles, lists come
     /// when queries need them.
-    pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
-        self.source(formula, threads).map(|_| ())
+    pub fn load(&self, formulas: &Formulas, threads: usize) -> Result<(), ExecError> {
+        self.source(only_formula(self, formulas)?, threads).map(|_| ())
     }
 
     /// The progress of the copy, which can be displayed or cancelled.
@@ -385,7 +385,7 @@ impl GpuEngine {
             ..=FEW_TERMS => Kind::Tiles,
             _ => Kind::ManyTerms,
         };
-        (plan.mode, plan.formula, kind)
+        (plan.mode, plan.formulas.of(0), kind)
     }
 
     /// Why the engine cannot answer a plan; none if it can.
@@ -551,7 +551,7 @@ impl GpuEngine {
         + Sync,
     ) -> Answers {
         self.in_groups(plans, context, group, |of, plans| {
-            let image = match self.image(plans[0].formula, context.threads()) {
+            let image = match self.image(plans[0].formulas.of(0), context.threads()) {
                 Ok(image) => image,
                 Err(error) => return fail_all(plans, &error),
             };
@@ -754,8 +754,8 @@ impl Engine for GpuEngine {
         lists.map_or(0, |lists| lists.absent(plan))
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
-        self.load(formula, context.threads())
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
+        self.load(formulas, context.threads())
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {

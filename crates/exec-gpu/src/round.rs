@@ -454,7 +454,7 @@ impl<'a> Round<'a> {
     ) -> Result<(Vec<Launch>, Vec<Cost>), ImageError> {
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::new();
-        let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formula));
+        let most_value = self.plans.first().map_or(1.0, |plan| largest_value(plan.formulas.of(0)));
         let shift = |plan: &&Plan| match self.kind {
             // These kernels use bounds in whole units.
             Kind::Pruned => Ok(0),

@@ -198,7 +198,7 @@ fn a_transient_failure_fails_only_its_round() {
                 let engine = case.engine_with(None, settings).unwrap();
                 drop(injected);
                 // Here it may fail as well, once.
-                let loaded = engine.load(case.plans[0].formula, 1).is_ok();
+                let loaded = engine.load(&case.plans[0].formulas, 1).is_ok();
                 let mut failed_batches = usize::from(!loaded);
                 for _ in 0..3 {
                     let failures = case.failures(case.search(&engine));
@@ -300,7 +300,7 @@ fn kernels_that_fail_are_named() {
 fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     let case = Case::new(300);
     let whole = case.engine(None).unwrap();
-    whole.load(case.plans[0].formula, 1).unwrap();
+    whole.load(&case.plans[0].formulas, 1).unwrap();
     let segments = case.snapshot.segments();
     let sizes = segments.iter().map(|segment| {
         let all = 0..segment.documents().count();
@@ -333,7 +333,7 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
 fn an_index_that_cannot_fit_is_answered_on_demand() {
     let case = Case::new(40_000);
     let whole = case.engine(None).unwrap();
-    whole.load(case.plans[0].formula, 1).unwrap();
+    whole.load(&case.plans[0].formulas, 1).unwrap();
     let tiles = whole.device().memory().current - whole.loading().bytes();
     for budget in [tiles / 2, tiles - 1] {
         let auto = Settings { form: Form::Auto, ..SMALL };
@@ -385,7 +385,7 @@ fn allocations_may_fail_half_way() {
 /// Bytes of the image, and the most bytes that rounds need in addition.
 fn memory(case: &Case, plans: &[Plan], settings: Settings) -> (u64, u64) {
     let engine = case.engine_with(None, settings).unwrap();
-    engine.load(plans[0].formula, 1).unwrap();
+    engine.load(&plans[0].formulas, 1).unwrap();
     let image = engine.device().memory().current;
     answers(&engine, plans, 1).unwrap();
     (image, engine.device().memory().peak - image)
@@ -459,9 +459,9 @@ fn engines_can_share_an_image() {
     let exhaustive = Settings { pruned: false, tile_bits: 9, ..SMALL };
     let second = first.sharing_image(exhaustive);
     assert_eq!((second.settings().tile_bits, second.settings().pruned), (SMALL.tile_bits, false));
-    second.load(case.plans[0].formula, 1).unwrap();
+    second.load(&case.plans[0].formulas, 1).unwrap();
     let image = first.device().memory().current;
-    first.load(case.plans[0].formula, 1).unwrap();
+    first.load(&case.plans[0].formulas, 1).unwrap();
     assert_eq!(first.device().memory().current, image);
     for engine in [&first, &second] {
         assert!(case.failures(case.search(engine)).is_empty());
@@ -485,12 +485,12 @@ fn copying_an_index_can_be_cancelled() {
     for form in [Form::Tiles, Form::Compact] {
         let engine = case.engine_with(None, Settings { form, ..SMALL }).unwrap();
         engine.loading().cancel();
-        let ExecError::Index(error) = engine.load(case.plans[0].formula, 1).unwrap_err() else {
+        let ExecError::Index(error) = engine.load(&case.plans[0].formulas, 1).unwrap_err() else {
             panic!("another error");
         };
         assert!(matches!(*error, IndexError::Cancelled), "{error}");
         // The next copy is not cancelled.
-        engine.load(case.plans[0].formula, 1).unwrap();
+        engine.load(&case.plans[0].formulas, 1).unwrap();
     }
 }
 

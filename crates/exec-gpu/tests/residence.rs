@@ -247,7 +247,7 @@ fn an_index_may_begin_empty() {
     let residence = Arc::default();
     let old = engine(&empty, &device, &residence, Form::Compact);
     check(&old, &empty, &searches(&empty, 0));
-    old.load(searches(&empty, 0)[0].formula, 1).unwrap();
+    old.load(&searches(&empty, 0)[0].formulas, 1).unwrap();
     fixture.add(&docs(0..3000)).unwrap();
     let full = fixture.snapshot();
     let new = engine(&full, &device, &residence, Form::Compact);

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::cost::Load;
 use crate::coverage::Coverage;
 use crate::error::ExecError;
-use crate::formula::Formula;
+use crate::formula::{Formula, Formulas};
 use crate::plan::Plan;
 
 /// What an engine did for a query.
@@ -75,6 +75,32 @@ impl Answer {
     }
 }
 
+/// What an engine takes in a plan beyond words of one field over all live documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Takes {
+    /// A [`Mask`](crate::Mask).
+    pub masks: bool,
+    /// Terms of an index with several text fields, each with its own formula and lengths. Engines without it get plans of
+    /// one formula only.
+    pub fields: bool,
+    /// A [tree](Plan::needed_tree) whose scores are not sums of contributions.
+    pub trees: bool,
+}
+
+impl Takes {
+    /// Everything that there is.
+    pub const ALL: Takes = Takes { masks: true, fields: true, trees: true };
+
+    /// What both take, for an engine made of others.
+    pub fn and(self, other: Takes) -> Takes {
+        Takes {
+            masks: self.masks && other.masks,
+            fields: self.fields && other.fields,
+            trees: self.trees && other.trees,
+        }
+    }
+}
+
 /// The result for each plan of a batch, in the order of the plans.
 pub type Answers = Vec<Result<Answer, ExecError>>;
 
@@ -108,28 +134,21 @@ pub trait Engine: Send + Sync {
     /// all threads.
     fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate>;
 
-    /// Whether it answers plans with a [`Mask`](crate::Mask). An engine that says nothing does not, so that none ignores it.
-    fn takes_masks(&self) -> bool {
-        false
+    /// What plans may have beyond a bag of words. An engine that says nothing takes nothing, so that none ignores it.
+    fn takes(&self) -> Takes {
+        Takes::default()
     }
 
-    /// Whether it answers plans that need their [tree](Plan::needed_tree). An engine that says nothing does not.
-    fn takes_trees(&self) -> bool {
-        false
-    }
-
-    /// Whether the engine can answer a plan; if not, the error says why.
+    /// Whether the engine can answer a plan; if not, the error says why. Engines say what they cannot answer in
+    /// [`Engine::takes`] and [`Engine::supports`] and leave this as it is.
     fn can_answer(&self, plan: &Plan) -> Result<(), &'static str> {
-        if plan.mask.is_some() && !self.takes_masks() {
-            return Err("it does not filter documents");
+        match plan.beyond(self.takes()) {
+            Some(why) => Err(why),
+            None => self.supports(plan),
         }
-        if plan.needed_tree().is_some() && !self.takes_trees() {
-            return Err("it answers queries whose score is the sum of their words alone");
-        }
-        self.supports(plan)
     }
 
-    /// Whether any of its algorithms can answer a plan, but for its mask; if not, the error says why.
+    /// Whether any of its algorithms can answer a plan, but for what [`Engine::takes`] says; if not, the error says why.
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         let candidates = self.candidates(plan, false, Context::single());
         if candidates.iter().any(|candidate| candidate.rates.is_ok()) {
@@ -168,9 +187,9 @@ pub trait Engine: Send + Sync {
         plans.iter().map(explain).collect()
     }
 
-    /// Does in advance what the first query with a formula would have to wait for, such as copying the index to a
+    /// Does in advance what the first query with these formulas would have to wait for, such as copying the index to a
     /// device.
-    fn prepare(&self, _formula: Formula, _context: &Context) -> Result<(), ExecError> {
+    fn prepare(&self, _formulas: &Formulas, _context: &Context) -> Result<(), ExecError> {
         Ok(())
     }
 
@@ -207,7 +226,92 @@ pub fn answer_supported(
     refused.into_iter().map(&mut put).collect()
 }
 
+/// Why an engine that does not take fields refuses.
+pub(crate) const SEVERAL_FIELDS: &str = "it does not search indexes with several text fields";
+
+/// The formula for an engine that does not take fields; the engine's refusal if there are several.
+pub fn only_formula(
+    engine: &(impl Engine + ?Sized),
+    formulas: &Formulas,
+) -> Result<Formula, ExecError> {
+    let refusal =
+        || ExecError::Unsupported { engine: engine.name(), why: SEVERAL_FIELDS.to_owned() };
+    formulas.single().ok_or_else(refusal)
+}
+
 /// The same error for every plan of a batch.
 pub fn fail_all(plans: &[&Plan], error: &ExecError) -> Answers {
     plans.iter().map(|_| Err(error.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use warpseek_testkit::Fixture;
+
+    use super::*;
+    use crate::mask::Mask;
+    use crate::plan::{Mode, Planner};
+    use crate::query::Query;
+    use crate::ranking::Ranking;
+
+    /// Takes what it is told to, and finds nothing.
+    struct Fake(SnapshotId, Takes);
+
+    impl Engine for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+
+        fn snapshot(&self) -> SnapshotId {
+            self.0
+        }
+
+        fn candidates(&self, _: &Plan, _: bool, _: &Context) -> Vec<Candidate> {
+            Vec::new()
+        }
+
+        fn takes(&self) -> Takes {
+            self.1
+        }
+
+        fn supports(&self, _: &Plan) -> Result<(), &'static str> {
+            Ok(())
+        }
+
+        fn search(&self, plans: &[&Plan], _: &Context) -> Answers {
+            let nothing = |plan: &&Plan| Ok(Answer::nothing(plan));
+            answer_supported(self, plans, |plans| plans.iter().map(nothing).collect())
+        }
+    }
+
+    #[test]
+    fn what_an_engine_does_not_take_it_refuses() {
+        let snapshot = Fixture::of(&[]).snapshot();
+        let planner = Planner::new(snapshot.clone(), Ranking::default()).unwrap();
+        let plain = planner.plan(&Query::default(), Mode::Or, 1).unwrap();
+        let mask = Some(Arc::new(Mask::new(&snapshot, Vec::new())));
+        let masked = Plan { mask, ..plain.clone() };
+        let several = Formulas::new([plain.formulas.of(0); 2]);
+        let fields = Plan { formulas: several.clone(), ..plain.clone() };
+        let plans = [&plain, &masked, &fields];
+        let answered = |takes| {
+            let answers = Fake(snapshot.id(), takes).search(&plans, Context::single());
+            let refused = |error| matches!(error, ExecError::Unsupported { engine: "fake", .. });
+            answers
+                .into_iter()
+                .map(|answer| answer.is_ok() || !refused(answer.unwrap_err()))
+                .collect::<Vec<_>>()
+        };
+        let (masks, both) = (Takes { masks: true, fields: false }, Takes::ALL);
+        assert_eq!(answered(Takes::default()), [true, false, false]);
+        assert_eq!(answered(masks), [true, true, false]);
+        assert_eq!(answered(Takes { masks: false, fields: true }), [true, false, true]);
+        assert_eq!(answered(both), [true, true, true]);
+        assert_eq!((masks.and(both), both.and(both)), (masks, both));
+        let fake = Fake(snapshot.id(), Takes::default());
+        assert_eq!(only_formula(&fake, &plain.formulas).unwrap(), plain.formulas.of(0));
+        assert!(matches!(only_formula(&fake, &several), Err(ExecError::Unsupported { .. })));
+    }
 }

@@ -55,14 +55,14 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(place)));
     let (mut terms, mut score) = (Vec::new(), static_score);
     for term in &plan.terms {
+        let formula = plan.formulas.of(term.field);
         let mut freq = 0;
         if let Some(info) = &term.lists[number] {
             let list = segment.list(info)?;
             freq = frequency(&list, place).map_err(|what| segment.bad_list(info, what))?;
         }
-        let factor = plan.formula.factor(length, norm);
-        let share =
-            if freq == 0 { 0 } else { plan.formula.contribution(term.weight, freq, factor) };
+        let factor = formula.factor(length, norm);
+        let share = if freq == 0 { 0 } else { formula.contribution(term.weight, freq, factor) };
         score += share;
         terms.push(TermExplanation {
             term: term.term.clone(),

@@ -1,5 +1,7 @@
 //! What one posting contributes to a score. It is computed only here.
 
+use std::sync::Arc;
+
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_IMPACT;
 use warpseek_core::saturation::{self, Saturation};
@@ -92,6 +94,61 @@ impl Formula {
         };
         // Saturates twice: at a scale that is too large, the sum must be too large as well.
         (value as u64).saturating_add(1)
+    }
+}
+
+/// The formula of every text field of an index, in order; one if the index has no schema. Cheap to clone and to compare,
+/// since every plan has them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Formulas(Arc<[Formula]>);
+
+impl Formulas {
+    /// Those of an index's fields, in order. There is at least one.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn new(formulas: impl IntoIterator<Item = Formula>) -> Self {
+        let formulas: Arc<[Formula]> = formulas.into_iter().collect();
+        assert!(!formulas.is_empty(), "an index has at least one text field");
+        Formulas(formulas)
+    }
+
+    /// The formula of a field.
+    ///
+    /// # Panics
+    /// If the index has no such field; a plan's terms have only fields of the index.
+    #[inline]
+    pub fn of(&self, field: u8) -> Formula {
+        self.0[usize::from(field)]
+    }
+
+    /// The formula, if there is only one field.
+    pub fn single(&self) -> Option<Formula> {
+        match *self.0 {
+            [formula] => Some(formula),
+            _ => None,
+        }
+    }
+
+    /// How many fields there are.
+    pub fn fields(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The formulas in the order of the fields.
+    pub fn iter(&self) -> impl Iterator<Item = Formula> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Whether scores differ slightly from the definition of the ranking function.
+    pub fn is_approximate(&self) -> bool {
+        self.0.iter().any(Formula::is_approximate)
+    }
+}
+
+impl From<Formula> for Formulas {
+    fn from(formula: Formula) -> Self {
+        Formulas::new([formula])
     }
 }
 

@@ -30,10 +30,10 @@ pub use choice::{
 pub use context::{Cancel, Context, Ticker};
 pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;
-pub use engine::{Answer, Answers, Engine, Work, answer_supported, fail_all};
+pub use engine::{Answer, Answers, Engine, Takes, Work, answer_supported, fail_all, only_formula};
 pub use error::{ExecError, Fault};
 pub use explain::{Explanation, TermExplanation, explain};
-pub use formula::Formula;
+pub use formula::{Formula, Formulas};
 pub use mask::Mask;
 pub use plan::{Mode, Plan, PlanTerm, Planner};
 pub use pool::{Pool, at_once};

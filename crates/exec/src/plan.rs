@@ -9,8 +9,9 @@ use warpseek_core::Score;
 use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
 use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
 
+use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
-use crate::formula::Formula;
+use crate::formula::Formulas;
 use crate::mask::Mask;
 use crate::query::{PlanTree, Query};
 use crate::ranking::{Ranking, RankingFunction};
@@ -54,6 +55,8 @@ impl FromStr for Mode {
 /// A term of a plan; it is in at least one live document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanTerm {
+    /// The number of the text field that it is in; 0 if the index has no schema.
+    pub field: u8,
     /// As the index spells it.
     pub term: String,
     /// Sum of the weights it has in the query.
@@ -89,8 +92,8 @@ pub struct Plan {
     pub mask: Option<Arc<Mask>>,
     /// The query tree that the plan was made of, if it was. It says which documents match with which scores, besides static scores; if it is additive, terms, mode and mask say the same. The mask of a plan with a tree follows from the tree and must not be changed.
     pub tree: Option<Arc<PlanTree>>,
-    /// How postings contribute.
-    pub formula: Formula,
+    /// How postings contribute, for every field of the index.
+    pub formulas: Formulas,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
     pub static_weight: f32,
     /// Binary logarithm of the number of units per 1.0.
@@ -114,6 +117,20 @@ impl Plan {
         self.tree.as_deref().filter(|tree| !tree.is_additive)
     }
 
+    /// What the plan has that an engine which takes this much does not take.
+    pub fn beyond(&self, takes: Takes) -> Option<&'static str> {
+        if self.mask.is_some() && !takes.masks {
+            return Some("it does not filter documents");
+        }
+        if self.formulas.fields() > 1 && !takes.fields {
+            return Some(SEVERAL_FIELDS);
+        }
+        if self.needed_tree().is_some() && !takes.trees {
+            return Some("it answers queries whose score is the sum of their words alone");
+        }
+        None
+    }
+
     /// Whether a segment contains all terms.
     pub fn all_in(&self, segment: usize) -> bool {
         !self.lacks_terms() && self.terms.iter().all(|t| t.lists[segment].is_some())
@@ -133,7 +150,7 @@ pub struct Planner {
     snapshot: Arc<Snapshot>,
     statistics: Statistics,
     ranking: Ranking,
-    formula: Formula,
+    formulas: Formulas,
 }
 
 impl Planner {
@@ -141,19 +158,19 @@ impl Planner {
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
         let statistics = snapshot.statistics();
-        let formula = ranking.formula(snapshot.manifest(), &statistics);
-        Ok(Planner { snapshot, statistics, ranking, formula })
+        let formulas = ranking.formula(snapshot.manifest(), &statistics).into();
+        Ok(Planner { snapshot, statistics, ranking, formulas })
     }
 
-    /// The formula of all plans it makes.
-    pub fn formula(&self) -> Formula {
-        self.formula
+    /// The formulas of all plans it makes.
+    pub fn formulas(&self) -> &Formulas {
+        &self.formulas
     }
 
     /// The name of the ranking, which says so if the ranking is approximate.
     pub fn ranking_name(&self) -> String {
         let name = self.ranking.function.name();
-        match self.formula.is_approximate() {
+        match self.formulas.is_approximate() {
             true => format!("{name}, quantized to 8 bits: approximate"),
             false => name.to_owned(),
         }
@@ -180,7 +197,7 @@ impl Planner {
     /// A term with its lists and statistics, but no weight yet; `None` if it is in no live document.
     pub(crate) fn term(
         &self,
-        _field: u8,
+        field: u8,
         term: &str,
         query_weight: f64,
     ) -> Result<Option<PlanTerm>, ExecError> {
@@ -197,7 +214,7 @@ impl Planner {
         let df = df.min(self.statistics.documents);
         let idf = self.ranking.function.idf(self.statistics.documents, df);
         let term = term.to_owned();
-        Ok(Some(PlanTerm { term, query_weight, df, idf, weight: 0.0, most: 0, lists }))
+        Ok(Some(PlanTerm { field, term, query_weight, df, idf, weight: 0.0, most: 0, lists }))
     }
 
     /// The plan of terms, with their weights in units. Scores may also have these constants, and `spare` units are left above them.
@@ -218,13 +235,13 @@ impl Planner {
         }
         let fixed = self.ranking.static_weight;
         let more = |unit: f64| constants.iter().map(|c| (c * unit).floor()).sum::<f64>();
-        let scale = self.scale(&reals, fixed, |unit| more(unit) + f64::from(spare));
+        let scale = self.scale(&terms, &reals, fixed, |unit| more(unit) + f64::from(spare));
         let unit = libm::exp2(f64::from(scale));
         for (term, real) in terms.iter_mut().zip(reals) {
             term.weight = (real * unit) as f32;
-            term.most = self.formula.most(term.weight) as u32;
+            term.most = self.formulas.of(term.field).most(term.weight) as u32;
         }
-        let (formula, static_weight) = (self.formula, (fixed * unit) as f32);
+        let (formulas, static_weight) = (self.formulas.clone(), (fixed * unit) as f32);
         let snapshot = self.snapshot.id();
         Plan {
             snapshot,
@@ -235,7 +252,7 @@ impl Planner {
             count: false,
             mask: None,
             tree: None,
-            formula,
+            formulas,
             static_weight,
             scale,
         }
@@ -253,12 +270,20 @@ impl Planner {
 
     /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
     /// the collection, never on how the index is divided into segments.
-    fn scale(&self, reals: &[f64], fixed: f64, more: impl Fn(f64) -> f64) -> i32 {
+    fn scale(
+        &self,
+        terms: &[PlanTerm],
+        reals: &[f64],
+        fixed: f64,
+        more: impl Fn(f64) -> f64,
+    ) -> i32 {
         let most = |scale: i32| -> f64 {
             let unit = libm::exp2(f64::from(scale));
-            let terms: f64 =
-                reals.iter().map(|w| self.formula.most((w * unit) as f32) as f64).sum();
-            terms + f64::from((fixed * unit) as f32 * self.statistics.max_static) + more(unit)
+            let of = |(term, real): (&PlanTerm, &f64)| {
+                self.formulas.of(term.field).most((real * unit) as f32) as f64
+            };
+            let sum: f64 = terms.iter().zip(reals).map(of).sum();
+            sum + f64::from((fixed * unit) as f32 * self.statistics.max_static) + more(unit)
         };
         // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
         (LEAST_SCALE..=30)

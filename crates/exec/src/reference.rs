@@ -11,7 +11,7 @@ use crate::choice::Candidate;
 use crate::context::Context;
 use crate::cost::Rates;
 use crate::coverage::Coverage;
-use crate::engine::{Answer, Answers, Engine, Work, answer_supported};
+use crate::engine::{Answer, Answers, Engine, Takes, Work, answer_supported};
 use crate::error::ExecError;
 use crate::plan::{Mode, Plan};
 use crate::query::{Facts, PlanTree, listed};
@@ -132,7 +132,7 @@ fn sums(
     let mut sums = BTreeMap::new();
     for term in &plan.terms {
         let Some(info) = &term.lists[number] else { continue };
-        let list = segment.list(info)?;
+        let (list, formula) = (segment.list(info)?, plan.formulas.of(term.field));
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         for block in 0..list.blocks() {
             let n = list
@@ -145,11 +145,11 @@ fn sums(
                 if segment.is_deleted(doc) || masked {
                     continue;
                 }
-                let factor = plan.formula.factor(lengths.get(doc), norms.get(doc));
+                let factor = formula.factor(lengths.get(doc), norms.get(doc));
                 work.postings_scored += 1;
                 let start = || (statics.map_or(0, |s| plan.static_score(s.get(doc))), 0);
                 let (score, terms) = sums.entry(doc).or_insert_with(start);
-                *score += plan.formula.contribution(term.weight, freq, factor);
+                *score += formula.contribution(term.weight, freq, factor);
                 *terms += 1;
             }
         }
@@ -166,12 +166,8 @@ impl Engine for Reference {
         self.snapshot.id()
     }
 
-    fn takes_masks(&self) -> bool {
-        true
-    }
-
-    fn takes_trees(&self) -> bool {
-        true
+    fn takes(&self) -> Takes {
+        Takes::ALL
     }
 
     fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {

@@ -53,7 +53,7 @@ impl Key {
             count,
             mask,
             tree,
-            formula,
+            formulas,
             static_weight,
             scale,
         } = plan;
@@ -65,15 +65,18 @@ impl Key {
         query.push(u8::from(*count));
         query.extend((*k as u64).to_le_bytes());
         // With the terms' weights, all of the ranking that engines see. Numbers are compared by their bits.
-        match *formula {
-            Formula::Saturation { fixed, by_length } => {
-                query.push(0);
-                query.extend(fixed.to_bits().to_le_bytes());
-                query.extend(by_length.to_bits().to_le_bytes());
+        // Their number is that of the snapshot's fields.
+        for formula in formulas.iter() {
+            match formula {
+                Formula::Saturation { fixed, by_length } => {
+                    query.push(0);
+                    query.extend(fixed.to_bits().to_le_bytes());
+                    query.extend(by_length.to_bits().to_le_bytes());
+                }
+                Formula::Cosine => query.push(1),
+                Formula::Linear => query.push(2),
+                Formula::Quantized => query.push(3),
             }
-            Formula::Cosine => query.push(1),
-            Formula::Linear => query.push(2),
-            Formula::Quantized => query.push(3),
         }
         query.extend(static_weight.to_bits().to_le_bytes());
         // What the integers mean: hits with the same units at another scale are other scores.
@@ -81,13 +84,15 @@ impl Key {
         let mut sorted: Vec<&PlanTerm> = terms.iter().collect();
         // A tree has its terms by number.
         if tree.is_none() {
-            sorted.sort_unstable_by(|a, b| a.term.cmp(&b.term));
+            sorted.sort_unstable_by(|a, b| (&a.term, a.field).cmp(&(&b.term, b.field)));
         }
         query.extend((sorted.len() as u32).to_le_bytes());
         for term in sorted {
             // The snapshot and the term give `df` and `lists`, the formula and the weight give `most`, and engines do
             // not read `idf`.
-            let PlanTerm { term, query_weight, df: _, idf: _, weight, most: _, lists: _ } = term;
+            let PlanTerm { field, term, query_weight, df: _, idf: _, weight, most: _, lists: _ } =
+                term;
+            query.push(*field);
             push_word(&mut query, term);
             // Scores depend on `weight` alone; what was asked tells queries apart whose weights round to the same.
             query.extend(query_weight.to_bits().to_le_bytes());
@@ -457,7 +462,7 @@ mod tests {
 
     use proptest::prelude::*;
     use warpseek_core::Hit;
-    use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
+    use warpseek_exec::{Formulas, Mode, Query, Ranking, RankingFunction};
     use warpseek_exec_cpu::CpuEngine;
     use warpseek_index::Snapshot;
     use warpseek_testkit::{Doc, Fixture, Search, answers, plans};
@@ -517,7 +522,7 @@ mod tests {
                 plan(&Search { ranking, ..search(&[("fig", 1.0), ("pie", 2.0)], Mode::Or) })
             })
             .collect();
-        let changes: [fn(&mut Plan); 24] = [
+        let changes: [fn(&mut Plan); 26] = [
             |_| {},
             |plan| plan.snapshot = SNAPSHOTS[1].id(),
             |plan| plan.mode = Mode::And,
@@ -528,15 +533,17 @@ mod tests {
             |plan| plan.k += 1,
             |plan| plan.k = usize::MAX,
             |plan| plan.count = true,
-            |plan| plan.formula = Formula::Linear,
-            |plan| plan.formula = Formula::Quantized,
-            |plan| plan.formula = Formula::Cosine,
-            |plan| plan.formula = Formula::Saturation { fixed: 0.5, by_length: 0.25 },
-            |plan| plan.formula = Formula::Saturation { fixed: 0.25, by_length: 0.5 },
+            |plan| plan.formulas = Formula::Linear.into(),
+            |plan| plan.formulas = Formulas::new([plan.formulas.of(0); 2]),
+            |plan| plan.formulas = Formula::Quantized.into(),
+            |plan| plan.formulas = Formula::Cosine.into(),
+            |plan| plan.formulas = Formula::Saturation { fixed: 0.5, by_length: 0.25 }.into(),
+            |plan| plan.formulas = Formula::Saturation { fixed: 0.25, by_length: 0.5 }.into(),
             |plan| plan.static_weight = 1.0,
             |plan| plan.scale -= 1,
             |plan| drop(plan.terms.pop()),
             |plan| plan.terms[0].term.push('s'),
+            |plan| plan.terms[0].field = 1,
             |plan| plan.terms[1].query_weight += 1.0,
             |plan| plan.terms[1].weight = plan.terms[1].weight.next_up(),
             // The weights change places, or a word its end, or its list.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Choice, Context, Coverage, Engine, Estimate, ExecError, Formula,
-    Mode, Plan, at_once,
+    Answer, Answers, Candidate, Choice, Context, Coverage, Engine, Estimate, ExecError, Formulas,
+    Mode, Plan, Takes, at_once,
 };
 use warpseek_index::SnapshotId;
 
@@ -76,12 +76,8 @@ impl Engine for ByDocuments {
         self.parts[0].1.candidates(plan, alone, context)
     }
 
-    fn takes_masks(&self) -> bool {
-        self.parts.iter().all(|(_, part)| part.takes_masks())
-    }
-
-    fn takes_trees(&self) -> bool {
-        self.parts.iter().all(|(_, part)| part.takes_trees())
+    fn takes(&self) -> Takes {
+        self.parts.iter().map(|(_, part)| part.takes()).fold(Takes::ALL, Takes::and)
     }
 
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
@@ -99,8 +95,8 @@ impl Engine for ByDocuments {
         self.parts.iter().map(of).max_by_key(|estimate| estimate.time).unwrap_or_default()
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
-        at_once(&self.parts, |(_, part)| part.prepare(formula, context)).into_iter().collect()
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
+        at_once(&self.parts, |(_, part)| part.prepare(formulas, context)).into_iter().collect()
     }
 
     fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {

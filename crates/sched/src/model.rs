@@ -549,6 +549,7 @@ mod tests {
     #[test]
     fn lists_that_cannot_have_hits_alone_are_not_needed() {
         let term = |most: u32, df: u64| PlanTerm {
+            field: 0,
             term: String::new(),
             query_weight: 1.0,
             df,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Choice, Context, Engine, Estimate, ExecError, Fault, Formula, Load,
-    Plan, at_once,
+    Answer, Answers, Candidate, Choice, Context, Engine, Estimate, ExecError, Fault, Formulas,
+    Load, Plan, Takes, at_once,
 };
 use warpseek_index::SnapshotId;
 
@@ -286,12 +286,8 @@ impl Engine for ByQueries {
         self.engines[0].candidates(plan, alone, context)
     }
 
-    fn takes_masks(&self) -> bool {
-        self.engines.iter().all(|engine| engine.takes_masks())
-    }
-
-    fn takes_trees(&self) -> bool {
-        self.engines.iter().all(|engine| engine.takes_trees())
+    fn takes(&self) -> Takes {
+        self.engines.iter().map(|engine| engine.takes()).fold(Takes::ALL, Takes::and)
     }
 
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
@@ -306,10 +302,10 @@ impl Engine for ByQueries {
         Estimate { time, ..all.into_iter().next().unwrap_or_default() }
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
         let helper = self.helper.iter().map(Helper::engine);
         let engines: Vec<_> = self.engines.iter().map(|engine| &**engine).chain(helper).collect();
-        at_once(&engines, |engine| engine.prepare(formula, context))
+        at_once(&engines, |engine| engine.prepare(formulas, context))
             .into_iter()
             .collect::<Result<(), _>>()?;
         self.measure(context)
@@ -542,13 +538,13 @@ mod tests {
         let plans = queries(100);
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3).measured_by(plans[..9].to_vec());
-        both.prepare(plans[0].formula, &Context::new(1)).unwrap();
+        both.prepare(&plans[0].formulas, &Context::new(1)).unwrap();
         assert_eq!((&engine.pieces()[..3], helper.pieces()[0]), (&[9, 9, 18][..], 1));
         who(&ask(&both, &plans).unwrap());
         // An engine that fails during preparation fails at once.
         let (engine, helper) = (fake(1, None, Some(0)), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3).measured_by(plans);
-        assert!(both.prepare(both.probes[0].formula, &Context::new(1)).is_err());
+        assert!(both.prepare(&both.probes[0].formulas, &Context::new(1)).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpseek_exec::{
-    Answers, Candidate, Choice, Context, Engine, Estimate, ExecError, Formula, Plan, Pool,
+    Answers, Candidate, Choice, Context, Engine, Estimate, ExecError, Formulas, Plan, Pool, Takes,
 };
 use warpseek_index::SnapshotId;
 
@@ -41,12 +41,8 @@ impl<E: Engine> Engine for WithThreads<E> {
         self.engine.candidates(plan, alone, &self.context(context))
     }
 
-    fn takes_masks(&self) -> bool {
-        self.engine.takes_masks()
-    }
-
-    fn takes_trees(&self) -> bool {
-        self.engine.takes_trees()
+    fn takes(&self) -> Takes {
+        self.engine.takes()
     }
 
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
@@ -61,8 +57,8 @@ impl<E: Engine> Engine for WithThreads<E> {
         self.engine.explain(plans, &self.context(context))
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
-        self.engine.prepare(formula, &self.context(context))
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
+        self.engine.prepare(formulas, &self.context(context))
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {

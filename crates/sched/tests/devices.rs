@@ -274,7 +274,7 @@ fn a_part_that_fails_is_an_error() {
             let injected = inject(&format!("cuLaunchKernel@{launch}=1"));
             let engine = make(snapshot.clone(), 1);
             drop(injected);
-            if engine.prepare(plans[0].formula, &Context::new(1)).is_ok() {
+            if engine.prepare(&plans[0].formulas, &Context::new(1)).is_ok() {
                 let failed = failures(&*engine, &plans, &expected);
                 assert!([0, SMALL.round].contains(&failed), "{launch}: {failed}");
                 rounds += usize::from(failed > 0);
@@ -432,7 +432,7 @@ fn parts_take_parts_of_the_memory() {
     let (_fixture, snapshot, plans) = apples(4000);
     let bytes = |docs: Range<u32>| {
         let engine = gpu(&snapshot, 0).within(docs);
-        engine.load(plans[0].formula, 1).unwrap();
+        engine.load(&plans[0].formulas, 1).unwrap();
         engine.device().memory().current
     };
     let (whole, half) = (bytes(0..4000), bytes(1000..3000));

@@ -194,7 +194,7 @@ pub fn check_snapshot(
         plan.mask = masks.get(i % (masks.len() + 1)).cloned();
     }
     let engine = make(snapshot.clone(), 1);
-    if engine.takes_masks() {
+    if engine.takes().masks {
         return check_plans(make, &format!("{name}, masked"), snapshot, searches, plans);
     }
     let masked = plans.iter().find(|plan| plan.mask.is_some());

@@ -120,18 +120,20 @@ impl Opened {
 
     pub(crate) fn prepare(&self) -> Result<(), ExecError> {
         self.prepared.store(true, Ordering::Relaxed);
-        let formula = self.planner.formula();
+        let formulas = self.planner.formulas();
         let Some(engine) = self.gpu.engine() else {
-            return self.cpu.prepare(formula, &self.context);
+            return self.cpu.prepare(formulas, &self.context);
         };
         if self.may_choose() {
-            self.cpu.prepare(formula, &self.context)?;
+            self.cpu.prepare(formulas, &self.context)?;
         }
-        match engine.prepare(formula, &self.context) {
+        match engine.prepare(formulas, &self.context) {
             Err(error @ ExecError::Device { .. }) if self.may_choose() => {
                 self.give_up(&engine, error);
                 Ok(())
             }
+            // The CPU answers everything about such an index.
+            Err(ExecError::Unsupported { .. }) if self.may_choose() => Ok(()),
             prepared => prepared,
         }
     }
@@ -285,7 +287,7 @@ impl Opened {
 
     /// Whether the GPU would first have to get the index, for a search that has no time for it, or make values for a ranking of a request's own, which it may never use again.
     fn would_wait(&self, plans: &[&Plan], context: &Context) -> bool {
-        let other = plans.iter().any(|plan| plan.formula != self.planner.formula());
+        let other = plans.iter().any(|plan| plan.formulas != *self.planner.formulas());
         other || context.is_limited() && !self.is_prepared()
     }
 
@@ -366,7 +368,7 @@ impl Opened {
         let (snapshot, planner) = (&self.snapshot, &self.planner);
         let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
         let engines = maker.gpus(&gpus)?;
-        engines.engine.prepare(self.planner.formula(), &self.context)?;
+        engines.engine.prepare(self.planner.formulas(), &self.context)?;
         Ok(engines)
     }
 
@@ -374,6 +376,9 @@ impl Opened {
     fn stays(&self, gpu: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> bool {
         if !self.may_choose() || self.options.algorithm != Algorithm::Auto {
             return false;
+        }
+        if refusal(gpu, plans).is_some() {
+            return true;
         }
         match self.options.gpu_from {
             Some(least) => Load::sum(plans.iter().copied()).postings < least,
@@ -393,9 +398,11 @@ impl Opened {
             Some(engines) if !stays => engines.engine.explain(plans, context),
             _ => self.cpu.explain(plans, context),
         };
+        let refused = engines.as_ref().and_then(|engines| refusal(&engines.engine, plans));
         let reason = match (stays, self.options.gpu_from.is_some()) {
             _ if !self.may_choose() => engines.and_then(|engines| engines.host.clone()),
             _ if !chooses => None,
+            (true, _) if refused.is_some() => refused.map(|why| format!("the GPU refuses: {why}")),
             (true, true) => Some("fewer postings than a GPU is to have".to_owned()),
             (false, true) => Some("as many postings as a GPU is to have, or more".to_owned()),
             (true, false) => Some("sooner than on the GPU".to_owned()),
@@ -407,6 +414,13 @@ impl Opened {
         let documents = self.snapshot.statistics().documents;
         Decision { choices, cpu, gpu, documents, threads: context.threads() }
     }
+}
+
+/// Why a GPU can answer none of the plans; none if it can answer some.
+fn refusal(gpu: &Arc<dyn Engine>, plans: &[&Plan]) -> Option<&'static str> {
+    let mut refused = plans.iter().map(|plan| gpu.can_answer(plan).err());
+    let first = refused.next()??;
+    refused.all(|why| why.is_some()).then_some(first)
 }
 
 /// Whether a kernel never ended. The driver would wait for it whatever this process asks of the device.

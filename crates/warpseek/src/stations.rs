@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_exec::{
-    Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Plan, fail_all,
+    Answers, Candidate, Context, Engine, ExecError, Fault, Formulas, Plan, Takes, fail_all,
 };
 use warpseek_index::SnapshotId;
 use warpseek_sched::calibrate::{Calibration, Usage, calibrate, own_queries};
@@ -121,12 +121,8 @@ impl Engine for OnCpu {
         self.0.cpu.candidates(plan, alone, context)
     }
 
-    fn takes_masks(&self) -> bool {
-        self.0.cpu.takes_masks()
-    }
-
-    fn takes_trees(&self) -> bool {
-        self.0.cpu.takes_trees()
+    fn takes(&self) -> Takes {
+        self.0.cpu.takes()
     }
 
     fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {
@@ -159,12 +155,8 @@ impl Engine for OnGpu {
         self.0.gpu.engine().map_or(Vec::new(), |engine| engine.candidates(plan, alone, context))
     }
 
-    fn takes_masks(&self) -> bool {
-        self.0.gpu.engine().is_some_and(|engine| engine.takes_masks())
-    }
-
-    fn takes_trees(&self) -> bool {
-        self.0.gpu.engine().is_some_and(|engine| engine.takes_trees())
+    fn takes(&self) -> Takes {
+        self.0.gpu.engine().map_or(Takes::default(), |engine| engine.takes())
     }
 
     fn supports(&self, plan: &Plan) -> std::result::Result<(), &'static str> {
@@ -179,7 +171,7 @@ impl Engine for OnGpu {
         self.0.gpu.engine().map_or(0, |engine| engine.absent(plan))
     }
 
-    fn prepare(&self, _: Formula, _: &Context) -> std::result::Result<(), ExecError> {
+    fn prepare(&self, _: &Formulas, _: &Context) -> std::result::Result<(), ExecError> {
         self.0.prepare()
     }
 

@@ -347,7 +347,7 @@ fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries
     };
     let engine = IntersectEngine::new(snapshot.clone(), device.clone(), None).map_err(failed)?;
     let start = Instant::now();
-    let list_bytes = engine.load(first.formula, threads)?;
+    let list_bytes = engine.load(&first.formulas, threads)?;
     let took = start.elapsed().as_secs_f64();
     eprintln!("lists in {}: {took:.1} s, {:.2} GB", engine.codec(), list_bytes as f64 / 1e9);
 

@@ -108,10 +108,10 @@ fn add_list(
                 if segment.is_deleted(doc) {
                     continue;
                 }
-                let factor = plan.formula.factor(lengths.get(doc), norms.get(doc));
+                let factor = plan.formulas.of(term.field).factor(lengths.get(doc), norms.get(doc));
                 let ordinal = ordinals.as_ref().map_or(doc, |table| table.get(doc));
                 docs.columns.push(segment.base() + ordinal);
-                docs.values.push(plan.formula.value(freq, factor));
+                docs.values.push(plan.formulas.of(term.field).value(freq, factor));
             }
         }
     }

@@ -12,7 +12,7 @@ use warpseek_console::Failure;
 use warpseek_console::terminal::{count, table};
 use warpseek_cuda::Device;
 use warpseek_exec::{
-    Answer, Context, Formula, Mode, Plan, Planner, Query, Ranking, RankingFunction,
+    Answer, Context, Formula, Formulas, Mode, Plan, Planner, Query, Ranking, RankingFunction,
 };
 use warpseek_exec_cpu::CpuEngine;
 use warpseek_exec_gpu::{CacheCounts, Form, GpuEngine, Policy, Settings};
@@ -182,21 +182,21 @@ impl Bench<'_> {
     fn whole(&self, expected: &[Answer]) -> Result<(Whole, Vec<Answer>, String), Failure> {
         let (mut ready, mut other) = (Vec::new(), Vec::new());
         let settings = Settings { form: Form::Tiles, ..Settings::default() };
-        let (formula, threads) = (self.planner.formula(), self.context.threads());
+        let (formulas, threads) = (self.planner.formulas(), self.context.threads());
         for _ in 0..self.options.rounds {
             let engine = self.engine(None, settings)?;
             let start = Instant::now();
-            engine.load(formula, threads)?;
+            engine.load(formulas, threads)?;
             ready.push(start.elapsed());
-            for other_formula in self.formulas() {
+            for others in self.others() {
                 let start = Instant::now();
-                engine.load(other_formula, threads)?;
+                engine.load(&others, threads)?;
                 other.push(start.elapsed());
             }
         }
         let steps = self.steps(settings)?;
         let engine = self.engine(None, settings)?;
-        engine.load(formula, threads)?;
+        engine.load(formulas, threads)?;
         let bytes = engine.device().memory().current;
         let (seconds, answers) = self.batch(&engine, expected)?;
         let bodies = self.snapshot.segments().iter().map(|s| s.postings_file().body_len());
@@ -216,19 +216,21 @@ impl Bench<'_> {
     /// The time of each step by the device's clock, with one thread.
     fn steps(&self, settings: Settings) -> Result<[BTreeMap<String, f64>; 2], Failure> {
         let engine = self.engine(None, settings)?;
-        let of = |formula: Formula| -> Result<BTreeMap<String, f64>, Failure> {
-            traced(&engine, || Ok(engine.load(formula, 1)?))
+        let of = |formulas: &Formulas| -> Result<BTreeMap<String, f64>, Failure> {
+            traced(&engine, || Ok(engine.load(formulas, 1)?))
         };
-        let other = self.formulas().first().copied().unwrap_or(Formula::Linear);
-        Ok([of(self.planner.formula())?, of(other)?])
+        let other = self.others().into_iter().next().unwrap_or_else(|| Formula::Linear.into());
+        Ok([of(self.planner.formulas())?, of(&other)?])
     }
 
     /// Formulas with other parameters.
-    fn formulas(&self) -> Vec<Formula> {
+    fn others(&self) -> Vec<Formulas> {
         let other = |(k1, b)| {
             let function = RankingFunction::Bm25 { k1, b };
             let ranking = Ranking { function, ..Ranking::default() };
-            Planner::new(self.snapshot.clone(), ranking).ok().map(|planner| planner.formula())
+            Planner::new(self.snapshot.clone(), ranking)
+                .ok()
+                .map(|planner| planner.formulas().clone())
         };
         [(1.2, 0.75), (2.0, 0.3)].into_iter().filter_map(other).collect()
     }
@@ -244,7 +246,7 @@ impl Bench<'_> {
         let budget = (whole.tile_bytes as f64 * percent / 100.0) as u64;
         let engine = self.engine(Some(budget), Settings { policy, ..Settings::default() })?;
         let start = Instant::now();
-        engine.load(self.planner.formula(), self.context.threads())?;
+        engine.load(self.planner.formulas(), self.context.threads())?;
         let ready_s = start.elapsed().as_secs_f64();
         self.batch(&engine, expected)?;
         let before = engine.cache_counts().unwrap_or_default();

@@ -144,7 +144,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let first = PartitionSettings::default();
     let mut engine =
         PartitionedEngine::new(snapshot.clone(), device, first).map_err(Failure::user)?;
-    engine.load(planner.formula(), options.threads.get())?;
+    engine.load(planner.formulas(), options.threads.get())?;
     let (one_core, all) = (Context::new(1), Context::new(options.threads.get()));
     say("lists are on the device");
     let (mut cells, mut sequential): (Vec<Cell>, Vec<Sequential>) = Default::default();

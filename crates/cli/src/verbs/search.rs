@@ -204,7 +204,7 @@ impl Found<'_> {
             "missing": plan.missing,
             "mode": plan.mode.to_string(),
             "ranking": self.searcher.ranking_name(),
-            "approximate": plan.formula.is_approximate(),
+            "approximate": plan.formulas.is_approximate(),
             "engine": self.engine(),
             "scale": plan.scale,
             "matches": response.matches(),
@@ -363,7 +363,7 @@ fn columns(text: &str) -> impl Iterator<Item = (char, usize)> + '_ {
 }
 
 fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
-    let in_doc = if plan.formula.is_approximate() { "impact" } else { "in doc" };
+    let in_doc = if plan.formulas.is_approximate() { "impact" } else { "in doc" };
     let mut rows = vec![
         ["     term", "in query", "in docs", "idf", in_doc, "units", "score"]
             .map(String::from)
@@ -399,7 +399,7 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
 }
 
 fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
-    let in_doc = if plan.formula.is_approximate() { "impact" } else { "freq" };
+    let in_doc = if plan.formulas.is_approximate() { "impact" } else { "freq" };
     let terms: Vec<_> = e
         .terms
         .iter()

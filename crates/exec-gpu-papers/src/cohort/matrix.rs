@@ -92,7 +92,7 @@ impl<'a> Matrix<'a> {
         max_static: f32,
     ) -> Result<Self, DeviceError> {
         let (plans, ks) = (round.plans, round.ks);
-        let most_value = plans.first().map_or(1.0, |plan| largest_value(plan.formula));
+        let most_value = plans.first().map_or(1.0, |plan| largest_value(plan.formulas.of(0)));
         let leasts = plans.iter().zip(ks).map(|(p, &k)| least(image, p, k, pass)).collect();
         // Not reachable: plans were checked before.
         let too_many = || DeviceError::Launch {

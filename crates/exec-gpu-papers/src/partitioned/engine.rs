@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Mode, Plan, Rates, Work,
-    answer_supported, fail_all,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode, Plan, Rates,
+    Work, answer_supported, fail_all, only_formula,
 };
 use warpseek_index::{Snapshot, SnapshotId};
 
@@ -112,8 +112,8 @@ impl PartitionedEngine {
     }
 
     /// Copies the index to the device, for a formula.
-    pub fn load(&self, formula: Formula, threads: usize) -> Result<(), ExecError> {
-        self.image(formula, threads).map(|_| ())
+    pub fn load(&self, formulas: &Formulas, threads: usize) -> Result<(), ExecError> {
+        self.image(only_formula(self, formulas)?, threads).map(|_| ())
     }
 
     /// Postings copied so far, for progress displays.
@@ -153,10 +153,10 @@ impl PartitionedEngine {
         // If queries ask for many hits, a round has room for few queries.
         let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
-            let formula = plans[first].formula;
+            let formula = plans[first].formulas.of(0);
             let mut chosen: Vec<usize> = Vec::new();
             left.retain(|&i| {
-                let take = chosen.len() < most && plans[i].formula == formula;
+                let take = chosen.len() < most && plans[i].formulas.of(0) == formula;
                 if take {
                     chosen.push(i);
                 }
@@ -228,8 +228,8 @@ impl Engine for PartitionedEngine {
         vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
     }
 
-    fn prepare(&self, formula: Formula, context: &Context) -> Result<(), ExecError> {
-        self.load(formula, context.threads())
+    fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
+        self.load(formulas, context.threads())
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {

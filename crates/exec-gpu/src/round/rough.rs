@@ -71,6 +71,7 @@ mod tests {
 
     fn plan(weights: &[f32]) -> Plan {
         let term = |&weight: &f32| PlanTerm {
+            field: 0,
             term: String::new(),
             query_weight: 1.0,
             df: 1,
@@ -88,7 +89,7 @@ mod tests {
             k: 1,
             count: false,
             mask: None,
-            formula: Formula::Linear,
+            formulas: Formula::Linear.into(),
             static_weight: 0.0,
             scale: 0,
         }

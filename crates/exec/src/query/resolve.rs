@@ -65,8 +65,8 @@ struct Resolver<'a> {
     snapshot: &'a Snapshot,
     schema: Option<&'a Schema>,
     cache: &'a FilterCache,
-    /// Terms that add to scores, with the numbers of their fields.
-    terms: Vec<(u8, PlanTerm)>,
+    /// Terms that add to scores.
+    terms: Vec<PlanTerm>,
     /// Words that are only tested for, by field and word.
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
@@ -236,16 +236,16 @@ impl<'a> Resolver<'a> {
         let mut again: Vec<(usize, usize)> = Vec::new();
         flat.retain(|node| {
             let PlanNode::Term(number) = node else { return true };
-            let (field, term) = &self.terms[*number];
-            let kept = *first.entry((*field, &term.term)).or_insert(*number);
+            let term = &self.terms[*number];
+            let kept = *first.entry((term.field, &term.term)).or_insert(*number);
             if kept != *number {
                 again.push((kept, *number));
             }
             kept == *number
         });
         for (kept, number) in again {
-            let weight = self.terms[number].1.query_weight;
-            self.terms[kept].1.query_weight += weight;
+            let weight = self.terms[number].query_weight;
+            self.terms[kept].query_weight += weight;
         }
         flat
     }
@@ -363,7 +363,7 @@ impl<'a> Resolver<'a> {
         };
         Ok(match scored {
             true => {
-                self.terms.push((field, found));
+                self.terms.push(found);
                 PlanNode::Term(self.terms.len() - 1)
             }
             false => {
@@ -479,9 +479,9 @@ impl<'a> Resolver<'a> {
             PlanNode::Constant { real, .. } => constants.push(*real),
             _ => {}
         });
-        let named = |&number: &usize| (self.terms[number].0, self.terms[number].1.term.as_str());
+        let named = |&number: &usize| (self.terms[number].field, self.terms[number].term.as_str());
         let distinct = old.iter().map(named).collect::<HashSet<_>>().len() == old.len();
-        let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].1.clone()).collect();
+        let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].clone()).collect();
         let is_additive = root == PlanNode::Nothing || distinct && root.is_additive();
         let (mut mode, mut mask) = (Mode::Or, None);
         if is_additive {
