@@ -633,7 +633,11 @@ fn write_unit(node: &Node, out: &mut String) -> Option<()> {
             out.push(')');
         }
         // A weight of something that has one already.
-        Node::Boost(..) => return None,
+        Node::Boost(..) => {
+            out.push('(');
+            write_clause("", node, out)?;
+            out.push(')');
+        }
         Node::Term { .. } | Node::Best { .. } | Node::Constant { .. } | Node::Nothing => {
             return None;
         }

@@ -57,6 +57,7 @@ fn queries_and_their_trees() {
         ("rust memory", all(&[any("rust"), any("memory")])),
         ("*", Node::All),
         ("*^2", boost(Node::All, 2.0)),
+        ("(a^2)^3", boost(boost(any("a"), 2.0), 3.0)),
         ("title:(a b)^3", boost(all(&[title("a"), title("b")]), 3.0)),
         ("title:(a text:b)", {
             all(&[title("a"), Node::Words(Words::any(["text".to_owned()], "b"))])
@@ -110,8 +111,12 @@ fn signs() {
     // Parentheses without words are a condition as a whole.
     let of = Bool { filter: vec![terms("tag", &["a"])], ..Bool::default() };
     let condition = Bool { must_not: vec![any("x")], ..of };
-    let want =
-        Bool { should: vec![any("rust")], filter: vec![Node::Bool(condition)], ..Bool::default() };
+    let want = Bool {
+        should: vec![any("rust")],
+        least: Some(Least::count(1)),
+        filter: vec![Node::Bool(condition)],
+        ..Bool::default()
+    };
     assert_eq!(read("rust (tag:a -x)"), Ok(Node::Bool(want)));
     let want = Bool { must: vec![any("a"), any("b")], ..Bool::default() };
     assert_eq!(parse("a b", None, Operator::And), Ok(Node::Bool(want)));
@@ -198,7 +203,6 @@ fn what_the_syntax_cannot_say_has_no_text() {
         any(""),
         terms("tag", &[]),
         boost(terms("tag", &["a"]), 2.0),
-        boost(boost(any("a"), 2.0), 2.0),
         bool(Bool::default()),
         bool(Bool { should: vec![any("a")], ..Bool::default() }),
         bool(Bool { should: vec![any("a"), terms("tag", &["b"])], ..Bool::default() }),
