@@ -91,6 +91,11 @@ impl Attributes {
         found.ok().map(|i| self.open(&self.columns[i])).transpose()
     }
 
+    /// Bytes of the column of an attribute; 0 if no document has a value.
+    pub fn column_len(&self, number: u16) -> u64 {
+        self.columns.iter().find(|entry| entry.number == number).map_or(0, |entry| entry.len)
+    }
+
     fn open(&self, entry: &Entry) -> Result<Column<'_>> {
         let section = Section::new(&self.file, entry.start, entry.len);
         Ok(match entry.kind {

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::container::{Kind, SealedWriter, seal_bytes};
+use crate::container::{Kind, Sealed, SealedWriter, seal_bytes};
 use crate::error::IndexError;
 
 /// The values of one document.
@@ -75,10 +75,11 @@ pub(super) fn write(documents: &[Document], positions: Option<&[u32]>) -> Vec<u8
     saved(|file| writer.write(positions, file))
 }
 
-fn saved(write: impl FnOnce(SealedWriter) -> Result<u64>) -> Vec<u8> {
+fn saved(write: impl FnOnce(SealedWriter) -> Result<Sealed>) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
-    let seal = write(SealedWriter::create(&path, Kind::Attributes).unwrap()).unwrap();
+    let file = SealedWriter::create(&path, Kind::Attributes).unwrap();
+    let Sealed { seal, .. } = write(file).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[bytes.len() - 8..], seal.to_le_bytes());
     bytes
@@ -458,7 +459,7 @@ fn kinds_must_agree_in_a_merge() {
     let source = |attributes| AttributesSource { attributes: Some(attributes), live: &[(0, 0)] };
     let dir = tempfile::tempdir().unwrap();
     let file = SealedWriter::create(&dir.path().join("a"), Kind::Attributes).unwrap();
-    let error = merge_attributes(&[source(&a), source(&b)], None, file).unwrap_err().to_string();
+    let error = merge_attributes(&[source(&a), source(&b)], None, file).err().unwrap().to_string();
     assert!(
         error.contains("column 1 is of kind date, in other segments of kind integer"),
         "{error}"

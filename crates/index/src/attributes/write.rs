@@ -7,8 +7,11 @@ use warpseek_text::{AttributeKind, AttributeValue};
 
 use super::value::code;
 use super::{keywords, numbers};
-use crate::container::SealedWriter;
+use crate::container::{Sealed, SealedWriter};
 use crate::error::{IndexError, Result};
+
+/// What a keyword is taken to have in memory, besides its entry in a table.
+const KEYWORD_BYTES: usize = 32;
 
 /// The columns of a segment that is being built, document by document.
 #[derive(Default)]
@@ -60,13 +63,13 @@ impl AttributesWriter {
         self.documents
     }
 
-    /// Whether no document has a value, so that the segment needs no file.
-    pub fn is_empty(&self) -> bool {
-        self.columns.is_empty()
+    /// Roughly the bytes of memory in use.
+    pub fn memory(&self) -> usize {
+        self.columns.values().map(NewColumn::memory).sum()
     }
 
-    /// Writes the file and returns its seal. In a reordered segment, `positions` has the position of each document.
-    pub fn write(self, positions: Option<&[u32]>, file: SealedWriter) -> Result<u64> {
+    /// Writes the file. In a reordered segment, `positions` has the position of each document.
+    pub fn write(self, positions: Option<&[u32]>, file: SealedWriter) -> Result<Sealed> {
         let mut out = ColumnsFile::new(file, self.documents);
         for (number, column) in self.columns {
             out.add(number, column, positions)?;
@@ -130,6 +133,16 @@ impl NewColumn {
         let next = numbers.len() as u32;
         numbers.insert(value.into(), next);
         next
+    }
+
+    fn memory(&self) -> usize {
+        match &self.pairs {
+            Pairs::Numbers(pairs) => pairs.capacity() * size_of::<(u32, i64)>(),
+            Pairs::Keywords(pairs, numbers) => {
+                let entry = size_of::<(Box<str>, u32)>() + KEYWORD_BYTES;
+                pairs.capacity() * size_of::<(u32, u32)>() + numbers.capacity() * entry
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -200,11 +213,11 @@ impl ColumnsFile {
         self.file.write(&bytes)
     }
 
-    /// Completes the file and returns its seal.
-    pub(super) fn finish(mut self) -> Result<u64> {
+    /// Completes the file.
+    pub(super) fn finish(mut self) -> Result<Sealed> {
         self.file.write(&self.directory)?;
         self.file.write(&self.documents.to_le_bytes())?;
         self.file.write(&self.columns.to_le_bytes())?;
-        Ok(self.file.finish()?.seal)
+        self.file.finish()
     }
 }
