@@ -243,8 +243,8 @@ pub(crate) struct QueryChoice {
 
 impl QueryChoice {
     /// A query as the index reads it: in the syntax if the index has a schema, or if the user wants it.
-    pub(crate) fn input(&self, _searcher: &Searcher, text: &str) -> QueryInput {
-        match self.syntax {
+    pub(crate) fn input(&self, searcher: &Searcher, text: &str) -> QueryInput {
+        match self.syntax || searcher.snapshot().manifest().schema.is_some() {
             true => QueryInput::Expression(text.to_owned()),
             false => QueryInput::Text(text.to_owned()),
         }

@@ -42,8 +42,7 @@ pub enum Algorithm {
     /// Windowed MaxScore for a batch of queries, one tile of documents after another; or for a single query, with its
     /// tiles spread over the threads.
     Cohort,
-    /// Every posting, a window of documents at a time, along the query tree. The only one that answers trees whose scores are
-    /// not sums.
+    /// Windows of documents along the query tree. The only one that answers trees whose scores are not sums.
     Tree,
 }
 
@@ -150,12 +149,13 @@ impl Algorithm {
     /// The bounds that it uses for skipping.
     pub(crate) fn pruning(self) -> Pruning {
         match self {
-            Algorithm::Daat | Algorithm::Taat | Algorithm::Tree => Pruning::None,
+            Algorithm::Daat | Algorithm::Taat => Pruning::None,
             Algorithm::Wand | Algorithm::MaxScore => Pruning::Lists,
             Algorithm::BlockMaxWand
             | Algorithm::BlockMaxMaxScore
             | Algorithm::WindowedMaxScore
-            | Algorithm::Cohort => Pruning::Blocks,
+            | Algorithm::Cohort
+            | Algorithm::Tree => Pruning::Blocks,
         }
     }
 }

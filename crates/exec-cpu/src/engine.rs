@@ -220,6 +220,7 @@ impl CpuEngine {
         }
         let lift = pass.lift();
         let exhaustive = algorithm.pruning() == Pruning::None;
+        let all = all || algorithm == Algorithm::Tree;
         let matches = if all || exhaustive { pass.collector.matches() } else { pass.counted };
         let matches = (plan.count || exhaustive).then_some(matches);
         let mut hits = pass.collector.into_hits();
@@ -299,7 +300,8 @@ impl Pass<'_> {
                 (&flat, &[][..])
             }
         };
-        let mut tree = tree::Tree::open(&query, root, words)?;
+        let maxima = self.engine.maxima(number);
+        let mut tree = tree::Tree::open(&query, root, words, maxima, ticker)?;
         let (collector, work) = (&mut self.collector, &mut self.work);
         let scratch = &mut scratch.tree;
         let end = tree::search(&query, &mut tree, docs, lift, ticker, scratch, collector, work)?;

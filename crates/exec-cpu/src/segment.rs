@@ -110,7 +110,8 @@ impl<'a> SegmentQuery<'a> {
         self.lists(Pruning::Blocks, cache, ticker, Stream::new)
     }
 
-    fn lists<T>(
+    /// What `make` makes of the list of each term that the segment contains.
+    pub(crate) fn lists<T>(
         &self,
         pruning: Pruning,
         cache: &MaximaCache,
@@ -159,11 +160,6 @@ impl<'a> SegmentQuery<'a> {
             Some(mask) => mask.contains(position),
             None => !self.segment.is_deleted(position),
         }
-    }
-
-    /// What scores a term of the plan.
-    pub(crate) fn scorer_of(&self, term: usize) -> Scorer {
-        self.scorers[term].clone()
     }
 
     /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.

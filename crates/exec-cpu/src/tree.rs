@@ -1,18 +1,20 @@
 //! Query trees, a window of documents at a time: each part of the tree gives the documents of the window that match it, as bits, and their scores.
 //!
-//! A part is asked only about documents that the parts before it left over, so lists are not decoded where nothing is left. Documents that are deleted or not in the plan's mask are left out from the start. Nothing is skipped for
-//! its score, so all matches are counted.
+//! A part is asked only about documents that the parts before it left over, so lists are not decoded where nothing is left. Documents that are deleted or not in the plan's mask are left out from the start. Unless matches are counted, a window is
+//! skipped if the maxima of its blocks say that no document in it can become a hit.
 
 use std::ops::Range;
 
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::query::{Group, PlanNode, best_score};
-use warpseek_exec::{ExecError, Ticker, Work};
-use warpseek_index::{List, TermInfo};
+use warpseek_exec::{ExecError, Formula, Ticker, Work};
+use warpseek_index::{List, ListError, TermInfo};
 
+use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::halt::Halt;
+use crate::maxima::{Maxima, MaximaCache};
 use crate::segment::{Scorer, SegmentQuery};
 use crate::stream::find_block;
 
@@ -55,6 +57,7 @@ impl Scratch {
 /// The tree of a query on one segment.
 pub(crate) struct Tree<'a> {
     root: &'a PlanNode,
+    lists: &'a [Vec<Option<TermInfo>>],
     terms: Vec<Option<Leaf<'a>>>,
     words: Vec<Option<Leaf<'a>>>,
 }
@@ -65,18 +68,32 @@ impl<'a> Tree<'a> {
         query: &SegmentQuery<'a>,
         root: &'a PlanNode,
         words: &'a [Vec<Option<TermInfo>>],
-    ) -> Result<Self, ExecError> {
+        cache: &MaximaCache,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Self, Halt> {
         let number = query.number();
-        let leaf = |info: &'a Option<TermInfo>, weight: f32, scorer: Option<Scorer>| {
-            let Some(info) = info else { return Ok(None) };
-            Ok::<_, ExecError>(Some(Leaf::new(query.segment.list(info)?, info, weight, scorer)))
+        let pruning = if query.plan.count { Pruning::None } else { Pruning::Blocks };
+        let mut scored =
+            query.lists(pruning, cache, ticker, |list, weight, scorer, most, maxima| Leaf {
+                weight,
+                scorer: Some(scorer),
+                most,
+                maxima,
+                ..Leaf::new(list)
+            })?;
+        let mut scored = scored.drain(..);
+        let of_segment = |lists: &[Option<TermInfo>]| lists[number].is_some();
+        let terms = query.plan.terms.iter().map(|term| match of_segment(&term.lists) {
+            true => scored.next(),
+            false => None,
+        });
+        let terms = terms.collect();
+        let word = |lists: &Vec<Option<TermInfo>>| match &lists[number] {
+            Some(info) => Ok(Some(Leaf::new(query.segment.list(info)?))),
+            None => Ok(None),
         };
-        let mut terms = Vec::with_capacity(query.plan.terms.len());
-        for (i, term) in query.plan.terms.iter().enumerate() {
-            terms.push(leaf(&term.lists[number], term.weight, Some(query.scorer_of(i)))?);
-        }
-        let words = words.iter().map(|lists| leaf(&lists[number], 0.0, None));
-        Ok(Tree { root, terms, words: words.collect::<Result<_, _>>()? })
+        let opened = words.iter().map(word).collect::<Result<_, ExecError>>()?;
+        Ok(Tree { root, lists: words, terms, words: opened })
     }
 
     /// Blocks that were decoded and that there are, of each list.
@@ -86,7 +103,61 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Offers all matches in a range of documents, with `lift` added to their scores, and returns the end of what was searched.
+impl Tree<'_> {
+    /// Whether a document of a range may match with a score that is high enough, or must be counted.
+    fn may_have_hits(
+        &mut self,
+        query: &SegmentQuery<'_>,
+        docs: Range<u32>,
+        lift: Score,
+        collector: &Collector,
+    ) -> bool {
+        if query.plan.count {
+            return true;
+        }
+        let most = most_over(self.root, &mut self.terms, &mut self.words, &docs);
+        let fixed = u64::from(lift) + u64::from(query.static_most);
+        most.is_some_and(|most| most + fixed > u64::from(collector.threshold()))
+    }
+}
+
+/// The most that a document of a range scores; `None` if none of them matches. Scores never decrease when those of parts increase.
+fn most_over(
+    node: &PlanNode,
+    terms: &mut [Option<Leaf<'_>>],
+    words: &mut [Option<Leaf<'_>>],
+    docs: &Range<u32>,
+) -> Option<u64> {
+    let mut most = |node: &PlanNode| most_over(node, terms, words, docs);
+    match node {
+        PlanNode::Term(number) => terms[*number].as_mut()?.most_over(docs).map(u64::from),
+        PlanNode::Word(number) => words[*number].as_mut()?.most_over(docs).map(u64::from),
+        PlanNode::Group(Group { must, should, filter, least, .. }) => {
+            for node in filter {
+                most(node)?;
+            }
+            let mut sum = 0;
+            for node in must {
+                sum += most(node)?;
+            }
+            let mut matching = 0;
+            for score in should.iter().filter_map(most) {
+                (sum, matching) = (sum + score, matching + 1);
+            }
+            (matching >= *least).then_some(sum)
+        }
+        PlanNode::Best { of, tie } => {
+            let scores: Vec<u64> = of.iter().filter_map(most).collect();
+            let largest = *scores.iter().max()?;
+            Some(largest + ((scores.iter().sum::<u64>() - largest) * u64::from(*tie) >> 16))
+        }
+        PlanNode::Constant { filter, score, .. } => most(filter).map(|_| u64::from(*score)),
+        PlanNode::Set(_) | PlanNode::Everything => Some(0),
+        PlanNode::Nothing => None,
+    }
+}
+
+/// Offers the matches in a range of documents that may become hits, all if they are counted, with `lift` added to their scores, and returns the end of what was searched.
 pub(crate) fn search(
     query: &SegmentQuery<'_>,
     tree: &mut Tree<'_>,
@@ -105,9 +176,11 @@ pub(crate) fn search(
         }
         let to = docs.end.min(from.saturating_add(WINDOW));
         let before = work.postings_scored;
-        if query.admitted(from..to, &mut live[..]) {
-            let Tree { root, terms, words } = tree;
-            let mut window = Window { query, terms, words, from, scratch, work };
+        if tree.may_have_hits(query, from..to, lift, collector)
+            && query.admitted(from..to, &mut live[..])
+        {
+            let Tree { root, lists, terms, words } = tree;
+            let mut window = Window { query, lists, terms, words, from, scratch, work };
             let values = window.values(root, &live)?;
             for_each(&values.bits, |at| {
                 query.offer(from + at as u32, values.scores[at] + lift, collector);
@@ -123,6 +196,7 @@ pub(crate) fn search(
 /// A window of documents.
 struct Window<'w, 'q, 'a> {
     query: &'w SegmentQuery<'q>,
+    lists: &'w [Vec<Option<TermInfo>>],
     terms: &'w mut [Option<Leaf<'a>>],
     words: &'w mut [Option<Leaf<'a>>],
     from: u32,
@@ -137,12 +211,15 @@ impl Window<'_, '_, '_> {
         match node {
             PlanNode::Term(number) => {
                 if let Some(leaf) = &mut self.terms[*number] {
-                    leaf.fill(self.query, self.from, within, &mut out, self.work)?;
+                    let list = &self.query.plan.terms[*number].lists;
+                    let filled = leaf.fill(self.from, within, &mut out, self.work);
+                    filled.map_err(|what| self.broken(list, what))?;
                 }
             }
             PlanNode::Word(number) => {
                 if let Some(leaf) = &mut self.words[*number] {
-                    leaf.fill(self.query, self.from, within, &mut out, self.work)?;
+                    let filled = leaf.fill(self.from, within, &mut out, self.work);
+                    filled.map_err(|what| self.broken(&self.lists[*number], what))?;
                 }
             }
             PlanNode::Set(set) => {
@@ -165,6 +242,13 @@ impl Window<'_, '_, '_> {
             PlanNode::Nothing => {}
         }
         Ok(out)
+    }
+
+    fn broken(&self, lists: &[Option<TermInfo>], what: ListError) -> ExecError {
+        match &lists[self.query.number()] {
+            Some(info) => self.query.segment.bad_list(info, what).into(),
+            None => self.query.broken(what),
+        }
     }
 
     fn group(&mut self, group: &Group, within: &Bits, out: &mut Values) -> Result<(), ExecError> {
@@ -248,10 +332,12 @@ impl Window<'_, '_, '_> {
 /// A list that is read window by window.
 struct Leaf<'a> {
     list: List<'a>,
-    info: &'a TermInfo,
     weight: f32,
     /// None for words that add nothing.
     scorer: Option<Scorer>,
+    /// The most that a posting contributes, and the same of each block, as far as the formula goes.
+    most: Score,
+    maxima: Maxima,
     /// The first block that may have documents of this window or a later one.
     block: usize,
     /// The decoded block, `usize::MAX` before the first.
@@ -263,12 +349,14 @@ struct Leaf<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    fn new(list: List<'a>, info: &'a TermInfo, weight: f32, scorer: Option<Scorer>) -> Self {
+    /// A list that adds nothing to scores.
+    fn new(list: List<'a>) -> Self {
         Leaf {
             list,
-            info,
-            weight,
-            scorer,
+            weight: 0.0,
+            scorer: None,
+            most: 0,
+            maxima: Maxima::default(),
             block: 0,
             loaded: usize::MAX,
             len: 0,
@@ -278,15 +366,31 @@ impl<'a> Leaf<'a> {
         }
     }
 
+    /// The most that a document of a range gets from it; `None` if it has none of them.
+    fn most_over(&mut self, docs: &Range<u32>) -> Option<Score> {
+        self.block = find_block(&self.list, self.block, docs.start);
+        let (mut most, mut any) = (0f32, false);
+        for block in self.block..self.list.blocks() {
+            if block > 0 && self.list.block_max_doc(block - 1) >= docs.end - 1 {
+                break;
+            }
+            any = true;
+            match self.maxima.get(block) {
+                Some(&max) => most = most.max(max),
+                None => return Some(self.most),
+            }
+        }
+        any.then(|| if self.scorer.is_some() { Formula::units(self.weight, most) } else { 0 })
+    }
+
     /// Adds its documents among `within` to `out`.
     fn fill(
         &mut self,
-        query: &SegmentQuery<'_>,
         from: u32,
         within: &Bits,
         out: &mut Values,
         work: &mut Work,
-    ) -> Result<(), ExecError> {
+    ) -> Result<(), ListError> {
         let to = from.saturating_add(WINDOW);
         self.block = find_block(&self.list, self.block, from);
         for block in self.block..self.list.blocks() {
@@ -299,7 +403,7 @@ impl<'a> Leaf<'a> {
                 continue;
             }
             if self.loaded != block {
-                self.load(block, work).map_err(|what| query.segment.bad_list(self.info, what))?;
+                self.load(block, work)?;
             }
             let docs = &self.docs[..self.len];
             let start = docs.partition_point(|&doc| doc < from);
@@ -316,7 +420,7 @@ impl<'a> Leaf<'a> {
         Ok(())
     }
 
-    fn load(&mut self, block: usize, work: &mut Work) -> Result<(), warpseek_index::ListError> {
+    fn load(&mut self, block: usize, work: &mut Work) -> Result<(), ListError> {
         // Until the block is whole, none is.
         self.loaded = usize::MAX;
         self.len = self.list.decode_docs(block, &mut self.docs)?;

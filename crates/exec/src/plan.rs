@@ -202,8 +202,9 @@ impl Planner {
         query_weight: f64,
     ) -> Result<Option<PlanTerm>, ExecError> {
         let (mut lists, mut df) = (Vec::new(), 0);
+        let key = self.snapshot.key(field, term);
         for segment in self.snapshot.segments() {
-            let info = segment.dictionary().find(term.as_bytes())?;
+            let info = segment.dictionary().find(&key)?;
             df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
             lists.push(info);
         }

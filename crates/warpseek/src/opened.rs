@@ -204,7 +204,7 @@ impl Opened {
             Mode::And => Operator::And,
             Mode::AndOr => return Err(ExecError::ModeOfTree(mode)),
         };
-        Ok(parse(text, None, operator)?)
+        Ok(parse(text, self.snapshot.manifest().schema.as_deref(), operator)?)
     }
 
     /// The documents that may be hits, if not all.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{
-    Attributes, Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Lengths, Segment,
-    Snapshot, TermInfo,
+    Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Segment, Snapshot, TermInfo,
 };
 use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
 
@@ -79,7 +78,7 @@ impl<'a> Resolver<'a> {
         Resolver {
             planner,
             snapshot,
-            schema: schema_of(snapshot),
+            schema: snapshot.manifest().schema.as_deref(),
             cache,
             terms: Vec::new(),
             known: HashMap::new(),
@@ -438,7 +437,7 @@ impl<'a> Resolver<'a> {
         let key = filter.key();
         let set = |segment: &Arc<Segment>| {
             let documents = segment.documents().count();
-            match attributes_of(segment) {
+            match segment.attributes() {
                 None => Ok(Arc::new(filter.bits(None, documents)?)),
                 Some(attributes) => {
                     let make = || filter.bits(Some(attributes), documents);
@@ -455,7 +454,7 @@ impl<'a> Resolver<'a> {
     fn has_terms(&self, field: u8) -> Result<PlanNode, ExecError> {
         let mut sets = Vec::new();
         for segment in self.snapshot.segments() {
-            let lengths = lengths_of(segment, field)?;
+            let lengths = segment.lengths(field)?;
             let mut set = DocSet::new(segment.documents().count());
             for doc in 0..segment.documents().count() {
                 if lengths.get(doc) > 0 {
@@ -504,18 +503,6 @@ impl<'a> Resolver<'a> {
         let tree = PlanTree { root, words: self.words, is_additive };
         Ok(Plan { mask, tree: Some(Arc::new(tree)), ..plan })
     }
-}
-
-fn schema_of(_snapshot: &Snapshot) -> Option<&Schema> {
-    None
-}
-
-fn attributes_of(_segment: &Segment) -> Option<&Attributes> {
-    None
-}
-
-fn lengths_of(segment: &Segment, _field: u8) -> Result<Lengths<'_>, ExecError> {
-    Ok(segment.documents().lengths()?)
 }
 
 fn constant(filter: PlanNode, real: f64) -> Result<PlanNode, ExecError> {
