@@ -437,7 +437,8 @@ fn one_field_is_as_none() {
 fn a_later_segment_may_know_more() {
     let (dir, progress) = (tempfile::tempdir().unwrap(), Progress::default());
     let index = dir.path().join("index");
-    let small = Arc::new(Schema::parse(r#"{"text": [{"name": "title"}]}"#).unwrap());
+    let small =
+        Arc::new(Schema::parse(r#"{"text": [{"name": "title", "k1": 1.2, "b": 0.75}]}"#).unwrap());
     let docs = |ids: [&str; 2]| {
         ids.map(|id| json!({"id": id, "title": "a title", "body": "two words", "year": 7}))
     };
@@ -555,12 +556,13 @@ fn replace(dir: &Path, kind: Kind, version: u32, change: impl FnOnce(&mut Vec<u8
 #[test]
 fn forged_counts_versions_and_files_are_found() {
     let progress = Progress::default();
-    let forgeries: [(&str, fn(&Path)); 15] = [
+    let forgeries: [(&str, fn(&Path)); 16] = [
         ("version", |dir| forge(dir, 1, |_| {})),
         ("version", |dir| replace(dir, Kind::Post, 1, |_| {})),
         ("version", |dir| replace(dir, Kind::Lengths, 1, |_| {})),
         ("fields", |dir| forge(dir, 2, |m| drop(m.segments[0].fields.pop()))),
-        ("fields", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 1)),
+        ("counts", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 1)),
+        ("cannot be", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 100)),
         ("counts", |dir| forge(dir, 2, |m| m.segments[0].fields[0].documents -= 1)),
         ("counts", |dir| {
             forge(dir, 2, |m| {
@@ -593,9 +595,10 @@ fn forged_counts_versions_and_files_are_found() {
         ("postings", |dir| {
             // Two lengths of the last field change places: all sums are as before.
             replace(dir, Kind::Lengths, 2, |body| {
-                let at = body.len() - body.len() / 4;
-                let other =
-                    (at + 1..).find(|&i| body[i] != body[at] && body[i] > 0 && body[at] > 0);
+                // Those of the second field here begin behind the header of its table.
+                let lengths = 128 + 24..128 + 24 + 100;
+                let at = lengths.clone().find(|&i| body[i] > 0).unwrap();
+                let other = lengths.clone().find(|&i| body[i] > 0 && body[i] != body[at]);
                 body.swap(at, other.unwrap());
             });
         }),

@@ -53,3 +53,62 @@ fn errors_show_the_place() {
     let tree = ["`wand` cannot answer the query", "sum of their words"];
     space.args(&["search", "idx", "--syntax", "*", "--algorithm", "wand"]).fails(2, &tree);
 }
+
+/// The page that explains the syntax.
+const PAGE: &str = include_str!("../../../../docs/queries.md");
+
+/// The page's blocks of JSON.
+fn blocks() -> Vec<&'static str> {
+    let blocks = PAGE.split("```json\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap()).collect()
+}
+
+fn example() -> Space {
+    let space = Space::new();
+    let [schema, docs] = blocks()[..] else { panic!("a schema and documents") };
+    space.write("schema.json", schema);
+    space.write("docs.jsonl", docs);
+    space.run("index docs.jsonl --schema schema.json -o idx -q").ok();
+    space
+}
+
+#[test]
+fn the_queries_of_the_page() {
+    let space = example();
+    let table = PAGE.split("| query | hits |\n").nth(1).unwrap();
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let mut count = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [query, hits] = cells[..] else { panic!("{row}") };
+        let query = query.trim().trim_matches('`');
+        assert_eq!(ids(&space, &["--", query]), hits.trim(), "{query}");
+        count += 1;
+    }
+    assert!(count > 10);
+    let error = PAGE.split("$ warpseek search idx \"").nth(1).unwrap();
+    let (query, message) = error.split_once("\"\n").unwrap();
+    let message: Vec<&str> = message.lines().take(3).map(str::trim).collect();
+    let mut args = vec!["search", "idx"];
+    args.push(query);
+    space.args(&args).fails(2, &message);
+}
+
+#[test]
+fn filters_with_a_schema() {
+    let space = example();
+    assert_eq!(ids(&space, &["rust", "--filter", "year:>=2020 tag:language"]), "3");
+    assert_eq!(ids(&space, &["rust", "--filter", "-title:unsafe"]), "1 2");
+    // The scores are those of the query alone.
+    let scores = |args: &[&str]| {
+        let found = space.args(&[&["search", "idx", "--json"], args].concat()).json();
+        let hit = |hit: &serde_json::Value| (hit["id"].to_string(), hit["score"].to_string());
+        found["hits"].as_array().unwrap().iter().map(hit).collect::<Vec<_>>()
+    };
+    let all = scores(&["rust memory"]);
+    let some = scores(&["rust memory", "--filter", "open:*"]);
+    assert_eq!(some, all.into_iter().filter(|hit| hit.0 != "\"2\"").collect::<Vec<_>>());
+    let value =
+        ["`new` cannot be a value of `year`; it must be an integer", "\n  year:new\n       ^"];
+    space.args(&["search", "idx", "rust", "--filter", "year:new"]).fails(2, &value);
+}
