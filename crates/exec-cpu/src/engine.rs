@@ -218,7 +218,7 @@ impl CpuEngine {
                 break;
             }
         }
-        let lift = pass.lift();
+        let lift = tree::lift(plan);
         let exhaustive = algorithm.pruning() == Pruning::None;
         let all = all || algorithm == Algorithm::Tree;
         let matches = if all || exhaustive { pass.collector.matches() } else { pass.counted };
@@ -272,11 +272,6 @@ impl Pass<'_> {
         Ok(end)
     }
 
-    /// What is added to scores on the way: documents may match a tree with a score of 0, and the collector takes 0 for none.
-    fn lift(&self) -> Score {
-        u32::from(self.plan.needed_tree().is_some())
-    }
-
     /// The tree of the plan, or AND (`all`) or OR of its terms as one.
     fn tree(
         &mut self,
@@ -285,7 +280,7 @@ impl Pass<'_> {
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
     ) -> Result<u32, Halt> {
-        let (plan, lift, docs) = (self.plan, self.lift(), self.engine.docs(number));
+        let (plan, docs) = (self.plan, self.engine.docs(number));
         let query = self.engine.query(plan, number, ticker)?;
         query.enter(&mut self.collector);
         let flat;
@@ -304,7 +299,7 @@ impl Pass<'_> {
         let mut tree = tree::Tree::open(&query, root, words, maxima, ticker)?;
         let (collector, work) = (&mut self.collector, &mut self.work);
         let scratch = &mut scratch.tree;
-        let end = tree::search(&query, &mut tree, docs, lift, ticker, scratch, collector, work)?;
+        let end = tree::search(&query, &mut tree, docs, ticker, scratch, collector, work)?;
         account(tree.blocks(), work);
         Ok(end)
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::query::{Group, PlanNode, best_score};
-use warpseek_exec::{ExecError, Formula, Ticker, Work};
+use warpseek_exec::{ExecError, Formula, Plan, Ticker, Work};
 use warpseek_index::{List, ListError, TermInfo};
 
 use crate::algorithm::Pruning;
@@ -21,6 +21,11 @@ use crate::stream::find_block;
 /// Documents of a window. The scores of a part take 32 KiB, so that those of a few parts stay in the cache.
 const WINDOW: u32 = 1 << 13;
 const WORDS: usize = WINDOW as usize / 64;
+
+/// What is added to scores on the way: documents may match a tree with a score of 0, and the collector takes 0 for none.
+pub(crate) fn lift(plan: &Plan) -> Score {
+    u32::from(plan.needed_tree().is_some())
+}
 
 /// Some documents of a window.
 type Bits = [u64; WORDS];
@@ -109,14 +114,13 @@ impl Tree<'_> {
         &mut self,
         query: &SegmentQuery<'_>,
         docs: Range<u32>,
-        lift: Score,
         collector: &Collector,
     ) -> bool {
         if query.plan.count {
             return true;
         }
         let most = most_over(self.root, &mut self.terms, &mut self.words, &docs);
-        let fixed = u64::from(lift) + u64::from(query.static_most);
+        let fixed = u64::from(lift(query.plan)) + u64::from(query.static_most);
         most.is_some_and(|most| most + fixed > u64::from(collector.threshold()))
     }
 }
@@ -149,7 +153,8 @@ fn most_over(
         PlanNode::Best { of, tie } => {
             let scores: Vec<u64> = of.iter().filter_map(most).collect();
             let largest = *scores.iter().max()?;
-            Some(largest + ((scores.iter().sum::<u64>() - largest) * u64::from(*tie) >> 16))
+            let others = scores.iter().sum::<u64>() - largest;
+            Some(largest + ((others * u64::from(*tie)) >> 16))
         }
         PlanNode::Constant { filter, score, .. } => most(filter).map(|_| u64::from(*score)),
         PlanNode::Set(_) | PlanNode::Everything => Some(0),
@@ -157,27 +162,25 @@ fn most_over(
     }
 }
 
-/// Offers the matches in a range of documents that may become hits, all if they are counted, with `lift` added to their scores, and returns the end of what was searched.
+/// Offers the matches in a range of documents that may become hits, all if they are counted, with [`lift`] added to their scores, and returns the end of what was searched.
 pub(crate) fn search(
     query: &SegmentQuery<'_>,
     tree: &mut Tree<'_>,
     docs: Range<u32>,
-    lift: Score,
     ticker: &mut Ticker<'_>,
     scratch: &mut Scratch,
     collector: &mut Collector,
     work: &mut Work,
 ) -> Result<u32, Halt> {
     let (mut from, mut live) = (docs.start, Box::new([0; WORDS]));
-    let mut postings = WORDS;
+    let (mut postings, lift) = (WORDS, lift(query.plan));
     while from < docs.end {
         if ticker.must_stop(postings) {
             return Ok(from);
         }
         let to = docs.end.min(from.saturating_add(WINDOW));
         let before = work.postings_scored;
-        if tree.may_have_hits(query, from..to, lift, collector)
-            && query.admitted(from..to, &mut live[..])
+        if tree.may_have_hits(query, from..to, collector) && query.admitted(from..to, &mut live[..])
         {
             let Tree { root, lists, terms, words } = tree;
             let mut window = Window { query, lists, terms, words, from, scratch, work };
@@ -408,12 +411,12 @@ impl<'a> Leaf<'a> {
             let docs = &self.docs[..self.len];
             let start = docs.partition_point(|&doc| doc < from);
             let end = start + docs[start..].partition_point(|&doc| doc < to);
-            for i in start..end {
-                let at = (docs[i] - from) as usize;
-                let bit = within[at / 64] & 1 << (at % 64);
+            for (&doc, &score) in docs[start..end].iter().zip(&self.scores[start..end]) {
+                let at = (doc - from) as usize;
+                let bit = within[at / 64] & (1 << (at % 64));
                 out.bits[at / 64] |= bit;
                 if bit != 0 {
-                    out.scores[at] = self.scores[i];
+                    out.scores[at] = score;
                 }
             }
         }

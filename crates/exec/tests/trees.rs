@@ -1,4 +1,5 @@
 //! What trees mean, on documents that can be checked by hand, and which of them are sums.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

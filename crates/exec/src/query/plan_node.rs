@@ -95,7 +95,7 @@ pub(crate) const TIE: f64 = 65_536.0;
 /// The score of the best of several, with the others counted by the tie breaker. Rounded down, so it is never more than the sum.
 #[inline]
 pub fn best_score(largest: Score, sum: Score, tie: u32) -> Score {
-    largest + (u64::from(sum - largest) * u64::from(tie) >> 16) as Score
+    largest + ((u64::from(sum - largest) * u64::from(tie)) >> 16) as Score
 }
 
 impl PlanNode {
