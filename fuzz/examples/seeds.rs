@@ -96,7 +96,7 @@ fn columns(corpus: &Path) -> Result {
     for documents in [0u16, 1, 70, 5000] {
         let mut writer = AttributesWriter::default();
         for doc in 0..i64::from(documents) {
-            let word = |n: i64| AttributeValue::Keyword(format!("w{:x}", doc * doc % n));
+            let word = |n: i64| AttributeValue::Keyword(format!("w{:x}", doc * doc % n).into());
             let mut values = vec![(0, word(40)), (1, AttributeValue::Integer(doc * 1000))];
             values.extend((doc % 3 == 0).then(|| (0, word(7))));
             values.extend((doc % 5 != 0).then(|| (2, word(900))));
