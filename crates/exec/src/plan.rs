@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
-use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
+use warpseek_index::{Snapshot, SnapshotId, TermInfo};
 
 use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
 use crate::formula::Formulas;
 use crate::mask::Mask;
-use crate::query::Query;
-use crate::ranking::{Ranking, RankingFunction};
+use crate::query::{Query, QueryTerm};
+use crate::ranking::{FieldRanking, Ranking, RankingFunction};
 
 /// Which documents match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,8 +80,8 @@ pub struct Plan {
     pub snapshot: SnapshotId,
     /// Distinct terms, in the order of the query.
     pub terms: Vec<PlanTerm>,
-    /// Terms of the query that are in no live document.
-    pub missing: Vec<String>,
+    /// Terms of the query that are in no live document, with their fields.
+    pub missing: Vec<(u8, String)>,
     /// Which documents match.
     pub mode: Mode,
     /// The number of hits wanted.
@@ -108,6 +108,17 @@ impl Plan {
     /// A score in units as a real number.
     pub fn real(&self, score: Score) -> f64 {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
+    }
+
+    /// The words of the query that are in no live document, whatever the field.
+    pub fn unknown_words(&self) -> Vec<&str> {
+        let mut words: Vec<&str> = Vec::new();
+        for (_, word) in &self.missing {
+            if !words.contains(&word.as_str()) && self.terms.iter().all(|t| t.term != *word) {
+                words.push(word);
+            }
+        }
+        words
     }
 
     /// What the plan has that an engine which takes this much does not take.
@@ -138,18 +149,24 @@ const LEAST_SCALE: i32 = -160;
 /// Makes plans for one index and one ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
-    statistics: Statistics,
     ranking: Ranking,
+    fields: Vec<FieldRanking>,
     formulas: Formulas,
 }
 
 impl Planner {
-    /// Fails if the ranking does not suit the index.
+    /// Fails if the ranking does not suit the index. It applies to all text fields.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
-        let statistics = snapshot.statistics();
-        let formulas = ranking.formula(snapshot.manifest(), &statistics).into();
-        Ok(Planner { snapshot, statistics, ranking, formulas })
+        let fields = ranking.of_fields(&snapshot);
+        let formulas = Formulas::new(fields.iter().map(|field| field.formula));
+        Ok(Planner { snapshot, ranking, fields, formulas })
+    }
+
+    /// With the ranking that suits the index: if it has a schema, that has k1 and b of each field.
+    pub fn suited(snapshot: Arc<Snapshot>) -> Result<Self, ExecError> {
+        let ranking = Ranking::suited(snapshot.manifest());
+        Self::new(snapshot, ranking)
     }
 
     /// The formulas of all plans it makes.
@@ -168,24 +185,24 @@ impl Planner {
 
     /// Makes the plan of a query.
     pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
-        let bag = collect(query)?;
+        let bag = self.collect(query)?;
         let (mut terms, mut missing, mut reals) = (Vec::new(), Vec::new(), Vec::new());
-        for (term, query_weight) in bag {
-            let field = 0;
-            let (mut lists, mut df) = (Vec::new(), 0);
+        for (field, term, query_weight) in bag {
+            let FieldRanking { statistics, function, .. } = &self.fields[usize::from(field)];
+            let (mut lists, mut df, key) = (Vec::new(), 0, self.snapshot.key(field, term));
             for segment in self.snapshot.segments() {
-                let info = segment.dictionary().find(term.as_bytes())?;
+                let info = segment.dictionary().find(&key)?;
                 df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
                 lists.push(info);
             }
             if df == 0 {
-                missing.push(term.to_owned());
+                missing.push((field, term.to_owned()));
                 continue;
             }
             // A forged file of deletions could claim more; weights must not become negative.
-            let df = df.min(self.statistics.documents);
-            let idf = self.ranking.function.idf(self.statistics.documents, df);
-            reals.push(self.real_weight(idf, query_weight));
+            let df = df.min(statistics.documents);
+            let idf = function.idf(statistics.documents, df);
+            reals.push(self.real_weight(function, idf, query_weight));
             let term = term.to_owned();
             terms.push(PlanTerm {
                 field,
@@ -225,8 +242,8 @@ impl Planner {
         })
     }
 
-    fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {
-        match self.ranking.function {
+    fn real_weight(&self, function: &RankingFunction, idf: f64, query_weight: f64) -> f64 {
+        match function {
             RankingFunction::Cosine if query_weight > 1.0 => (1.0 + libm::log(query_weight)) * idf,
             RankingFunction::Impact => {
                 query_weight / f64::from(self.snapshot.manifest().vector_scale)
@@ -238,13 +255,14 @@ impl Planner {
     /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
     /// the collection, never on how the index is divided into segments.
     fn scale(&self, terms: &[PlanTerm], reals: &[f64], fixed: f64) -> i32 {
+        let max_static = self.fields[0].statistics.max_static;
         let most = |scale: i32| -> f64 {
             let unit = libm::exp2(f64::from(scale));
             let of = |(term, real): (&PlanTerm, &f64)| {
                 self.formulas.of(term.field).most((real * unit) as f32) as f64
             };
             let sum: f64 = terms.iter().zip(reals).map(of).sum();
-            sum + f64::from((fixed * unit) as f32 * self.statistics.max_static)
+            sum + f64::from((fixed * unit) as f32 * max_static)
         };
         // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
         (LEAST_SCALE..=30)
@@ -252,23 +270,27 @@ impl Planner {
             .find(|&scale| most(scale) <= f64::from(MAX_SCORE))
             .unwrap_or(LEAST_SCALE)
     }
-}
 
-/// Distinct terms with the sums of their weights, in the order of their first occurrence.
-fn collect(query: &Query) -> Result<Vec<(&str, f64)>, ExecError> {
-    let (mut bag, mut places) = (Vec::<(&str, f64)>::new(), HashMap::new());
-    for (term, weight) in &query.terms {
-        if !(*weight > 0.0 && *weight <= 1e9) {
-            return Err(ExecError::Weight { term: term.clone(), weight: *weight });
+    /// Distinct terms with their fields and the sums of their weights, in the order of their first occurrence.
+    fn collect<'q>(&self, query: &'q Query) -> Result<Vec<(u8, &'q str, f64)>, ExecError> {
+        let (mut bag, mut places) = (Vec::<(u8, &str, f64)>::new(), HashMap::new());
+        for QueryTerm { field, term, weight } in &query.terms {
+            if !(*weight > 0.0 && *weight <= 1e9) {
+                return Err(ExecError::Weight { term: term.clone(), weight: *weight });
+            }
+            if usize::from(*field) >= self.fields.len() {
+                let (term, last) = (term.clone(), self.fields.len() - 1);
+                return Err(ExecError::Field { term, field: *field, last });
+            }
+            let place = *places.entry((*field, term.as_str())).or_insert(bag.len());
+            match bag.get_mut(place) {
+                Some(entry) => entry.2 += weight,
+                None => bag.push((*field, term, *weight)),
+            }
         }
-        let place = *places.entry(term.as_str()).or_insert(bag.len());
-        match bag.get_mut(place) {
-            Some(entry) => entry.1 += weight,
-            None => bag.push((term, *weight)),
+        if bag.len() > MAX_QUERY_TERMS {
+            return Err(ExecError::TooManyTerms(bag.len()));
         }
+        Ok(bag)
     }
-    if bag.len() > MAX_QUERY_TERMS {
-        return Err(ExecError::TooManyTerms(bag.len()));
-    }
-    Ok(bag)
 }

@@ -90,7 +90,7 @@ pub use ngram::{
 pub use notice::Notice;
 pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
-pub use response::{Arrays, Response};
+pub use response::{Arrays, FieldSnippet, Response};
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
 pub use vocabulary::Vocabulary;
@@ -104,8 +104,8 @@ pub use warpseek_cuda::DeviceError;
 pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
-    Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass,
-    TermExplanation, Work,
+    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction,
+    ShapeClass, TermExplanation, Work,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};

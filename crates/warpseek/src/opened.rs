@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{
-    Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Plan, Planner, Query, Ranking,
-    fail_all, is_sooner,
+    Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Mode, Plan, Planner, Query,
+    Ranking, fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::Snapshot;
@@ -155,7 +155,11 @@ impl Opened {
         let parsed;
         let query = match &request.query {
             QueryInput::Text(text) => {
-                parsed = Query::parse(text, manifest.analyzer, manifest.content)?;
+                // Every word goes to every field, and a document with all terms has each word in each field.
+                if request.mode != Mode::Or && self.snapshot.text_fields() > 1 {
+                    return Err(ExecError::WordsOfFields(request.mode));
+                }
+                parsed = Query::for_index(text, manifest)?;
                 &parsed
             }
             QueryInput::Terms(query) => query,
