@@ -73,7 +73,7 @@ pub fn schema(data: &[u8]) {
 }
 
 fn check_snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usize) {
-    let snippet = snippet(text, analyzer, terms, max_chars);
+    let snippet = snippet(text, &analyzer.into(), terms, max_chars);
     assert!(snippet.text.chars().count() <= max_chars);
     let mut end = 0;
     for range in &snippet.highlights {
@@ -90,9 +90,9 @@ pub fn query(data: &[u8]) {
         for analyzer in ANALYZERS {
             let Ok(query) = Query::parse(&text, analyzer, content) else { continue };
             let limit = if content == Content::Text { MAX_TERM_BYTES } else { usize::MAX };
-            assert!(query.terms.iter().all(|(term, _)| term.len() <= limit));
+            assert!(query.terms.iter().all(|term| term.term.len() <= limit));
             if !text.trim_start().starts_with('{') {
-                assert!(query.terms.iter().all(|(term, _)| !term.is_empty()));
+                assert!(query.terms.iter().all(|term| !term.term.is_empty()));
             }
         }
     }

@@ -38,6 +38,31 @@ pub enum ExecError {
         /// Parameter of the index.
         b: f64,
     },
+    /// The ranking needs norms, which an index with a schema does not have.
+    #[error(
+        "ranking `cosine` needs the norms of documents, and an index with a schema has none; use bm25, okapi or wakatsuki"
+    )]
+    NoNorms,
+    /// The ranking takes its parameters from a schema, and there is none.
+    #[error(
+        "ranking `bm25-by-field` takes k1 and b from the schema, and the index has none; use bm25"
+    )]
+    NoSchema,
+    /// A query has a term of a field that the index does not have.
+    #[error("term `{term}` is for text field {field}, and the last field of the index is {last}")]
+    Field {
+        /// The term.
+        term: String,
+        /// The number of its field.
+        field: u8,
+        /// The number of the last text field.
+        last: usize,
+    },
+    /// Words without a field were asked for in a mode that wants all of them.
+    #[error(
+        "mode `{0}` would want every word in every text field of the index; use mode `or`, or terms with their fields"
+    )]
+    WordsOfFields(Mode),
     /// A parameter of a ranking function is out of range.
     #[error("{name} = {value} is out of range; it must be {expected}")]
     Parameter {
@@ -177,6 +202,8 @@ fn described(function: &RankingFunction) -> String {
         RankingFunction::Bm25 { k1, b }
         | RankingFunction::Okapi { k1, b }
         | RankingFunction::Wakatsuki { k1, b } => format!("{function} with k1 = {k1} and b = {b}"),
-        RankingFunction::Cosine | RankingFunction::Impact => function.to_string(),
+        RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
+            function.to_string()
+        }
     }
 }

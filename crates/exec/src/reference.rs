@@ -13,6 +13,7 @@ use crate::cost::Rates;
 use crate::coverage::Coverage;
 use crate::engine::{Answer, Answers, Engine, Takes, Work, answer_supported};
 use crate::error::ExecError;
+use crate::formula::Factors;
 use crate::plan::{Mode, Plan};
 use crate::query::{Facts, PlanTree, listed};
 
@@ -126,13 +127,12 @@ fn sums(
     segment: &Segment,
     work: &mut Work,
 ) -> Result<BTreeMap<u32, (u32, usize)>, ExecError> {
-    let documents = segment.documents();
-    let (lengths, norms, statics) =
-        (documents.lengths()?, documents.norms()?, documents.statics()?);
+    let statics = segment.documents().statics()?;
     let mut sums = BTreeMap::new();
     for term in &plan.terms {
         let Some(info) = &term.lists[number] else { continue };
         let (list, formula) = (segment.list(info)?, plan.formulas.of(term.field));
+        let factors = Factors::new(segment, term.field, formula)?;
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         for block in 0..list.blocks() {
             let n = list
@@ -145,11 +145,10 @@ fn sums(
                 if segment.is_deleted(doc) || masked {
                     continue;
                 }
-                let factor = formula.factor(lengths.get(doc), norms.get(doc));
                 work.postings_scored += 1;
                 let start = || (statics.map_or(0, |s| plan.static_score(s.get(doc))), 0);
                 let (score, terms) = sums.entry(doc).or_insert_with(start);
-                *score += formula.contribution(term.weight, freq, factor);
+                *score += formula.contribution(term.weight, freq, factors.get(doc));
                 *terms += 1;
             }
         }

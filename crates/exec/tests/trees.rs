@@ -135,7 +135,7 @@ fn scores() {
     assert_eq!(best_score(10, 15, 32_768), 12);
 
     // A tree of words is the query of these words, bit by bit; one that is given twice has twice the weight.
-    let query = Query { terms: vec![("appl".into(), 3.0), ("pie".into(), 2.0)] };
+    let query = Query::of([("appl", 3.0), ("pie", 2.0)]);
     let flat = planner(&snapshot).plan(&query, Mode::Or, usize::MAX).unwrap();
     for same in ["apple^3 pie^2", "apple pie apple^2 pie", "(apple (pie apple))^1 apple pie"] {
         let of_tree = plan(&snapshot, &read(same));

@@ -72,9 +72,9 @@ fn passages() -> History {
 }
 
 fn search(terms: &[(&str, f64)], mode: Mode, ranking: &str, static_weight: f64) -> Search {
-    let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight)).collect();
+    let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight));
     let ranking = Ranking { function: ranking.parse().unwrap(), static_weight };
-    Search { query: Query { terms }, mode, k: 3, ranking }
+    Search { query: Query::of(terms), mode, k: 3, ranking }
 }
 
 /// The index of this name, such as `v1/text`.

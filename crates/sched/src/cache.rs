@@ -99,9 +99,12 @@ impl Key {
             query.extend(weight.to_bits().to_le_bytes());
         }
         // With a missing term, AND has no hits.
-        let mut missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+        let mut missing: Vec<&(u8, String)> = missing.iter().collect();
         missing.sort_unstable();
-        missing.into_iter().for_each(|word| push_word(&mut query, word));
+        for (field, word) in missing {
+            query.push(*field);
+            push_word(&mut query, word);
+        }
         query.extend(mask.as_ref().map_or(u64::MAX, |mask| mask.documents()).to_le_bytes());
         Key { mask: mask.clone(), tree: tree.cloned(), ..Key::new(*snapshot, &query) }
     }
@@ -487,8 +490,8 @@ mod tests {
     }
 
     fn search(terms: &[(&str, f64)], mode: Mode) -> Search {
-        let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight)).collect();
-        Search { query: Query { terms }, mode, ..Search::of(&[]) }
+        let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight));
+        Search { query: Query::of(terms), mode, ..Search::of(&[]) }
     }
 
     fn plan(search: &Search) -> Plan {
@@ -522,7 +525,7 @@ mod tests {
                 plan(&Search { ranking, ..search(&[("fig", 1.0), ("pie", 2.0)], Mode::Or) })
             })
             .collect();
-        let changes: [fn(&mut Plan); 26] = [
+        let changes: [fn(&mut Plan); 27] = [
             |_| {},
             |plan| plan.snapshot = SNAPSHOTS[1].id(),
             |plan| plan.mode = Mode::And,
@@ -552,7 +555,8 @@ mod tests {
                 std::mem::swap(&mut first[0].term, &mut second[0].term);
             },
             |plan| drop(plan.missing.pop()),
-            |plan| plan.missing = vec!["nosuc".to_owned(), "h".to_owned()],
+            |plan| plan.missing[0].0 = 1,
+            |plan| plan.missing = vec![(0, "nosuc".to_owned()), (0, "h".to_owned())],
         ];
         others.extend(changes.map(|change| {
             let mut plan = two.clone();

@@ -13,6 +13,7 @@ use warpseek_index::{DocSet, FilterCache, Progress, Snapshot, create};
 
 use crate::cases::{fixed_cases, most_terms};
 use crate::collections;
+use crate::fields;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::random::Random;
@@ -21,6 +22,8 @@ use crate::trees::TreeSearch;
 
 /// The number of random cases per run.
 const CASES: u32 = 24;
+/// The number of random cases with a schema.
+const FIELD_CASES: u32 = 12;
 /// The number of searches per case.
 const SEARCHES: usize = 40;
 /// The number of query trees per case.
@@ -72,6 +75,11 @@ macro_rules! conformance {
                 $crate::conformance::check_most_terms($make, $part);
             }
 
+            #[test]
+            fn fields() {
+                $crate::conformance::check_fields($make, $part);
+            }
+
             $($more)*
         }
     };
@@ -82,6 +90,7 @@ pub fn check_engine(make: impl MakeEngine) {
     check_fixed_cases(&make, part_of(1, 1));
     check_random_cases(&make, part_of(1, 1));
     check_most_terms(&make, part_of(1, 1));
+    check_fields(&make, part_of(1, 1));
     check_collections(&make);
 }
 
@@ -132,6 +141,35 @@ pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
         let snapshot = fixture.snapshot();
         check_snapshot(&make, &name, &snapshot, &case.searches(SEARCHES));
         check_trees(&make, &name, &snapshot, &case.trees(TREES));
+        Ok(())
+    });
+    run.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Random corpora with one text field to four. An engine that does not take fields answers with one of them, and refuses more.
+pub fn check_fields(make: impl MakeEngine, (_, parts): Part) {
+    let cases = FIELD_CASES.div_ceil(parts);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let run = TestRunner::new(config).run(&fields::field_cases(), |case| {
+        let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
+        let (snapshot, searches) = (fixture.snapshot(), case.searches(SEARCHES / 2));
+        // A history may end before all fields are in the schema.
+        let several = snapshot.text_fields() > 1;
+        if several && !make(snapshot.clone(), 1).takes().fields {
+            let engine = make(snapshot.clone(), 1);
+            let plans = Planner::suited(snapshot.clone()).unwrap();
+            let plan = plans.plan(&Query::of_fields([(1, "w0", 1.0)]), Mode::Or, 1).unwrap();
+            let answer = engine.search(&[&plan], &Context::new(1)).remove(0);
+            assert!(matches!(answer, Err(ExecError::Unsupported { .. })), "{answer:?}");
+            let prepared = engine.prepare(&plan.formulas, &Context::new(1));
+            assert!(prepared.is_ok() || matches!(prepared, Err(ExecError::Unsupported { .. })));
+            return Ok(());
+        }
+        let known = |search: &Search| {
+            search.query.terms.iter().all(|t| usize::from(t.field) < snapshot.text_fields())
+        };
+        let searches: Vec<Search> = searches.into_iter().filter(known).collect();
+        check_snapshot(&make, &format!("{case:?}"), &snapshot, &searches);
         Ok(())
     });
     run.unwrap_or_else(|failure| panic!("{failure}"));

@@ -9,6 +9,7 @@ mod cases;
 pub mod collections;
 pub mod conformance;
 mod document;
+pub mod fields;
 mod fixture;
 pub mod generator;
 mod history;

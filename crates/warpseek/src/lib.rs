@@ -94,7 +94,7 @@ pub use ngram::{
 pub use notice::Notice;
 pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
-pub use response::{Arrays, Response};
+pub use response::{Arrays, FieldSnippet, Response};
 pub use schema::infer_schema;
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
@@ -111,8 +111,8 @@ pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as Diction
 pub use warpseek_exec::query;
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
-    Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction, ShapeClass,
-    TermExplanation, Work,
+    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction,
+    ShapeClass, TermExplanation, Work,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};

@@ -174,12 +174,15 @@ impl Opened {
                 &other
             }
         };
-        let manifest = self.snapshot.manifest();
         let (mode, k) = (request.mode, request.k);
         let mask = self.mask(request)?;
         let plan = match &request.query {
             QueryInput::Text(text) => {
-                let query = Query::parse(text, manifest.analyzer, manifest.content)?;
+                // Every word goes to every field, and a document with all terms has each word in each field.
+                if mode != Mode::Or && self.snapshot.text_fields() > 1 {
+                    return Err(ExecError::WordsOfFields(mode));
+                }
+                let query = Query::for_index(text, self.snapshot.manifest())?;
                 Plan { mask, ..planner.plan(&query, mode, k)? }
             }
             QueryInput::Terms(query) => Plan { mask, ..planner.plan(query, mode, k)? },

@@ -14,14 +14,15 @@ use warpseek_exec::{Cancel, Mode, Query, Ranking};
 /// let expression = QueryInput::Expression("+title:apple -year:<2020".to_owned());
 /// let tree = QueryInput::from(Node::Words(Words::any(["title".to_owned()], "apple pie")));
 /// assert_ne!(expression, tree);
-/// let terms = QueryInput::from(Query { terms: vec![("appl".into(), 2.5), ("pie".into(), 1.0)] });
+/// let terms = QueryInput::from(Query::of([("appl", 2.5), ("pie", 1.0)]));
 /// assert_ne!(text, terms);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryInput {
-    /// Words, each optionally with a weight behind `^`; for an index of vectors, tokens with weights or a JSON object of them.
+    /// Words, each optionally with a weight behind `^`; for an index of vectors, tokens with weights or a JSON object of them. With a schema, every word is searched
+    /// for in every text field, and scores of fields are added.
     Text(String),
-    /// Terms and weights. They are not analysed.
+    /// Terms with their fields and weights. They are not analysed.
     Terms(Query),
     /// A query in the syntax of [`parse`](warpseek_exec::query::parse): words and conditions, with fields, signs and weights. With [`Mode::And`] a document must have all words without a sign.
     Expression(String),

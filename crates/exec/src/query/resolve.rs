@@ -69,7 +69,7 @@ struct Resolver<'a> {
     /// Words that are only tested for, by field and word.
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
-    missing: Vec<String>,
+    missing: Vec<(u8, String)>,
 }
 
 impl<'a> Resolver<'a> {
@@ -355,8 +355,9 @@ impl<'a> Resolver<'a> {
             return Ok(node.clone());
         }
         let Some(found) = self.planner.term(field, &term, weight)? else {
-            if !self.missing.contains(&term) {
-                self.missing.push(term);
+            let missing = (field, term);
+            if !self.missing.contains(&missing) {
+                self.missing.push(missing);
             }
             return Ok(PlanNode::Nothing);
         };
