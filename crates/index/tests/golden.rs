@@ -324,7 +324,7 @@ fn fields_index() {
             "id": format!("doc-{i}"),
             "content": {"body": format!("{} Größe n{i}", "apple ".repeat(i % 300))},
             "tags": (0..i % 4).map(|tag| format!("t{}", (i + tag) % 11)).collect::<Vec<_>>(),
-            "author": ["José Łuk", "Ann"][i % 2],
+            "author": (["José Łuk", "Ann"][i % 2]),
             "published": format!("2021-03-{:02}", 1 + i % 31),
             "else": i,
         });
