@@ -346,9 +346,9 @@ fn fields_index() {
         config
     };
     fs::write(&input, (0..300).map(document).collect::<String>()).unwrap();
-    create(&index, &[input.clone()], &with(&first), false, &progress).unwrap();
+    create(&index, std::slice::from_ref(&input), &with(&first), false, &progress).unwrap();
     fs::write(&input, (290..340).map(document).collect::<String>()).unwrap();
-    add(&index, &[input.clone()], &with(&second), &progress).unwrap();
+    add(&index, std::slice::from_ref(&input), &with(&second), &progress).unwrap();
     let gone = ["doc-7", "doc-9", "doc-310"].map(str::to_owned);
     delete(&index, &gone, 1, &progress).unwrap();
 
