@@ -324,7 +324,7 @@ fn fields_index() {
             "id": format!("doc-{i}"),
             "content": {"body": format!("{} Größe n{i}", "apple ".repeat(i % 300))},
             "tags": (0..i % 4).map(|tag| format!("t{}", (i + tag) % 11)).collect::<Vec<_>>(),
-            "author": ["José Łuk", "Ann"][i % 2],
+            "author": (["José Łuk", "Ann"][i % 2]),
             "published": format!("2021-03-{:02}", 1 + i % 31),
             "else": i,
         });
@@ -346,9 +346,9 @@ fn fields_index() {
         config
     };
     fs::write(&input, (0..300).map(document).collect::<String>()).unwrap();
-    create(&index, &[input.clone()], &with(&first), false, &progress).unwrap();
+    create(&index, std::slice::from_ref(&input), &with(&first), false, &progress).unwrap();
     fs::write(&input, (290..340).map(document).collect::<String>()).unwrap();
-    add(&index, &[input.clone()], &with(&second), &progress).unwrap();
+    add(&index, std::slice::from_ref(&input), &with(&second), &progress).unwrap();
     let gone = ["doc-7", "doc-9", "doc-310"].map(str::to_owned);
     delete(&index, &gone, 1, &progress).unwrap();
 

@@ -18,6 +18,7 @@ mod order;
 mod quantize;
 mod queries;
 mod run_eval;
+mod schema;
 mod search;
 mod tools;
 mod update;
