@@ -8,11 +8,11 @@ mod readers;
 mod words;
 
 pub use files::{
-    attributes, container, deletes, dictionary, documents, ids, log, manifest, map_list, postings,
-    store, words,
+    attributes, container, deletes, dictionary, documents, ids, lengths, log, manifest, map_list,
+    postings, store, words,
 };
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
-pub use words::{analysis, chain, normalize, query, schema};
+pub use words::{analysis, chain, normalize, query, query_syntax, schema};
 
 /// Splits off the first `N` bytes, which a target uses as parameters; the rest is its input.
 fn split<const N: usize>(data: &[u8]) -> Option<([u8; N], &[u8])> {

@@ -2,6 +2,7 @@
 
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_exec::Query;
+use warpseek_exec::query::{Operator, display, parse};
 use warpseek_index::Content;
 use warpseek_text::{
     Analyzer, Chain, GramConfig, GramScratch, MAX_FIELD_TERM_BYTES, Normal, Schema, Scratch, Unit,
@@ -72,7 +73,7 @@ pub fn schema(data: &[u8]) {
 }
 
 fn check_snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usize) {
-    let snippet = snippet(text, analyzer, terms, max_chars);
+    let snippet = snippet(text, &analyzer.into(), terms, max_chars);
     assert!(snippet.text.chars().count() <= max_chars);
     let mut end = 0;
     for range in &snippet.highlights {
@@ -89,11 +90,37 @@ pub fn query(data: &[u8]) {
         for analyzer in ANALYZERS {
             let Ok(query) = Query::parse(&text, analyzer, content) else { continue };
             let limit = if content == Content::Text { MAX_TERM_BYTES } else { usize::MAX };
-            assert!(query.terms.iter().all(|(term, _)| term.len() <= limit));
+            assert!(query.terms.iter().all(|term| term.term.len() <= limit));
             if !text.trim_start().starts_with('{') {
-                assert!(query.terms.iter().all(|(term, _)| !term.is_empty()));
+                assert!(query.terms.iter().all(|term| !term.term.is_empty()));
             }
         }
+    }
+}
+
+/// A schema with every kind of field.
+const SCHEMA: &str = r#"{"text": [{"name": "t"}, {"name": "u"}], "attributes": [
+    {"name": "k", "type": "keyword", "many": true}, {"name": "i", "type": "integer"}, {"name": "f", "type": "float"},
+    {"name": "b", "type": "boolean"}, {"name": "d", "type": "date"}]}"#;
+
+/// A text is a query or has an error at one of its characters; what is read can be written and read again.
+pub fn query_syntax(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let schema = Schema::parse(SCHEMA).expect("a schema");
+    for schema in [Some(&schema), None] {
+        match parse(&text, schema, Operator::Or) {
+            Ok(node) => {
+                let shown = display(&node).expect("what was read has a text");
+                assert_eq!(parse(&shown, schema, Operator::Or), Ok(node));
+            }
+            Err(error) => {
+                assert!(text.is_char_boundary(error.at));
+                assert!(error.caret(40).lines().count() <= 2);
+            }
+        }
+        // Another tree, but from the same texts.
+        let or = parse(&text, schema, Operator::Or).is_ok();
+        assert_eq!(parse(&text, schema, Operator::And).is_ok(), or);
     }
 }
 

@@ -277,7 +277,7 @@ mod tests {
         let manifest = snapshot.manifest();
         let planner = Planner::new(snapshot.clone(), Ranking::suited(manifest)).expect("it fits");
         let plan = |text: &&str| {
-            let query = Query::parse(text, manifest.analyzer, manifest.content).expect("a query");
+            let query = Query::for_index(text, manifest).expect("a query");
             planner.plan(&query, Mode::Or, 3).expect("a plan")
         };
         let plans: Vec<Plan> =

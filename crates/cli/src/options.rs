@@ -1,14 +1,15 @@
 //! The list of commands, and the arguments that several of them share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use warpseek::query::Node;
 use warpseek::{
     Algorithm, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
     IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings,
-    Partitioning, SearcherOptions, Split, Threshold, Tuning,
+    Partitioning, QueryInput, Schema, Searcher, SearcherOptions, Split, Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -39,6 +40,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Index(verbs::index::Options),
+    Schema(verbs::schema::Options),
     Add(verbs::add::Options),
     Delete(verbs::delete::Options),
     Merge(verbs::merge::Options),
@@ -120,6 +122,10 @@ pub(crate) struct Reading {
     /// without the field last. If `--reorder` is given too, it starts from this order. Ids and results do not change
     #[arg(long, value_name = "FIELD")]
     pub(crate) order_by: Option<String>,
+    /// Schema of the index, a file of JSON: text fields with statistics of their own, and attributes. `warpseek schema`
+    /// makes one from documents
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
     #[command(flatten)]
     build_on: BuildOn,
 }
@@ -180,8 +186,19 @@ impl Reading {
         if let Some(field) = &self.order_by {
             options = options.order_by(field);
         }
+        if let Some(path) = &self.schema {
+            options = options.schema(read_schema(path)?);
+        }
         Ok(options)
     }
+}
+
+/// Reads a schema; what is wrong with it is told with its file.
+fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let named =
+        |problem: &dyn std::fmt::Display| Failure::user(format!("{}: {problem}", path.display()));
+    let json = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+    Schema::parse(&json).map_err(|error| named(&error))
 }
 
 impl OnErrorChoice {
@@ -231,9 +248,30 @@ pub(crate) struct QueryChoice {
     /// index does not have are ignored
     #[arg(long, value_name = "FILE")]
     among: Option<PathBuf>,
+    /// Only search among documents that match this query, e.g. "year:>=2020 tag:(a b)"; scores stay the same
+    #[arg(long, value_name = "QUERY")]
+    pub(crate) filter: Option<String>,
+    /// Read queries with signs, fields, parentheses and conditions also if the index has no schema, as those with a
+    /// schema are (docs/queries.md)
+    #[arg(long)]
+    syntax: bool,
 }
 
 impl QueryChoice {
+    /// A query as the index reads it: in the syntax if the index has a schema, or if the user wants it.
+    pub(crate) fn input(&self, searcher: &Searcher, text: &str) -> QueryInput {
+        match self.syntax || searcher.snapshot().manifest().schema.is_some() {
+            true => QueryInput::Expression(text.to_owned()),
+            false => QueryInput::Text(text.to_owned()),
+        }
+    }
+
+    /// The tree that hits must match, if there is one.
+    pub(crate) fn filter(&self, searcher: &Searcher) -> Result<Option<Arc<Node>>, Failure> {
+        let parse = |text: &String| Ok(Arc::new(searcher.parse(text)?));
+        self.filter.as_ref().map(parse).transpose()
+    }
+
     /// The ids that hits may have, if not all.
     pub(crate) fn ids(&self) -> Result<Option<Arc<[String]>>, Failure> {
         let Some(path) = &self.among else { return Ok(None) };

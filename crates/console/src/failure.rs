@@ -15,6 +15,9 @@ use warpseek_synth::SynthError;
 
 use crate::terminal;
 
+/// The most characters of a query that are shown with an error in it.
+const QUERY_WIDTH: usize = 72;
+
 /// Why a verb ended early.
 #[derive(Debug)]
 pub struct Failure {
@@ -137,6 +140,10 @@ fn query(error: &ExecError) -> Failure {
             Failure::user(format!("{error}; add `--mode and`"))
         }
         ExecError::NoAnswer | ExecError::OtherSnapshot => Failure::broken(error),
+        ExecError::Syntax(syntax) => {
+            let mark = syntax.caret(QUERY_WIDTH).replace('\n', "\n  ");
+            Failure::user(format!("{}\n  {mark}", syntax.kind))
+        }
         error => Failure::user(error),
     }
 }

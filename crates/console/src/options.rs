@@ -67,15 +67,15 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Ranking")]
 pub struct RankingChoice {
-    /// Ranking function [default: bm25, or impact for an index of vectors]
+    /// Ranking function [default: bm25, impact for an index of vectors, bm25-by-field for one with a schema]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
     rank: Option<String>,
     /// Parameter of bm25, okapi and wakatsuki: how slowly term frequency saturates [default: 0.9, or the index's if
-    /// quantized]
+    /// quantized or with a schema]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     k1: Option<f64>,
     /// Parameter of bm25, okapi and wakatsuki: how much document length counts, 0 to 1 [default: 0.4, or the index's if
-    /// quantized]
+    /// quantized or with a schema]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     b: Option<f64>,
     /// Weight of the documents' static scores, which are added to the ranking score
@@ -92,6 +92,10 @@ impl RankingChoice {
         if name == suited.name() {
             function = suited;
         }
+        // Parameters of all fields in the place of those of each.
+        if function == RankingFunction::Bm25ByField && (self.k1.is_some() || self.b.is_some()) {
+            function = Ranking::default().function;
+        }
         match &mut function {
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }
@@ -99,7 +103,7 @@ impl RankingChoice {
                 *k1 = self.k1.unwrap_or(*k1);
                 *b = self.b.unwrap_or(*b);
             }
-            RankingFunction::Cosine | RankingFunction::Impact => {
+            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
                 if self.k1.is_some() || self.b.is_some() {
                     let ranking = name.to_owned();
                     return Err(OptionsError::NoParameters { ranking }.into());

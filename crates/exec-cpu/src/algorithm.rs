@@ -17,6 +17,11 @@ const TAAT: Rates = Rates::thread(6_000.0, 2.5);
 /// For algorithms that run only if they are asked for: their approximate cost compared with windowed MaxScore.
 const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 
+/// Every posting goes through the scores of a window for each part of the tree: a guess, not measured.
+const TREE: Rates = Rates::thread(8_000.0, 4.0);
+/// Why an algorithm does not answer a tree.
+const SUMS: &str = "it adds up words, and the query is no sum";
+
 /// The algorithm that answers an OR. All of them return the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -37,11 +42,13 @@ pub enum Algorithm {
     /// Windowed MaxScore for a batch of queries, one tile of documents after another; or for a single query, with its
     /// tiles spread over the threads.
     Cohort,
+    /// Windows of documents along the query tree. The only one that answers trees whose scores are not sums.
+    Tree,
 }
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Algorithm; 8] = [
+    pub const ALL: [Algorithm; 9] = [
         Algorithm::Daat,
         Algorithm::Taat,
         Algorithm::Wand,
@@ -50,10 +57,11 @@ impl Algorithm {
         Algorithm::BlockMaxMaxScore,
         Algorithm::WindowedMaxScore,
         Algorithm::Cohort,
+        Algorithm::Tree,
     ];
 
     /// Names that `FromStr` accepts, in the order of [`Algorithm::ALL`].
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 9] = [
         "daat",
         "taat",
         "wand",
@@ -62,6 +70,7 @@ impl Algorithm {
         "block-max-maxscore",
         "windowed-maxscore",
         "cohort",
+        "tree",
     ];
 
     /// The name of the algorithm.
@@ -79,10 +88,20 @@ impl Algorithm {
         load: &Load,
         documents: u64,
         threads: usize,
-    ) -> [(Algorithm, Candidate); 4] {
+    ) -> [(Algorithm, Candidate); 5] {
         let of = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
+        if plan.needed_tree().is_some() {
+            let no = |algorithm| of(algorithm, Err(SUMS), "");
+            return [
+                no(Algorithm::Cohort),
+                no(Algorithm::Daat),
+                no(Algorithm::Taat),
+                no(Algorithm::WindowedMaxScore),
+                of(Algorithm::Tree, Ok(TREE), "the score is no sum of words"),
+            ];
+        }
         let or = plan.mode == Mode::Or;
         let cohort = match threads {
             0 | 1 => Err("it has one thread"),
@@ -109,6 +128,7 @@ impl Algorithm {
             of(Algorithm::Daat, daat, "for few postings, reading is faster than skipping"),
             of(Algorithm::Taat, taat, "with this many terms there is nothing to skip"),
             of(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),
+            of(Algorithm::Tree, Err("it is for query trees"), ""),
         ]
     }
 
@@ -117,6 +137,7 @@ impl Algorithm {
         match self {
             Algorithm::Daat => DAAT,
             Algorithm::Taat => TAAT,
+            Algorithm::Tree => TREE,
             Algorithm::WindowedMaxScore | Algorithm::Cohort => WINDOWED,
             Algorithm::Wand
             | Algorithm::MaxScore
@@ -133,7 +154,8 @@ impl Algorithm {
             Algorithm::BlockMaxWand
             | Algorithm::BlockMaxMaxScore
             | Algorithm::WindowedMaxScore
-            | Algorithm::Cohort => Pruning::Blocks,
+            | Algorithm::Cohort
+            | Algorithm::Tree => Pruning::Blocks,
         }
     }
 }

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use warpseek_core::Score;
+use warpseek_exec::query::{Group, PlanNode};
 use warpseek_exec::{
     Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formulas, Load, Mode, Plan,
     Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
@@ -20,7 +21,7 @@ use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{
     block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
-    maxscore, taat, wand, windowed_maxscore,
+    maxscore, taat, tree, wand, windowed_maxscore,
 };
 
 /// Documents that are counted and searched alternately if matches are counted and the search may have to stop.
@@ -48,6 +49,7 @@ pub(crate) struct Scratch {
     pub(crate) windowed: windowed_maxscore::Scratch,
     pub(crate) count: count::Scratch,
     and: block_conjunction::Scratch,
+    tree: tree::Scratch,
 }
 
 /// A borrowed scratch, which is returned when it is dropped.
@@ -216,10 +218,14 @@ impl CpuEngine {
                 break;
             }
         }
+        let lift = tree::lift(plan);
         let exhaustive = algorithm.pruning() == Pruning::None;
+        let all = all || algorithm == Algorithm::Tree;
         let matches = if all || exhaustive { pass.collector.matches() } else { pass.counted };
         let matches = (plan.count || exhaustive).then_some(matches);
-        Ok(Answer { matches, coverage, work: Some(pass.work), hits: pass.collector.into_hits() })
+        let mut hits = pass.collector.into_hits();
+        hits.iter_mut().for_each(|hit| hit.score -= lift);
+        Ok(Answer { matches, coverage, work: Some(pass.work), hits })
     }
 }
 
@@ -241,6 +247,9 @@ impl Pass<'_> {
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
     ) -> Result<u32, Halt> {
+        if self.algorithm == Algorithm::Tree {
+            return self.tree(true, number, scratch, ticker);
+        }
         let (engine, docs) = (self.engine, self.engine.docs(number));
         let maxima = engine.maxima(number);
         let query = engine.query(self.plan, number, ticker)?;
@@ -263,6 +272,38 @@ impl Pass<'_> {
         Ok(end)
     }
 
+    /// The tree of the plan, or AND (`all`) or OR of its terms as one.
+    fn tree(
+        &mut self,
+        all: bool,
+        number: usize,
+        scratch: &mut Scratch,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<u32, Halt> {
+        let (plan, docs) = (self.plan, self.engine.docs(number));
+        let query = self.engine.query(plan, number, ticker)?;
+        query.enter(&mut self.collector);
+        let flat;
+        let (root, words) = match plan.needed_tree() {
+            Some(tree) => (&tree.root, &tree.words[..]),
+            None => {
+                let terms = (0..plan.terms.len()).map(PlanNode::Term).collect();
+                flat = PlanNode::Group(match all {
+                    true => Group { must: terms, ..Group::default() },
+                    false => Group { should: terms, least: 1, ..Group::default() },
+                });
+                (&flat, &[][..])
+            }
+        };
+        let maxima = self.engine.maxima(number);
+        let mut tree = tree::Tree::open(&query, root, words, maxima, ticker)?;
+        let (collector, work) = (&mut self.collector, &mut self.work);
+        let scratch = &mut scratch.tree;
+        let end = tree::search(&query, &mut tree, docs, ticker, scratch, collector, work)?;
+        account(tree.blocks(), work);
+        Ok(end)
+    }
+
     /// The same for OR.
     fn or(
         &mut self,
@@ -270,6 +311,9 @@ impl Pass<'_> {
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
     ) -> Result<u32, Halt> {
+        if self.algorithm == Algorithm::Tree {
+            return self.tree(false, number, scratch, ticker);
+        }
         let (engine, docs) = (self.engine, self.engine.docs(number));
         let query = engine.query(self.plan, number, ticker)?;
         query.enter(&mut self.collector);
@@ -373,9 +417,11 @@ impl Pass<'_> {
             Algorithm::MaxScore => maxscore::or,
             Algorithm::BlockMaxWand => block_max_wand::or,
             Algorithm::BlockMaxMaxScore => block_max_maxscore::or,
-            Algorithm::Daat | Algorithm::Taat | Algorithm::WindowedMaxScore | Algorithm::Cohort => {
-                daat::or
-            }
+            Algorithm::Daat
+            | Algorithm::Taat
+            | Algorithm::WindowedMaxScore
+            | Algorithm::Cohort
+            | Algorithm::Tree => daat::or,
         };
         or(query, cursors, docs, ticker, collector, work).map_err(|what| query.broken(what).into())
     }
@@ -420,7 +466,8 @@ impl Engine for CpuEngine {
     }
 
     fn takes(&self) -> Takes {
-        Takes::ALL
+        let trees = matches!(self.algorithm, None | Some(Algorithm::Tree));
+        Takes { trees, ..Takes::ALL }
     }
 
     fn supports(&self, _plan: &Plan) -> Result<(), &'static str> {

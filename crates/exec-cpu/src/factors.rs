@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use warpseek_exec::{Formula, Ticker};
+use warpseek_exec::{Factors, Formula, Ticker};
 use warpseek_index::Segment;
 
 use crate::halt::Halt;
@@ -36,8 +36,7 @@ impl FactorCache {
         if let Some(factors) = self.kept(key) {
             return Ok(factors);
         }
-        let documents = segment.documents();
-        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
+        let (documents, source) = (segment.documents(), Factors::new(segment, field, formula)?);
         // Nobody waits for anybody here: two threads may compute the same, which is rare and does no harm.
         let mut factors = self.take(key);
         factors.reserve_exact(documents.count() as usize - factors.len());
@@ -47,8 +46,7 @@ impl FactorCache {
                 return Err(Halt::Stop);
             }
             let end = documents.count().min((factors.len() + CHUNK) as u32);
-            let factor = |doc| formula.factor(lengths.get(doc), norms.get(doc));
-            factors.extend((factors.len() as u32..end).map(factor));
+            factors.extend((factors.len() as u32..end).map(|doc| source.get(doc)));
         }
         let factors = Arc::new(factors);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);

@@ -24,6 +24,7 @@ mod segment;
 mod simd;
 mod stream;
 mod taat;
+mod tree;
 mod wand;
 mod windowed_maxscore;
 

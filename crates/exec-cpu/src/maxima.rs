@@ -66,3 +66,43 @@ impl MaximaCache {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warpseek_exec::{Context, Engine, Mode, Planner, Query, Ranking, RankingFunction};
+    use warpseek_testkit::fields::schema;
+    use warpseek_testkit::{Doc, Fixture, build_config};
+
+    use crate::{Algorithm, CpuEngine};
+
+    /// Lists of two fields with formulas of their own are kept beside each other; another ranking takes their place.
+    #[test]
+    fn fields_do_not_evict_each_other() {
+        let doc = |i: usize| Doc { title: "apple".into(), ..Doc::text(i, "apple") };
+        let docs: Vec<Doc> = (0..300).map(doc).collect();
+        let mut config = build_config();
+        config.reader.schema = Some(schema(2));
+        let snapshot = Fixture::with(&docs, config).snapshot();
+        let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::WindowedMaxScore));
+        let search = |planner: &Planner, field, term| {
+            let plan = planner.plan(&Query::of_fields([(field, term, 1.0)]), Mode::Or, 10);
+            let plan = plan.unwrap();
+            assert_ne!(plan.formulas.of(0), plan.formulas.of(1));
+            engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
+        };
+        let kept = |ordinal: u32| engine.maxima(0).kept.read().unwrap().1.get(&ordinal).cloned();
+        let suited = Planner::suited(snapshot.clone()).unwrap();
+        search(&suited, 0, "apple");
+        let first = kept(0).unwrap();
+        search(&suited, 1, "appl");
+        search(&suited, 0, "apple");
+        // The same memory: it was not computed again.
+        assert!(std::ptr::eq(&*first, &*kept(0).unwrap()) && kept(1).is_some());
+        let function = RankingFunction::Okapi { k1: 1.2, b: 0.4 };
+        let ranking = Ranking { function, static_weight: 0.0 };
+        let plan = Planner::new(snapshot, ranking).unwrap();
+        let plan = plan.plan(&Query::of_fields([(1, "appl", 1.0)]), Mode::Or, 10).unwrap();
+        engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
+        assert!(kept(0).is_none() && kept(1).is_some());
+    }
+}

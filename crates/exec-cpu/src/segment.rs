@@ -110,7 +110,8 @@ impl<'a> SegmentQuery<'a> {
         self.lists(Pruning::Blocks, cache, ticker, Stream::new)
     }
 
-    fn lists<T>(
+    /// What `make` makes of the list of each term that the segment contains.
+    pub(crate) fn lists<T>(
         &self,
         pruning: Pruning,
         cache: &MaximaCache,
@@ -159,6 +160,27 @@ impl<'a> SegmentQuery<'a> {
             Some(mask) => mask.contains(position),
             None => !self.segment.is_deleted(position),
         }
+    }
+
+    /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.
+    pub(crate) fn admitted(&self, docs: Range<u32>, out: &mut [u64]) -> bool {
+        let deletes = self.segment.deletes();
+        let mut any = 0;
+        for (i, word) in out.iter_mut().enumerate() {
+            let from = docs.start.saturating_add(64 * i as u32);
+            let left = docs.end.saturating_sub(from);
+            *word = match (left, self.mask, deletes) {
+                (0, ..) => 0,
+                (_, Some(mask), _) => mask.word_at(from),
+                (_, None, Some(deletes)) => !deletes.docs.word_at(from),
+                (_, None, None) => u64::MAX,
+            };
+            if (1..64).contains(&left) {
+                *word &= (1 << left) - 1;
+            }
+            any |= *word;
+        }
+        any != 0
     }
 
     /// The first document of a range that may be a hit, or the end of the range. Without a mask, it is the first of all.

@@ -21,7 +21,7 @@ fn bounds_hold_for_frequencies_around_powers_of_two() {
             let function = RankingFunction::Bm25 { k1, b };
             let ranking = Ranking { function, static_weight: 0.0 };
             let planner = Planner::new(snapshot.clone(), ranking).unwrap();
-            let query = Query { terms: vec![("x".to_owned(), 1.0)] };
+            let query = Query::of(vec![("x".to_owned(), 1.0)]);
             let plans = [planner.plan(&query, Mode::Or, 1).unwrap()];
             let expected = expected(&snapshot, &plans);
             for algorithm in Algorithm::ALL {

@@ -96,9 +96,9 @@ fn layouts() {
 
 /// The first `terms` words of an index of vectors.
 fn many(terms: usize, mode: Mode) -> Search {
-    let terms = (0..terms).map(|i| (format!("w{i}"), 1.0)).collect();
+    let terms = (0..terms).map(|i| (format!("w{i}"), 1.0));
     let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
-    Search { query: Query { terms }, mode, k: 5, ranking }
+    Search { query: Query::of(terms), mode, k: 5, ranking }
 }
 
 /// Documents that contain this many words with the largest possible values; every third document lacks one of them.

@@ -24,9 +24,9 @@ fn word(i: usize) -> String {
 
 /// A query for any or all of the first `terms` words.
 fn search(terms: usize, mode: Mode) -> Search {
-    let terms = (0..terms).map(|i| (word(i), 1.0)).collect();
+    let terms = (0..terms).map(|i| (word(i), 1.0));
     let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
-    Search { query: Query { terms }, mode, k: 35, ranking }
+    Search { query: Query::of(terms), mode, k: 35, ranking }
 }
 
 fn check(snapshot: &Arc<Snapshot>, searches: &[Search]) {

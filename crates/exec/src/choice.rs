@@ -207,8 +207,8 @@ mod tests {
         static PLAN: LazyLock<Plan> = LazyLock::new(|| {
             let snapshot = Fixture::of(&[Doc::text(0, "a1 a2")]).snapshot();
             let planner = Planner::new(snapshot, Ranking::default()).unwrap();
-            let terms = ["a1", "a2"].map(|word| (word.to_owned(), 1.0)).into();
-            planner.plan(&Query { terms }, Mode::Or, 10).unwrap()
+            let terms = ["a1", "a2"].map(|word| (word, 1.0));
+            planner.plan(&Query::of(terms), Mode::Or, 10).unwrap()
         });
         let mut plan = Plan { mode, ..PLAN.clone() };
         plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);

@@ -158,8 +158,8 @@ mod tests {
         let words: Vec<String> = (0..dfs.len()).map(|i| format!("a{i}")).collect();
         let snapshot = Fixture::of(&[Doc::text(0, words.join(" "))]).snapshot();
         let planner = Planner::new(snapshot, Ranking::default()).unwrap();
-        let terms = words.into_iter().map(|word| (word, 1.0)).collect();
-        let mut plan = planner.plan(&Query { terms }, mode, k).unwrap();
+        let terms = words.into_iter().map(|word| (word, 1.0));
+        let mut plan = planner.plan(&Query::of(terms), mode, k).unwrap();
         plan.terms.iter_mut().zip(dfs).for_each(|(term, &df)| term.df = df);
         plan
     }
@@ -181,7 +181,7 @@ mod tests {
             assert_eq!(Load::of(&plan), load(1, 1005, 15, 15, 10), "{mode}");
         }
         // If a term is in no document, AND has nothing to do.
-        let lacking = Plan { missing: vec!["x".to_owned()], ..or.clone() };
+        let lacking = Plan { missing: vec![(0, "x".to_owned())], ..or.clone() };
         let effort = |mode| Load::of(&Plan { mode, ..lacking.clone() }).effort;
         assert_eq!([Mode::Or, Mode::And, Mode::AndOr].map(effort), [1005, 0, 15]);
         for mode in [Mode::Or, Mode::And, Mode::AndOr] {

@@ -83,15 +83,21 @@ pub struct Takes {
     /// Terms of an index with several text fields, each with its own formula and lengths. Engines without it get plans of
     /// one formula only.
     pub fields: bool,
+    /// A [tree](Plan::needed_tree) whose scores are not sums of contributions.
+    pub trees: bool,
 }
 
 impl Takes {
     /// Everything that there is.
-    pub const ALL: Takes = Takes { masks: true, fields: true };
+    pub const ALL: Takes = Takes { masks: true, fields: true, trees: true };
 
     /// What both take, for an engine made of others.
     pub fn and(self, other: Takes) -> Takes {
-        Takes { masks: self.masks && other.masks, fields: self.fields && other.fields }
+        Takes {
+            masks: self.masks && other.masks,
+            fields: self.fields && other.fields,
+            trees: self.trees && other.trees,
+        }
     }
 }
 
@@ -103,7 +109,7 @@ pub type Answers = Vec<Result<Answer, ExecError>>;
 /// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns over the same documents:
 /// the same documents in the same order with the same scores, whatever else is in the batch. Hits identify documents by
 /// [`warpseek_index::Segment::base`] plus ordinal, never by position, and ties are broken by that number, so reordering
-/// a segment does not change its results. Deleted documents are never hits. A plan with k = 0 or without terms has no
+/// a segment does not change its results. Deleted documents are never hits. A plan with k = 0, or without terms and a tree, has no
 /// hits.
 ///
 /// Each plan has its own result: one that fails does not affect the others. A plan of another snapshot fails with
@@ -242,12 +248,13 @@ pub fn fail_all(plans: &[&Plan], error: &ExecError) -> Answers {
 mod tests {
     use std::sync::Arc;
 
+    use warpseek_index::FilterCache;
     use warpseek_testkit::Fixture;
 
     use super::*;
     use crate::mask::Mask;
     use crate::plan::{Mode, Planner};
-    use crate::query::Query;
+    use crate::query::{Node, Query};
     use crate::ranking::Ranking;
 
     /// Takes what it is told to, and finds nothing.
@@ -289,7 +296,9 @@ mod tests {
         let masked = Plan { mask, ..plain.clone() };
         let several = Formulas::new([plain.formulas.of(0); 2]);
         let fields = Plan { formulas: several.clone(), ..plain.clone() };
-        let plans = [&plain, &masked, &fields];
+        let cache = FilterCache::new(0);
+        let tree = planner.plan_tree(&Node::All, None, None, 1, &cache).unwrap();
+        let plans = [&plain, &masked, &fields, &tree];
         let answered = |takes| {
             let answers = Fake(snapshot.id(), takes).search(&plans, Context::single());
             let refused = |error| matches!(error, ExecError::Unsupported { engine: "fake", .. });
@@ -298,12 +307,14 @@ mod tests {
                 .map(|answer| answer.is_ok() || !refused(answer.unwrap_err()))
                 .collect::<Vec<_>>()
         };
-        let (masks, both) = (Takes { masks: true, fields: false }, Takes::ALL);
-        assert_eq!(answered(Takes::default()), [true, false, false]);
-        assert_eq!(answered(masks), [true, true, false]);
-        assert_eq!(answered(Takes { masks: false, fields: true }), [true, false, true]);
-        assert_eq!(answered(both), [true, true, true]);
-        assert_eq!((masks.and(both), both.and(both)), (masks, both));
+        let (none, all) = (Takes::default(), Takes::ALL);
+        let masks = Takes { masks: true, ..none };
+        assert_eq!(answered(none), [true, false, false, false]);
+        assert_eq!(answered(masks), [true, true, false, false]);
+        assert_eq!(answered(Takes { fields: true, ..none }), [true, false, true, false]);
+        assert_eq!(answered(Takes { trees: true, ..none }), [true, false, false, true]);
+        assert_eq!(answered(all), [true, true, true, true]);
+        assert_eq!((masks.and(all), all.and(all)), (masks, all));
         let fake = Fake(snapshot.id(), Takes::default());
         assert_eq!(only_formula(&fake, &plain.formulas).unwrap(), plain.formulas.of(0));
         assert!(matches!(only_formula(&fake, &several), Err(ExecError::Unsupported { .. })));

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{Content, IndexError};
 
+use crate::plan::Mode;
+use crate::query::SyntaxError;
 use crate::ranking::RankingFunction;
 
 /// An error of a query. It can be cloned, since one cause may fail many queries.
@@ -36,6 +38,31 @@ pub enum ExecError {
         /// Parameter of the index.
         b: f64,
     },
+    /// The ranking needs norms, which an index with a schema does not have.
+    #[error(
+        "ranking `cosine` needs the norms of documents, and an index with a schema has none; use bm25, okapi or wakatsuki"
+    )]
+    NoNorms,
+    /// The ranking takes its parameters from a schema, and there is none.
+    #[error(
+        "ranking `bm25-by-field` takes k1 and b from the schema, and the index has none; use bm25"
+    )]
+    NoSchema,
+    /// A query has a term of a field that the index does not have.
+    #[error("term `{term}` is for text field {field}, and the last field of the index is {last}")]
+    Field {
+        /// The term.
+        term: String,
+        /// The number of its field.
+        field: u8,
+        /// The number of the last text field.
+        last: usize,
+    },
+    /// Words without a field were asked for in a mode that wants all of them.
+    #[error(
+        "mode `{0}` would want every word in every text field of the index; use mode `or`, or terms with their fields"
+    )]
+    WordsOfFields(Mode),
     /// A parameter of a ranking function is out of range.
     #[error("{name} = {value} is out of range; it must be {expected}")]
     Parameter {
@@ -57,6 +84,53 @@ pub enum ExecError {
     /// A query has too many terms.
     #[error("the query has {0} different terms; at most {MAX_QUERY_TERMS} are allowed")]
     TooManyTerms(usize),
+    /// A query tree is too large.
+    #[error("the query is too large: {0}")]
+    Tree(String),
+    /// The mode is for queries of words.
+    #[error(
+        "mode `{0}` is for words without a syntax; in the syntax, `+` is before what a document must have, and a tree says so itself"
+    )]
+    ModeOfTree(Mode),
+    /// The schema has no such field.
+    #[error("there is no field `{name}`{}", near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
+    UnknownField {
+        /// The name.
+        name: String,
+        /// A name like it.
+        near: Option<String>,
+    },
+    /// Words of an attribute.
+    #[error("`{name}` is an attribute and has no words; use a filter for it")]
+    NotText {
+        /// The name.
+        name: String,
+    },
+    /// A filter of a text field.
+    #[error("`{name}` is a text field and has no values to filter by; search for its words")]
+    NotAttribute {
+        /// The name.
+        name: String,
+    },
+    /// A prefix of something else than keywords.
+    #[error("`{name}` has no prefixes, since it is no attribute of keywords")]
+    Prefix {
+        /// The name.
+        name: String,
+    },
+    /// A value is not of the attribute's type.
+    #[error("`{value}` cannot be a value of `{name}`; it must be {expected}")]
+    Value {
+        /// The attribute.
+        name: String,
+        /// The value.
+        value: String,
+        /// What a value must be.
+        expected: &'static str,
+    },
+    /// The text of a query is malformed.
+    #[error(transparent)]
+    Syntax(Box<SyntaxError>),
     /// A query in JSON is malformed.
     #[error("the query is not a JSON object of weights: {0}")]
     Json(String),
@@ -116,12 +190,20 @@ impl From<IndexError> for ExecError {
     }
 }
 
+impl From<SyntaxError> for ExecError {
+    fn from(error: SyntaxError) -> Self {
+        ExecError::Syntax(Box::new(error))
+    }
+}
+
 /// A ranking function with its parameters.
 fn described(function: &RankingFunction) -> String {
     match function {
         RankingFunction::Bm25 { k1, b }
         | RankingFunction::Okapi { k1, b }
         | RankingFunction::Wakatsuki { k1, b } => format!("{function} with k1 = {k1} and b = {b}"),
-        RankingFunction::Cosine | RankingFunction::Impact => function.to_string(),
+        RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
+            function.to_string()
+        }
     }
 }

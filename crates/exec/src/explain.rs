@@ -6,10 +6,13 @@ use warpseek_index::{IndexError, List, Snapshot};
 
 use crate::error::ExecError;
 use crate::plan::Plan;
+use crate::query::Facts;
 
 /// The contribution of one term to a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TermExplanation {
+    /// The number of its text field; 0 if the index has no schema.
+    pub field: u8,
     /// The term.
     pub term: String,
     /// Its weight in the query.
@@ -24,20 +27,31 @@ pub struct TermExplanation {
     pub score: Score,
 }
 
+/// What a document has in a text field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldExplanation {
+    /// The number of the field.
+    pub field: u8,
+    /// Its name; none if the index has no schema.
+    pub name: Option<String>,
+    /// Length of the document in it.
+    pub length: u32,
+    /// Mean length of the documents that have it; without a schema, of all.
+    pub mean_length: f64,
+}
+
 /// How the score of a document is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Length of the document.
-    pub length: u32,
-    /// Its norm.
-    pub norm: f32,
-    /// Mean length in the collection.
-    pub mean_length: f64,
+    /// Every text field of the index, in order: one if it has no schema.
+    pub fields: Vec<FieldExplanation>,
+    /// Norm of the document; none if the index has a schema.
+    pub norm: Option<f32>,
     /// Every term of the plan.
     pub terms: Vec<TermExplanation>,
     /// What the document's static score adds, in units.
     pub static_score: Score,
-    /// The sum, in units.
+    /// The sum, in units; for a query tree that is no sum, what the tree makes of the terms. 0 if the document does not match.
     pub score: Score,
 }
 
@@ -50,7 +64,17 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     let number = snapshot.segments().iter().position(|s| s.base() == segment.base()).unwrap_or(0);
     let documents = segment.documents();
     let place = documents.position(ordinal)?;
-    let (length, norm) = (documents.lengths()?.get(place), documents.norms()?.get(place));
+    let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
+    let norm = norms.map(|norms| norms.get(place));
+    let schema = snapshot.manifest().schema.as_ref();
+    let of_field = |field: u8| -> Result<FieldExplanation, ExecError> {
+        let length = segment.lengths(field)?.get(place);
+        let mean_length = snapshot.field_statistics(field).mean_length();
+        let name = schema.map(|schema| schema.text()[usize::from(field)].name.clone());
+        Ok(FieldExplanation { field, name, length, mean_length })
+    };
+    let fields: Vec<FieldExplanation> =
+        (0..).take(snapshot.text_fields()).map(of_field).collect::<Result<_, _>>()?;
     let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(place)));
     let (mut terms, mut score) = (Vec::new(), static_score);
     for term in &plan.terms {
@@ -60,10 +84,12 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
             let list = segment.list(info)?;
             freq = frequency(&list, place).map_err(|what| segment.bad_list(info, what))?;
         }
-        let factor = formula.factor(length, norm);
+        let length = fields[usize::from(term.field)].length;
+        let factor = formula.factor(length, norm.unwrap_or(0.0));
         let share = if freq == 0 { 0 } else { formula.contribution(term.weight, freq, factor) };
         score += share;
         terms.push(TermExplanation {
+            field: term.field,
             term: term.term.clone(),
             query_weight: term.query_weight,
             df: term.df,
@@ -72,8 +98,24 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
             score: share,
         });
     }
-    let mean_length = snapshot.statistics().mean_length();
-    Ok(Explanation { length, norm, mean_length, terms, static_score, score })
+    if let Some(tree) = &plan.tree {
+        let mut words = Vec::new();
+        for lists in &tree.words {
+            let Some(info) = &lists[number] else {
+                words.push(false);
+                continue;
+            };
+            let freq = frequency(&segment.list(info)?, place);
+            words.push(freq.map_err(|what| segment.bad_list(info, what))? > 0);
+        }
+        let facts = Facts {
+            term: &|term| Some(terms[term].score).filter(|&score| score > 0),
+            word: &|word| words[word],
+            set: &|set| set.segment(number).contains(place),
+        };
+        score = tree.root.evaluate(&facts).map_or(0, |score| score + static_score);
+    }
+    Ok(Explanation { fields, norm, terms, static_score, score })
 }
 
 /// Frequency of a document in a list; 0 if it is not in the list.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_IMPACT;
 use warpseek_core::saturation::{self, Saturation};
-use warpseek_index::Bounds;
+use warpseek_index::{Bounds, Floats, IndexError, Lengths, Segment};
 
 /// How the weight of a term, a frequency and a document give a contribution. Operations are IEEE 754 single precision
 /// in the order written, without fusing; devices must do the same.
@@ -94,6 +94,31 @@ impl Formula {
         };
         // Saturates twice: at a scale that is too large, the sum must be too large as well.
         (value as u64).saturating_add(1)
+    }
+}
+
+/// What a formula needs to know of the documents of a segment in a text field.
+#[derive(Clone, Copy)]
+pub struct Factors<'a> {
+    formula: Formula,
+    lengths: Lengths<'a>,
+    /// For the formula that needs them; an index with a schema has none.
+    norms: Option<Floats<'a>>,
+}
+
+impl<'a> Factors<'a> {
+    /// Those of a field by its formula.
+    pub fn new(segment: &'a Segment, field: u8, formula: Formula) -> Result<Self, IndexError> {
+        let norms =
+            (formula == Formula::Cosine).then(|| segment.documents().norms()).transpose()?;
+        Ok(Factors { formula, lengths: segment.lengths(field)?, norms })
+    }
+
+    /// That of the document at a position.
+    #[inline]
+    pub fn get(&self, doc: u32) -> f32 {
+        let norm = self.norms.map_or(0.0, |norms| norms.get(doc));
+        self.formula.factor(self.lengths.get(doc), norm)
     }
 }
 

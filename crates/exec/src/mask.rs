@@ -30,6 +30,27 @@ impl Mask {
         Mask { segments: sets.into_iter().zip(snapshot.segments()).map(live).collect() }
     }
 
+    /// As [`Mask::new`], with sets that are shared and only copied if documents were deleted.
+    pub(crate) fn shared(snapshot: &Snapshot, sets: Vec<Arc<DocSet>>) -> Self {
+        let live = |(mut set, segment): (Arc<DocSet>, &Arc<Segment>)| {
+            if let Some(deletes) = segment.deletes() {
+                Arc::make_mut(&mut set).and_not_assign(&deletes.docs);
+            }
+            set
+        };
+        Mask { segments: sets.into_iter().zip(snapshot.segments()).map(live).collect() }
+    }
+
+    /// The documents that are in both masks, which must be of one snapshot.
+    pub fn and(&self, other: &Mask) -> Self {
+        let both = |(a, b): (&Arc<DocSet>, &Arc<DocSet>)| {
+            let mut set = (**a).clone();
+            set.and_assign(b);
+            Arc::new(set)
+        };
+        Mask { segments: self.segments.iter().zip(&other.segments).map(both).collect() }
+    }
+
     /// A mask of the live documents with these ids; others are not in it.
     pub fn of_ids<I: AsRef<str>>(
         snapshot: &Snapshot,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use warpseek_core::Score;
 use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
-use warpseek_index::{Snapshot, SnapshotId, Statistics, TermInfo};
+use warpseek_index::{Snapshot, SnapshotId, TermInfo};
 
 use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
 use crate::formula::Formulas;
 use crate::mask::Mask;
-use crate::query::Query;
-use crate::ranking::{Ranking, RankingFunction};
+use crate::query::{PlanTree, Query, QueryTerm};
+use crate::ranking::{FieldRanking, Ranking, RankingFunction};
 
 /// Which documents match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,8 +80,8 @@ pub struct Plan {
     pub snapshot: SnapshotId,
     /// Distinct terms, in the order of the query.
     pub terms: Vec<PlanTerm>,
-    /// Terms of the query that are in no live document.
-    pub missing: Vec<String>,
+    /// Terms of the query that are in no live document, with their fields.
+    pub missing: Vec<(u8, String)>,
     /// Which documents match.
     pub mode: Mode,
     /// The number of hits wanted.
@@ -90,6 +90,8 @@ pub struct Plan {
     pub count: bool,
     /// The documents that may be hits, if not all live ones. The planner sets none; callers that filter set it.
     pub mask: Option<Arc<Mask>>,
+    /// The query tree that the plan was made of, if it was. It says which documents match with which scores, besides static scores; if it is additive, terms, mode and mask say the same. The mask of a plan with a tree follows from the tree and must not be changed.
+    pub tree: Option<Arc<PlanTree>>,
     /// How postings contribute, for every field of the index.
     pub formulas: Formulas,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
@@ -110,6 +112,22 @@ impl Plan {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
     }
 
+    /// The tree, if terms, mode and mask do not say the same: whoever answers the plan has to evaluate it.
+    pub fn needed_tree(&self) -> Option<&PlanTree> {
+        self.tree.as_deref().filter(|tree| !tree.is_additive)
+    }
+
+    /// The words of the query that are in no live document, whatever the field.
+    pub fn unknown_words(&self) -> Vec<&str> {
+        let mut words: Vec<&str> = Vec::new();
+        for (_, word) in &self.missing {
+            if !words.contains(&word.as_str()) && self.terms.iter().all(|t| t.term != *word) {
+                words.push(word);
+            }
+        }
+        words
+    }
+
     /// What the plan has that an engine which takes this much does not take.
     pub fn beyond(&self, takes: Takes) -> Option<&'static str> {
         if self.mask.is_some() && !takes.masks {
@@ -117,6 +135,9 @@ impl Plan {
         }
         if self.formulas.fields() > 1 && !takes.fields {
             return Some(SEVERAL_FIELDS);
+        }
+        if self.needed_tree().is_some() && !takes.trees {
+            return Some("it answers queries whose score is the sum of their words alone");
         }
         None
     }
@@ -138,18 +159,24 @@ const LEAST_SCALE: i32 = -160;
 /// Makes plans for one index and one ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
-    statistics: Statistics,
     ranking: Ranking,
+    fields: Vec<FieldRanking>,
     formulas: Formulas,
 }
 
 impl Planner {
-    /// Fails if the ranking does not suit the index.
+    /// Fails if the ranking does not suit the index. It applies to all text fields.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
-        let statistics = snapshot.statistics();
-        let formulas = ranking.formula(snapshot.manifest(), &statistics).into();
-        Ok(Planner { snapshot, statistics, ranking, formulas })
+        let fields = ranking.of_fields(&snapshot);
+        let formulas = Formulas::new(fields.iter().map(|field| field.formula));
+        Ok(Planner { snapshot, ranking, fields, formulas })
+    }
+
+    /// With the ranking that suits the index: if it has a schema, that has k1 and b of each field.
+    pub fn suited(snapshot: Arc<Snapshot>) -> Result<Self, ExecError> {
+        let ranking = Ranking::suited(snapshot.manifest());
+        Self::new(snapshot, ranking)
     }
 
     /// The formulas of all plans it makes.
@@ -166,44 +193,70 @@ impl Planner {
         }
     }
 
+    /// The snapshot that it makes plans for.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// Makes the plan of a query.
     pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
-        let bag = collect(query)?;
-        let (mut terms, mut missing, mut reals) = (Vec::new(), Vec::new(), Vec::new());
-        for (term, query_weight) in bag {
-            let field = 0;
-            let (mut lists, mut df) = (Vec::new(), 0);
-            for segment in self.snapshot.segments() {
-                let info = segment.dictionary().find(term.as_bytes())?;
-                df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
-                lists.push(info);
+        let (mut terms, mut missing) = (Vec::new(), Vec::new());
+        for (field, term, query_weight) in self.collect(query)? {
+            match self.term(field, term, query_weight)? {
+                Some(term) => terms.push(term),
+                None => missing.push((field, term.to_owned())),
             }
-            if df == 0 {
-                missing.push(term.to_owned());
-                continue;
-            }
-            // A forged file of deletions could claim more; weights must not become negative.
-            let df = df.min(self.statistics.documents);
-            let idf = self.ranking.function.idf(self.statistics.documents, df);
-            reals.push(self.real_weight(idf, query_weight));
-            let term = term.to_owned();
-            terms.push(PlanTerm {
-                field,
-                term,
-                query_weight,
-                df,
-                idf,
-                weight: 0.0,
-                most: 0,
-                lists,
-            });
         }
+        Ok(self.weighed(terms, missing, &[], 0, mode, k))
+    }
+
+    /// A term with its lists and statistics, but no weight yet; `None` if it is in no live document.
+    pub(crate) fn term(
+        &self,
+        field: u8,
+        term: &str,
+        query_weight: f64,
+    ) -> Result<Option<PlanTerm>, ExecError> {
+        let (mut lists, mut df) = (Vec::new(), 0);
+        let key = self.snapshot.key(field, term);
+        for segment in self.snapshot.segments() {
+            let info = segment.dictionary().find(&key)?;
+            df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
+            lists.push(info);
+        }
+        if df == 0 {
+            return Ok(None);
+        }
+        // A forged file of deletions could claim more; weights must not become negative.
+        let FieldRanking { statistics, function, .. } = &self.fields[usize::from(field)];
+        let df = df.min(statistics.documents);
+        let idf = function.idf(statistics.documents, df);
+        let term = term.to_owned();
+        Ok(Some(PlanTerm { field, term, query_weight, df, idf, weight: 0.0, most: 0, lists }))
+    }
+
+    /// The plan of terms, with their weights in units. Scores may also have these constants, and `spare` units are left above them.
+    pub(crate) fn weighed(
+        &self,
+        mut terms: Vec<PlanTerm>,
+        missing: Vec<(u8, String)>,
+        constants: &[f64],
+        spare: u32,
+        mode: Mode,
+        k: usize,
+    ) -> Plan {
+        let real = |term: &PlanTerm| {
+            let function = &self.fields[usize::from(term.field)].function;
+            self.real_weight(function, term.idf, term.query_weight)
+        };
+        let mut reals: Vec<f64> = terms.iter().map(real).collect();
         if self.ranking.function == RankingFunction::Cosine {
             let norm = reals.iter().map(|w| w * w).sum::<f64>().sqrt();
             reals.iter_mut().filter(|_| norm > 0.0).for_each(|w| *w /= norm);
         }
         let fixed = self.ranking.static_weight;
-        let scale = self.scale(&terms, &reals, fixed);
+        let more = |unit: f64| constants.iter().map(|c| (c * unit).floor()).sum::<f64>();
+        let scale = self.scale(&terms, &reals, fixed, |unit| more(unit) + f64::from(spare));
         let unit = libm::exp2(f64::from(scale));
         for (term, real) in terms.iter_mut().zip(reals) {
             term.weight = (real * unit) as f32;
@@ -211,7 +264,7 @@ impl Planner {
         }
         let (formulas, static_weight) = (self.formulas.clone(), (fixed * unit) as f32);
         let snapshot = self.snapshot.id();
-        Ok(Plan {
+        Plan {
             snapshot,
             terms,
             missing,
@@ -219,14 +272,15 @@ impl Planner {
             k,
             count: false,
             mask: None,
+            tree: None,
             formulas,
             static_weight,
             scale,
-        })
+        }
     }
 
-    fn real_weight(&self, idf: f64, query_weight: f64) -> f64 {
-        match self.ranking.function {
+    fn real_weight(&self, function: &RankingFunction, idf: f64, query_weight: f64) -> f64 {
+        match function {
             RankingFunction::Cosine if query_weight > 1.0 => (1.0 + libm::log(query_weight)) * idf,
             RankingFunction::Impact => {
                 query_weight / f64::from(self.snapshot.manifest().vector_scale)
@@ -237,14 +291,21 @@ impl Planner {
 
     /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
     /// the collection, never on how the index is divided into segments.
-    fn scale(&self, terms: &[PlanTerm], reals: &[f64], fixed: f64) -> i32 {
+    fn scale(
+        &self,
+        terms: &[PlanTerm],
+        reals: &[f64],
+        fixed: f64,
+        more: impl Fn(f64) -> f64,
+    ) -> i32 {
+        let max_static = self.fields[0].statistics.max_static;
         let most = |scale: i32| -> f64 {
             let unit = libm::exp2(f64::from(scale));
             let of = |(term, real): (&PlanTerm, &f64)| {
                 self.formulas.of(term.field).most((real * unit) as f32) as f64
             };
             let sum: f64 = terms.iter().zip(reals).map(of).sum();
-            sum + f64::from((fixed * unit) as f32 * self.statistics.max_static)
+            sum + f64::from((fixed * unit) as f32 * max_static) + more(unit)
         };
         // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
         (LEAST_SCALE..=30)
@@ -252,23 +313,27 @@ impl Planner {
             .find(|&scale| most(scale) <= f64::from(MAX_SCORE))
             .unwrap_or(LEAST_SCALE)
     }
-}
 
-/// Distinct terms with the sums of their weights, in the order of their first occurrence.
-fn collect(query: &Query) -> Result<Vec<(&str, f64)>, ExecError> {
-    let (mut bag, mut places) = (Vec::<(&str, f64)>::new(), HashMap::new());
-    for (term, weight) in &query.terms {
-        if !(*weight > 0.0 && *weight <= 1e9) {
-            return Err(ExecError::Weight { term: term.clone(), weight: *weight });
+    /// Distinct terms with their fields and the sums of their weights, in the order of their first occurrence.
+    fn collect<'q>(&self, query: &'q Query) -> Result<Vec<(u8, &'q str, f64)>, ExecError> {
+        let (mut bag, mut places) = (Vec::<(u8, &str, f64)>::new(), HashMap::new());
+        for QueryTerm { field, term, weight } in &query.terms {
+            if !(*weight > 0.0 && *weight <= 1e9) {
+                return Err(ExecError::Weight { term: term.clone(), weight: *weight });
+            }
+            if usize::from(*field) >= self.fields.len() {
+                let (term, last) = (term.clone(), self.fields.len() - 1);
+                return Err(ExecError::Field { term, field: *field, last });
+            }
+            let place = *places.entry((*field, term.as_str())).or_insert(bag.len());
+            match bag.get_mut(place) {
+                Some(entry) => entry.2 += weight,
+                None => bag.push((*field, term, *weight)),
+            }
         }
-        let place = *places.entry(term.as_str()).or_insert(bag.len());
-        match bag.get_mut(place) {
-            Some(entry) => entry.1 += weight,
-            None => bag.push((term, *weight)),
+        if bag.len() > MAX_QUERY_TERMS {
+            return Err(ExecError::TooManyTerms(bag.len()));
         }
+        Ok(bag)
     }
-    if bag.len() > MAX_QUERY_TERMS {
-        return Err(ExecError::TooManyTerms(bag.len()));
-    }
-    Ok(bag)
 }

@@ -1,19 +1,81 @@
-//! Parsing of query text into weighted terms.
+//! Parsing of query text into weighted terms, and query trees with a syntax of their own.
+
+mod least;
+mod near;
+mod plan_node;
+mod reduce;
+mod resolve;
+mod syntax;
+mod tree;
+mod values;
 
 use serde_json::Value;
-use warpseek_index::Content;
-use warpseek_text::Analyzer;
+use warpseek_index::{Content, Manifest};
+use warpseek_text::{Analyzer, Schema};
 
 use crate::error::ExecError;
+
+pub use least::Least;
+pub(crate) use plan_node::{Facts, listed};
+pub use plan_node::{Group, PlanNode, PlanTree, best_score};
+pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
+pub use tree::{
+    Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_VALUES, Node, Operator, Words,
+};
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// Terms and weights, in the order written.
-    pub terms: Vec<(String, f64)>,
+    /// The terms in the order written.
+    pub terms: Vec<QueryTerm>,
+}
+
+/// A term of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryTerm {
+    /// The number of the text field that it is searched for in; 0 if the index has no schema.
+    pub field: u8,
+    /// As the field's analyzer spells it.
+    pub term: String,
+    /// Its weight.
+    pub weight: f64,
 }
 
 impl Query {
+    /// Terms and their weights in the first text field, which is the only one without a schema.
+    pub fn of<S: Into<String>>(terms: impl IntoIterator<Item = (S, f64)>) -> Self {
+        Self::of_fields(terms.into_iter().map(|(term, weight)| (0, term, weight)))
+    }
+
+    /// Terms with their fields and weights.
+    pub fn of_fields<S: Into<String>>(terms: impl IntoIterator<Item = (u8, S, f64)>) -> Self {
+        let term =
+            |(field, term, weight): (u8, S, f64)| QueryTerm { field, term: term.into(), weight };
+        Query { terms: terms.into_iter().map(term).collect() }
+    }
+
+    /// Parses a query for an index: by its schema if it has one, else by its analyzer.
+    pub fn for_index(text: &str, manifest: &Manifest) -> Result<Self, ExecError> {
+        match &manifest.schema {
+            Some(schema) => Ok(Self::parse_fields(text, schema)),
+            None => Self::parse(text, manifest.analyzer, manifest.content),
+        }
+    }
+
+    /// Parses words, each optionally followed by `^` and a weight, for an index with a schema. Every word is searched for in every
+    /// text field, as the field's analyzer turns it into terms.
+    pub fn parse_fields(text: &str, schema: &Schema) -> Self {
+        let mut terms = Vec::new();
+        for chunk in text.split_whitespace() {
+            let (word, weight) = split_weight(chunk);
+            for field in (0..).take(schema.text().len()) {
+                let found = schema.analyzer(field).terms(word).into_iter();
+                terms.extend(found.map(|(term, _)| QueryTerm { field, term, weight }));
+            }
+        }
+        Query { terms }
+    }
+
     /// Parses a query for an index. For text, it consists of words, each optionally followed by `^` and a weight
     /// (`apple^2.5 pie`); the analyzer turns them into terms. For vectors, it has the same form with tokens taken as
     /// they are, or is a JSON object of tokens and weights.
@@ -31,7 +93,7 @@ impl Query {
                 }
             }
         }
-        Ok(Query { terms })
+        Ok(Query::of(terms))
     }
 
     fn parse_json(text: &str) -> Result<Self, ExecError> {
@@ -44,7 +106,7 @@ impl Query {
             None => Err(ExecError::Json(format!("weight of `{token}` is not a number"))),
         });
         let terms: Vec<_> = terms.collect::<Result<_, _>>()?;
-        Ok(Query { terms: terms.into_iter().filter(|t| t.1 != 0.0).collect() })
+        Ok(Query::of(terms.into_iter().filter(|t| t.1 != 0.0)))
     }
 }
 
@@ -63,7 +125,23 @@ mod tests {
     use super::*;
 
     fn parse(text: &str, content: Content) -> Vec<(String, f64)> {
-        Query::parse(text, Analyzer::English, content).unwrap().terms
+        let query = Query::parse(text, Analyzer::English, content).unwrap();
+        assert!(query.terms.iter().all(|term| term.field == 0));
+        query.terms.into_iter().map(|term| (term.term, term.weight)).collect()
+    }
+
+    #[test]
+    fn with_a_schema_every_word_goes_to_every_text_field() {
+        let text = r#"{"text": [{"name": "title", "analyzer": "plain"}, {"name": "body"}]}"#;
+        let query = Query::parse_fields("Apples^2.5 the pies", &Schema::parse(text).unwrap());
+        let wanted = [
+            (0, "apples", 2.5),
+            (1, "appl", 2.5),
+            (0, "the", 1.0),
+            (0, "pies", 1.0),
+            (1, "pie", 1.0),
+        ];
+        assert_eq!(query, Query::of_fields(wanted));
     }
 
     #[test]

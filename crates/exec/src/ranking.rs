@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use warpseek_core::saturation::Saturation;
-use warpseek_index::{Content, Manifest, Statistics};
+use warpseek_index::{Content, Manifest, Snapshot, Statistics};
 
 use crate::error::ExecError;
 use crate::formula::Formula;
@@ -39,6 +39,8 @@ pub enum RankingFunction {
     Cosine,
     /// The dot product of query weights and document weights, for indexes of vectors.
     Impact,
+    /// `Bm25` with the k1 and b that the schema gives each text field, for indexes with a schema.
+    Bm25ByField,
 }
 
 impl RankingFunction {
@@ -46,7 +48,8 @@ impl RankingFunction {
     pub const BM25_DEFAULTS: (f64, f64) = (0.9, 0.4);
 
     /// Names that `FromStr` accepts.
-    pub const NAMES: [&'static str; 5] = ["bm25", "okapi", "wakatsuki", "cosine", "impact"];
+    pub const NAMES: [&'static str; 6] =
+        ["bm25", "okapi", "wakatsuki", "cosine", "impact", "bm25-by-field"];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -56,6 +59,7 @@ impl RankingFunction {
             RankingFunction::Wakatsuki { .. } => "wakatsuki",
             RankingFunction::Cosine => "cosine",
             RankingFunction::Impact => "impact",
+            RankingFunction::Bm25ByField => "bm25-by-field",
         }
     }
 
@@ -63,7 +67,9 @@ impl RankingFunction {
     pub fn idf(&self, documents: u64, df: u64) -> f64 {
         let (all, with) = (documents as f64, df as f64);
         match self {
-            RankingFunction::Bm25 { .. } => libm::log(1.0 + (all - with + 0.5) / (with + 0.5)),
+            RankingFunction::Bm25 { .. } | RankingFunction::Bm25ByField => {
+                libm::log(1.0 + (all - with + 0.5) / (with + 0.5))
+            }
             RankingFunction::Okapi { .. } => libm::log((all - with + 0.5) / (with + 0.5)).max(0.0),
             RankingFunction::Wakatsuki { .. } => libm::log((all + 0.5) / (with + 0.5)),
             RankingFunction::Cosine => libm::log(all / with).max(0.0),
@@ -79,13 +85,26 @@ impl RankingFunction {
         }
     }
 
-    /// k1 and b, if the function is of the BM25 family.
+    /// The function for a text field of an index that it was checked against.
+    fn of_field(&self, manifest: &Manifest, field: u8) -> RankingFunction {
+        let fields = manifest.schema.as_ref().map_or(&[][..], |schema| schema.text());
+        match (self, fields.get(usize::from(field))) {
+            (RankingFunction::Bm25ByField, Some(field)) => {
+                RankingFunction::Bm25 { k1: field.k1, b: field.b }
+            }
+            _ => *self,
+        }
+    }
+
+    /// k1 and b, if the function is of the BM25 family and they are the same for all fields.
     pub fn saturation(&self) -> Option<(f64, f64)> {
         match *self {
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }
             | RankingFunction::Wakatsuki { k1, b } => Some((k1, b)),
-            RankingFunction::Cosine | RankingFunction::Impact => None,
+            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
+                None
+            }
         }
     }
 
@@ -101,7 +120,9 @@ impl RankingFunction {
                 check("k1", k1, "between 0 and 1000", (0.0..=1000.0).contains(&k1))?;
                 check("b", b, "between 0 and 1", (0.0..=1.0).contains(&b))
             }
-            RankingFunction::Cosine | RankingFunction::Impact => Ok(()),
+            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
+                Ok(())
+            }
         }
     }
 }
@@ -124,6 +145,7 @@ impl FromStr for RankingFunction {
             "wakatsuki" => RankingFunction::Wakatsuki { k1, b },
             "cosine" => RankingFunction::Cosine,
             "impact" => RankingFunction::Impact,
+            "bm25-by-field" => RankingFunction::Bm25ByField,
             _ => {
                 return Err(format!("no ranking `{name}`; there are: {}", Self::NAMES.join(", ")));
             }
@@ -148,7 +170,7 @@ impl fmt::Display for Ranking {
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }
             | RankingFunction::Wakatsuki { k1, b } => write!(f, ", k1 {k1}, b {b}")?,
-            RankingFunction::Cosine | RankingFunction::Impact => {}
+            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {}
         }
         match self.static_weight {
             0.0 => Ok(()),
@@ -166,9 +188,10 @@ impl Default for Ranking {
 
 impl Ranking {
     /// The ranking that suits an index: impact for vectors; otherwise BM25, with the index's own parameters if it holds
-    /// impacts.
+    /// impacts, and with those of each field if it has a schema.
     pub fn suited(manifest: &Manifest) -> Self {
         let function = match (manifest.content, &manifest.impacts) {
+            _ if manifest.schema.is_some() => RankingFunction::Bm25ByField,
             (Content::Vector, _) => RankingFunction::Impact,
             (Content::Text, Some(i)) => RankingFunction::Bm25 { k1: i.k1, b: i.b },
             // A plan for n-grams is refused, whatever the ranking.
@@ -192,6 +215,13 @@ impl Ranking {
             let ranking = self.function.to_string();
             return Err(ExecError::Content { ranking, content });
         }
+        match self.function {
+            RankingFunction::Cosine if manifest.schema.is_some() => return Err(ExecError::NoNorms),
+            RankingFunction::Bm25ByField if manifest.schema.is_none() => {
+                return Err(ExecError::NoSchema);
+            }
+            _ => {}
+        }
         if let Some(impacts) = manifest.impacts
             && self.function != (RankingFunction::Bm25 { k1: impacts.k1, b: impacts.b })
         {
@@ -204,17 +234,39 @@ impl Ranking {
         Ok(())
     }
 
-    /// The formula for an index that the ranking was checked against.
-    pub(crate) fn formula(&self, manifest: &Manifest, statistics: &Statistics) -> Formula {
-        match self.function {
+    /// The function and the formula for each text field of an index that the ranking was checked against.
+    pub(crate) fn of_fields(&self, snapshot: &Snapshot) -> Vec<FieldRanking> {
+        let manifest = snapshot.manifest();
+        let of = |field: u8| {
+            let function = self.function.of_field(manifest, field);
+            let statistics = snapshot.field_statistics(field);
+            let formula = function.formula(manifest, &statistics);
+            FieldRanking { statistics, function, formula }
+        };
+        (0..).take(snapshot.text_fields()).map(of).collect()
+    }
+}
+
+/// How a text field is ranked.
+pub(crate) struct FieldRanking {
+    pub(crate) statistics: Statistics,
+    pub(crate) function: RankingFunction,
+    pub(crate) formula: Formula,
+}
+
+impl RankingFunction {
+    fn formula(&self, manifest: &Manifest, statistics: &Statistics) -> Formula {
+        match self {
             _ if manifest.impacts.is_some() => Formula::Quantized,
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }
             | RankingFunction::Wakatsuki { k1, b } => {
                 let Saturation { fixed, by_length } =
-                    Saturation::new(k1, b, statistics.mean_length());
+                    Saturation::new(*k1, *b, statistics.mean_length());
                 Formula::Saturation { fixed, by_length }
             }
+            // Not reachable: each field has a function of its own.
+            RankingFunction::Bm25ByField => Formula::Linear,
             RankingFunction::Cosine => Formula::Cosine,
             RankingFunction::Impact => Formula::Linear,
         }

@@ -13,7 +13,9 @@ use crate::cost::Rates;
 use crate::coverage::Coverage;
 use crate::engine::{Answer, Answers, Engine, Takes, Work, answer_supported};
 use crate::error::ExecError;
+use crate::formula::Factors;
 use crate::plan::{Mode, Plan};
+use crate::query::{Facts, PlanTree, listed};
 
 /// Reads every list of a query from end to end, adds contributions in a map, and sorts. It checks the clock between
 /// queries only.
@@ -36,6 +38,9 @@ impl Reference {
 
     fn answer(&self, plan: &Plan) -> Result<Answer, ExecError> {
         let mut work = Work::default();
+        if let Some(tree) = &plan.tree {
+            return self.answer_tree(plan, tree);
+        }
         let (mut any, mut all) = (Vec::new(), Vec::new());
         for (number, segment) in self.snapshot.segments().iter().enumerate() {
             let ordinals = segment.documents().ordinals()?;
@@ -64,6 +69,57 @@ impl Reference {
     }
 }
 
+impl Reference {
+    /// Evaluates the tree for one document after the other. It sees neither the mode nor the mask of the plan.
+    fn answer_tree(&self, plan: &Plan, tree: &PlanTree) -> Result<Answer, ExecError> {
+        let (mut work, mut hits) = (Work::default(), Vec::new());
+        for (number, segment) in self.snapshot.segments().iter().enumerate() {
+            let documents = segment.documents();
+            let (ordinals, statics) = (documents.ordinals()?, documents.statics()?);
+            let mut scores = Vec::new();
+            for term in 0..plan.terms.len() {
+                scores.push(contributions(plan, term, number, segment, &mut work)?);
+            }
+            let words = tree.words.iter().map(|lists| listed(segment, lists[number].as_ref()));
+            let words = words.collect::<Result<Vec<_>, _>>()?;
+            for position in 0..documents.count() {
+                let covered = self.over.contains(segment.base() + position);
+                if segment.is_deleted(position) || !covered {
+                    continue;
+                }
+                let facts = Facts {
+                    term: &|term| scores[term].get(&position).copied(),
+                    word: &|word| words[word].contains(position),
+                    set: &|set| set.segment(number).contains(position),
+                };
+                if let Some(score) = tree.root.evaluate(&facts) {
+                    let ordinal = ordinals.map_or(position, |o| o.get(position));
+                    let fixed = statics.map_or(0, |s| plan.static_score(s.get(position)));
+                    hits.push(Hit { doc: segment.base() + ordinal, score: score + fixed });
+                }
+            }
+        }
+        let matches = Some(hits.len() as u64);
+        hits.sort_unstable();
+        hits.truncate(plan.k);
+        Ok(Answer { hits, matches, coverage: self.over.clone(), work: Some(work) })
+    }
+}
+
+/// What a term contributes to each document of a segment that has it.
+fn contributions(
+    plan: &Plan,
+    term: usize,
+    number: usize,
+    segment: &Segment,
+    work: &mut Work,
+) -> Result<BTreeMap<u32, u32>, ExecError> {
+    let term = plan.terms[term].clone();
+    let alone = Plan { terms: vec![term], static_weight: 0.0, mask: None, ..plan.clone() };
+    let sums = sums(&alone, number, segment, work)?;
+    Ok(sums.into_iter().map(|(doc, (score, _))| (doc, score)).collect())
+}
+
 /// Score and number of terms of every live document of the segment that contains any term.
 fn sums(
     plan: &Plan,
@@ -71,13 +127,12 @@ fn sums(
     segment: &Segment,
     work: &mut Work,
 ) -> Result<BTreeMap<u32, (u32, usize)>, ExecError> {
-    let documents = segment.documents();
-    let (lengths, norms, statics) =
-        (documents.lengths()?, documents.norms()?, documents.statics()?);
+    let statics = segment.documents().statics()?;
     let mut sums = BTreeMap::new();
     for term in &plan.terms {
         let Some(info) = &term.lists[number] else { continue };
         let (list, formula) = (segment.list(info)?, plan.formulas.of(term.field));
+        let factors = Factors::new(segment, term.field, formula)?;
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         for block in 0..list.blocks() {
             let n = list
@@ -90,11 +145,10 @@ fn sums(
                 if segment.is_deleted(doc) || masked {
                     continue;
                 }
-                let factor = formula.factor(lengths.get(doc), norms.get(doc));
                 work.postings_scored += 1;
                 let start = || (statics.map_or(0, |s| plan.static_score(s.get(doc))), 0);
                 let (score, terms) = sums.entry(doc).or_insert_with(start);
-                *score += formula.contribution(term.weight, freq, factor);
+                *score += formula.contribution(term.weight, freq, factors.get(doc));
                 *terms += 1;
             }
         }

@@ -43,7 +43,7 @@ pub struct ShapeClass {
 /// Deleted documents count. Reads every list.
 pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, ExecError> {
     ranking.check(snapshot.manifest())?;
-    let formula = ranking.formula(snapshot.manifest(), &snapshot.statistics());
+    let fields = ranking.of_fields(snapshot);
     let mut classes: Vec<ShapeClass> = Vec::new();
     for segment in snapshot.segments() {
         let mut terms = segment.dictionary().iter();
@@ -52,6 +52,7 @@ pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, 
             if classes.len() <= class {
                 classes.resize_with(class + 1, ShapeClass::default);
             }
+            let formula = fields[usize::from(segment.field_of(info.ordinal))].formula;
             classes[class].add(segment, &info, formula)?;
         }
     }
@@ -145,7 +146,7 @@ mod tests {
         let docs: Vec<Doc> = (0..512).map(|doc| Doc::text(doc, text(doc))).collect();
         let snapshot = Fixture::of(&docs).snapshot();
         let ranking = Ranking::default();
-        let formula = ranking.formula(snapshot.manifest(), &snapshot.statistics());
+        let formula = ranking.of_fields(&snapshot)[0].formula;
         let value = |freq| f64::from(formula.value(freq, formula.factor(3, 0.0)));
         let classes = shape(&snapshot, &ranking).unwrap();
         // `fill` has frequency 2 in all blocks: they reach the list's maximum.

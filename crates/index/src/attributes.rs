@@ -30,11 +30,9 @@ pub use filter::Filter;
 pub use keywords::{KeywordOrdinals, Keywords};
 pub use merge::{AttributesSource, merge_attributes};
 pub use numbers::Numbers;
-pub use value::{AttributeValue, ColumnKind};
+pub use value::AttributeValue;
+pub use warpseek_text::{AttributeKind, MAX_KEYWORD_BYTES};
 pub use write::AttributesWriter;
-
-/// The longest keyword in bytes; that of Lucene, so that what its clients send is accepted here.
-pub const MAX_KEYWORD_BYTES: usize = 32_766;
 
 const ENTRY: u64 = 24;
 const FOOTER: u64 = 8;
@@ -48,7 +46,7 @@ pub struct Attributes {
 
 struct Entry {
     number: u16,
-    kind: ColumnKind,
+    kind: AttributeKind,
     start: u64,
     len: u64,
 }
@@ -83,7 +81,7 @@ impl Attributes {
     }
 
     /// The attributes that documents of the segment have, by ascending number.
-    pub fn columns(&self) -> impl ExactSizeIterator<Item = (u16, ColumnKind)> + '_ {
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = (u16, AttributeKind)> + '_ {
         self.columns.iter().map(|entry| (entry.number, entry.kind))
     }
 
@@ -93,10 +91,15 @@ impl Attributes {
         found.ok().map(|i| self.open(&self.columns[i])).transpose()
     }
 
+    /// Bytes of the column of an attribute; 0 if no document has a value.
+    pub fn column_len(&self, number: u16) -> u64 {
+        self.columns.iter().find(|entry| entry.number == number).map_or(0, |entry| entry.len)
+    }
+
     fn open(&self, entry: &Entry) -> Result<Column<'_>> {
         let section = Section::new(&self.file, entry.start, entry.len);
         Ok(match entry.kind {
-            ColumnKind::Keyword => {
+            AttributeKind::Keyword => {
                 Column::Keywords(Keywords::new(&self.file, section, self.documents)?)
             }
             kind => Column::Numbers(Numbers::new(&self.file, section, kind, self.documents)?),
@@ -134,7 +137,7 @@ fn read_directory(bytes: &[u8], data: u64) -> Option<Vec<Entry>> {
             return None;
         }
         end = end.checked_add(len).filter(|&end| end <= data)?;
-        columns.push(Entry { number, kind: ColumnKind::from_code(kind)?, start, len });
+        columns.push(Entry { number, kind: value::kind_of(kind)?, start, len });
     }
     (end == data).then_some(columns)
 }
@@ -150,10 +153,10 @@ pub enum Column<'a> {
 
 impl Column<'_> {
     /// What the values are.
-    pub fn kind(&self) -> ColumnKind {
+    pub fn kind(&self) -> AttributeKind {
         match self {
             Column::Numbers(column) => column.kind(),
-            Column::Keywords(_) => ColumnKind::Keyword,
+            Column::Keywords(_) => AttributeKind::Keyword,
         }
     }
 
@@ -174,7 +177,9 @@ impl Column<'_> {
             }
             Column::Keywords(column) => {
                 let ordinals = column.ordinals()?;
-                let values = ordinals.of(doc).map(|o| column.value(o).map(AttributeValue::Keyword));
+                let values = ordinals
+                    .of(doc)
+                    .map(|o| column.value(o).map(|value| AttributeValue::Keyword(value.into())));
                 values.collect()
             }
         }

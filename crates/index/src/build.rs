@@ -24,7 +24,7 @@ mod write;
 pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink, Wanted};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub use in_memory::SegmentBuilder;
-pub(crate) use invert::{Inverter, next_posting};
+pub(crate) use invert::{DocumentFact, Inverter, next_posting};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};
 pub(crate) use ordered::ordered_map;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::early_sync::EarlySync;
 use crate::error::{IndexError, Result};
 
-/// The format version this program writes and reads.
-pub const VERSION: u32 = 1;
+/// The format versions that this program writes and reads.
+pub const VERSIONS: RangeInclusive<u32> = 1..=2;
 
 const MAGIC: &[u8; 8] = b"WARPSEEK";
 const PAGE: usize = 1 << 16;
@@ -34,6 +34,8 @@ pub enum Kind {
     Ids,
     /// The documents.
     Store,
+    /// Lengths in text fields but the first.
+    Lengths,
     /// Columns of attributes.
     Attributes,
     /// Deleted documents.
@@ -42,7 +44,15 @@ pub enum Kind {
 
 impl Kind {
     /// The kinds of a segment's own files, in the order they are written.
-    pub const SEGMENT: [Kind; 5] = [Kind::Dict, Kind::Post, Kind::Docs, Kind::Ids, Kind::Store];
+    pub const SEGMENT: [Kind; 7] = [
+        Kind::Dict,
+        Kind::Post,
+        Kind::Docs,
+        Kind::Ids,
+        Kind::Store,
+        Kind::Lengths,
+        Kind::Attributes,
+    ];
 
     /// Its name in the file and in the manifest.
     pub fn name(self) -> &'static str {
@@ -53,6 +63,7 @@ impl Kind {
             Kind::Docs => "docs",
             Kind::Ids => "ids",
             Kind::Store => "store",
+            Kind::Lengths => "lengths",
             Kind::Attributes => "attrs",
             Kind::Deletes => "deletes",
         }
@@ -71,6 +82,7 @@ pub struct SealedWriter {
     path: PathBuf,
     sink: Sink,
     kind: Kind,
+    version: u32,
     page: Vec<u8>,
     sums: Vec<u8>,
     len: u64,
@@ -102,13 +114,13 @@ pub struct Sealed {
 }
 
 impl SealedWriter {
-    /// Creates the file, replacing one that a crash left behind.
+    /// Creates a file of version 1, replacing one that a crash left behind.
     pub fn create(path: &Path, kind: Kind) -> Result<Self> {
         let file = File::create(path).map_err(IndexError::io(path))?;
         Self::new(path, kind, Sink::File(EarlySync::new(file)))
     }
 
-    /// Starts a file in memory; errors give `name` as the path.
+    /// Starts a file of version 1 in memory; errors give `name` as the path.
     pub fn in_memory(name: &str, kind: Kind) -> Result<Self> {
         Self::new(Path::new(name), kind, Sink::Memory(Vec::new()))
     }
@@ -116,7 +128,13 @@ impl SealedWriter {
     fn new(path: &Path, kind: Kind, mut sink: Sink) -> Result<Self> {
         sink.write(&kind.header()).map_err(IndexError::io(path))?;
         let (path, page) = (path.to_owned(), Vec::with_capacity(PAGE));
-        Ok(SealedWriter { path, sink, kind, page, sums: Vec::new(), len: 0 })
+        let version = *VERSIONS.start();
+        Ok(SealedWriter { path, sink, kind, version, page, sums: Vec::new(), len: 0 })
+    }
+
+    /// Makes it a file of this version, one of [`VERSIONS`].
+    pub fn with_version(self, version: u32) -> Self {
+        SealedWriter { version, ..self }
     }
 
     /// The path of the file.
@@ -162,7 +180,7 @@ impl SealedWriter {
         if !self.page.is_empty() {
             self.flush_page()?;
         }
-        let (tail, seal) = tail(self.kind, std::mem::take(&mut self.sums), self.len);
+        let (tail, seal) = tail(self.kind, self.version, std::mem::take(&mut self.sums), self.len);
         let path = &self.path;
         self.sink.write(&tail).map_err(IndexError::io(path))?;
         let bytes = match self.sink {
@@ -177,9 +195,9 @@ impl SealedWriter {
 }
 
 /// Everything that follows the body, and the seal it contains.
-fn tail(kind: Kind, mut sums: Vec<u8>, len: u64) -> (Vec<u8>, u64) {
+fn tail(kind: Kind, version: u32, mut sums: Vec<u8>, len: u64) -> (Vec<u8>, u64) {
     sums.extend(len.to_le_bytes());
-    sums.extend(VERSION.to_le_bytes());
+    sums.extend(version.to_le_bytes());
     sums.extend([0; 4]);
     let seal = seal(&kind.header(), &sums);
     sums.extend(seal.to_le_bytes());
@@ -190,12 +208,17 @@ fn seal(header: &[u8], sums_and_footer: &[u8]) -> u64 {
     xxh3_64(&[header, sums_and_footer].concat())
 }
 
-/// A whole file in memory, for small files and for tests.
+/// A whole file of version 1 in memory, for small files and for tests.
 pub fn seal_bytes(kind: Kind, body: &[u8]) -> Vec<u8> {
+    seal_bytes_as(kind, *VERSIONS.start(), body)
+}
+
+/// A whole file of a version in memory.
+pub fn seal_bytes_as(kind: Kind, version: u32, body: &[u8]) -> Vec<u8> {
     let mut file = kind.header().to_vec();
     file.extend_from_slice(body);
     let sums = body.chunks(PAGE).flat_map(|page| xxh3_64(page).to_le_bytes()).collect();
-    file.extend(tail(kind, sums, body.len() as u64).0);
+    file.extend(tail(kind, version, sums, body.len() as u64).0);
     file
 }
 
@@ -229,6 +252,7 @@ pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap> {
 pub struct SealedFile {
     path: PathBuf,
     bytes: Backing,
+    version: u32,
     len: u64,
     seal: u64,
     /// One bit per page, set once its checksum was verified.
@@ -271,11 +295,11 @@ impl SealedFile {
             u64::from_le_bytes(word)
         };
         let version = word(footer + 8) as u32;
-        if version > VERSION && word(footer + 8) >> 32 == 0 && version < 1 << 16 {
+        if version > *VERSIONS.end() && word(footer + 8) >> 32 == 0 && version < 1 << 16 {
             return Err(IndexError::Version {
                 path: path.to_owned(),
                 found: version,
-                known: VERSION,
+                known: *VERSIONS.end(),
             });
         }
         if bytes[..HEADER] != kind.header() {
@@ -294,17 +318,22 @@ impl SealedFile {
         if seal(&bytes[..HEADER], &bytes[HEADER + len as usize..seal_at]) != word(seal_at) {
             return corrupt("its seal does not match");
         }
-        if version != VERSION {
+        if !VERSIONS.contains(&version) {
             return corrupt(&format!("format version {version} does not exist"));
         }
         let seal = word(seal_at);
         let sound = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(SealedFile { path: path.to_owned(), bytes, len, seal, sound })
+        Ok(SealedFile { path: path.to_owned(), bytes, version, len, seal, sound })
     }
 
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The version of its format.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// Length of the body in bytes.
@@ -450,6 +479,23 @@ mod tests {
             assert!(read(good[..len].to_vec()).is_err(), "cut to {len}");
         }
         assert!(SealedFile::from_bytes("f", Kind::Post, good).is_err());
+    }
+
+    #[test]
+    fn each_version_is_recorded_and_sealed() {
+        let read = |bytes| SealedFile::from_bytes("f", Kind::Post, bytes);
+        for version in VERSIONS {
+            let whole = seal_bytes_as(Kind::Post, version, &body(300));
+            let mut writer =
+                SealedWriter::in_memory("f", Kind::Post).unwrap().with_version(version);
+            writer.write(&body(300)).unwrap();
+            assert_eq!(writer.finish().unwrap().bytes.as_ref(), Some(&whole));
+            assert_eq!(read(whole).unwrap().version(), version);
+        }
+        assert_eq!(seal_bytes(Kind::Post, &body(3)), seal_bytes_as(Kind::Post, 1, &body(3)));
+        assert!(read(seal_bytes_as(Kind::Post, 0, &body(3))).is_err());
+        let newer = read(seal_bytes_as(Kind::Post, 3, &body(3))).err().unwrap();
+        assert!(matches!(newer, IndexError::Version { found: 3, known: 2, .. }), "{newer}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) fn apply_deletes(
     for (at, deletes) in delete_documents(old, docs, threads, progress)? {
         let (segment, generation) = (&old.segments()[at], manifest.generation);
         let path = lock.dir().join(deletes_name(segment.number(), generation));
-        let file = SealedWriter::create(&path, Kind::Deletes)?;
+        let file = SealedWriter::create(&path, Kind::Deletes)?.with_version(manifest.version());
         let entry = write_deletes(&deletes, segment, generation, file)?;
         manifest.segments[at].deletes = Some(entry);
     }
@@ -122,7 +122,8 @@ pub(crate) fn write_deletes(
 ) -> Result<DeletesEntry> {
     let Sealed { seal, .. } = deletes.write(segment.documents().count(), file)?;
     let (documents, tokens) = (deletes.docs.len(), deletes.tokens);
-    Ok(DeletesEntry { generation, documents, tokens, seal: seal_text(seal) })
+    let fields = segment.count_fields(&deletes.docs)?;
+    Ok(DeletesEntry { generation, documents, tokens, fields, seal: seal_text(seal) })
 }
 
 /// The segment's deletions with `new` added, which are positions of live documents.
@@ -138,10 +139,10 @@ pub(crate) fn extend(
         Some(deletes) => deletes.clone(),
         None => Deletes { docs: DocSet::new(docs.count()), tokens: 0, terms: Vec::new() },
     };
-    let lengths = docs.lengths()?;
-    for doc in new.iter() {
-        all.docs.insert(doc);
-        all.tokens += u64::from(lengths.get(doc));
+    new.iter().for_each(|doc| _ = all.docs.insert(doc));
+    for field in 0..segment.text_fields() {
+        let lengths = segment.lengths(field as u8)?;
+        all.tokens += new.iter().map(|doc| u64::from(lengths.get(doc))).sum::<u64>();
     }
     let counted = count_terms(manifest, segment, new, threads, progress)?;
     let before = std::mem::take(&mut all.terms);

@@ -185,8 +185,32 @@ impl Dictionary {
 
     /// A term's entry, if it is there.
     pub fn find(&self, term: &[u8]) -> Result<Option<TermInfo>> {
+        let Some(block) = self.last_block_from(term)? else { return Ok(None) };
+        let mut block = self.block(block)?;
+        while let Some(info) = block.next_entry()? {
+            match block.term().cmp(term) {
+                std::cmp::Ordering::Less => {}
+                std::cmp::Ordering::Equal => return Ok(Some(info)),
+                std::cmp::Ordering::Greater => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number of terms before `bytes` in their order, which is the ordinal of the first term that is not.
+    pub(crate) fn rank(&self, bytes: &[u8]) -> Result<u32> {
+        let Some(number) = self.last_block_from(bytes)? else { return Ok(0) };
+        let (mut block, mut rank) = (self.block(number)?, number * BLOCK_TERMS as u64);
+        while block.next_entry()?.is_some() && block.term() < bytes {
+            rank += 1;
+        }
+        Ok(rank as u32)
+    }
+
+    /// The last block whose first term is not above `term`.
+    #[inline]
+    fn last_block_from(&self, term: &[u8]) -> Result<Option<u64>> {
         let wanted = key(term);
-        // The last block whose first term is not above the wanted one.
         let (mut low, mut high) = (0, self.blocks);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -197,18 +221,7 @@ impl Dictionary {
             };
             if not_above { low = middle + 1 } else { high = middle }
         }
-        if low == 0 {
-            return Ok(None);
-        }
-        let mut block = self.block(low - 1)?;
-        while let Some(info) = block.next_entry()? {
-            match block.term().cmp(term) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return Ok(Some(info)),
-                std::cmp::Ordering::Greater => return Ok(None),
-            }
-        }
-        Ok(None)
+        Ok(low.checked_sub(1))
     }
 
     /// All terms in order.
@@ -408,6 +421,8 @@ mod tests {
             for other in others {
                 let found = dictionary.find(other.as_bytes()).unwrap().is_some();
                 prop_assert_eq!(found, terms.contains_key(other.as_bytes()));
+                let before = terms.keys().filter(|term| &term[..] < other.as_bytes()).count();
+                prop_assert_eq!(dictionary.rank(other.as_bytes()).unwrap() as usize, before);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::container::{Kind, SealedFile, seal_bytes};
+use crate::container::{Kind, SealedFile, seal_bytes_as};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry};
 
@@ -115,7 +115,7 @@ impl WriteLock {
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
         let (new, current) = (self.dir.join(MANIFEST_NEW), self.dir.join(MANIFEST));
         sync_dir(&self.dir)?;
-        let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
+        let bytes = seal_bytes_as(Kind::Manifest, manifest.version(), &manifest.to_bytes());
         fs::write(&new, bytes).map_err(IndexError::io(&new))?;
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;

@@ -20,7 +20,9 @@ const HEADER: u64 = 24;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentTable {
     pub(crate) lengths: Vec<u32>,
-    /// Empty in an index of n-grams, which has no use for them.
+    /// The lengths in text fields from 1 on; empty without a schema.
+    pub(crate) more: Vec<Vec<u32>>,
+    /// Empty in an index of n-grams or with a schema, which have no use for them.
     pub(crate) norms: Vec<f32>,
     pub(crate) statics: Vec<f32>,
     /// The ordinal of each position; empty unless reordered.
@@ -30,13 +32,20 @@ pub(crate) struct DocumentTable {
 }
 
 impl DocumentTable {
+    /// A table with lengths in this many text fields besides the first.
+    pub(crate) fn with_more(fields: usize) -> Self {
+        DocumentTable { more: vec![Vec::new(); fields], ..DocumentTable::default() }
+    }
+
     /// Moves the documents, which are in the order of the input, to a new order: the document `ordinals[position]` moves to `position`.
     pub(crate) fn reorder(&mut self, ordinals: Vec<u32>) {
         // Documents that are already in order need no table.
         if ordinals.is_sorted() {
             return;
         }
-        self.lengths = ordinals.iter().map(|&o| self.lengths[o as usize]).collect();
+        for lengths in std::iter::once(&mut self.lengths).chain(&mut self.more) {
+            *lengths = ordinals.iter().map(|&o| lengths[o as usize]).collect();
+        }
         if !self.norms.is_empty() {
             self.norms = ordinals.iter().map(|&o| self.norms[o as usize]).collect();
         }
@@ -58,20 +67,22 @@ impl DocumentTable {
         }
     }
 
+    /// Tokens in all fields.
     pub(crate) fn tokens(&self) -> u64 {
-        self.lengths.iter().map(|&l| u64::from(l)).sum()
+        self.fields().map(tokens_of).sum()
+    }
+
+    /// The lengths in each text field; those of the only field without a schema.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &[u32]> {
+        std::iter::once(&self.lengths[..]).chain(self.more.iter().map(Vec::as_slice))
     }
 
     /// Writes the file.
     pub(crate) fn write(&self, mut file: SealedWriter) -> Result<Sealed> {
-        let width = match self.lengths.iter().max() {
-            None | Some(..=0xff) => 1,
-            Some(..=0xffff) => 2,
-            Some(_) => 4,
-        };
+        let width = width_of(self.lengths.iter().copied().max().unwrap_or(0));
         let has_statics = self.statics.iter().any(|&s| s != 0.0);
         file.write(&(self.lengths.len() as u64).to_le_bytes())?;
-        file.write(&self.tokens().to_le_bytes())?;
+        file.write(&tokens_of(&self.lengths).to_le_bytes())?;
         let (reordered, bare) = (!self.ordinals.is_empty(), self.norms.len() < self.lengths.len());
         let flags = [has_statics, reordered, bare].map(u8::from);
         file.write(&[width as u8, flags[0], flags[1], flags[2], 0, 0, 0, 0])?;
@@ -93,6 +104,20 @@ impl DocumentTable {
     }
 }
 
+/// The sum of lengths.
+pub(crate) fn tokens_of(lengths: &[u32]) -> u64 {
+    lengths.iter().map(|&length| u64::from(length)).sum()
+}
+
+/// The number of bytes of each length, if this is the largest.
+pub(crate) fn width_of(largest: u32) -> usize {
+    match largest {
+        ..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    }
+}
+
 /// The inverse of a permutation.
 fn inverse(permutation: impl ExactSizeIterator<Item = u32>) -> Vec<u32> {
     let mut inverse = vec![0; permutation.len()];
@@ -111,7 +136,30 @@ pub enum Lengths<'a> {
     U32(&'a [[u8; 4]]),
 }
 
-impl Lengths<'_> {
+impl<'a> Lengths<'a> {
+    /// Lengths of `width` bytes each.
+    pub(crate) fn new(bytes: &'a [u8], width: u8) -> Self {
+        match width {
+            1 => Lengths::U8(bytes),
+            2 => Lengths::U16(bytes.as_chunks().0),
+            _ => Lengths::U32(bytes.as_chunks().0),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match self {
+            Lengths::U8(lengths) => lengths.len(),
+            Lengths::U16(lengths) => lengths.len(),
+            Lengths::U32(lengths) => lengths.len(),
+        }
+    }
+
+    /// All of them, by position.
+    pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
+        (0..self.count() as u32).map(move |doc| self.get(doc))
+    }
+
     /// All of them as bytes, and the number of bytes of each.
     pub fn bytes(&self) -> (&[u8], u32) {
         match self {
@@ -240,23 +288,22 @@ impl Documents {
         self.tokens
     }
 
-    /// Lengths of all documents.
+    /// Lengths of all documents; with a schema, those in the first text field.
     pub fn lengths(&self) -> Result<Lengths<'_>> {
         let bytes = self.file.bytes(HEADER, u64::from(self.count) * u64::from(self.width))?;
-        Ok(match self.width {
-            1 => Lengths::U8(bytes),
-            2 => Lengths::U16(bytes.as_chunks().0),
-            _ => Lengths::U32(bytes.as_chunks().0),
-        })
+        Ok(Lengths::new(bytes, self.width))
     }
 
-    /// Whether documents have norms, which those of an index of n-grams do not.
+    /// Whether documents have norms, which those of an index of n-grams and of one with a schema do not.
     pub fn has_norms(&self) -> bool {
         self.has_norms
     }
 
-    /// Norms of all documents, which must have them.
+    /// Norms of all documents, which must [have them](Self::has_norms).
     pub fn norms(&self) -> Result<Floats<'_>> {
+        if !self.has_norms {
+            return Err(self.file.corrupt("it has no norms"));
+        }
         self.table(0).map(Floats)
     }
 

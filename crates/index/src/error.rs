@@ -108,6 +108,12 @@ pub enum IndexError {
         /// What is wrong.
         what: String,
     },
+    /// A schema and a setting, or an index, that do not go together.
+    #[error("{what}")]
+    Schema {
+        /// What is wrong, and how to fix it.
+        what: String,
+    },
     /// A document with a vector in an index of n-grams.
     #[error(
         "{location}: document `{id}` has a `vector`, and n-grams are of text; leave it out, or index it with `warpseek index`"

@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use serde::Serialize;
+use warpseek_text::Attribute;
 
+use crate::attributes::{AttributeKind, Column};
+use crate::container::Kind;
+use crate::deletes::DocSet;
 use crate::error::Result;
 use crate::manifest::Manifest;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Statistics};
 
 /// Bytes by part.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -19,6 +23,8 @@ pub struct PartSizes {
     pub skips_and_bounds: u64,
     /// Lengths, norms, static scores, ordinals.
     pub documents: u64,
+    /// Columns of attributes.
+    pub attributes: u64,
     /// External ids.
     pub ids: u64,
     /// The documents themselves.
@@ -30,13 +36,45 @@ pub struct PartSizes {
 impl PartSizes {
     /// All parts.
     pub fn total(&self) -> u64 {
-        self.searchable() + self.ids + self.store + self.deletes
+        self.searchable() + self.attributes + self.ids + self.store + self.deletes
     }
 
-    /// What a search reads: all but ids and store.
+    /// What a search without filters reads: all but attributes, ids and store.
     pub fn searchable(&self) -> u64 {
         self.dictionary + self.payload + self.skips_and_bounds + self.documents
     }
+}
+
+/// A text field of an index with a schema.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FieldInspection {
+    /// Its name.
+    pub name: String,
+    /// Live documents with at least one token in it.
+    pub documents: u64,
+    /// Their tokens in it.
+    pub tokens: u64,
+    /// Its terms, summed over segments.
+    pub terms: u64,
+    /// Its postings, those of deleted documents included.
+    pub postings: u64,
+}
+
+/// An attribute of an index with a schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttributeInspection {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: AttributeKind,
+    /// Live documents with a value.
+    pub documents: u64,
+    /// Distinct values of a keyword, summed over segments; those of deleted documents included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<u64>,
+    /// Bytes of its columns.
+    pub bytes: u64,
 }
 
 /// What [`inspect`] found.
@@ -54,6 +92,12 @@ pub struct Inspection {
     pub terms: u64,
     /// Postings, those of deleted documents included.
     pub postings: u64,
+    /// The text fields; empty without a schema.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldInspection>,
+    /// The attributes; empty without a schema.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<AttributeInspection>,
     /// Numbers of the segments whose documents are not in the order of the input.
     pub reordered: Vec<u64>,
     /// Bytes by part.
@@ -78,6 +122,8 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
         tokens: statistics.tokens,
         terms: manifest.segments.iter().map(|s| s.terms).sum(),
         postings: manifest.segments.iter().map(|s| s.postings).sum(),
+        fields: fields_of(&snapshot),
+        attributes: attributes_of(&snapshot)?,
         manifest,
         reordered: Vec::new(),
         sizes: PartSizes::default(),
@@ -87,10 +133,18 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
     };
     let (mut doc_bits, mut freq_bits) = (0u64, 0u64);
     for segment in snapshot.segments() {
-        found.sizes.dictionary += segment.dictionary().file().file_len();
-        found.sizes.documents += segment.documents().file().file_len();
-        found.sizes.ids += segment.ids().file().file_len();
-        found.sizes.store += segment.store().map_or(0, |s| s.file().file_len());
+        for (kind, file) in segment.files() {
+            let len = file.file_len();
+            match kind {
+                Kind::Docs | Kind::Lengths => found.sizes.documents += len,
+                Kind::Attributes => found.sizes.attributes += len,
+                Kind::Ids => found.sizes.ids += len,
+                Kind::Store => found.sizes.store += len,
+                Kind::Dict => found.sizes.dictionary += len,
+                // Lists are divided below, the others are no files of segments.
+                Kind::Post | Kind::Manifest | Kind::Deletes => {}
+            }
+        }
         if segment.documents().ordinals()?.is_some() {
             found.reordered.push(segment.number());
         }
@@ -103,6 +157,11 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
             }
             found.histogram[bucket].0 += 1;
             found.histogram[bucket].1 += u64::from(info.df);
+            let (field, _) = segment.named(terms.term());
+            if let Some(field) = found.fields.get_mut(usize::from(field)) {
+                field.terms += 1;
+                field.postings += u64::from(info.df);
+            }
             if segment.grams().is_some() {
                 let list = segment.map_list(&info)?;
                 let before = (doc_bits, freq_bits);
@@ -140,4 +199,39 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
     found.bits_per_doc = doc_bits as f64 / postings;
     found.bits_per_freq = freq_bits as f64 / postings;
     Ok(found)
+}
+
+/// The text fields with what the manifest says of them.
+fn fields_of(snapshot: &Snapshot) -> Vec<FieldInspection> {
+    let Some(schema) = &snapshot.manifest().schema else { return Vec::new() };
+    let fields = (0..).zip(schema.text()).map(|(number, field)| {
+        let Statistics { documents, tokens, .. } = snapshot.field_statistics(number);
+        FieldInspection { name: field.name.clone(), documents, tokens, ..Default::default() }
+    });
+    fields.collect()
+}
+
+fn attributes_of(snapshot: &Snapshot) -> Result<Vec<AttributeInspection>> {
+    let Some(schema) = &snapshot.manifest().schema else { return Ok(Vec::new()) };
+    let inspect = |(number, attribute): (u16, &Attribute)| {
+        let (name, kind) = (attribute.name.clone(), attribute.kind);
+        let values = (kind == AttributeKind::Keyword).then_some(0);
+        let mut found = AttributeInspection { name, kind, documents: 0, values, bytes: 0 };
+        for segment in snapshot.segments() {
+            let Some(attributes) = segment.attributes() else { continue };
+            let Some(column) = attributes.column(number)? else { continue };
+            let mut with_value = DocSet::new(segment.documents().count());
+            column.exists_into(&mut with_value);
+            if let Some(deletes) = segment.deletes() {
+                with_value.and_not_assign(&deletes.docs);
+            }
+            found.documents += with_value.len();
+            found.bytes += attributes.column_len(number);
+            if let (Column::Keywords(column), Some(values)) = (column, &mut found.values) {
+                *values += u64::from(column.values());
+            }
+        }
+        Ok(found)
+    };
+    (0..).zip(schema.attributes()).map(inspect).collect()
 }

@@ -17,6 +17,7 @@ mod error;
 mod ids;
 mod impacts;
 mod inspect;
+mod lengths;
 mod live;
 pub mod log;
 mod manifest;
@@ -33,7 +34,7 @@ mod update;
 mod verify;
 
 pub use attributes::{
-    AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, ColumnKind, Filter,
+    AttributeKind, AttributeValue, Attributes, AttributesSource, AttributesWriter, Column, Filter,
     FilterCache, FilterCacheUsage, KeywordOrdinals, Keywords, MAX_KEYWORD_BYTES, Numbers,
     merge_attributes,
 };
@@ -49,9 +50,12 @@ pub use documents::{Documents, Floats, Lengths, Ordinals};
 pub use error::{IndexError, Result};
 pub use ids::Ids;
 pub use impacts::Impacts;
-pub use inspect::{Inspection, PartSizes, inspect};
+pub use inspect::{AttributeInspection, FieldInspection, Inspection, PartSizes, inspect};
+pub use lengths::FieldLengths;
 pub use live::{LiveIndex, LiveOptions};
-pub use manifest::{Content, DeletesEntry, LogEntry, Manifest, SegmentEntry, StoreMode};
+pub use manifest::{
+    Content, DeletesEntry, FieldCounts, LogEntry, Manifest, SegmentEntry, StoreMode,
+};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{

@@ -20,7 +20,7 @@ use batch::{Batch, content_of};
 use pending::Pending;
 pub(crate) use recover::settle;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::Document;
+use warpseek_text::{Document, ReaderConfig};
 
 use crate::build::Progress;
 use crate::container::{Kind, SealedWriter};
@@ -55,6 +55,8 @@ impl Default for LiveOptions {
 pub struct LiveIndex {
     lock: WriteLock,
     options: LiveOptions,
+    /// How documents are read.
+    reader: ReaderConfig,
     writing: Mutex<Writing>,
     pending: Pending,
     published: RwLock<Arc<Snapshot>>,
@@ -114,15 +116,16 @@ impl LiveIndex {
 
     /// Writes a document if `admit` finds nothing wrong with its id; no other write comes in between.
     fn write(&self, json: &str, admit: impl FnOnce(&str) -> Result<()>) -> Result<Ticket> {
-        let scale = self.snapshot().manifest().vector_scale;
-        let document = parse(json, scale)?;
+        let document = parse(json, &self.reader)?;
         let mut writing = self.writing()?;
         writing.check(&document, u64::from(self.snapshot().doc_limit()))?;
         admit(&document.id)?;
         let operation = Operation::Put { id: &document.id, document: json.as_bytes() };
         let ticket = writing.log.append(operation)?;
         writing.add(&document)?;
-        self.pending.insert(&document.id, ticket.sequence(), Some(json.as_bytes().to_vec()));
+        let mut stored = Vec::new();
+        document.write_json(&mut stored);
+        self.pending.insert(&document.id, ticket.sequence(), Some(stored));
         let is_full = writing.batch.builder.memory() > self.options.memory;
         drop(writing);
         if is_full {
@@ -196,8 +199,7 @@ impl LiveIndex {
         replaced.sort_unstable();
         for (at, deletes) in delete_documents(&old, &replaced, threads, &progress)? {
             let segment = &mut segments[at];
-            manifest.segments[at].deletes =
-                Some(in_memory(&deletes, segment, manifest.generation)?);
+            manifest.segments[at].deletes = Some(in_memory(&deletes, segment, &manifest)?);
             *segment = Arc::new(segment.with(segment.base(), Some(deletes)));
         }
         if let Some((mut entry, mut segment)) = batch.builder.finish(old.doc_limit(), threads)? {
@@ -209,7 +211,7 @@ impl LiveIndex {
                     assert!(gone.insert(doc));
                 }
                 let deletes = extend(&manifest, &segment, &gone, threads, &progress)?;
-                entry.deletes = Some(in_memory(&deletes, &segment, manifest.generation)?);
+                entry.deletes = Some(in_memory(&deletes, &segment, &manifest)?);
                 segment = segment.with(segment.base(), Some(deletes));
             }
             manifest.segments.push(entry);
@@ -270,17 +272,17 @@ impl Writing {
 }
 
 /// A document from its JSON.
-fn parse(json: &str, vector_scale: u32) -> Result<Document<'_>> {
+fn parse<'a>(json: &'a str, reader: &ReaderConfig) -> Result<Document<'a>> {
     let refused = |what: String| IndexError::Refused { what };
     // The store keeps documents as lines.
     if json.contains('\n') {
         return Err(refused("the document has a line feed; write its JSON on one line".into()));
     }
-    Document::from_json(json, vector_scale).map_err(|kind| refused(kind.to_string()))
+    Document::parse(json, reader).map_err(|kind| refused(kind.to_string()))
 }
 
 /// The entry of deletions that are not on disk yet.
-fn in_memory(deletes: &Deletes, segment: &Segment, generation: u64) -> Result<DeletesEntry> {
+fn in_memory(deletes: &Deletes, segment: &Segment, manifest: &Manifest) -> Result<DeletesEntry> {
     let file = SealedWriter::in_memory("deletions in memory", Kind::Deletes)?;
-    write_deletes(deletes, segment, generation, file)
+    write_deletes(deletes, segment, manifest.generation, file.with_version(manifest.version()))
 }

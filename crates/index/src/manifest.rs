@@ -1,11 +1,12 @@
 //! The manifest: which segments make up the index, and how text became terms.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::{Analyzer, GramConfig};
+use warpseek_text::{Analyzer, GramConfig, ReaderConfig, Schema, Unknown};
 
 use crate::container::{Kind, SealedFile};
 use crate::error::Result;
@@ -36,6 +37,38 @@ pub enum StoreMode {
     Ids,
 }
 
+/// What documents have in a text field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldCounts {
+    /// Documents with at least one token in the field.
+    pub documents: u64,
+    /// Their tokens.
+    pub tokens: u64,
+}
+
+impl FieldCounts {
+    /// Counts a document with this many tokens.
+    pub(crate) fn add(&mut self, tokens: u32) {
+        self.documents += u64::from(tokens > 0);
+        self.tokens += u64::from(tokens);
+    }
+
+    /// What is left without `other`, which must be a part of it.
+    fn less(self, other: FieldCounts) -> FieldCounts {
+        FieldCounts {
+            documents: self.documents.saturating_sub(other.documents),
+            tokens: self.tokens.saturating_sub(other.tokens),
+        }
+    }
+
+    /// Whether this many documents can have these tokens: at least one each, and at most as many as a length can be.
+    fn is_possible(self, documents: u64) -> bool {
+        let most = self.documents.saturating_mul(u64::from(u32::MAX));
+        self.documents <= documents && (self.documents..=most).contains(&self.tokens)
+    }
+}
+
 /// Deletions in a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,8 +77,11 @@ pub struct DeletesEntry {
     pub generation: u64,
     /// Deleted documents.
     pub documents: u64,
-    /// Their tokens.
+    /// Their tokens, in all fields.
     pub tokens: u64,
+    /// With a schema: of each text field that the segment knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldCounts>,
     /// Seal of the file, in hexadecimal.
     pub seal: String,
 }
@@ -58,8 +94,11 @@ pub struct SegmentEntry {
     pub number: u64,
     /// Documents, deleted ones included.
     pub documents: u64,
-    /// Tokens, those of deleted documents included.
+    /// Tokens in all fields, those of deleted documents included.
     pub tokens: u64,
+    /// With a schema: of each text field that the segment knows, deleted documents included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldCounts>,
     /// Postings, those of deleted documents included.
     pub postings: u64,
     /// Distinct terms.
@@ -79,6 +118,13 @@ impl SegmentEntry {
     /// Their tokens.
     pub fn live_tokens(&self) -> u64 {
         self.tokens - self.deletes.as_ref().map_or(0, |d| d.tokens)
+    }
+
+    /// What live documents have in a text field; nothing if the segment does not know the field.
+    pub fn live_field(&self, field: u8) -> FieldCounts {
+        let of = |fields: &[FieldCounts]| fields.get(usize::from(field)).copied();
+        let deleted = self.deletes.as_ref().and_then(|deletes| of(&deletes.fields));
+        of(&self.fields).unwrap_or_default().less(deleted.unwrap_or_default())
     }
 
     /// Names of its files.
@@ -146,6 +192,9 @@ pub struct Manifest {
     /// n-grams only: which n-grams there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grams: Option<GramConfig>,
+    /// Text fields and attributes, if the index has fields. Fields may be added to it at the end; none is changed or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
+    pub schema: Option<Arc<Schema>>,
     /// The first log whose writes no segment has, if the index was open for single writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
@@ -165,7 +214,24 @@ impl Manifest {
         let manifest: Manifest =
             serde_json::from_slice(file.all()?).map_err(|e| file.corrupt(e.to_string()))?;
         manifest.check().map_err(|what| file.corrupt(what))?;
+        if file.version() != manifest.version() {
+            return Err(file.corrupt("its version is not that of its contents"));
+        }
         Ok(manifest)
+    }
+
+    /// How stored documents of the index are read again. Fields that the schema refuses in new documents are not refused.
+    pub(crate) fn reader_config(&self) -> ReaderConfig {
+        let schema = self.schema.as_ref().map(|schema| match schema.unknown() {
+            Unknown::Refuse => Arc::new(schema.with_unknown(Unknown::Store)),
+            _ => schema.clone(),
+        });
+        ReaderConfig { vector_scale: self.vector_scale, schema, ..ReaderConfig::default() }
+    }
+
+    /// The version of the format that all files of the index have.
+    pub fn version(&self) -> u32 {
+        if self.schema.is_some() { 2 } else { 1 }
     }
 
     /// The body of the file.
@@ -207,6 +273,9 @@ impl Manifest {
         if let Some(grams) = &self.grams {
             grams.check()?;
         }
+        if self.schema.is_some() && (self.content != Content::Text || self.impacts.is_some()) {
+            return Err("it has a schema, and vectors, n-grams or impacts".into());
+        }
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
             return Err("its generation or next segment number is the last there is".into());
@@ -236,16 +305,18 @@ impl Manifest {
             if segment.deletes.as_ref().is_some_and(|d| d.generation > self.generation) {
                 return Err(format!("segment {n} has deletions from the future"));
             }
+            self.check_fields(segment)?;
+            let mut kinds = 0;
             for kind in Kind::SEGMENT {
-                let wanted = kind != Kind::Store || self.store == StoreMode::All;
-                if segment.files.contains_key(kind.name()) != wanted {
+                let has = segment.files.contains_key(kind.name());
+                if has != self.wants(kind, segment).unwrap_or(has) {
                     return Err(format!(
                         "segment {n} must have a `{}` file or must not",
                         kind.name()
                     ));
                 }
+                kinds += usize::from(has);
             }
-            let kinds = Kind::SEGMENT.len() - usize::from(self.store != StoreMode::All);
             if segment.files.len() > kinds {
                 return Err(format!("segment {n} has files of unknown kinds"));
             }
@@ -255,6 +326,70 @@ impl Manifest {
             return Err(format!("{total} documents are more than an index can hold"));
         }
         Ok(())
+    }
+
+    /// Whether a segment must have a file of a kind; `None` if it may.
+    fn wants(&self, kind: Kind, segment: &SegmentEntry) -> Option<bool> {
+        match kind {
+            Kind::Store => Some(self.store == StoreMode::All),
+            Kind::Lengths => Some(segment.fields.len() > 1),
+            // The schema may have got its first attributes after the segment was written.
+            Kind::Attributes => {
+                let possible = self.schema.as_ref().is_some_and(|s| !s.attributes().is_empty());
+                if possible { None } else { Some(false) }
+            }
+            _ => Some(true),
+        }
+    }
+
+    /// Checks what a segment says of text fields.
+    fn check_fields(&self, segment: &SegmentEntry) -> Result<(), String> {
+        let most = self.schema.as_ref().map_or(0, |schema| schema.text().len());
+        let known = segment.fields.len();
+        let deleted = segment.deletes.as_ref();
+        let sum = |fields: &[FieldCounts]| {
+            fields.iter().fold(0u64, |sum, field| sum.saturating_add(field.tokens))
+        };
+        let mut holds = known <= most && (known > 0) == self.schema.is_some();
+        if holds && known > 0 {
+            holds = sum(&segment.fields) == segment.tokens
+                && segment.fields.iter().all(|field| field.is_possible(segment.documents));
+        }
+        if holds && let Some(deleted) = deleted {
+            let mut pairs = segment.fields.iter().zip(&deleted.fields);
+            holds = deleted.fields.len() == known
+                && (known == 0 || sum(&deleted.fields) == deleted.tokens)
+                && deleted.fields.iter().all(|field| field.is_possible(deleted.documents))
+                && pairs.all(|(all, gone)| {
+                    gone.documents <= all.documents
+                        && gone.tokens <= all.tokens
+                        && all.less(*gone).is_possible(segment.live_documents())
+                });
+        }
+        let n = segment.number;
+        let what = || format!("segment {n} has counts of text fields that cannot be");
+        if holds { Ok(()) } else { Err(what()) }
+    }
+}
+
+/// A schema that many manifests share.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use warpseek_text::Schema;
+
+    pub(super) fn serialize<S: Serializer>(
+        schema: &Option<Arc<Schema>>,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
+        schema.as_deref().serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Option<Arc<Schema>>, D::Error> {
+        Ok(Option::<Schema>::deserialize(d)?.map(Arc::new))
     }
 }
 
@@ -292,11 +427,18 @@ mod tests {
 
     fn sound() -> Manifest {
         let kinds = [Kind::Dict, Kind::Post, Kind::Docs, Kind::Ids];
-        let deletes = DeletesEntry { generation: 3, documents: 2, tokens: 5, seal: seal_text(7) };
+        let deletes = DeletesEntry {
+            generation: 3,
+            documents: 2,
+            tokens: 5,
+            fields: Vec::new(),
+            seal: seal_text(7),
+        };
         let segment = SegmentEntry {
             number: 1,
             documents: 3,
             tokens: 9,
+            fields: Vec::new(),
             postings: 8,
             terms: 4,
             files: kinds.iter().map(|kind| (kind.name().to_owned(), seal_text(7))).collect(),
@@ -313,6 +455,7 @@ mod tests {
             store: StoreMode::Ids,
             impacts: None,
             grams: None,
+            schema: None,
             log: None,
             segments: vec![segment],
         }

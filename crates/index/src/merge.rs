@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 
+use crate::attributes::AttributesSource;
 use crate::build::{Coding, ListSource, Part, Phase, Progress, write_lists};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
@@ -106,7 +107,7 @@ pub(crate) fn write_segment(
     let manifest = old.manifest();
     progress.enter(Phase::Merging);
     let mut writer = SegmentWriter::create(lock.dir(), manifest)?;
-    let (mut ids, mut parts) = (Vec::new(), 0);
+    let (mut ids, mut parts, mut lives) = (Vec::new(), 0, Vec::new());
     for segment in old.segments() {
         progress.check()?;
         let (first, live) = (parts, segment.live()?);
@@ -116,6 +117,7 @@ pub(crate) fn write_segment(
         }
         progress.add_terms_total(u64::from(segment.dictionary().terms()));
         ids.push(Arc::new(NewIds::new(segment, first, &live, &mut parts)?));
+        lives.push(live);
     }
     let sources = || {
         let pairs = old.segments().iter().zip(&ids);
@@ -129,6 +131,13 @@ pub(crate) fn write_segment(
         writer.table.reorder(order);
         progress.enter(Phase::Merging);
     }
+    let pairs = old.segments().iter().zip(&lives);
+    let columns: Vec<_> = pairs
+        .map(|(segment, live)| AttributesSource { attributes: segment.attributes(), live })
+        .collect();
+    writer.merge_attributes(&columns)?;
+    drop(columns);
+    drop(lives);
     let files = writer.list_files()?;
     let (table, threads) = (&writer.table, config.threads);
     // Impacts are copied like frequencies.
@@ -152,6 +161,10 @@ fn copy_documents(
     let documents = segment.documents();
     let (lengths, statics) = (documents.lengths()?, documents.statics()?);
     let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
+    for (field, out) in (1..).zip(&mut table.more) {
+        let lengths = segment.lengths(field)?;
+        out.extend(live.iter().map(|&(_, position)| lengths.get(position)));
+    }
     for &(ordinal, position) in live {
         table.lengths.push(lengths.get(position));
         table.norms.extend(norms.map(|norms| norms.get(position)));
@@ -236,6 +249,12 @@ impl<'a> ListSource for SegmentSource<'a> {
 
     fn advance(&mut self) -> Result<bool> {
         self.info = self.terms.next_term()?;
+        if let Some(info) = &self.info
+            && usize::from(self.segment.named(self.terms.term()).0) >= self.segment.text_fields()
+        {
+            let what = format!("term {} is of a field that does not exist", info.ordinal);
+            return Err(self.segment.dictionary().file().corrupt(what));
+        }
         Ok(self.info.is_some())
     }
 

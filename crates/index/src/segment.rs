@@ -2,18 +2,22 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use warpseek_codec::CodecId;
-use warpseek_text::GramConfig;
+use warpseek_text::{GramConfig, Schema};
 
+use crate::attributes::Attributes;
 use crate::container::{Kind, SealedFile};
-use crate::deletes::Deletes;
+use crate::deletes::{Deletes, DocSet};
 use crate::dictionary::{Dictionary, TermInfo};
-use crate::documents::Documents;
+use crate::documents::{Documents, Lengths};
 use crate::error::{IndexError, Result};
 use crate::ids::Ids;
-use crate::manifest::{Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name};
+use crate::lengths::FieldLengths;
+use crate::manifest::{
+    FieldCounts, Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name,
+};
 use crate::parts::Parts;
 use crate::postings::{List, MapList};
 use crate::snapshot::OpenOptions;
@@ -38,6 +42,19 @@ struct SegmentFiles {
     documents: Documents,
     ids: Ids,
     store: Option<Store>,
+    /// With a schema: what it says of text fields.
+    fields: Option<Fields>,
+}
+
+/// What a segment has of a schema.
+struct Fields {
+    /// The ordinal of the first term of each text field that the segment knows, or of the first one after it.
+    firsts: Vec<u32>,
+    /// Lengths in all fields but the first, if there are any.
+    lengths: Option<FieldLengths>,
+    /// Lengths in fields that it does not know; computed on first use.
+    zeros: OnceLock<Vec<u8>>,
+    attributes: Option<Attributes>,
 }
 
 impl Segment {
@@ -59,7 +76,9 @@ impl Segment {
         let (documents, terms) = (segment.documents().count(), segment.dictionary().terms());
         let deletes = Deletes::read(&file, documents, terms)?;
         if d.seal != seal_text(file.seal())
+            || file.version() != manifest.version()
             || (deletes.docs.len(), deletes.tokens) != (d.documents, d.tokens)
+            || segment.count_fields(&deletes.docs)? != d.fields
         {
             return Err(file.corrupt("it is not the file that the manifest names"));
         }
@@ -78,6 +97,9 @@ impl Segment {
             if entry.files.get(kind.name()) != Some(&seal_text(file.seal())) {
                 return Err(file.corrupt("it is not the file that the manifest names"));
             }
+            if file.version() != manifest.version() {
+                return Err(file.corrupt("its version is not that of the manifest"));
+            }
             Ok(file)
         };
         let dictionary = Dictionary::new(open(Kind::Dict)?)?;
@@ -95,6 +117,18 @@ impl Segment {
                     .ok_or_else(|| documents.file().corrupt("its documents have too many parts"))?
             }
         };
+        let fields = match &manifest.schema {
+            None => None,
+            Some(schema) => {
+                let has = |kind: Kind| entry.files.contains_key(kind.name());
+                let lengths = has(Kind::Lengths).then(|| open(Kind::Lengths)).transpose()?;
+                let attributes = has(Kind::Attributes).then(|| open(Kind::Attributes));
+                let attributes = attributes.transpose()?;
+                let count = documents.count();
+                let attributes = attributes.map(|file| columns(file, count, schema)).transpose()?;
+                Some(Fields::new(entry, &dictionary, count, lengths, attributes)?)
+            }
+        };
         let files = SegmentFiles {
             number: entry.number,
             codec: manifest.codec,
@@ -105,9 +139,16 @@ impl Segment {
             documents,
             ids,
             store,
+            fields,
         };
         files.check(entry)?;
-        Ok(Segment { base, deletes: None, files: Arc::new(files) })
+        let segment = Segment { base, deletes: None, files: Arc::new(files) };
+        let all = || DocSet::full(segment.documents().count());
+        if manifest.schema.is_some() && segment.count_fields(&all())? != entry.fields {
+            let what = "its lengths are not those of the manifest's counts";
+            return Err(segment.documents().file().corrupt(what));
+        }
+        Ok(segment)
     }
 
     /// The same segment at another base and with other deletions; the files are shared.
@@ -132,7 +173,12 @@ impl Segment {
             (Kind::Docs, files.documents.file()),
             (Kind::Ids, files.ids.file()),
         ];
-        own.into_iter().chain(files.store.as_ref().map(|store| (Kind::Store, store.file())))
+        let fields = files.fields.as_ref();
+        let lengths = fields.and_then(|fields| fields.lengths.as_ref());
+        own.into_iter()
+            .chain(files.store.as_ref().map(|store| (Kind::Store, store.file())))
+            .chain(lengths.map(|lengths| (Kind::Lengths, lengths.file())))
+            .chain(self.attributes().map(|columns| (Kind::Attributes, columns.file())))
     }
 
     /// Document id of its first document.
@@ -163,6 +209,54 @@ impl Segment {
     /// The stored documents, if the index keeps them.
     pub fn store(&self) -> Option<&Store> {
         self.files.store.as_ref()
+    }
+
+    /// The columns of attributes; `None` if the schema had no attributes when the segment was written.
+    pub fn attributes(&self) -> Option<&Attributes> {
+        self.files.fields.as_ref()?.attributes.as_ref()
+    }
+
+    /// The number of text fields that it knows; 1 without a schema.
+    pub fn text_fields(&self) -> usize {
+        self.files.fields.as_ref().map_or(1, |fields| fields.firsts.len())
+    }
+
+    /// Lengths of all documents in a text field: zeros if the segment does not know it. Without a schema, 0 is the only field.
+    pub fn lengths(&self, field: u8) -> Result<Lengths<'_>> {
+        if field == 0 {
+            return self.documents().lengths();
+        }
+        let Some(fields) = &self.files.fields else { return self.documents().lengths() };
+        let known = fields.lengths.as_ref().map(|lengths| lengths.get(field)).transpose()?;
+        Ok(known.flatten().unwrap_or_else(|| {
+            let zeros = || vec![0; self.documents().count() as usize];
+            Lengths::U8(fields.zeros.get_or_init(zeros))
+        }))
+    }
+
+    /// The text field of the term with this ordinal; 0 without a schema.
+    pub fn field_of(&self, ordinal: u32) -> u8 {
+        let Some(fields) = &self.files.fields else { return 0 };
+        fields.firsts.partition_point(|&first| first <= ordinal).saturating_sub(1) as u8
+    }
+
+    /// The text field of a term of its dictionary, and the term without the number of the field. Without a schema, that is the whole term.
+    pub fn named<'a>(&self, term: &'a [u8]) -> (u8, &'a [u8]) {
+        match (&self.files.fields, term) {
+            (Some(_), [field, term @ ..]) => (*field, term),
+            _ => (0, term),
+        }
+    }
+
+    /// What these documents have in each text field that the segment knows; nothing without a schema.
+    pub(crate) fn count_fields(&self, docs: &DocSet) -> Result<Vec<FieldCounts>> {
+        let known = self.files.fields.as_ref().map_or(0, |fields| fields.firsts.len());
+        let count = |field: usize| {
+            let (lengths, mut counts) = (self.lengths(field as u8)?, FieldCounts::default());
+            docs.iter().for_each(|doc| counts.add(lengths.get(doc)));
+            Ok(counts)
+        };
+        (0..known).map(count).collect()
     }
 
     /// Deletions, if any.
@@ -264,13 +358,52 @@ impl Segment {
     }
 }
 
+impl Fields {
+    fn new(
+        entry: &SegmentEntry,
+        dictionary: &Dictionary,
+        documents: u32,
+        lengths: Option<SealedFile>,
+        attributes: Option<Attributes>,
+    ) -> Result<Self> {
+        let known = entry.fields.len();
+        let firsts: Result<Vec<u32>> =
+            (0..known).map(|field| dictionary.rank(&[field as u8])).collect();
+        if dictionary.rank(&[known as u8])? != dictionary.terms() {
+            return Err(dictionary.file().corrupt("it has terms of fields that do not exist"));
+        }
+        Ok(Fields {
+            firsts: firsts?,
+            lengths: lengths
+                .map(|file| FieldLengths::new(file, documents, known.saturating_sub(1)))
+                .transpose()?,
+            zeros: OnceLock::new(),
+            attributes,
+        })
+    }
+}
+
+/// Opens a file of columns, which must be those of the schema.
+fn columns(file: SealedFile, documents: u32, schema: &Schema) -> Result<Attributes> {
+    let attributes = Attributes::new(file, documents)?;
+    for (number, kind) in attributes.columns() {
+        let wanted = schema.attributes().get(usize::from(number));
+        if wanted.is_none_or(|attribute| attribute.kind != kind) {
+            let what = format!("column {number} is not as the schema has it");
+            return Err(attributes.file().corrupt(what));
+        }
+    }
+    Ok(attributes)
+}
+
 impl SegmentFiles {
     /// Checks that the files agree with each other and with the manifest.
     fn check(&self, entry: &SegmentEntry) -> Result<()> {
         let docs = u64::from(self.documents.count());
+        let tokens = entry.fields.first().map_or(entry.tokens, |field| field.tokens);
         let checks = [
             (docs == entry.documents, self.documents.file(), "documents"),
-            (self.documents.tokens() == entry.tokens, self.documents.file(), "tokens"),
+            (self.documents.tokens() == tokens, self.documents.file(), "tokens"),
             (self.dictionary.postings() == entry.postings, self.dictionary.file(), "postings"),
             (u64::from(self.dictionary.terms()) == entry.terms, self.dictionary.file(), "terms"),
             (self.dictionary.lists_len() == self.postings.body_len(), &self.postings, "bytes"),
@@ -282,8 +415,9 @@ impl SegmentFiles {
             }
         }
         // Engines for words read norms without asking whether there are any.
-        if docs > 0 && self.documents.has_norms() == self.grams.is_some() {
-            let what = "it has norms and the index n-grams, or neither";
+        let bare = self.grams.is_some() || self.fields.is_some();
+        if docs > 0 && self.documents.has_norms() == bare {
+            let what = "it has norms and the index n-grams or a schema, or neither";
             return Err(self.documents.file().corrupt(what));
         }
         match &self.store {

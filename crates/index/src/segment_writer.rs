@@ -2,21 +2,39 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::build::Written;
+use warpseek_text::Document;
+
+use crate::attributes::{AttributesSource, AttributesWriter, merge_attributes};
+use crate::build::{DocumentFact, Written};
 use crate::container::{Kind, Sealed, SealedWriter};
 use crate::documents::DocumentTable;
 use crate::error::Result;
 use crate::ids::IdsWriter;
-use crate::manifest::{Manifest, SegmentEntry, StoreMode, seal_text, segment_file_name};
+use crate::lengths::write_lengths;
+use crate::manifest::{
+    FieldCounts, Manifest, SegmentEntry, StoreMode, seal_text, segment_file_name,
+};
 use crate::store::StoreWriter;
 
 /// What is appended in document order, and where the rest goes.
 pub(crate) struct SegmentWriter {
     target: Target,
     number: u64,
+    /// The version of its files.
+    version: u32,
+    has_schema: bool,
+    columns: Columns,
     pub(crate) table: DocumentTable,
     pub(crate) ids: IdsWriter,
     pub(crate) store: Option<StoreWriter>,
+}
+
+/// The attributes of its documents.
+enum Columns {
+    /// The schema has none.
+    None,
+    New(AttributesWriter),
+    Written(Sealed),
 }
 
 enum Target {
@@ -25,12 +43,13 @@ enum Target {
 }
 
 impl Target {
-    fn create(&self, number: u64, kind: Kind) -> Result<SealedWriter> {
+    fn create(&self, number: u64, version: u32, kind: Kind) -> Result<SealedWriter> {
         let name = segment_file_name(number, kind);
-        match self {
+        let file = match self {
             Target::Dir(dir) => SealedWriter::create(&dir.join(name), kind),
             Target::Memory => SealedWriter::in_memory(&name, kind),
-        }
+        };
+        Ok(file?.with_version(version))
     }
 }
 
@@ -53,27 +72,90 @@ impl SegmentWriter {
     }
 
     fn new(target: Target, manifest: &Manifest) -> Result<Self> {
-        let number = manifest.next_segment;
+        let (number, version) = (manifest.next_segment, manifest.version());
         let keeps_all = manifest.store == StoreMode::All;
-        let store = keeps_all.then(|| target.create(number, Kind::Store)).transpose()?;
+        let store = keeps_all.then(|| target.create(number, version, Kind::Store)).transpose()?;
+        let schema = manifest.schema.as_ref();
+        let further = schema.map_or(0, |schema| schema.text().len() - 1);
         Ok(SegmentWriter {
             number,
-            table: DocumentTable::default(),
-            ids: IdsWriter::new(target.create(number, Kind::Ids)?),
+            version,
+            has_schema: schema.is_some(),
+            columns: match schema {
+                Some(schema) if !schema.attributes().is_empty() => Columns::New(Default::default()),
+                _ => Columns::None,
+            },
+            table: DocumentTable::with_more(further),
+            ids: IdsWriter::new(target.create(number, version, Kind::Ids)?),
             store: store.map(StoreWriter::new),
             target,
         })
     }
 
+    /// Adds the next document to all but the store.
+    pub(crate) fn push(&mut self, fact: &DocumentFact, document: &Document<'_>) -> Result<()> {
+        if let Columns::New(columns) = &mut self.columns {
+            columns.push(&document.attributes)?;
+        }
+        let table = &mut self.table;
+        table.lengths.push(fact.length);
+        for (lengths, &length) in table.more.iter_mut().zip(&fact.more) {
+            lengths.push(length);
+        }
+        table.norms.extend(fact.norm);
+        table.statics.push(document.static_score.unwrap_or(0.0));
+        self.ids.add(&document.id)
+    }
+
+    /// Bytes of memory that lengths in further fields and attributes take.
+    pub(crate) fn field_memory(&self) -> usize {
+        let columns = match &self.columns {
+            Columns::New(columns) => columns.memory(),
+            _ => 0,
+        };
+        columns + self.table.more.len() * self.table.lengths.len() * size_of::<u32>()
+    }
+
+    /// Writes the attributes of segments whose documents are merged, once the order of these is known.
+    pub(crate) fn merge_attributes(&mut self, sources: &[AttributesSource<'_>]) -> Result<()> {
+        if let Columns::New(_) = self.columns {
+            let file = self.create_file(Kind::Attributes)?;
+            let merged = merge_attributes(sources, self.table.positions(), file)?;
+            self.columns = Columns::Written(merged);
+        }
+        Ok(())
+    }
+
+    fn create_file(&self, kind: Kind) -> Result<SealedWriter> {
+        self.target.create(self.number, self.version, kind)
+    }
+
     /// The files of dictionary and lists.
     pub(crate) fn list_files(&self) -> Result<(SealedWriter, SealedWriter)> {
-        let create = |kind| self.target.create(self.number, kind);
-        Ok((create(Kind::Dict)?, create(Kind::Post)?))
+        Ok((self.create_file(Kind::Dict)?, self.create_file(Kind::Post)?))
     }
 
     /// Completes all files after the lists have been written.
     pub(crate) fn finish(self, lists: Written) -> Result<FinishedSegment> {
-        let docs = self.target.create(self.number, Kind::Docs)?;
+        let docs = self.create_file(Kind::Docs)?;
+        let lengths = match self.table.more.is_empty() {
+            true => None,
+            false => Some(write_lengths(&self.table.more, self.create_file(Kind::Lengths)?)?),
+        };
+        let columns = match self.columns {
+            Columns::None => None,
+            Columns::New(columns) => {
+                let file = self.target.create(self.number, self.version, Kind::Attributes)?;
+                Some(columns.write(self.table.positions(), file)?)
+            }
+            Columns::Written(file) => Some(file),
+        };
+        let fields = self.table.fields().filter(|_| self.has_schema).map(|lengths| {
+            let mut counts = FieldCounts::default();
+            lengths.iter().for_each(|&length| counts.add(length));
+            counts
+        });
+        let fields = fields.collect();
         let mut sealed = vec![
             (Kind::Dict, lists.dictionary),
             (Kind::Post, lists.lists),
@@ -83,11 +165,14 @@ impl SegmentWriter {
         if let Some(store) = self.store {
             sealed.push((Kind::Store, store.finish()?));
         }
+        sealed.extend(lengths.map(|file| (Kind::Lengths, file)));
+        sealed.extend(columns.map(|file| (Kind::Attributes, file)));
         let seal = |(kind, file): &(Kind, Sealed)| (kind.name().to_owned(), seal_text(file.seal));
         let entry = SegmentEntry {
             number: self.number,
             documents: self.table.lengths.len() as u64,
             tokens: self.table.tokens(),
+            fields,
             postings: lists.postings,
             terms: lists.terms,
             files: sealed.iter().map(seal).collect(),

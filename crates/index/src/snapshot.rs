@@ -1,5 +1,6 @@
 //! An index as it was when it was opened; later commits do not affect it.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub struct Snapshot {
 pub struct Statistics {
     /// Live documents.
     pub documents: u64,
-    /// Their tokens.
+    /// Their tokens, in all fields.
     pub tokens: u64,
     /// Largest static score of a live document, 0 if there are none.
     pub max_static: f32,
@@ -174,7 +175,32 @@ impl Snapshot {
         }
     }
 
-    /// The number of live documents that contain the term.
+    /// The number of text fields; 1 without a schema.
+    pub fn text_fields(&self) -> usize {
+        self.manifest.schema.as_ref().map_or(1, |schema| schema.text().len())
+    }
+
+    /// A term of a text field as dictionaries have it. Without a schema, that is the term itself, and 0 is the only field.
+    pub fn key<'a>(&self, field: u8, term: &'a str) -> Cow<'a, [u8]> {
+        match self.manifest.schema {
+            None => Cow::Borrowed(term.as_bytes()),
+            Some(_) => Cow::Owned([&[field], term.as_bytes()].concat()),
+        }
+    }
+
+    /// Statistics of a text field: `documents` are the live ones with at least one token in it, and `tokens` those in the field. Without a schema, they are those of the index.
+    pub fn field_statistics(&self, field: u8) -> Statistics {
+        if self.manifest.schema.is_none() {
+            return self.statistics();
+        }
+        let counts = self.manifest.segments.iter().map(|segment| segment.live_field(field));
+        let (documents, tokens) = counts.fold((0, 0), |(documents, tokens), counts| {
+            (documents + counts.documents, tokens + counts.tokens)
+        });
+        Statistics { documents, tokens, max_static: self.max_static }
+    }
+
+    /// The number of live documents that contain the term, which is given as [`key`](Self::key) has it.
     pub fn document_frequency(&self, term: &[u8]) -> Result<u64> {
         let mut df = 0;
         for segment in &self.segments {

@@ -1,8 +1,9 @@
 //! Creating an index, adding to it, and adding and deleting in one commit.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use warpseek_text::{Analyzer, GramConfig, Reader, ReaderConfig};
+use warpseek_text::{Analyzer, GramConfig, Reader, ReaderConfig, Schema};
 
 use crate::build::{
     BuildConfig, BuildReport, Built, Lists, ListsConfig, Progress, build_lists, build_segment,
@@ -42,6 +43,10 @@ pub fn create_from_reader(
     if let Some(grams) = &config.grams {
         check_grams(grams, &reader, config)?;
     }
+    let schema = reader.config().schema.clone();
+    if schema.is_some() {
+        check_schema(config)?;
+    }
     let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
     let settings = Manifest {
         generation: 1,
@@ -55,6 +60,7 @@ pub fn create_from_reader(
         // The mean length comes from the documents.
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
         grams: config.grams,
+        schema,
         log: None,
         segments: Vec::new(),
     };
@@ -86,6 +92,7 @@ pub fn create_from_lists(
         store: StoreMode::Ids,
         impacts: None,
         grams: None,
+        schema: None,
         log: None,
         segments: Vec::new(),
     };
@@ -159,7 +166,7 @@ fn create_locked(
 }
 
 /// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
-/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`.
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`. A schema in `config` may add fields to that of the index.
 pub fn add(
     dir: &Path,
     inputs: &[PathBuf],
@@ -246,6 +253,32 @@ fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Res
     Ok(())
 }
 
+/// Refuses what an index with a schema cannot have.
+fn check_schema(config: &BuildConfig) -> Result<()> {
+    let refuse = |what: &str| Err(IndexError::Schema { what: what.into() });
+    if config.impacts.is_some() {
+        return refuse("an index with a schema cannot be quantized; leave out `--quantize`");
+    }
+    if config.grams.is_some() {
+        return refuse("an n-gram index has no schema; leave one of the two out");
+    }
+    Ok(())
+}
+
+/// The schema for documents that are added with `given`: that of the index, or one that begins with it.
+fn schema_for(manifest: &Manifest, given: Option<&Arc<Schema>>) -> Result<Option<Arc<Schema>>> {
+    match (&manifest.schema, given) {
+        (known, None) => Ok(known.clone()),
+        (None, Some(_)) => Err(IndexError::Schema {
+            what: "the index was built without a schema, and cannot get one; build it anew with `warpseek index --schema`".into(),
+        }),
+        (Some(known), Some(given)) => {
+            given.extends(known)?;
+            Ok(Some(given.clone()))
+        }
+    }
+}
+
 /// Writes the documents of `reader` as a new segment, without entering it in the manifest.
 fn add_segment(
     lock: &WriteLock,
@@ -255,7 +288,11 @@ fn add_segment(
     config: &BuildConfig,
     progress: &Progress,
 ) -> Result<Built> {
-    let reader = reader.with_vector_scale(manifest.vector_scale)?;
+    manifest.schema = schema_for(manifest, reader.config().schema.as_ref())?;
+    let mut reader = reader.with_vector_scale(manifest.vector_scale)?;
+    if let Some(schema) = &manifest.schema {
+        reader = reader.with_schema(schema.clone());
+    }
     if let Some(grams) = &manifest.grams {
         check_grams(grams, &reader, config)?;
     }

@@ -8,15 +8,16 @@ use warpseek_core::limits::BLOCK;
 use warpseek_core::saturation::MAX_LEVEL;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::attributes::Attributes;
 use crate::build::Progress;
 use crate::container::{Kind, SealedFile};
 use crate::dictionary::TermInfo;
+use crate::documents::Floats;
 use crate::error::{IndexError, Result};
 use crate::manifest::{deletes_name, segment_file_name};
 use crate::postings::BIN;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
-use crate::store::Store;
 
 /// The number of problems that are listed at most.
 const MOST: usize = 100;
@@ -83,15 +84,8 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
         progress.add_terms_total(u64::from(segment.dictionary().terms()));
     }
     for segment in snapshot.segments() {
-        let files = [
-            Some(segment.dictionary().file()),
-            Some(segment.postings_file()),
-            Some(segment.documents().file()),
-            Some(segment.ids().file()),
-            segment.store().map(Store::file),
-        ];
         let mut sound = true;
-        for file in files.into_iter().flatten() {
+        for (_, file) in segment.files() {
             found.files += 1;
             found.bytes += file.file_len();
             let result = file.all().map(|_| ());
@@ -106,6 +100,8 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
         let result = check_ids(segment, &mut seen);
         found.check(result)?;
         let result = check_store(segment, progress);
+        found.check(result)?;
+        let result = segment.attributes().map_or(Ok(()), Attributes::verify);
         found.check(result)?;
         let impacts = snapshot.manifest().impacts.is_some();
         let result = check_lists(segment, impacts, &mut found, progress);
@@ -141,7 +137,7 @@ fn check_files_alone(dir: &Path, found: &mut Verification) -> Result<()> {
 fn check_documents(segment: &Segment) -> Result<()> {
     let documents = segment.documents();
     let (lengths, statics) = (documents.lengths()?, documents.statics()?);
-    let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
+    let norms = norms(segment)?;
     let mut tokens = 0;
     for doc in 0..documents.count() {
         tokens += u64::from(lengths.get(doc));
@@ -202,7 +198,12 @@ fn check_lists(
         }
         last.clear();
         last.extend_from_slice(terms.term());
-        checker.check(&info)?;
+        let (field, word) = segment.named(terms.term());
+        if word.is_empty() || usize::from(field) >= segment.text_fields() {
+            let what = format!("term {} is not one of a field", info.ordinal);
+            return Err(dictionary.file().corrupt(what));
+        }
+        checker.check(&info, field)?;
         lists += 1;
         postings += u64::from(info.df);
         progress.add_terms_written(1);
@@ -220,24 +221,27 @@ struct ListChecker<'a> {
     segment: &'a Segment,
     /// Whether lists hold impacts, from which lengths and norms cannot be checked.
     impacts: bool,
-    lengths: Vec<u64>,
+    /// Of each text field.
+    lengths: Vec<Vec<u64>>,
     squares: Vec<u64>,
 }
 
 impl<'a> ListChecker<'a> {
     fn new(segment: &'a Segment, impacts: bool) -> Result<Self> {
         let n = segment.documents().count() as usize;
-        Ok(ListChecker { segment, impacts, lengths: vec![0; n], squares: vec![0; n] })
+        let lengths = vec![vec![0; n]; segment.text_fields()];
+        Ok(ListChecker { segment, impacts, lengths, squares: vec![0; n] })
     }
 
-    fn check(&mut self, info: &TermInfo) -> Result<()> {
+    /// Checks the list of a term of a field.
+    fn check(&mut self, info: &TermInfo, field: u8) -> Result<()> {
         let segment = self.segment;
         let bad = |what: String| segment.bad_list(info, what);
         if segment.grams().is_some() {
             return self.check_maps(info);
         }
         let list = segment.list(info)?;
-        let (lengths, norms) = (segment.documents().lengths()?, segment.documents().norms()?);
+        let (lengths, norms) = (segment.lengths(field)?, norms(segment)?);
         let mut block_bounds = list.block_bounds();
         let (mut docs, mut freqs, mut deleted) = ([0; BLOCK], [0; BLOCK], 0);
         for block in 0..list.blocks() {
@@ -247,7 +251,9 @@ impl<'a> ListChecker<'a> {
                 .map_err(|what| bad(what.to_string()))?;
             let bounds = block_bounds.next().transpose().map_err(|what| bad(what.to_string()))?;
             for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
-                let (length, norm) = (lengths.get(doc), norms.get(doc));
+                // Without norms, cosine cannot be used and no weight is out of bounds.
+                let norm = norms.map_or(f32::INFINITY, |norms| norms.get(doc));
+                let length = lengths.get(doc);
                 let within = bounds.as_ref().is_none_or(|b| b.covers(freq, length, norm))
                     && list.bounds().is_none_or(|b| b.covers(freq, length, norm));
                 if !within {
@@ -257,7 +263,7 @@ impl<'a> ListChecker<'a> {
                     return Err(bad(format!("document {doc} has an impact of more than 8 bits")));
                 }
                 deleted += u32::from(segment.is_deleted(doc));
-                self.lengths[doc as usize] += u64::from(freq);
+                self.lengths[usize::from(field)][doc as usize] += u64::from(freq);
                 let squares = &mut self.squares[doc as usize];
                 *squares = squares.saturating_add(cosine::square(freq));
             }
@@ -296,16 +302,26 @@ impl<'a> ListChecker<'a> {
         if self.impacts || self.segment.grams().is_some() {
             return Ok(());
         }
-        let documents = self.segment.documents();
-        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-        for doc in 0..documents.count() {
-            let i = doc as usize;
-            let length = u32::try_from(self.lengths[i]).unwrap_or(u32::MAX);
-            if length != lengths.get(doc) || cosine::norm(self.squares[i]) != norms.get(doc) {
-                let what = format!("length or norm of document {doc} is not that of its postings");
-                return Err(documents.file().corrupt(what));
+        let (documents, norms) = (self.segment.documents(), norms(self.segment)?);
+        for (field, counted) in (0..).zip(&self.lengths) {
+            let lengths = self.segment.lengths(field)?;
+            for (doc, &counted) in (0..).zip(counted) {
+                let length = u32::try_from(counted).unwrap_or(u32::MAX);
+                let squares = self.squares[doc as usize];
+                let same = norms.is_none_or(|norms| cosine::norm(squares) == norms.get(doc));
+                if length != lengths.get(doc) || !same {
+                    let what =
+                        format!("length or norm of document {doc} is not that of its postings");
+                    return Err(documents.file().corrupt(what));
+                }
             }
         }
         Ok(())
     }
+}
+
+/// The norms of a segment's documents, if they have any.
+fn norms(segment: &Segment) -> Result<Option<Floats<'_>>> {
+    let documents = segment.documents();
+    documents.has_norms().then(|| documents.norms()).transpose()
 }

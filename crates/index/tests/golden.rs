@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warpseek_exec::{Mode, Query, Ranking};
-use warpseek_index::container::{Kind, SealedFile, VERSION};
+use warpseek_index::container::{Kind, SealedFile};
 use warpseek_index::{
-    BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, Progress, Segment, Snapshot, verify,
+    AttributeValue, BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, Progress, Segment,
+    Snapshot, add, create, delete, verify,
 };
 use warpseek_testkit::{
     Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
     orders, plans,
 };
-use warpseek_text::{GramConfig, GramScratch, Unit};
+use warpseek_text::{Attribute, AttributeKind, GramConfig, GramScratch, Schema, TextField, Unit};
 
 /// Two segments with lists of one, some and many postings, an update, deletions, static scores, ids outside of ASCII.
 fn text() -> History {
@@ -71,14 +72,14 @@ fn passages() -> History {
 }
 
 fn search(terms: &[(&str, f64)], mode: Mode, ranking: &str, static_weight: f64) -> Search {
-    let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight)).collect();
+    let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight));
     let ranking = Ranking { function: ranking.parse().unwrap(), static_weight };
-    Search { query: Query { terms }, mode, k: 3, ranking }
+    Search { query: Query::of(terms), mode, k: 3, ranking }
 }
 
+/// The index of this name, such as `v1/text`.
 fn golden(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    root.join(format!("v{VERSION}")).join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// External id, score in units and scale of each hit.
@@ -87,7 +88,24 @@ type Expected<'a> = &'a [(&'a str, u32, i32)];
 /// The index in the tree, written anew where asked for.
 fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search, Expected<'_>)]) {
     let built = Fixture::after(history, config);
-    let mut fresh = file_bytes(&built.dir());
+    let dir = check_files(name, &built.dir());
+    let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
+    for doc in history.live() {
+        let found = snapshot.find_id(&doc.id).unwrap().unwrap();
+        assert_eq!(snapshot.document(found).unwrap(), Some(doc.to_json().into_bytes()));
+    }
+    for (search, expected) in expected {
+        let plans = plans(&snapshot, std::slice::from_ref(search));
+        let answers = warpseek_testkit::expected(&snapshot, &plans);
+        let expected: Vec<ExternalHit> =
+            expected.iter().map(|&(id, score, scale)| (id.to_owned(), score, scale)).collect();
+        assert_eq!(external_hits(&snapshot, &plans[0], &answers[0]), expected, "{search:?}");
+    }
+}
+
+/// Checks that the index in the tree is sound and has the files of one that was built now. Returns its directory.
+fn check_files(name: &str, built: &Path) -> PathBuf {
+    let mut fresh = file_bytes(built);
     // Without a lock the index in the tree is never written to.
     fresh.remove("lock");
     let dir = golden(name);
@@ -103,21 +121,9 @@ fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search
         assert!(*bytes == fresh.1[file], "{file} is written in another way");
     }
     assert_eq!(kept.0, fresh.0);
-
     let found = verify(&dir, &Progress::default()).unwrap();
     assert!(found.problems.is_empty(), "{:?}", found.problems);
-    let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
-    for doc in history.live() {
-        let found = snapshot.find_id(&doc.id).unwrap().unwrap();
-        assert_eq!(snapshot.document(found).unwrap(), Some(doc.to_json().into_bytes()));
-    }
-    for (search, expected) in expected {
-        let plans = plans(&snapshot, std::slice::from_ref(search));
-        let answers = warpseek_testkit::expected(&snapshot, &plans);
-        let expected: Vec<ExternalHit> =
-            expected.iter().map(|&(id, score, scale)| (id.to_owned(), score, scale)).collect();
-        assert_eq!(external_hits(&snapshot, &plans[0], &answers[0]), expected, "{search:?}");
-    }
+    dir
 }
 
 /// The manifest, and the files that must be written alike for ever. Stores are read but not compared: another
@@ -163,14 +169,14 @@ fn text_index() {
         ),
     ];
     let [by_input, by_text, ..] = orders();
-    check("text", by_input, &text(), expected);
-    check("reordered", by_text, &text(), expected);
+    check("v1/text", by_input, &text(), expected);
+    check("v1/reordered", by_text, &text(), expected);
 }
 
 #[test]
 fn vector_index() {
     check(
-        "vectors",
+        "v1/vectors",
         build_config(),
         &vectors(),
         &[
@@ -190,7 +196,7 @@ fn vector_index() {
 fn quantized_index() {
     let config = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };
     check(
-        "quantized",
+        "v1/quantized",
         config,
         &text(),
         &[
@@ -258,8 +264,8 @@ fn grams_by_text(history: &History, config: &GramConfig) -> Grams {
 fn n_gram_indexes() {
     let config = GramConfig { segment_words: 1, parts: true, ..GramConfig::default() };
     for (name, config) in [
-        ("grams", config),
-        ("word-grams", GramConfig { unit: Unit::Word, n: 2, segment_words: 3, parts: false }),
+        ("v1/grams", config),
+        ("v1/word-grams", GramConfig { unit: Unit::Word, n: 2, segment_words: 3, parts: false }),
     ] {
         let build = BuildConfig { grams: Some(config), ..build_config() };
         check(name, build, &passages(), &[]);
@@ -267,7 +273,7 @@ fn n_gram_indexes() {
         assert_eq!(snapshot.manifest().grams, Some(config));
         assert_eq!(grams_by_list(&snapshot), grams_by_text(&passages(), &config), "{name}");
     }
-    let snapshot = Snapshot::open(&golden("grams")).unwrap();
+    let snapshot = Snapshot::open(&golden("v1/grams")).unwrap();
     let second = &grams_by_list(&snapshot)[1];
     // "one aspirin" is the first document; the seventh has 東京都 as its sixth word of seven.
     assert_eq!(second["e a".as_bytes()][0], (0, 0b01));
@@ -290,4 +296,85 @@ fn forms(segment: &Segment) -> BTreeSet<&'static str> {
         });
     }
     forms
+}
+
+/// Text fields with analyzers of their own, attributes of every type, documents that lack some of them, deletions, and a later segment that knows more fields.
+#[test]
+fn fields_index() {
+    const FIRST: &str = r#"{
+        "analyzers": {"names": {"fold": true}},
+        "text": [
+            {"name": "title", "k1": 1.2, "b": 0.75},
+            {"name": "body", "source": "content.body", "analyzer": "plain"}
+        ],
+        "attributes": [
+            {"name": "year", "type": "integer"},
+            {"name": "tag", "source": "tags", "type": "keyword", "many": true},
+            {"name": "price", "type": "float"},
+            {"name": "open", "type": "boolean"}
+        ]
+    }"#;
+    let first = Arc::new(Schema::parse(FIRST).unwrap());
+    let mut config = first.config().clone();
+    config.text.push(TextField::new("author", "names"));
+    config.attributes.push(Attribute::new("published", AttributeKind::Date));
+    let second = Arc::new(Schema::new(config).unwrap());
+    let document = |i: usize| {
+        let mut document = serde_json::json!({
+            "id": format!("doc-{i}"),
+            "content": {"body": format!("{} Größe n{i}", "apple ".repeat(i % 300))},
+            "tags": (0..i % 4).map(|tag| format!("t{}", (i + tag) % 11)).collect::<Vec<_>>(),
+            "author": (["José Łuk", "Ann"][i % 2]),
+            "published": format!("2021-03-{:02}", 1 + i % 31),
+            "else": i,
+        });
+        if !i.is_multiple_of(3) {
+            document["title"] = "The Orchards of apples".into();
+            document["year"] = (1990 + i as i64 % 40).into();
+        }
+        if i.is_multiple_of(5) {
+            document["price"] = (i as f64 / 8.0).into();
+            document["open"] = i.is_multiple_of(2).into();
+        }
+        format!("{document}\n")
+    };
+    let (dir, progress) = (tempfile::tempdir().unwrap(), Progress::default());
+    let (input, index) = (dir.path().join("docs.jsonl"), dir.path().join("index"));
+    let with = |schema: &Arc<Schema>| {
+        let mut config = build_config();
+        config.reader.schema = Some(schema.clone());
+        config
+    };
+    fs::write(&input, (0..300).map(document).collect::<String>()).unwrap();
+    create(&index, std::slice::from_ref(&input), &with(&first), false, &progress).unwrap();
+    fs::write(&input, (290..340).map(document).collect::<String>()).unwrap();
+    add(&index, std::slice::from_ref(&input), &with(&second), &progress).unwrap();
+    let gone = ["doc-7", "doc-9", "doc-310"].map(str::to_owned);
+    delete(&index, &gone, 1, &progress).unwrap();
+
+    let snapshot = Snapshot::open(&check_files("v2/fields", &index)).unwrap();
+    assert_eq!(snapshot.manifest().schema.as_deref(), Some(&*second));
+    assert_eq!(snapshot.manifest().version(), 2);
+    let counts = |field| {
+        let statistics = snapshot.field_statistics(field);
+        (statistics.documents, statistics.tokens)
+    };
+    // Of the 337 live documents, two thirds have a title of two terms; the author is known in the second segment alone.
+    assert_eq!([0, 1, 2].map(counts), [(224, 448), (337, 46_278), (49, 73)]);
+    for (field, term, df) in [(0, "orchard", 224), (1, "größe", 337), (2, "jose", 24)] {
+        assert_eq!(snapshot.document_frequency(&snapshot.key(field, term)).unwrap(), df, "{term}");
+    }
+    let doc = snapshot.find_id("doc-335").unwrap().unwrap();
+    let (segment, ordinal) = snapshot.locate(doc).unwrap();
+    let values = |number: u16| {
+        let column = segment.attributes().unwrap().column(number).unwrap().unwrap();
+        column.values(ordinal).unwrap()
+    };
+    assert_eq!(values(0), [AttributeValue::Integer(2005)]);
+    assert_eq!(values(1), ["t5", "t6", "t7"].map(|tag| AttributeValue::Keyword(tag.into())));
+    assert_eq!(values(2), [AttributeValue::Float(41.875)]);
+    assert_eq!(values(3), [AttributeValue::Boolean(false)]);
+    assert_eq!(values(4), [AttributeValue::Date(1_616_716_800_000)]);
+    let stored = snapshot.document(doc).unwrap().unwrap();
+    assert_eq!(stored, document(335).trim_end().as_bytes());
 }

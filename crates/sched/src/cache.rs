@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use warpseek_exec::query::PlanTree;
 use warpseek_exec::{Answer, Coverage, Formula, Mask, Plan, PlanTerm};
 use warpseek_index::SnapshotId;
 
@@ -35,14 +36,29 @@ pub struct Key {
     query: Arc<[u8]>,
     /// The documents that may be hits, if not all; compared as a whole too.
     mask: Option<Arc<Mask>>,
+    /// The query tree, if the rest does not say the same.
+    tree: Option<Arc<PlanTree>>,
 }
 
 impl Key {
     /// The key of a plan.
     pub fn of(plan: &Plan) -> Self {
         // No `..`: whoever adds a field to plans has to decide here whether answers depend on it.
-        let Plan { snapshot, terms, missing, mode, k, count, mask, formulas, static_weight, scale } =
-            plan;
+        let Plan {
+            snapshot,
+            terms,
+            missing,
+            mode,
+            k,
+            count,
+            mask,
+            tree,
+            formulas,
+            static_weight,
+            scale,
+        } = plan;
+        // If a tree is additive, all else says the same.
+        let tree = tree.as_ref().filter(|tree| !tree.is_additive);
         let mut query = Vec::with_capacity(64 + 40 * terms.len());
         // Which documents match, how many of them are hits, and whether all are counted.
         query.push(*mode as u8);
@@ -66,7 +82,10 @@ impl Key {
         // What the integers mean: hits with the same units at another scale are other scores.
         query.extend(scale.to_le_bytes());
         let mut sorted: Vec<&PlanTerm> = terms.iter().collect();
-        sorted.sort_unstable_by(|a, b| (&a.term, a.field).cmp(&(&b.term, b.field)));
+        // A tree has its terms by number.
+        if tree.is_none() {
+            sorted.sort_unstable_by(|a, b| (&a.term, a.field).cmp(&(&b.term, b.field)));
+        }
         query.extend((sorted.len() as u32).to_le_bytes());
         for term in sorted {
             // The snapshot and the term give `df` and `lists`, the formula and the weight give `most`, and engines do
@@ -80,17 +99,20 @@ impl Key {
             query.extend(weight.to_bits().to_le_bytes());
         }
         // With a missing term, AND has no hits.
-        let mut missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+        let mut missing: Vec<&(u8, String)> = missing.iter().collect();
         missing.sort_unstable();
-        missing.into_iter().for_each(|word| push_word(&mut query, word));
+        for (field, word) in missing {
+            query.push(*field);
+            push_word(&mut query, word);
+        }
         query.extend(mask.as_ref().map_or(u64::MAX, |mask| mask.documents()).to_le_bytes());
-        Key { mask: mask.clone(), ..Key::new(*snapshot, &query) }
+        Key { mask: mask.clone(), tree: tree.cloned(), ..Key::new(*snapshot, &query) }
     }
 
     fn new(snapshot: SnapshotId, query: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         (snapshot, query).hash(&mut hasher);
-        Key { hash: hasher.finish(), snapshot, query: query.into(), mask: None }
+        Key { hash: hasher.finish(), snapshot, query: query.into(), mask: None, tree: None }
     }
 
     /// The snapshot that the plan was made for.
@@ -293,7 +315,8 @@ fn entry_bytes<V: HeapBytes, W>(key: &Key, value: &V) -> u64 {
     const ALLOCATION: usize = 16;
     const COUNTERS: usize = 2 * size_of::<usize>();
     let of_mask = key.mask.as_ref().map_or(0, |mask| ALLOCATION + mask.bytes());
-    let of_key = ALLOCATION + COUNTERS + key.query.len() + of_mask;
+    let of_tree = key.tree.as_ref().map_or(0, |tree| ALLOCATION + tree.bytes());
+    let of_key = ALLOCATION + COUNTERS + key.query.len() + of_mask + of_tree;
     let of_value = 2 * ALLOCATION + COUNTERS + size_of::<V>() + value.heap_bytes();
     // Tables double when they are full, so up to half of each is empty. A map has a byte for each of its places, and
     // leaves one in eight empty.
@@ -467,8 +490,8 @@ mod tests {
     }
 
     fn search(terms: &[(&str, f64)], mode: Mode) -> Search {
-        let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight)).collect();
-        Search { query: Query { terms }, mode, ..Search::of(&[]) }
+        let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight));
+        Search { query: Query::of(terms), mode, ..Search::of(&[]) }
     }
 
     fn plan(search: &Search) -> Plan {
@@ -502,7 +525,7 @@ mod tests {
                 plan(&Search { ranking, ..search(&[("fig", 1.0), ("pie", 2.0)], Mode::Or) })
             })
             .collect();
-        let changes: [fn(&mut Plan); 26] = [
+        let changes: [fn(&mut Plan); 27] = [
             |_| {},
             |plan| plan.snapshot = SNAPSHOTS[1].id(),
             |plan| plan.mode = Mode::And,
@@ -532,7 +555,8 @@ mod tests {
                 std::mem::swap(&mut first[0].term, &mut second[0].term);
             },
             |plan| drop(plan.missing.pop()),
-            |plan| plan.missing = vec!["nosuc".to_owned(), "h".to_owned()],
+            |plan| plan.missing[0].0 = 1,
+            |plan| plan.missing = vec![(0, "nosuc".to_owned()), (0, "h".to_owned())],
         ];
         others.extend(changes.map(|change| {
             let mut plan = two.clone();

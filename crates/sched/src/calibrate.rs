@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use warpseek_exec::{Context, Engine, ExecError, Mode, Plan, Planner, Query};
 use warpseek_index::Snapshot;
 
-use crate::measure::{own_words, words_by_length};
+use crate::measure::{Word, own_words, words_by_length};
 use crate::model::{CostModel, Features, Form};
 
 /// Queries of an index's own terms for a second of measuring, how many there are at least and at most, and the most terms of one.
@@ -82,14 +82,15 @@ pub fn own_queries(
                 words[spread(i, words.len())].clone()
             }
         };
-        let mut words: Vec<(String, f64)> = (at..at + terms).map(|i| (word(i), 1.0)).collect();
+        let mut words: Vec<Word> = (at..at + terms).map(word).collect();
         at += terms;
         if number % UNKNOWN == UNKNOWN - 1 {
             // No analyzer makes such a word.
-            words.push(("\u{0}".to_owned(), 1.0));
+            words.push((0, "\u{0}".to_owned()));
         }
         let mode = [Mode::Or, Mode::Or, Mode::And, Mode::AndOr][number / FREQUENT % 4];
-        plans.push(planner.plan(&Query { terms: words }, mode, k)?);
+        let query = Query::of_fields(words.into_iter().map(|(field, word)| (field, word, 1.0)));
+        plans.push(planner.plan(&query, mode, k)?);
     }
     Ok(plans)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{Context, Engine, ExecError, Load, Mode, Plan, Planner, Query, Rates};
-use warpseek_index::Snapshot;
+use warpseek_index::{Segment, Snapshot};
 
 /// Number of queries that represent those to come, and of terms in each.
 const QUERIES: usize = 32;
@@ -13,9 +13,18 @@ const TERMS: usize = 3;
 const LONG_ENOUGH: Duration = Duration::from_millis(25);
 const TIMES: usize = 3;
 
+/// A term of an index, with its text field.
+pub(crate) type Word = (u8, String);
+
+/// The word that a segment's dictionary has.
+fn word(segment: &Segment, term: &[u8]) -> Word {
+    let (field, term) = segment.named(term);
+    (field, String::from_utf8_lossy(term).into_owned())
+}
+
 /// At most this many of an index's terms, each with a probability proportional to its postings: postings at regular
 /// intervals each select their term.
-pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<String>, ExecError> {
+pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<Word>, ExecError> {
     let all: u64 = snapshot.segments().iter().map(|s| s.dictionary().postings()).sum();
     let step = (all / count as u64).max(1);
     let (mut seen, mut next, mut words) = (0, step / 2, Vec::new());
@@ -25,7 +34,7 @@ pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<String>
             seen += u64::from(info.df);
             while seen > next {
                 next += step;
-                words.push(String::from_utf8_lossy(terms.term()).into_owned());
+                words.push(word(segment, terms.term()));
             }
         }
     }
@@ -38,10 +47,10 @@ pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<String>
 pub(crate) fn words_by_length(
     snapshot: &Snapshot,
     count: usize,
-) -> Result<Vec<Vec<String>>, ExecError> {
+) -> Result<Vec<Vec<Word>>, ExecError> {
     /// Every so many terms of a length are taken, and how many are passed over before the next.
     struct Order {
-        words: Vec<String>,
+        words: Vec<Word>,
         every: u64,
         left: u64,
     }
@@ -59,7 +68,7 @@ pub(crate) fn words_by_length(
             order.left -= 1;
             continue;
         }
-        order.words.push(String::from_utf8_lossy(terms.term()).into_owned());
+        order.words.push(word(segment, terms.term()));
         if order.words.len() == 2 * count {
             let mut keeps = false;
             order.words.retain(|_| {
@@ -85,7 +94,7 @@ pub fn probes(
     let queries = words.len().div_ceil(TERMS);
     let query = |first: usize| {
         let words = words.iter().skip(first).step_by(queries.max(1));
-        Query { terms: words.map(|word| (word.clone(), 1.0)).collect() }
+        Query::of_fields(words.map(|(field, word)| (*field, word.clone(), 1.0)))
     };
     (0..queries).map(|first| planner.plan(&query(first), mode, k)).collect()
 }

@@ -83,7 +83,7 @@ fn plans(snapshot: &Arc<Snapshot>, count: usize) -> Vec<Plan> {
         let terms = (0..1 + i % 4)
             .map(|j| (words[(i / 3 + j * (i % 5 + 1)) % words.len()].to_owned(), 1.0));
         let mode = [Mode::Or, Mode::And, Mode::AndOr][i % 3];
-        let plan = planner.plan(&Query { terms: terms.collect() }, mode, 1 + i % 20).unwrap();
+        let plan = planner.plan(&Query::of(terms), mode, 1 + i % 20).unwrap();
         Plan { count: i.is_multiple_of(11), ..plan }
     };
     (0..count).map(plan).collect()

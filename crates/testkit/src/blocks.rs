@@ -104,7 +104,7 @@ pub fn check_random_lists(make: impl MakeEngine) {
             .collect();
         let queries = (1u32..64).map(|mask| {
             let terms = (0..6).filter(|w| mask >> w & 1 == 1).map(|w| (format!("w{w}"), 1.0));
-            Query { terms: terms.collect() }
+            Query::of(terms)
         });
         check(&make, &Fixture::of(&corpus).snapshot(), &queries.collect::<Vec<_>>());
         Ok(())

@@ -47,7 +47,7 @@ fn cross(queries: &[Vec<(&str, f64)>], rankings: &[Ranking]) -> Vec<Search> {
     let (mut searches, mut turn) = (Vec::new(), rankings.iter().cycle());
     for terms in queries {
         let terms = terms.iter().map(|&(term, weight)| (term.to_owned(), weight));
-        let query = Query { terms: terms.collect() };
+        let query = Query::of(terms);
         for mode in MODES {
             for k in KS {
                 let ranking = *turn.next().unwrap();
@@ -121,8 +121,8 @@ pub(crate) fn most_terms() -> (Fixture, Vec<Search>) {
     let mut docs: Vec<_> = (0..64).map(|d| Doc::text(d, line(&mut some(d)))).collect();
     docs.push(Doc::text("all", line(&mut (0..MAX_QUERY_TERMS))));
     docs.push(Doc::text("all and more", line(&mut (0..MAX_QUERY_TERMS + 9))));
-    let terms = (0..MAX_QUERY_TERMS).map(|i| (word(i), 0.5 + (i % 7) as f64)).collect();
-    let query = Query { terms };
+    let terms = (0..MAX_QUERY_TERMS).map(|i| (word(i), 0.5 + (i % 7) as f64));
+    let query = Query::of(terms);
     let search = |mode| Search { query: query.clone(), mode, k: 10, ranking: Ranking::default() };
     (Fixture::of(&docs), vec![search(Mode::Or), search(Mode::And)])
 }

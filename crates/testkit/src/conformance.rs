@@ -6,22 +6,28 @@ use std::sync::Arc;
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{
-    Answer, Cancel, Context, Coverage, Engine, ExecError, Mask, Mode, Plan, Query, Ranking,
-    Reference,
+    Answer, Cancel, Context, Coverage, Engine, ExecError, Mask, Mode, Plan, Planner, Query,
+    Ranking, Reference,
 };
-use warpseek_index::{DocSet, Progress, Snapshot, create};
+use warpseek_index::{DocSet, FilterCache, Progress, Snapshot, create};
 
 use crate::cases::{fixed_cases, most_terms};
 use crate::collections;
+use crate::fields;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::random::Random;
 use crate::search::{Search, answers, expected, plans};
+use crate::trees::TreeSearch;
 
 /// The number of random cases per run.
 const CASES: u32 = 24;
+/// The number of random cases with a schema.
+const FIELD_CASES: u32 = 12;
 /// The number of searches per case.
 const SEARCHES: usize = 40;
+/// The number of query trees per case.
+const TREES: usize = 24;
 
 /// Creates an engine for a snapshot with the given number of threads.
 pub trait MakeEngine: Fn(Arc<Snapshot>, usize) -> Box<dyn Engine> {}
@@ -69,6 +75,11 @@ macro_rules! conformance {
                 $crate::conformance::check_most_terms($make, $part);
             }
 
+            #[test]
+            fn fields() {
+                $crate::conformance::check_fields($make, $part);
+            }
+
             $($more)*
         }
     };
@@ -79,6 +90,7 @@ pub fn check_engine(make: impl MakeEngine) {
     check_fixed_cases(&make, part_of(1, 1));
     check_random_cases(&make, part_of(1, 1));
     check_most_terms(&make, part_of(1, 1));
+    check_fields(&make, part_of(1, 1));
     check_collections(&make);
 }
 
@@ -126,7 +138,38 @@ pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     let run = TestRunner::new(config).run(&generator::cases(), |case| {
         let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
         let name = format!("{case:?}");
-        check_snapshot(&make, &name, &fixture.snapshot(), &case.searches(SEARCHES));
+        let snapshot = fixture.snapshot();
+        check_snapshot(&make, &name, &snapshot, &case.searches(SEARCHES));
+        check_trees(&make, &name, &snapshot, &case.trees(TREES));
+        Ok(())
+    });
+    run.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Random corpora with one text field to four. An engine that does not take fields answers with one of them, and refuses more.
+pub fn check_fields(make: impl MakeEngine, (_, parts): Part) {
+    let cases = FIELD_CASES.div_ceil(parts);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let run = TestRunner::new(config).run(&fields::field_cases(), |case| {
+        let fixture = Fixture::after_each(&case.history(), |number| case.config(number));
+        let (snapshot, searches) = (fixture.snapshot(), case.searches(SEARCHES / 2));
+        // A history may end before all fields are in the schema.
+        let several = snapshot.text_fields() > 1;
+        if several && !make(snapshot.clone(), 1).takes().fields {
+            let engine = make(snapshot.clone(), 1);
+            let plans = Planner::suited(snapshot.clone()).unwrap();
+            let plan = plans.plan(&Query::of_fields([(1, "w0", 1.0)]), Mode::Or, 1).unwrap();
+            let answer = engine.search(&[&plan], &Context::new(1)).remove(0);
+            assert!(matches!(answer, Err(ExecError::Unsupported { .. })), "{answer:?}");
+            let prepared = engine.prepare(&plan.formulas, &Context::new(1));
+            assert!(prepared.is_ok() || matches!(prepared, Err(ExecError::Unsupported { .. })));
+            return Ok(());
+        }
+        let known = |search: &Search| {
+            search.query.terms.iter().all(|t| usize::from(t.field) < snapshot.text_fields())
+        };
+        let searches: Vec<Search> = searches.into_iter().filter(known).collect();
+        check_snapshot(&make, &format!("{case:?}"), &snapshot, &searches);
         Ok(())
     });
     run.unwrap_or_else(|failure| panic!("{failure}"));
@@ -203,6 +246,26 @@ pub fn check_snapshot(
 
 /// On a device, one in this many searches is repeated with a mask; a number that has no factor in common with that of the masks.
 const MASKED_ON_DEVICE: usize = 5;
+
+/// Checks query trees in the same way. Those that are sums are answered by every engine, the others by engines that take
+/// trees.
+pub fn check_trees(
+    make: &impl MakeEngine,
+    name: &str,
+    snapshot: &Arc<Snapshot>,
+    trees: &[TreeSearch],
+) {
+    let ranking = Ranking::suited(snapshot.manifest());
+    let planner = Planner::new(snapshot.clone(), ranking).unwrap();
+    let cache = FilterCache::new(1 << 20);
+    let plan = |search: &TreeSearch| {
+        planner.plan_tree(&search.tree, search.filter.as_ref(), None, search.k, &cache).unwrap()
+    };
+    let plans: Vec<Plan> = trees.iter().map(plan).collect();
+    // They are shown as searches for their own descriptions.
+    let shown: Vec<Search> = trees.iter().map(|tree| Search::of(&[&format!("{tree:?}")])).collect();
+    check_plans(make, &format!("{name}, trees"), snapshot, &shown, plans);
+}
 
 /// Sets of documents: none, all, one, few, half, stretches, and all but a few.
 fn masks(snapshot: &Snapshot) -> Vec<Arc<Mask>> {

@@ -144,7 +144,7 @@ impl Case {
             let weight = *random.pick(&[1.0, 1.0, 1.0, 2.0, 0.3, 17.25]);
             (term, weight)
         };
-        let query = Query { terms: (0..terms).map(|_| term()).collect() };
+        let query = Query::of((0..terms).map(|_| term()));
         let mode = *random.pick(&[Mode::Or, Mode::And, Mode::AndOr]);
         let k = *random.pick(&[0, 1, 10, 100, self.docs + 5, usize::MAX]);
         Search { query, mode, k, ranking: self.ranking(random) }

@@ -9,9 +9,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use warpseek_core::limits::MAX_IMPACT;
-use warpseek_exec::{Answer, Mode, Plan, RankingFunction};
+use warpseek_exec::{Answer, Mode, Plan, QueryTerm, RankingFunction};
 use warpseek_index::Snapshot;
-use warpseek_text::Analyzer;
+use warpseek_text::{Analyzer, Schema, TextField};
 
 use crate::document::Doc;
 use crate::search::Search;
@@ -20,51 +20,95 @@ use crate::search::Search;
 pub struct Oracle {
     docs: Vec<Counted>,
     positions: HashMap<String, usize>,
-    df: HashMap<String, f64>,
-    mean_length: f64,
+    fields: Vec<Field>,
     vector_scale: f64,
 }
 
+/// Statistics of a text field.
+struct Field {
+    /// Documents that have it; without a schema, all.
+    documents: f64,
+    df: HashMap<String, f64>,
+    mean_length: f64,
+    k1: f64,
+    b: f64,
+}
+
 struct Counted {
-    freqs: HashMap<String, f64>,
-    length: f64,
+    /// Of each text field.
+    freqs: Vec<HashMap<String, f64>>,
     norm: f64,
     static_score: f64,
+}
+
+impl Counted {
+    fn length(&self, field: usize) -> f64 {
+        self.freqs[field].values().sum()
+    }
+}
+
+/// A term and its field.
+type Key<'a> = (usize, &'a str);
+
+impl Field {
+    fn of(docs: &[Counted], field: usize, documents: usize, (k1, b): (f64, f64)) -> Self {
+        let mut df = HashMap::new();
+        for term in docs.iter().flat_map(|doc| doc.freqs[field].keys()) {
+            *df.entry(term.clone()).or_insert(0.0) += 1.0;
+        }
+        let (documents, tokens) =
+            (documents as f64, docs.iter().map(|doc| doc.length(field)).sum::<f64>());
+        let mean_length = if tokens > 0.0 { tokens / documents } else { 1.0 };
+        Field { documents, df, mean_length, k1, b }
+    }
 }
 
 impl Oracle {
     /// Analyzes the live documents, which must be in index order.
     pub fn new(live: &[Doc], analyzer: Analyzer, vector_scale: u32) -> Self {
         let docs: Vec<_> = live.iter().map(|doc| count(doc, analyzer, vector_scale)).collect();
-        let mut df = HashMap::new();
-        for term in docs.iter().flat_map(|doc| doc.freqs.keys()) {
-            *df.entry(term.clone()).or_insert(0.0) += 1.0;
-        }
+        let fields = vec![Field::of(&docs, 0, docs.len(), (0.0, 0.0))];
+        Self::with(live, docs, fields, vector_scale)
+    }
+
+    /// The same with a schema, whose fields are made of titles and texts.
+    pub fn with_schema(live: &[Doc], schema: &Schema) -> Self {
+        let docs: Vec<_> = live.iter().map(|doc| count_fields(doc, schema)).collect();
+        let field = |(number, field): (usize, &TextField)| {
+            let having = docs.iter().filter(|doc| doc.length(number) > 0.0).count();
+            Field::of(&docs, number, having, (field.k1, field.b))
+        };
+        let fields = schema.text().iter().enumerate().map(field).collect();
+        Self::with(live, docs, fields, 1)
+    }
+
+    fn with(live: &[Doc], docs: Vec<Counted>, fields: Vec<Field>, vector_scale: u32) -> Self {
         let positions = live.iter().enumerate().map(|(i, doc)| (doc.id.clone(), i)).collect();
-        let tokens: f64 = docs.iter().map(|doc| doc.length).sum();
-        let mean_length = if tokens > 0.0 { tokens / docs.len() as f64 } else { 1.0 };
-        Oracle { docs, positions, df, mean_length, vector_scale: f64::from(vector_scale) }
+        Oracle { docs, positions, fields, vector_scale: f64::from(vector_scale) }
     }
 
     /// The scores of all matching documents, by position in the order of live documents. For
     /// AND-then-OR, these are the documents of the mode that applies.
     fn scores(&self, search: &Search) -> HashMap<usize, f64> {
-        let mut weights: HashMap<&str, f64> = HashMap::new();
-        for (term, weight) in &search.query.terms {
-            *weights.entry(term).or_insert(0.0) += weight;
+        let mut weights: HashMap<Key<'_>, f64> = HashMap::new();
+        for QueryTerm { field, term, weight } in &search.query.terms {
+            *weights.entry((usize::from(*field), term)).or_insert(0.0) += weight;
         }
         let wanted = weights.len();
-        weights.retain(|term, _| self.df.contains_key(*term));
+        weights.retain(|(field, term), _| self.fields[*field].df.contains_key(*term));
         let shares = self.query_weights(search, &weights);
         let (mut any, mut all) = (HashMap::new(), HashMap::new());
         for (position, doc) in self.docs.iter().enumerate() {
-            let found: Vec<_> =
-                shares.iter().filter_map(|(t, w)| Some((w, *doc.freqs.get(*t)?))).collect();
+            let in_doc = |((field, term), w): &(Key<'_>, f64)| {
+                Some((*field, *w, *doc.freqs[*field].get(*term)?))
+            };
+            let found: Vec<_> = shares.iter().filter_map(in_doc).collect();
             if found.is_empty() {
                 continue;
             }
-            let terms: f64 =
-                found.iter().map(|(w, freq)| *w * self.share(search, doc, *freq)).sum();
+            let share =
+                |&(field, w, freq): &(usize, f64, f64)| w * self.share(search, doc, field, freq);
+            let terms: f64 = found.iter().map(share).sum();
             let score = terms + search.ranking.static_weight * doc.static_score;
             any.insert(position, score);
             if found.len() == wanted {
@@ -88,14 +132,15 @@ impl Oracle {
     fn query_weights<'a>(
         &self,
         search: &Search,
-        weights: &HashMap<&'a str, f64>,
-    ) -> Vec<(&'a str, f64)> {
-        let n = self.docs.len() as f64;
-        let weight = |(&term, &weight): (&&'a str, &f64)| {
-            let df = self.df[term];
+        weights: &HashMap<Key<'a>, f64>,
+    ) -> Vec<(Key<'a>, f64)> {
+        let weight = |(&(field, term), &weight): (&Key<'a>, &f64)| {
+            let (n, df) = (self.fields[field].documents, self.fields[field].df[term]);
             let odds = (n - df + 0.5) / (df + 0.5);
             let value = match search.ranking.function {
-                RankingFunction::Bm25 { .. } => weight * (1.0 + odds).ln(),
+                RankingFunction::Bm25 { .. } | RankingFunction::Bm25ByField => {
+                    weight * (1.0 + odds).ln()
+                }
                 RankingFunction::Okapi { k1, .. } => weight * odds.ln().max(0.0) * (k1 + 1.0),
                 RankingFunction::Wakatsuki { k1, .. } => {
                     weight * ((n + 0.5) / (df + 0.5)).ln() * (k1 + 1.0)
@@ -104,7 +149,7 @@ impl Oracle {
                 RankingFunction::Cosine => weight * (n / df).ln(),
                 RankingFunction::Impact => weight,
             };
-            (term, value)
+            ((field, term), value)
         };
         let mut shares: Vec<_> = weights.iter().map(weight).collect();
         if search.ranking.function == RankingFunction::Cosine {
@@ -115,13 +160,15 @@ impl Oracle {
     }
 
     /// The document side of the formula.
-    fn share(&self, search: &Search, doc: &Counted, freq: f64) -> f64 {
+    fn share(&self, search: &Search, doc: &Counted, field: usize, freq: f64) -> f64 {
+        let Field { mean_length, k1, b, .. } = &self.fields[field];
+        let saturated =
+            |k1: f64, b: f64| freq / (freq + k1 * (1.0 - b + b * doc.length(field) / mean_length));
         match search.ranking.function {
+            RankingFunction::Bm25ByField => saturated(*k1, *b),
             RankingFunction::Bm25 { k1, b }
             | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => {
-                freq / (freq + k1 * (1.0 - b + b * doc.length / self.mean_length))
-            }
+            | RankingFunction::Wakatsuki { k1, b } => saturated(k1, b),
             RankingFunction::Cosine => (1.0 + freq.ln()) / doc.norm,
             RankingFunction::Impact => freq.min(f64::from(MAX_IMPACT)) / self.vector_scale,
         }
@@ -172,8 +219,24 @@ fn count(doc: &Doc, analyzer: Analyzer, vector_scale: u32) -> Counted {
             }
         }
     }
-    let length = freqs.values().sum();
     let norm = freqs.values().map(|f| (1.0 + f.ln()).powi(2)).sum::<f64>().sqrt();
     let static_score = f64::from(doc.static_score.unwrap_or(0.0));
-    Counted { freqs, length, norm, static_score }
+    Counted { freqs: vec![freqs], norm, static_score }
+}
+
+fn count_fields(doc: &Doc, schema: &Schema) -> Counted {
+    let text = |field: &TextField| match field.source() {
+        "title" => &doc.title,
+        "text" => &doc.text,
+        other => panic!("documents of tests have no `{other}`"),
+    };
+    let freqs = |(number, field): (u8, &TextField)| {
+        let mut freqs: HashMap<String, f64> = HashMap::new();
+        for (term, _) in schema.analyzer(number).terms(text(field)) {
+            *freqs.entry(term).or_insert(0.0) += 1.0;
+        }
+        freqs
+    };
+    let freqs = (0..).zip(schema.text()).map(freqs).collect();
+    Counted { freqs, norm: 0.0, static_score: f64::from(doc.static_score.unwrap_or(0.0)) }
 }

@@ -22,8 +22,8 @@ pub struct Search {
 impl Search {
     /// Terms of weight 1 in OR mode, with ten hits and the default ranking.
     pub fn of(terms: &[&str]) -> Self {
-        let terms = terms.iter().map(|&term| (term.to_owned(), 1.0)).collect();
-        Search { query: Query { terms }, mode: Mode::Or, k: 10, ranking: Ranking::default() }
+        let terms = terms.iter().map(|&term| (term.to_owned(), 1.0));
+        Search { query: Query::of(terms), mode: Mode::Or, k: 10, ranking: Ranking::default() }
     }
 }
 

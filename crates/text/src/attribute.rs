@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::date::{DATES, parse_date};
 
-/// The longest value of a keyword in bytes.
-pub const MAX_KEYWORD_BYTES: usize = 32_768;
+/// The longest value of a keyword in bytes; that of Lucene, so that what its clients send is accepted here.
+pub const MAX_KEYWORD_BYTES: usize = 32_766;
 
 /// The type of an attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttributeKind {
     /// A string as it is, at most [`MAX_KEYWORD_BYTES`]; integers and booleans become their text.
@@ -26,7 +26,7 @@ pub enum AttributeKind {
     Date,
 }
 
-/// The value of an attribute.
+/// The value of an attribute. Values of different types are never equal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributeValue<'a> {
     /// A string.
@@ -42,6 +42,41 @@ pub enum AttributeValue<'a> {
 }
 
 impl AttributeValue<'_> {
+    /// Its type.
+    pub fn kind(&self) -> AttributeKind {
+        match self {
+            Self::Keyword(_) => AttributeKind::Keyword,
+            Self::Integer(_) => AttributeKind::Integer,
+            Self::Float(_) => AttributeKind::Float,
+            Self::Boolean(_) => AttributeKind::Boolean,
+            Self::Date(_) => AttributeKind::Date,
+        }
+    }
+
+    /// A number that compares with those of other values of the same type as the values do. Keywords and NaN have none; -0 is the same value as 0.
+    pub fn key(&self) -> Option<i64> {
+        match *self {
+            Self::Keyword(_) => None,
+            Self::Integer(value) | Self::Date(value) => Some(value),
+            Self::Float(value) => (!value.is_nan()).then(|| float_key(value)),
+            Self::Boolean(value) => Some(i64::from(value)),
+        }
+    }
+
+    /// Why the value cannot be stored, if so.
+    pub fn flaw(&self) -> Option<String> {
+        match self {
+            Self::Keyword(value) if value.len() > MAX_KEYWORD_BYTES => Some(format!(
+                "a keyword has {} bytes, and at most {MAX_KEYWORD_BYTES} are allowed",
+                value.len()
+            )),
+            Self::Float(value) if value.is_nan() => {
+                Some("a float must be a number, not NaN".into())
+            }
+            _ => None,
+        }
+    }
+
     /// The string of a keyword.
     pub fn as_keyword(&self) -> Option<&str> {
         match self {
@@ -60,6 +95,16 @@ impl AttributeValue<'_> {
             Self::Date(value) => AttributeValue::Date(value),
         }
     }
+}
+
+fn float_key(value: f64) -> i64 {
+    // Adding 0 turns -0 into 0 and changes nothing else.
+    flip((value + 0.0).to_bits() as i64)
+}
+
+/// Inverts all bits but the sign of negative numbers: doubles are a sign and a magnitude, so that larger magnitudes must become smaller numbers there. Its own inverse.
+fn flip(bits: i64) -> i64 {
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
 /// A JSON value that is neither null nor made of others.
@@ -102,6 +147,28 @@ impl fmt::Display for Scalar<'_> {
 }
 
 impl AttributeKind {
+    /// Its name in a schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keyword => "keyword",
+            Self::Integer => "integer",
+            Self::Float => "float",
+            Self::Boolean => "boolean",
+            Self::Date => "date",
+        }
+    }
+
+    /// The value with a [key](AttributeValue::key); `None` for keywords, which have no keys.
+    pub fn value_of_key(self, key: i64) -> Option<AttributeValue<'static>> {
+        match self {
+            Self::Keyword => None,
+            Self::Integer => Some(AttributeValue::Integer(key)),
+            Self::Float => Some(AttributeValue::Float(f64::from_bits(flip(key) as u64))),
+            Self::Boolean => Some(AttributeValue::Boolean(key != 0)),
+            Self::Date => Some(AttributeValue::Date(key)),
+        }
+    }
+
     /// The value of this type that a JSON value stands for; if it stands for none, what was found and what is wanted.
     pub(crate) fn read<'a>(self, scalar: &Scalar<'a>) -> Result<AttributeValue<'a>, String> {
         let value = match (self, scalar) {
@@ -152,6 +219,8 @@ impl AttributeKind {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn string(text: &str) -> Scalar<'_> {
@@ -200,12 +269,42 @@ mod tests {
         assert!(matches!(zero, AttributeValue::Float(zero) if zero.is_sign_positive()));
     }
 
+    proptest! {
+        #[test]
+        fn keys_of_floats_compare_as_floats(a in proptest::num::f64::ANY, b in proptest::num::f64::ANY) {
+            let key = |value| AttributeValue::Float(value).key();
+            prop_assert_eq!(key(a).is_none(), a.is_nan());
+            if let (Some(x), Some(y)) = (key(a), key(b)) {
+                prop_assert_eq!(Some(x.cmp(&y)), a.partial_cmp(&b));
+                prop_assert_eq!(AttributeKind::Float.value_of_key(x), Some(AttributeValue::Float(a)));
+            }
+        }
+    }
+
+    #[test]
+    fn special_floats() {
+        let key = |value| AttributeValue::Float(value).key();
+        let ascending =
+            [f64::NEG_INFINITY, f64::MIN, -1.0, -5e-324, 0.0, 5e-324, f64::MAX, f64::INFINITY];
+        assert!(ascending.map(key).is_sorted_by(|a, b| a < b));
+        assert_eq!(key(-0.0), key(0.0));
+        assert_eq!(key(f64::NAN), None);
+    }
+
+    #[test]
+    fn what_cannot_be_stored() {
+        let keyword = |len| AttributeValue::Keyword("x".repeat(len).into()).flaw();
+        assert_eq!(keyword(MAX_KEYWORD_BYTES), None);
+        assert!(keyword(MAX_KEYWORD_BYTES + 1).unwrap().contains("32767 bytes"));
+        assert!(AttributeValue::Float(f64::NAN).flaw().is_some());
+    }
+
     #[test]
     fn the_longest_keyword() {
         let longest = "x".repeat(MAX_KEYWORD_BYTES);
         assert!(AttributeKind::Keyword.read(&string(&longest)).is_ok());
         let error = AttributeKind::Keyword.read(&string(&(longest + "x"))).unwrap_err();
-        assert_eq!(error, "a keyword of 32769 bytes, the limit is 32768; make it a text field");
+        assert_eq!(error, "a keyword of 32767 bytes, the limit is 32766; make it a text field");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::{Analyzer, Scratch};
+use crate::{FieldAnalyzer, Language, Scratch};
 
 /// A part of a text, ready to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,8 +23,8 @@ const ELLIPSIS: char = '…';
 
 /// The best part of `text` for a query of the analyzed `terms`, of at most `max_chars` characters
 /// with the ellipses. Without a match it is the beginning of the text.
-pub fn snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usize) -> Snippet {
-    let words = words(text, analyzer, terms);
+pub fn snippet(text: &str, analyzer: &FieldAnalyzer, terms: &[&str], max_chars: usize) -> Snippet {
+    let words = apart(words(text, analyzer, terms));
     let units = Units::new(text, &words);
     if units.len(0..units.count()) <= max_chars {
         return render(text, &words, 0..units.count(), &units, usize::MAX);
@@ -44,12 +44,13 @@ struct Word {
     term: Option<usize>,
 }
 
-fn words(text: &str, analyzer: Analyzer, terms: &[&str]) -> Vec<Word> {
+fn words(text: &str, analyzer: &FieldAnalyzer, terms: &[&str]) -> Vec<Word> {
     let terms: HashMap<&str, usize> =
         terms.iter().enumerate().map(|(i, term)| (*term, i)).collect();
-    // Stems begin as their words do, but for a leading apostrophe (`'` or U+2019), so the first byte
-    // tells most words apart from all terms.
-    let mut starts = [false; 256];
+    // English stems begin as their words do, but for a leading apostrophe (`'` or U+2019), so the first byte
+    // tells most words apart from all terms. Other languages change first letters too.
+    let keeps_start = matches!(analyzer.chain().stem, None | Some(Language::English));
+    let mut starts = [!keeps_start; 256];
     let term_starts = terms.keys().filter_map(|term| term.bytes().next());
     for byte in term_starts.chain([b'\'', 0xe2]) {
         starts[usize::from(byte)] = true;
@@ -57,7 +58,7 @@ fn words(text: &str, analyzer: Analyzer, terms: &[&str]) -> Vec<Word> {
     // Stemming costs more than a look-up, and texts repeat their words.
     let mut known: HashMap<String, Option<usize>> = HashMap::new();
     let mut words = Vec::new();
-    analyzer.for_each_word(&mut Scratch::default(), text, |word, range| {
+    analyzer.for_each_word(&mut Scratch::default(), text, |word, range, _| {
         if !word.bytes().next().is_some_and(|byte| starts[usize::from(byte)]) {
             words.push(Word { range, term: None });
             return;
@@ -70,6 +71,34 @@ fn words(text: &str, analyzer: Analyzer, terms: &[&str]) -> Vec<Word> {
         words.push(Word { range, term });
     });
     words
+}
+
+/// Words that follow each other: pairs of characters and n-grams overlap, and each of those goes to where the next one starts. A part that a match covers is a match.
+fn apart(words: Vec<Word>) -> Vec<Word> {
+    if words.is_sorted_by(|a, b| a.range.end <= b.range.start) {
+        return words;
+    }
+    let mut parts: Vec<Word> = Vec::with_capacity(words.len());
+    // The match that reaches furthest so far.
+    let (mut reach, mut covering) = (0, None);
+    for Word { range, term } in words {
+        if let Some(last) = parts.last_mut() {
+            if last.range.start == range.start {
+                last.range.end = last.range.end.max(range.end);
+                last.term = last.term.or(term);
+            } else {
+                last.range.end = last.range.end.min(range.start);
+            }
+        }
+        if term.is_some() && range.end > reach {
+            (reach, covering) = (range.end, term);
+        }
+        if parts.last().is_none_or(|last| last.range.start < range.start) {
+            let term = term.or(covering.filter(|_| range.start < reach));
+            parts.push(Word { range, term });
+        }
+    }
+    parts
 }
 
 /// Unit `i` is `cuts[i]..cuts[i + 1]`; the units tile the text. There is one per word, at least one.
@@ -228,11 +257,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{Analyzer, Chain, Tokens};
 
     fn marked(text: &str, query: &str, max_chars: usize) -> String {
         let terms = Analyzer::English.terms(query);
         let terms: Vec<_> = terms.iter().map(String::as_str).collect();
-        let snippet = snippet(text, Analyzer::English, &terms, max_chars);
+        let snippet = snippet(text, &Analyzer::English.into(), &terms, max_chars);
         let mut out = snippet.text.clone();
         for range in snippet.highlights.iter().rev() {
             out.insert(range.end, ']');
@@ -270,14 +300,54 @@ mod tests {
         assert_eq!(marked("東京は大きい都市です", "京", 5), "東[京]は…");
     }
 
+    fn analyzer(tokens: Tokens, stem: Option<Language>) -> FieldAnalyzer {
+        Chain { tokens, stem, ..Chain::from(Analyzer::Plain) }.compile().unwrap()
+    }
+
+    #[test]
+    fn words_that_overlap_are_marked_together() {
+        let pairs = analyzer(Tokens::CjkBigrams, None);
+        let found = snippet("東京都庁", &pairs, &["京都"], 10);
+        assert_eq!((&found.text[..], &found.highlights[..]), ("東京都庁", &[3..6, 6..12][..]));
+        let grams = analyzer(Tokens::Grams { least: 2, most: 3, edge: false }, None);
+        let found = snippet("abcd xy", &grams, &["bc"], 10);
+        assert_eq!((&found.text[..], &found.highlights[..]), ("abcd xy", &[1..2, 2..4][..]));
+    }
+
+    /// The stem of `äpfel` begins otherwise than the word does.
+    #[test]
+    fn stems_that_begin_otherwise_are_found() {
+        let german = analyzer(Tokens::Unicode, Some(Language::German));
+        let stem = german.term("äpfel").unwrap().into_owned();
+        assert!(!stem.starts_with('ä'), "{stem}");
+        assert_eq!(snippet("viele Äpfel", &german, &[&stem], 20).highlights, [6..12]);
+    }
+
     proptest! {
+        #[test]
+        fn words_that_overlap_are_cut_in_bounds(
+            text in "([abAB.,() \n]|[éß東京都は😀]){0,60}",
+            max_chars in 0usize..40,
+        ) {
+            for tokens in [Tokens::CjkBigrams, Tokens::Grams { least: 1, most: 3, edge: false }, Tokens::Grams { least: 1, most: 9, edge: true }] {
+                let found = snippet(&text, &analyzer(tokens, None), &["b", "ab", "東京", "京都", "é"], max_chars);
+                prop_assert!(found.text.chars().count() <= max_chars);
+                let mut last = 0;
+                for range in &found.highlights {
+                    prop_assert!(last <= range.start && range.start < range.end);
+                    prop_assert!(found.text.get(range.clone()).is_some());
+                    last = range.end;
+                }
+            }
+        }
+
         #[test]
         fn any_text_is_cut_in_bounds(
             text in "([abAB.,() \n\u{3000}]|[éß東京ः\u{300}\u{200d}😀’]|\\PC){0,60}",
             max_chars in 0usize..40,
         ) {
             for analyzer in [Analyzer::English, Analyzer::Plain, Analyzer::Raw] {
-                let snippet = snippet(&text, analyzer, &["b", "ab", "é", "東", "b"], max_chars);
+                let snippet = snippet(&text, &analyzer.into(), &["b", "ab", "é", "東", "b"], max_chars);
                 prop_assert!(snippet.text.chars().count() <= max_chars);
                 let mut last = 0;
                 for range in &snippet.highlights {

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_cuda::DeviceError;
+use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
-    Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Plan, Planner, Query, Ranking,
-    fail_all, is_sooner,
+    Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Mode, Plan, Planner, Query,
+    Ranking, fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
-use warpseek_index::Snapshot;
+use warpseek_index::{FilterCache, Snapshot};
 
 use crate::decision::Decision;
 use crate::engines::{GpuEngines, Maker};
@@ -22,6 +23,12 @@ use crate::searcher::GpuStatus;
 
 /// Ids, and the documents that have them.
 type Among = (Arc<[String]>, Arc<Mask>);
+
+/// A filter, and the documents that match it.
+type Filtered = (Arc<Node>, Arc<Mask>);
+
+/// The most bytes that sets of documents of filters take.
+const FILTER_CACHE_BYTES: usize = 64 << 20;
 
 /// What a searcher has for one snapshot.
 pub(crate) struct Opened {
@@ -40,6 +47,10 @@ pub(crate) struct Opened {
     prepared: AtomicBool,
     /// The ids that requests were last restricted to, and their documents: many requests have the same.
     among: Mutex<Option<Among>>,
+    /// The filter that requests were last restricted to, and its documents.
+    filter: Mutex<Option<Filtered>>,
+    /// What conditions on attributes admit, for this snapshot and later ones.
+    filters: Arc<FilterCache>,
 }
 
 impl Opened {
@@ -79,7 +90,9 @@ impl Opened {
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
         let prepared = AtomicBool::new(false);
-        let among = Mutex::default();
+        let (among, filter) = (Mutex::default(), Mutex::default());
+        let new = || Arc::new(FilterCache::new(FILTER_CACHE_BYTES));
+        let filters = before.map_or_else(new, |before| before.filters.clone());
         Ok(Opened {
             snapshot,
             ranking,
@@ -91,6 +104,8 @@ impl Opened {
             approximate,
             prepared,
             among,
+            filter,
+            filters,
         })
     }
 
@@ -151,24 +166,70 @@ impl Opened {
     }
 
     pub(crate) fn plan(&self, request: &Request) -> Result<Plan, ExecError> {
-        let manifest = self.snapshot.manifest();
-        let parsed;
-        let query = match &request.query {
-            QueryInput::Text(text) => {
-                parsed = Query::parse(text, manifest.analyzer, manifest.content)?;
-                &parsed
-            }
-            QueryInput::Terms(query) => query,
-        };
-        let plan = match request.ranking.filter(|ranking| *ranking != self.ranking) {
-            None => self.planner.plan(query, request.mode, request.k)?,
+        let other;
+        let planner = match request.ranking.filter(|ranking| *ranking != self.ranking) {
+            None => &self.planner,
             Some(ranking) => {
-                let planner = Planner::new(self.snapshot.clone(), ranking)?;
-                planner.plan(query, request.mode, request.k)?
+                other = Planner::new(self.snapshot.clone(), ranking)?;
+                &other
             }
         };
-        let mask = request.among.as_ref().map(|ids| self.documents_among(ids)).transpose()?;
-        Ok(Plan { count: request.count, mask, ..plan })
+        let (mode, k) = (request.mode, request.k);
+        let mask = self.mask(request)?;
+        let plan = match &request.query {
+            QueryInput::Text(text) => {
+                // Every word goes to every field, and a document with all terms has each word in each field.
+                if mode != Mode::Or && self.snapshot.text_fields() > 1 {
+                    return Err(ExecError::WordsOfFields(mode));
+                }
+                let query = Query::for_index(text, self.snapshot.manifest())?;
+                Plan { mask, ..planner.plan(&query, mode, k)? }
+            }
+            QueryInput::Terms(query) => Plan { mask, ..planner.plan(query, mode, k)? },
+            QueryInput::Expression(text) => {
+                let tree = self.parse(text, mode)?;
+                planner.plan_tree(&tree, None, mask.as_ref(), k, &self.filters)?
+            }
+            QueryInput::Tree(tree) => {
+                if mode != Mode::Or {
+                    return Err(ExecError::ModeOfTree(mode));
+                }
+                planner.plan_tree(tree, None, mask.as_ref(), k, &self.filters)?
+            }
+        };
+        Ok(Plan { count: request.count, ..plan })
+    }
+
+    /// The tree of a text.
+    pub(crate) fn parse(&self, text: &str, mode: Mode) -> Result<Node, ExecError> {
+        let operator = match mode {
+            Mode::Or => Operator::Or,
+            Mode::And => Operator::And,
+            Mode::AndOr => return Err(ExecError::ModeOfTree(mode)),
+        };
+        Ok(parse(text, self.snapshot.manifest().schema.as_deref(), operator)?)
+    }
+
+    /// The documents that may be hits, if not all.
+    fn mask(&self, request: &Request) -> Result<Option<Arc<Mask>>, ExecError> {
+        let among = request.among.as_ref().map(|ids| self.documents_among(ids)).transpose()?;
+        let filter = request.filter.as_ref().map(|tree| self.documents_of(tree)).transpose()?;
+        Ok(match (among, filter) {
+            (Some(among), Some(filter)) => Some(Arc::new(among.and(&filter))),
+            (among, filter) => among.or(filter),
+        })
+    }
+
+    /// The documents that match a filter.
+    fn documents_of(&self, tree: &Arc<Node>) -> Result<Arc<Mask>, ExecError> {
+        let last = self.filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, tree)) {
+            return Ok(mask);
+        }
+        let mask = Arc::new(self.planner.matching(tree, &self.filters)?);
+        let mut last = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((tree.clone(), mask.clone()));
+        Ok(mask)
     }
 
     /// The documents with these ids.
@@ -189,7 +250,9 @@ impl Opened {
             self.revive();
         }
         let Some(engine) = self.gpu.engine() else { return self.without_gpu(plans, context) };
-        if self.may_choose() && self.would_wait(plans, context)
+        // What the GPU does not answer would only come back.
+        let refused = plans.iter().all(|plan| engine.can_answer(plan).is_err());
+        if self.may_choose() && (refused || self.would_wait(plans, context))
             || self.stays(&engine, plans, context)
         {
             self.gpu.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);

@@ -1,23 +1,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpseek_exec::query::Node;
 use warpseek_exec::{Cancel, Mode, Query, Ranking};
 
-/// What is searched for: text that the index's analyzer takes apart, or terms as the index has them.
+/// What is searched for: text that the index's analyzer takes apart, terms as the index has them, or a query with fields and conditions.
 ///
 /// ```
+/// use warpseek::query::{Node, Words};
 /// use warpseek::{Query, QueryInput};
 ///
 /// let text = QueryInput::from("apple^2.5 pie");
-/// let terms = QueryInput::from(Query { terms: vec![("appl".into(), 2.5), ("pie".into(), 1.0)] });
+/// let expression = QueryInput::Expression("+title:apple -year:<2020".to_owned());
+/// let tree = QueryInput::from(Node::Words(Words::any(["title".to_owned()], "apple pie")));
+/// assert_ne!(expression, tree);
+/// let terms = QueryInput::from(Query::of([("appl", 2.5), ("pie", 1.0)]));
 /// assert_ne!(text, terms);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryInput {
-    /// Words, each optionally with a weight behind `^`; for an index of vectors, tokens with weights or a JSON object of them.
+    /// Words, each optionally with a weight behind `^`; for an index of vectors, tokens with weights or a JSON object of them. With a schema, every word is searched
+    /// for in every text field, and scores of fields are added.
     Text(String),
-    /// Terms and weights. They are not analysed.
+    /// Terms with their fields and weights. They are not analysed.
     Terms(Query),
+    /// A query in the syntax of [`parse`](warpseek_exec::query::parse): words and conditions, with fields, signs and weights. With [`Mode::And`] a document must have all words without a sign.
+    Expression(String),
+    /// A query tree.
+    Tree(Node),
+}
+
+impl From<Node> for QueryInput {
+    fn from(tree: Node) -> Self {
+        QueryInput::Tree(tree)
+    }
 }
 
 impl From<&str> for QueryInput {
@@ -63,6 +79,8 @@ pub struct Request {
     pub count: bool,
     /// Only documents with these ids may be hits. Default: all may. Scores are the same as without; ids that the index does not have are ignored.
     pub among: Option<Arc<[String]>>,
+    /// Only documents that match this tree may be hits. Default: all may. Scores are the same as without.
+    pub filter: Option<Arc<Node>>,
     /// Another ranking than the searcher's. Default: none. On a GPU, another formula has to be copied there first.
     pub ranking: Option<Ranking>,
     /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response covers what was searched by then.
@@ -80,6 +98,7 @@ impl Request {
             mode: Mode::Or,
             count: false,
             among: None,
+            filter: None,
             ranking: None,
             deadline: None,
             cancel: None,
@@ -119,6 +138,29 @@ impl Request {
     /// ```
     pub fn among(self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Request { among: Some(ids.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Only among documents that match a tree. [`Searcher::parse`](crate::Searcher::parse) makes one of a text.
+    ///
+    /// ```
+    /// use warpseek::query::{Filter, Node};
+    /// use warpseek::{Document, Index, Request};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let index = Index::create(folder.path().join("idx"))?;
+    /// let mut writer = index.writer()?;
+    /// writer.add(Document::new("1", "", "apple pie"))?;
+    /// writer.add(Document::new("2", "", "apple tart"))?;
+    /// writer.commit()?;
+    /// let searcher = index.searcher()?;
+    /// let request = Request::new("apple").filter(searcher.parse("pie")?);
+    /// assert_eq!(searcher.search(&request)?.hits().len(), 1);
+    /// let request = Request::new("apple").filter(Node::Filter(Filter::Ids(vec!["2".into()])));
+    /// assert_eq!(searcher.search(&request)?.id(0)?, "2");
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn filter(self, filter: impl Into<Arc<Node>>) -> Self {
+        Request { filter: Some(filter.into()), ..self }
     }
 
     /// With a ranking of its own.

@@ -111,10 +111,76 @@ impl Response {
         Ok(explain(&self.snapshot, &self.plan, doc)?)
     }
 
-    /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it.
+    /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it. If the index has a schema, the text is taken for one of
+    /// its first text field; [`Response::snippets`] has those of all.
     pub fn snippet(&self, text: &str, width: usize) -> Snippet {
-        let terms: Vec<&str> = self.plan.terms.iter().map(|term| term.term.as_str()).collect();
-        snippet(text, self.snapshot.manifest().analyzer, &terms, width)
+        self.snippet_in(0, text, width)
+    }
+
+    /// The same for a text field, which must be one of the index: with its analyzer, and the words that the query has for it.
+    ///
+    /// # Panics
+    /// If the index has no such field.
+    pub fn snippet_in(&self, field: u8, text: &str, width: usize) -> Snippet {
+        let terms = self.plan.terms.iter().filter(|term| term.field == field);
+        let terms: Vec<&str> = terms.map(|term| term.term.as_str()).collect();
+        match &self.snapshot.manifest().schema {
+            Some(schema) => snippet(text, schema.analyzer(field), &terms, width),
+            None => snippet(text, &self.snapshot.manifest().analyzer.into(), &terms, width),
+        }
+    }
+
+    /// The text fields of a hit, in the order of the schema, with the part of each that shows the query's words. Fields that the document does not have are left out; there are
+    /// none if the index keeps ids alone or has no schema.
+    pub fn snippets(&self, rank: usize, width: usize) -> Result<Vec<FieldSnippet>> {
+        let (Some(schema), Some(document)) =
+            (&self.snapshot.manifest().schema, self.document(rank)?)
+        else {
+            return Ok(Vec::new());
+        };
+        let mut snippets = Vec::new();
+        for (field, known) in (0..).zip(schema.text()) {
+            let mut text = String::new();
+            collect_text(&document, known.source(), &mut text);
+            if !text.is_empty() {
+                let snippet = self.snippet_in(field, &text, width);
+                snippets.push(FieldSnippet { field: known.name.clone(), snippet });
+            }
+        }
+        Ok(snippets)
+    }
+}
+
+/// A part of a hit's text field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSnippet {
+    /// The name of the field.
+    pub field: String,
+    /// The part.
+    pub snippet: Snippet,
+}
+
+/// Appends the strings at a path of a document, each on a line of its own. Dots in a path and in keys mean the same, as they do to readers.
+fn collect_text(value: &Value, path: &str, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let inner = path.strip_prefix(key.as_str()).and_then(|rest| rest.strip_prefix('.'));
+                if key == path {
+                    collect_text(value, "", out);
+                } else if let Some(inner) = inner {
+                    collect_text(value, inner, out);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_text(value, path, out)),
+        Value::String(text) if path.is_empty() => {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            out.push_str(text);
+        }
+        _ => {}
     }
 }
 

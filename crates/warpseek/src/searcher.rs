@@ -2,7 +2,8 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Answers, Cancel, Context, ExecError, Plan, Ranking};
+use warpseek_exec::query::Node;
+use warpseek_exec::{Answers, Cancel, Context, ExecError, Mode, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
 use warpseek_index::Snapshot;
 
@@ -253,6 +254,11 @@ impl Searcher {
             arrays.offsets.push(arrays.docs.len());
         }
         arrays
+    }
+
+    /// Reads a query, or a filter, in the syntax of [`parse`](crate::query::parse), with the fields of the index.
+    pub fn parse(&self, text: &str) -> Result<Node> {
+        Ok(self.now().parse(text, Mode::Or)?)
     }
 
     /// Plans a request without answering it. Plans are of one snapshot: after [`Searcher::refresh`] they are refused.

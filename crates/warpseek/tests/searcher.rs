@@ -31,7 +31,7 @@ fn one_bad_query_fails_alone() {
     let requests = [
         Request::new("odd n5"),
         Request::new("odd^-1"),
-        Request::new(Query { terms: (0..70_000).map(|i| (format!("t{i}"), 1.0)).collect() }),
+        Request::new(Query::of((0..70_000).map(|i| (format!("t{i}"), 1.0)))),
         Request::new(""),
     ];
     let responses = searcher.search_batch(&requests);

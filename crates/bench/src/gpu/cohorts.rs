@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     for &k in &options.k {
         let plan = |(): &mut (), text: &String| {
-            let query = Query::parse(text, manifest.analyzer, manifest.content)?;
+            let query = Query::for_index(text, manifest)?;
             planner.plan(&query, Mode::Or, k)
         };
         let queries = &queries[..queries.len().min(MANY)];

@@ -336,9 +336,8 @@ fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries
     let snapshot = Arc::new(Snapshot::open(index)?);
     let manifest = snapshot.manifest();
     let planner = Planner::new(snapshot.clone(), options.ranking.get(manifest)?)?;
-    let plan = |(): &mut (), text: &String| {
-        planner.plan(&Query::parse(text, manifest.analyzer, manifest.content)?, Mode::And, K)
-    };
+    let plan =
+        |(): &mut (), text: &String| planner.plan(&Query::for_index(text, manifest)?, Mode::And, K);
     let context = Context::new(threads);
     let plans = context.pool().map(&texts, || (), plan);
     let plans = plans.into_iter().collect::<Result<Vec<Plan>, ExecError>>()?;

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde_json::json;
 use warpseek_console::Failure;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::{Answer, Plan};
+use warpseek_exec::{Answer, Factors, Plan};
 use warpseek_index::Snapshot;
 
 use super::cohorts::Times;
@@ -95,9 +95,9 @@ fn add_list(
 ) -> Result<(), Failure> {
     for (segment, info) in snapshot.segments().iter().zip(&term.lists) {
         let Some(info) = info else { continue };
-        let (list, documents) = (segment.list(info)?, segment.documents());
-        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-        let ordinals = documents.ordinals()?;
+        let (list, formula) = (segment.list(info)?, plan.formulas.of(term.field));
+        let factors = Factors::new(segment, term.field, formula)?;
+        let ordinals = segment.documents().ordinals()?;
         let (mut block_docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         for block in 0..list.blocks() {
             let n = list
@@ -108,10 +108,9 @@ fn add_list(
                 if segment.is_deleted(doc) {
                     continue;
                 }
-                let factor = plan.formulas.of(term.field).factor(lengths.get(doc), norms.get(doc));
                 let ordinal = ordinals.as_ref().map_or(doc, |table| table.get(doc));
                 docs.columns.push(segment.base() + ordinal);
-                docs.values.push(plan.formulas.of(term.field).value(freq, factor));
+                docs.values.push(formula.value(freq, factors.get(doc)));
             }
         }
     }

@@ -147,7 +147,7 @@ impl Bench<'_> {
     fn plans(&self, queries: &[&str]) -> Result<Vec<Plan>, Failure> {
         let manifest = self.snapshot.manifest();
         let plan = |(): &mut (), text: &&str| {
-            let query = Query::parse(text, manifest.analyzer, manifest.content)?;
+            let query = Query::for_index(text, manifest)?;
             self.planner.plan(&query, self.mode, self.k)
         };
         let plans = self.context.pool().map(queries, || (), plan);

@@ -126,7 +126,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let classes = classes(&snapshot, a_class)?;
     let manifest = snapshot.manifest();
     let batch = read_queries(queries)?.into_iter().take(a_batch).map(|text| {
-        let query = Query::parse(&text, manifest.analyzer, manifest.content)?;
+        let query = Query::for_index(&text, manifest)?;
         planner.plan(&query, Mode::Or, K)
     });
     let batch = batch.collect::<Result<Vec<_>, _>>()?;
@@ -178,8 +178,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let recalls = thesis::RECALL[2 * number + half];
             for (class, (name, terms, df)) in classes.iter().enumerate() {
                 let pairs = terms.chunks_exact(2).map(|pair| {
-                    let terms = pair.iter().map(|term| (term.clone(), 1.0)).collect();
-                    planner.plan(&Query { terms }, mode, K)
+                    let terms = pair.iter().map(|term| (term.clone(), 1.0));
+                    planner.plan(&Query::of(terms), mode, K)
                 });
                 let plans = pairs.collect::<Result<Vec<_>, _>>()?;
                 let sample = measure_cpu(&cpu, &one_core, name, mode, pruning, plans)?;

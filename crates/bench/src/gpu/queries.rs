@@ -209,7 +209,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 impl Bench<'_> {
     pub(super) fn plan(&self, text: &str, mode: Mode, k: usize) -> Result<Plan, ExecError> {
         let manifest = self.snapshot.manifest();
-        self.planner.plan(&Query::parse(text, manifest.analyzer, manifest.content)?, mode, k)
+        self.planner.plan(&Query::for_index(text, manifest)?, mode, k)
     }
 
     /// Plans on the threads of a context.

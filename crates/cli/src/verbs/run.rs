@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use warpseek::eval::RunWriter;
+use warpseek::query::Node;
 use warpseek::{
     Answer, Answers, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request,
     Searcher, Work,
@@ -103,6 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = Index::at(&options.index);
     let settings = options.searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
+    let filter = options.searching.query.filter(&searcher)?;
     let display = Display::loading(&searcher.loadings(), &interrupt, options.quiet);
     let prepared = searcher.prepare();
     drop(display);
@@ -113,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let bar = progress::queries(options.quiet || options.output.is_none());
     let (start, mut done) = (Instant::now(), Done::default());
     let mut decisions = Decisions::default();
-    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options, among };
+    let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options, among, filter };
     let ended = pipeline.run(queries, |mut batch| {
         for text in render(&searcher, options, &batch) {
             out.open()?.write_all(&text?)?;
@@ -339,6 +341,8 @@ struct Pipeline<'a> {
     options: &'a Options,
     /// The ids that hits may have, if not all.
     among: Option<Arc<[String]>>,
+    /// What hits must match.
+    filter: Option<Arc<Node>>,
 }
 
 impl Pipeline<'_> {
@@ -393,9 +397,9 @@ impl Pipeline<'_> {
         }
         let query = &self.options.searching.query;
         let request = |line: &Line| {
-            let request = Request::new(line.text.as_str()).k(self.options.k);
+            let request = Request::new(query.input(self.searcher, &line.text)).k(self.options.k);
             let request = request.mode(query.mode).count(query.count);
-            Request { among: self.among.clone(), ..request }
+            Request { among: self.among.clone(), filter: self.filter.clone(), ..request }
         };
         let requests: Vec<Request> = lines.iter().map(request).collect();
         let mut batch = Batch {

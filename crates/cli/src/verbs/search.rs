@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 use warpseek::{
-    Decision, Explanation, Index, Plan, Request, Response, Searcher, SearcherOptions, Snippet,
+    Decision, Explanation, FieldExplanation, FieldSnippet, Index, Plan, Request, Response,
+    Searcher, SearcherOptions, Snippet, TermExplanation,
 };
 use warpseek_console::options::Threads;
 use warpseek_console::progress::Display;
@@ -28,6 +29,8 @@ Examples:
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
   warpseek search idx \"flap damping\" --among ids.txt              only these documents
+  warpseek search idx \"+title:ospf area -multicast year:>=2010\"   fields and conditions, if the index has a schema
+  warpseek search idx \"flap damping\" --filter \"year:>=2010\"       only documents that match
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
@@ -75,11 +78,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let settings = searching.options(&index, options.threads.get())?;
     let searcher = index.searcher_with(settings)?;
     let query = options.query.join(" ");
-    let mut request = Request::new(query.as_str())
+    let mut request = Request::new(searching.query.input(&searcher, &query))
         .k(options.k)
         .mode(searching.query.mode)
         .count(searching.query.count);
     request.among = among;
+    request.filter = searching.query.filter(&searcher)?;
     if let Some(time) = options.deadline.deadline {
         request = request.deadline(time);
     }
@@ -93,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         prepared?;
     }
     let response = searcher.search(&request)?;
-    if plan.terms.is_empty() && plan.missing.is_empty() {
+    if plan.terms.is_empty() && plan.missing.is_empty() && plan.needed_tree().is_none() {
         note("the query has no words to search for (only stop words or punctuation)");
     }
     // Decided again after the search, since a GPU may have failed.
@@ -198,7 +202,7 @@ impl Found<'_> {
         let mut found = json!({
             "query": self.query,
             "terms": plan.terms.iter().map(|t| &t.term).collect::<Vec<_>>(),
-            "missing": plan.missing,
+            "missing": plan.unknown_words(),
             "mode": plan.mode.to_string(),
             "ranking": self.searcher.ranking_name(),
             "approximate": plan.formulas.is_approximate(),
@@ -233,8 +237,13 @@ impl Found<'_> {
             let number = theme.paint(theme.dim, format!("{:>3}.", rank + 1));
             let score = theme.paint(theme.dim, format!("{:.4}", response.score(rank)));
             writeln!(out, "{number} {}  {score}", theme.paint(theme.strong, printable(&id)))?;
-            for (text, width) in [(field("title"), 74), (field("text"), 220)] {
-                let text = self.highlighted(text, width, theme);
+            let texts: Vec<String> = match self.has_fields() {
+                true => self.fields(rank, theme)?,
+                false => [(field("title"), 74), (field("text"), 220)]
+                    .map(|(text, width)| self.highlighted(text, width, theme))
+                    .to_vec(),
+            };
+            for text in texts {
                 wrap(&text, 75).iter().try_for_each(|line| writeln!(out, "     {line}"))?;
             }
             if let Some(explanation) = self.explanation(rank)? {
@@ -242,8 +251,9 @@ impl Found<'_> {
             }
         }
         let mut dim = |line: String| writeln!(out, "{}", theme.paint(theme.dim, line));
-        if !plan.missing.is_empty() {
-            dim(format!("in no document: {}", plan.missing.join(" ")))?;
+        let unknown = plan.unknown_words();
+        if !unknown.is_empty() {
+            dim(format!("in no document: {}", unknown.join(" ")))?;
         }
         if !response.coverage().is_complete() {
             let (searched, documents) = response.documents_searched();
@@ -264,6 +274,25 @@ impl Found<'_> {
             lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         Ok(())
+    }
+
+    fn has_fields(&self) -> bool {
+        self.response.snapshot().manifest().schema.is_some()
+    }
+
+    /// The fields of a hit that have words of the query, with their names; the first one if none has.
+    fn fields(&self, rank: usize, theme: &Theme) -> Result<Vec<String>, Failure> {
+        let mut fields = self.response.snippets(rank, 220)?;
+        if fields.iter().any(|field| !field.snippet.highlights.is_empty()) {
+            fields.retain(|field| !field.snippet.highlights.is_empty());
+        } else {
+            fields.truncate(1);
+        }
+        let text = |field: &FieldSnippet| {
+            let name = theme.paint(theme.dim, format!("{}:", printable(&field.field)));
+            format!("{name} {}", painted(&field.snippet, theme))
+        };
+        Ok(fields.iter().map(text).collect())
     }
 
     fn highlighted(&self, text: &str, width: usize, theme: &Theme) -> String {
@@ -368,7 +397,7 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
     ];
     for t in &e.terms {
         rows.push(vec![
-            format!("     {}", t.term),
+            format!("     {}", named(e, t)),
             t.query_weight.to_string(),
             count(t.df),
             format!("{:.4}", t.idf),
@@ -388,11 +417,22 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
     }
     rows.push(total("sum", e.score));
     table(&rows, out)?;
-    writeln!(
-        out,
-        "     length {}, mean length {:.2}, norm {:.4}; one unit is 2^{}",
-        e.length, e.mean_length, e.norm, -plan.scale
-    )
+    let fields = e.fields.iter().map(|field| {
+        let name = field.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        format!("{name}length {}, mean length {:.2}", field.length, field.mean_length)
+    });
+    let fields: Vec<String> = fields.collect();
+    let norm = e.norm.map_or(String::new(), |norm| format!(", norm {norm:.4}"));
+    writeln!(out, "     {}{norm}; one unit is 2^{}", fields.join("; "), -plan.scale)
+}
+
+/// A term after the name of its field, if fields have names.
+fn named(e: &Explanation, term: &TermExplanation) -> String {
+    name_of(e, term).map_or(term.term.clone(), |name| format!("{name}:{}", term.term))
+}
+
+fn name_of<'a>(e: &'a Explanation, term: &TermExplanation) -> Option<&'a str> {
+    e.fields.iter().find(|field| field.field == term.field)?.name.as_deref()
 }
 
 fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
@@ -401,16 +441,33 @@ fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
         .terms
         .iter()
         .map(|t| {
-            json!({
+            let mut term = json!({
                 "term": t.term, "query_weight": t.query_weight, "df": t.df, "idf": t.idf,
                 in_doc: t.freq, "units": t.score, "score": plan.real(t.score),
-            })
+            });
+            if let Some(name) = name_of(e, t) {
+                term["field"] = name.into();
+            }
+            term
         })
         .collect();
-    json!({
-        "length": e.length, "mean_length": e.mean_length, "norm": e.norm,
+    let mut json = json!({
         "terms": terms, "static_units": e.static_score, "units": e.score,
-    })
+    });
+    let of = |field: &FieldExplanation| json!({ "length": field.length, "mean_length": field.mean_length });
+    for field in &e.fields {
+        match &field.name {
+            Some(name) => json["fields"][name] = of(field),
+            None => {
+                json["length"] = field.length.into();
+                json["mean_length"] = field.mean_length.into();
+            }
+        }
+    }
+    if let Some(norm) = e.norm {
+        json["norm"] = norm.into();
+    }
+    json
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The algorithms that answer a query; all of them return the same hits.
-pub(crate) const ALGORITHMS: [&str; 10] = [
+pub(crate) const ALGORITHMS: [&str; 11] = [
     "auto",
     "reference",
     "daat",
@@ -23,6 +23,7 @@ pub(crate) const ALGORITHMS: [&str; 10] = [
     "block-max-maxscore",
     "windowed-maxscore",
     "cohort",
+    "tree",
 ];
 
 /// A temporary directory. Commands run inside it, so file names are short and messages do not vary.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::Formula;
+use warpseek_exec::{Factors, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::layout::FOUR;
@@ -148,9 +148,8 @@ pub fn factors(
     formula: Formula,
     within: Range<u32>,
 ) -> Result<Vec<f32>, IndexError> {
-    let documents = segment.documents();
-    let (lengths, norms) = (documents.lengths()?, documents.norms()?);
-    Ok(within.map(|doc| formula.factor(lengths.get(doc), norms.get(doc))).collect())
+    let factors = Factors::new(segment, 0, formula)?;
+    Ok(within.map(|doc| factors.get(doc)).collect())
 }
 
 /// A value as a fraction of the largest, rounded up: `rough` / 65535 * `most` is at least the value. Only padding has 0.

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{AttributeValue, Attributes, Column, ColumnKind};
+use super::{AttributeKind, AttributeValue, Attributes, Column};
 use crate::deletes::DocSet;
 use crate::error::Result;
 
@@ -180,7 +180,7 @@ fn range_into(
 }
 
 /// The bound as a key, or `None` if it is no number of this kind.
-pub(super) fn key_bound(bound: &Bound<AttributeValue>, kind: ColumnKind) -> Option<Bound<i64>> {
+pub(super) fn key_bound(bound: &Bound<AttributeValue>, kind: AttributeKind) -> Option<Bound<i64>> {
     let key = |value: &AttributeValue| value.key().filter(|_| value.kind() == kind);
     Some(match bound {
         Bound::Included(value) => Bound::Included(key(value)?),
@@ -192,7 +192,7 @@ pub(super) fn key_bound(bound: &Bound<AttributeValue>, kind: ColumnKind) -> Opti
 /// The bound as text, or `None` if it is no keyword.
 pub(super) fn text_bound<'a>(bound: &'a Bound<AttributeValue>) -> Option<Bound<&'a str>> {
     let text = |value: &'a AttributeValue| match value {
-        AttributeValue::Keyword(text) => Some(text.as_str()),
+        AttributeValue::Keyword(text) => Some(&**text),
         _ => None,
     };
     Some(match bound {
@@ -278,7 +278,7 @@ mod tests {
             match (which, values.first()) {
                 (0, Some(value)) => Filter::Term { column, value: value.clone() },
                 (1, Some(AttributeValue::Keyword(prefix))) => {
-                    Filter::Prefix { column, prefix: prefix.clone() }
+                    Filter::Prefix { column, prefix: prefix.to_string() }
                 }
                 (2 | 3, _) => Filter::Range {
                     column,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::filter::{Filter, key_bound, text_bound};
 use super::numbers::inclusive;
-use super::{AttributeValue, ColumnKind};
+use super::{AttributeKind, AttributeValue};
 
 impl Filter {
     /// Bytes that tell it apart from filters that admit other documents. Filters that differ only in the order of their parts, in repetitions, in nesting, or in how they write a value or a range have the same key.
@@ -89,7 +89,7 @@ fn encode_range(column: u16, from: &Bound<AttributeValue>, to: &Bound<AttributeV
         (_, Bound::Included(value) | Bound::Excluded(value)) => value.kind(),
         (Bound::Unbounded, Bound::Unbounded) => return leaf(tag::EXISTS, column, &[]),
     };
-    if kind == ColumnKind::Keyword {
+    if kind == AttributeKind::Keyword {
         let (Some(from), Some(to)) = (text_bound(from), text_bound(to)) else {
             return vec![tag::NOTHING];
         };
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn filters_of_other_meaning_have_other_keys() {
-        let keyword = |text: &str| AttributeValue::Keyword(text.into());
+        let keyword = |text: &str| AttributeValue::Keyword(text.to_owned().into());
         let term = |column, text| Filter::Term { column, value: keyword(text) };
         let range = |from, to| Filter::Range { column: 1, from, to };
         let any = |of: &[&Filter], least| Filter::Any {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::write::{ColumnsFile, NewColumn};
-use super::{Attributes, Column, ColumnKind, Keywords};
-use crate::container::SealedWriter;
+use super::{AttributeKind, Attributes, Column, Keywords};
+use crate::container::{Sealed, SealedWriter};
 use crate::error::Result;
 
 /// A segment whose columns are merged.
@@ -15,13 +15,13 @@ pub struct AttributesSource<'a> {
     pub live: &'a [(u32, u32)],
 }
 
-/// Writes the columns of the segment that the sources become and returns the file's seal. The file has the same bytes as one built from the live documents.
+/// Writes the columns of the segment that the sources become. The file has the same bytes as one built from the live documents.
 /// If the new segment is reordered, `positions` has the position of each of its documents. There is one column in memory at a time.
 pub fn merge_attributes(
     sources: &[AttributesSource<'_>],
     positions: Option<&[u32]>,
     file: SealedWriter,
-) -> Result<u64> {
+) -> Result<Sealed> {
     let documents: usize = sources.iter().map(|source| source.live.len()).sum();
     let mut out = ColumnsFile::new(file, documents as u32);
     for (number, kind) in kinds(sources)? {
@@ -47,7 +47,7 @@ pub fn merge_attributes(
 }
 
 /// The columns of the sources, and their kinds, on which all sources must agree.
-fn kinds(sources: &[AttributesSource<'_>]) -> Result<BTreeMap<u16, ColumnKind>> {
+fn kinds(sources: &[AttributesSource<'_>]) -> Result<BTreeMap<u16, AttributeKind>> {
     let mut kinds = BTreeMap::new();
     for attributes in sources.iter().filter_map(|source| source.attributes) {
         for (number, kind) in attributes.columns() {

@@ -5,10 +5,10 @@ use std::ops::{Bound, Range};
 use warpseek_codec::varint::Cursor;
 
 use super::bits::{self, Bits, Present, Section};
-use super::value::ColumnKind;
 use crate::container::SealedFile;
 use crate::deletes::DocSet;
 use crate::error::Result;
+use warpseek_text::AttributeKind;
 
 /// Documents that share an entry of the zone map.
 const ZONE: u32 = 4096;
@@ -57,7 +57,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 /// A column of integers, floats, booleans or dates. Values are read and compared by their [keys](super::AttributeValue::key).
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<'a> {
-    kind: ColumnKind,
+    kind: AttributeKind,
     documents: u32,
     present: Present<'a>,
     smallest: i64,
@@ -71,7 +71,7 @@ impl<'a> Numbers<'a> {
     pub(super) fn new(
         file: &'a SealedFile,
         mut rest: Section<'a>,
-        kind: ColumnKind,
+        kind: AttributeKind,
         documents: u32,
     ) -> Result<Self> {
         let mut header = Cursor::new(rest.split(Some(HEADER))?.all()?);
@@ -101,7 +101,7 @@ impl<'a> Numbers<'a> {
     }
 
     /// What the values are.
-    pub fn kind(&self) -> ColumnKind {
+    pub fn kind(&self) -> AttributeKind {
         self.kind
     }
 

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::container::{Kind, SealedWriter, seal_bytes};
+use crate::container::{Kind, Sealed, SealedWriter, seal_bytes};
 use crate::error::IndexError;
 
 /// The values of one document.
@@ -22,7 +22,8 @@ pub(super) const NUMBERS: [u16; 4] = [1, 2, 7, 300];
 pub(super) const UNUSED: u16 = 5;
 
 pub(super) fn keyword() -> impl Strategy<Value = AttributeValue> {
-    prop_oneof!["[ab]{0,3}", "[a-d]{1,2}", "\\PC{0,9}"].prop_map(AttributeValue::Keyword)
+    prop_oneof!["[ab]{0,3}", "[a-d]{1,2}", "\\PC{0,9}"]
+        .prop_map(|text| AttributeValue::Keyword(text.into()))
 }
 
 /// A value of the attribute `NUMBERS[i]`.
@@ -74,10 +75,11 @@ pub(super) fn write(documents: &[Document], positions: Option<&[u32]>) -> Vec<u8
     saved(|file| writer.write(positions, file))
 }
 
-fn saved(write: impl FnOnce(SealedWriter) -> Result<u64>) -> Vec<u8> {
+fn saved(write: impl FnOnce(SealedWriter) -> Result<Sealed>) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
-    let seal = write(SealedWriter::create(&path, Kind::Attributes).unwrap()).unwrap();
+    let file = SealedWriter::create(&path, Kind::Attributes).unwrap();
+    let Sealed { seal, .. } = write(file).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[bytes.len() - 8..], seal.to_le_bytes());
     bytes
@@ -96,7 +98,7 @@ pub(super) fn columns_of(documents: &[Document]) -> Attributes {
 
 /// How two values compare, without the keys that columns compare by.
 pub(super) fn compare(a: &AttributeValue, b: &AttributeValue) -> Option<Ordering> {
-    use AttributeValue::{Boolean, Date, Float, Integer, Keyword};
+    use warpseek_text::AttributeValue::{Boolean, Date, Float, Integer, Keyword};
     match (a, b) {
         (Keyword(a), Keyword(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         (Integer(a), Integer(b)) | (Date(a), Date(b)) => Some(a.cmp(b)),
@@ -184,7 +186,7 @@ proptest! {
         (0..).zip(&ordinals).for_each(|(position, &ordinal)| positions[ordinal as usize] = position);
         let attributes = open(write(&documents, Some(&positions)), documents.len()).unwrap();
         attributes.verify().unwrap();
-        let used: BTreeMap<u16, ColumnKind> =
+        let used: BTreeMap<u16, AttributeKind> =
             documents.iter().flatten().map(|(number, value)| (*number, value.kind())).collect();
         prop_assert_eq!(attributes.columns().collect::<BTreeMap<_, _>>(), used);
         for number in NUMBERS.into_iter().chain([TAGS, NAME, UNUSED]) {
@@ -237,7 +239,7 @@ proptest! {
         for number in [TAGS, NAME] {
             let Some(column) = keywords_of(&attributes, number) else { continue };
             let text = |value: &AttributeValue| match value {
-                AttributeValue::Keyword(text) => text.clone(),
+                AttributeValue::Keyword(text) => text.to_string(),
                 _ => unreachable!("only keywords"),
             };
             let distinct: BTreeSet<String> =
@@ -270,7 +272,7 @@ proptest! {
             }
             let range = column.range(from.as_ref().map(text).as_ref().map(String::as_str), to.as_ref().map(text).as_ref().map(String::as_str)).unwrap();
             for (ordinal, value) in (0..).zip(&distinct) {
-                prop_assert_eq!(range.contains(&ordinal), is_between(&AttributeValue::Keyword(value.clone()), &from, &to));
+                prop_assert_eq!(range.contains(&ordinal), is_between(&AttributeValue::Keyword(value.clone().into()), &from, &to));
             }
         }
     }
@@ -341,7 +343,7 @@ fn a_date_of_whole_days_takes_few_bits() {
 }
 
 fn sample() -> Vec<Document> {
-    let word = |doc: i64| AttributeValue::Keyword(format!("w{}", doc * doc % 19));
+    let word = |doc: i64| AttributeValue::Keyword(format!("w{}", doc * doc % 19).into());
     let document = |doc: i64| {
         let mut values = vec![(0, word(doc)), (3, AttributeValue::Integer(doc * 1000))];
         values.extend((doc % 3 == 0).then(|| (0, AttributeValue::Keyword("three".into()))));
@@ -425,7 +427,7 @@ fn every_forged_byte_is_refused_or_changes_a_value() {
 
 #[test]
 fn a_refused_document_leaves_no_trace() {
-    let keyword = |text: &str| AttributeValue::Keyword(text.into());
+    let keyword = |text: &str| AttributeValue::Keyword(text.to_owned().into());
     let mut writer = AttributesWriter::default();
     writer.push(&[(1, AttributeValue::Integer(1)), (2, keyword("a")), (2, keyword("a"))]).unwrap();
     let long = "x".repeat(MAX_KEYWORD_BYTES + 1);
@@ -457,7 +459,7 @@ fn kinds_must_agree_in_a_merge() {
     let source = |attributes| AttributesSource { attributes: Some(attributes), live: &[(0, 0)] };
     let dir = tempfile::tempdir().unwrap();
     let file = SealedWriter::create(&dir.path().join("a"), Kind::Attributes).unwrap();
-    let error = merge_attributes(&[source(&a), source(&b)], None, file).unwrap_err().to_string();
+    let error = merge_attributes(&[source(&a), source(&b)], None, file).err().unwrap().to_string();
     assert!(
         error.contains("column 1 is of kind date, in other segments of kind integer"),
         "{error}"

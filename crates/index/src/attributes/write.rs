@@ -3,10 +3,15 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::value::{AttributeValue, ColumnKind};
+use warpseek_text::{AttributeKind, AttributeValue};
+
+use super::value::code;
 use super::{keywords, numbers};
-use crate::container::SealedWriter;
+use crate::container::{Sealed, SealedWriter};
 use crate::error::{IndexError, Result};
+
+/// What a keyword is taken to have in memory, besides its entry in a table.
+const KEYWORD_BYTES: usize = 32;
 
 /// The columns of a segment that is being built, document by document.
 #[derive(Default)]
@@ -17,7 +22,7 @@ pub struct AttributesWriter {
 
 impl AttributesWriter {
     /// Adds the next document with its values: pairs of an attribute's number and a value. Keywords may have several; repetitions are ignored. If a value is refused, the document is not added.
-    pub fn push(&mut self, values: &[(u16, AttributeValue)]) -> Result<()> {
+    pub fn push(&mut self, values: &[(u16, AttributeValue<'_>)]) -> Result<()> {
         for (i, (number, value)) in values.iter().enumerate() {
             let refuse = |what| Err(IndexError::Attribute { column: *number, what });
             if let Some(flaw) = value.flaw() {
@@ -35,7 +40,7 @@ impl AttributesWriter {
                     kind.name()
                 ));
             }
-            if value.kind() != ColumnKind::Keyword && before.next().is_some() {
+            if value.kind() != AttributeKind::Keyword && before.next().is_some() {
                 return refuse(format!(
                     "a document has two values of kind {}",
                     value.kind().name()
@@ -58,13 +63,13 @@ impl AttributesWriter {
         self.documents
     }
 
-    /// Whether no document has a value, so that the segment needs no file.
-    pub fn is_empty(&self) -> bool {
-        self.columns.is_empty()
+    /// Roughly the bytes of memory in use.
+    pub fn memory(&self) -> usize {
+        self.columns.values().map(NewColumn::memory).sum()
     }
 
-    /// Writes the file and returns its seal. In a reordered segment, `positions` has the position of each document.
-    pub fn write(self, positions: Option<&[u32]>, file: SealedWriter) -> Result<u64> {
+    /// Writes the file. In a reordered segment, `positions` has the position of each document.
+    pub fn write(self, positions: Option<&[u32]>, file: SealedWriter) -> Result<Sealed> {
         let mut out = ColumnsFile::new(file, self.documents);
         for (number, column) in self.columns {
             out.add(number, column, positions)?;
@@ -75,7 +80,7 @@ impl AttributesWriter {
 
 /// A column that is being built: pairs of a document and a value, in any order.
 pub(super) struct NewColumn {
-    pub(super) kind: ColumnKind,
+    pub(super) kind: AttributeKind,
     pairs: Pairs,
 }
 
@@ -86,16 +91,16 @@ enum Pairs {
 }
 
 impl NewColumn {
-    pub(super) fn new(kind: ColumnKind) -> Self {
+    pub(super) fn new(kind: AttributeKind) -> Self {
         let pairs = match kind {
-            ColumnKind::Keyword => Pairs::Keywords(Vec::new(), HashMap::default()),
+            AttributeKind::Keyword => Pairs::Keywords(Vec::new(), HashMap::default()),
             _ => Pairs::Numbers(Vec::new()),
         };
         NewColumn { kind, pairs }
     }
 
     /// Adds a value of the column's kind.
-    fn add(&mut self, doc: u32, value: &AttributeValue) {
+    fn add(&mut self, doc: u32, value: &AttributeValue<'_>) {
         match value {
             AttributeValue::Keyword(value) => {
                 let value = self.intern(value);
@@ -128,6 +133,16 @@ impl NewColumn {
         let next = numbers.len() as u32;
         numbers.insert(value.into(), next);
         next
+    }
+
+    fn memory(&self) -> usize {
+        match &self.pairs {
+            Pairs::Numbers(pairs) => pairs.capacity() * size_of::<(u32, i64)>(),
+            Pairs::Keywords(pairs, numbers) => {
+                let entry = size_of::<(Box<str>, u32)>() + KEYWORD_BYTES;
+                pairs.capacity() * size_of::<(u32, u32)>() + numbers.capacity() * entry
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -188,7 +203,7 @@ impl ColumnsFile {
         if column.is_empty() {
             return Ok(());
         }
-        let kind = column.kind as u8;
+        let kind = code(column.kind);
         let (start, bytes) = (self.file.body_len(), column.encode(self.documents, positions));
         let [low, high] = number.to_le_bytes();
         self.directory.extend([low, high, kind, 0, 0, 0, 0, 0]);
@@ -198,11 +213,11 @@ impl ColumnsFile {
         self.file.write(&bytes)
     }
 
-    /// Completes the file and returns its seal.
-    pub(super) fn finish(mut self) -> Result<u64> {
+    /// Completes the file.
+    pub(super) fn finish(mut self) -> Result<Sealed> {
         self.file.write(&self.directory)?;
         self.file.write(&self.documents.to_le_bytes())?;
         self.file.write(&self.columns.to_le_bytes())?;
-        Ok(self.file.finish()?.seal)
+        self.file.finish()
     }
 }

@@ -30,7 +30,7 @@ impl SegmentBuilder {
         assert!(manifest.grams.is_none(), "n-grams come in batches");
         assert!(manifest.impacts.is_none_or(|impacts| impacts.documents > 0), "no mean length");
         Ok(SegmentBuilder {
-            inverter: Inverter::new(manifest.analyzer),
+            inverter: Inverter::of(manifest),
             writer: SegmentWriter::in_memory(manifest)?,
             chunk: StoreChunk::default(),
             manifest: Manifest { segments: Vec::new(), ..manifest.clone() },
@@ -51,12 +51,8 @@ impl SegmentBuilder {
     pub fn add(&mut self, document: &Document<'_>) -> Result<u32> {
         let ordinal = self.documents();
         let fact = self.inverter.add(ordinal, document);
-        let SegmentWriter { table, ids, store, .. } = &mut self.writer;
-        table.lengths.push(fact.length);
-        table.norms.extend(fact.norm);
-        table.statics.push(document.static_score.unwrap_or(0.0));
-        ids.add(&document.id)?;
-        if let Some(store) = store {
+        self.writer.push(&fact, document)?;
+        if let Some(store) = &self.writer.store {
             let added = self.chunk.add(|out| document.write_json(out));
             added.map_err(IndexError::io(store.path()))?;
         }

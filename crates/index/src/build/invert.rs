@@ -2,14 +2,19 @@
 //!
 //! A term's postings are a byte string of gaps and frequencies; the newest posting is kept aside until its
 //! frequency is known, so a term seen in one document takes no string at all. A second table maps raw
-//! words to terms, so that stop words and stemming cost one look-up a word.
+//! words to terms, so that stop words and stemming cost one look-up a word. With a schema, each text field has such a table of its own, since analyzers differ, and
+//! its terms have the number of the field before them.
+
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_TERM_BYTES;
-use warpseek_text::{Analyzer, Document, GramConfig, GramScratch, Scratch};
+use warpseek_text::{Analyzer, Document, GramConfig, GramScratch, Schema, Scratch};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::manifest::Manifest;
 
 /// Marks a word that is not a term.
 const NO_TERM: u32 = u32::MAX;
@@ -42,6 +47,19 @@ struct Word {
     term: u32,
 }
 
+/// The terms of words.
+#[derive(Default)]
+struct Words {
+    table: HashTable<Word>,
+    bytes: Vec<u8>,
+}
+
+impl Words {
+    fn memory(&self) -> usize {
+        self.bytes.capacity() + self.table.capacity() * (size_of::<Word>() + 1)
+    }
+}
+
 struct Term {
     key: Key,
     /// The newest posting, not yet in `postings`.
@@ -57,17 +75,20 @@ struct Term {
 #[derive(Default)]
 pub(crate) struct DocumentFact {
     pub(crate) length: u32,
-    /// `None` if it has n-grams.
+    /// Its lengths in text fields from 1 on; empty without a schema.
+    pub(crate) more: Vec<u32>,
+    /// `None` if it has n-grams or there is a schema.
     pub(crate) norm: Option<f32>,
 }
 
 /// Postings in memory.
 pub(crate) struct Inverter {
     analyzer: Analyzer,
+    schema: Option<Arc<Schema>>,
     scratch: Scratch,
     gram_scratch: GramScratch,
-    words: HashTable<Word>,
-    word_bytes: Vec<u8>,
+    /// One for each text field that is inverted, and one without a schema.
+    words: Vec<Words>,
     terms: Vec<Term>,
     by_key: HashTable<u32>,
     term_bytes: Vec<u8>,
@@ -76,13 +97,20 @@ pub(crate) struct Inverter {
 }
 
 impl Inverter {
-    pub(crate) fn new(analyzer: Analyzer) -> Self {
+    /// For documents of an index with these settings.
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        let fields = manifest.schema.as_ref().map_or(1, |schema| schema.text().len());
+        Self::of_fields(manifest, fields)
+    }
+
+    /// The same for the first `fields` text fields of the schema alone.
+    pub(crate) fn of_fields(manifest: &Manifest, fields: usize) -> Self {
         Inverter {
-            analyzer,
+            analyzer: manifest.analyzer,
+            schema: manifest.schema.clone(),
             scratch: Scratch::default(),
             gram_scratch: GramScratch::default(),
-            words: HashTable::new(),
-            word_bytes: Vec::new(),
+            words: (0..fields).map(|_| Words::default()).collect(),
             terms: Vec::new(),
             by_key: HashTable::new(),
             term_bytes: Vec::new(),
@@ -95,10 +123,9 @@ impl Inverter {
 
     /// Bytes of memory in use.
     pub(super) fn memory(&self) -> usize {
-        self.word_bytes.capacity()
+        self.words.iter().map(Words::memory).sum::<usize>()
             + self.term_bytes.capacity()
             + self.terms.capacity() * size_of::<Term>()
-            + self.words.capacity() * (size_of::<Word>() + 1)
             + self.by_key.capacity() * 5
             + self.posting_bytes
     }
@@ -109,6 +136,10 @@ impl Inverter {
 
     /// Adds a document, whose number must be larger than all before it.
     pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFact {
+        if let Some(schema) = self.schema.clone() {
+            return self.add_fields(doc, document, &schema);
+        }
+        let analyzer = self.analyzer;
         let mut counts = Counts { doc, length: 0, squares: 0 };
         match &document.vector {
             Some(vector) => {
@@ -121,8 +152,10 @@ impl Inverter {
                 // The scratch buffer is lent out while words come in.
                 let mut scratch = std::mem::take(&mut self.scratch);
                 for text in [&document.title, &document.text] {
-                    self.analyzer.for_each_word(&mut scratch, text, |word, _| {
-                        let term = self.term_of_word(word);
+                    analyzer.for_each_word(&mut scratch, text, |word, _| {
+                        let term = self.term_of_word(0, word, |inverter| {
+                            analyzer.term(word).map(|term| inverter.term(term.as_bytes()))
+                        });
                         if term != NO_TERM {
                             self.count(&mut counts, term, 1);
                         }
@@ -132,7 +165,40 @@ impl Inverter {
             }
         }
         let length = u32::try_from(counts.length).unwrap_or(u32::MAX);
-        DocumentFact { length, norm: Some(cosine::norm(counts.squares)) }
+        DocumentFact { length, more: Vec::new(), norm: Some(cosine::norm(counts.squares)) }
+    }
+
+    fn add_fields(&mut self, doc: u32, document: &Document<'_>, schema: &Schema) -> DocumentFact {
+        let mut lengths = vec![0u64; self.words.len()];
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for (field, text) in &document.fields {
+            let number = usize::from(*field);
+            // Fields that came to the schema after the segment was written are not inverted.
+            let Some(length) = lengths.get_mut(number) else { continue };
+            let analyzer = schema.analyzer(*field);
+            let mut counts = Counts { doc, length: *length, squares: 0 };
+            analyzer.for_each_word(&mut scratch, text, |word, _, _| {
+                let term = self.term_of_word(number, word, |inverter| {
+                    analyzer.term(word).map(|term| inverter.term_in_field(*field, &term))
+                });
+                if term != NO_TERM {
+                    self.count(&mut counts, term, 1);
+                }
+            });
+            *length = counts.length;
+        }
+        self.scratch = scratch;
+        let mut lengths =
+            lengths.into_iter().map(|length| u32::try_from(length).unwrap_or(u32::MAX));
+        DocumentFact { length: lengths.next().unwrap_or(0), more: lengths.collect(), norm: None }
+    }
+
+    /// The number of a term of a field, whose analyzer makes sure that there is room for the number of the field.
+    fn term_in_field(&mut self, field: u8, term: &str) -> u32 {
+        let mut bytes = Vec::with_capacity(1 + term.len());
+        bytes.push(field);
+        bytes.extend_from_slice(term.as_bytes());
+        self.term(&bytes)
     }
 
     /// Adds the n-grams of a document, whose first part must have a number larger than all before it. Maps of segments take the place of frequencies.
@@ -149,7 +215,7 @@ impl Inverter {
             self.mark(first_part + part, term, bit);
         });
         self.gram_scratch = scratch;
-        DocumentFact { length, norm: None }
+        DocumentFact { length, more: Vec::new(), norm: None }
     }
 
     /// Adds a bit to the map of a term's newest document.
@@ -169,23 +235,28 @@ impl Inverter {
         term.count += 1;
     }
 
+    /// The number of the term that a word of a field becomes, which `find` gives if the word is new.
     #[inline]
-    fn term_of_word(&mut self, word: &str) -> u32 {
+    fn term_of_word(
+        &mut self,
+        field: usize,
+        word: &str,
+        find: impl FnOnce(&mut Self) -> Option<u32>,
+    ) -> u32 {
         let bytes = word.as_bytes();
         if bytes.len() > MAX_TERM_BYTES {
             return NO_TERM;
         }
         let hash = xxh3_64(bytes);
-        if let Some(known) = self.words.find(hash, |w| w.key.of(&self.word_bytes) == bytes) {
+        let words = &self.words[field];
+        if let Some(known) = words.table.find(hash, |w| w.key.of(&words.bytes) == bytes) {
             return known.term;
         }
-        let term = match self.analyzer.term(word) {
-            Some(term) => self.term(term.as_bytes()),
-            None => NO_TERM,
-        };
-        let key = Key::push(&mut self.word_bytes, bytes);
-        let arena = &self.word_bytes;
-        self.words.insert_unique(hash, Word { key, term }, |w| xxh3_64(w.key.of(arena)));
+        let term = find(self).unwrap_or(NO_TERM);
+        let words = &mut self.words[field];
+        let key = Key::push(&mut words.bytes, bytes);
+        let arena = &words.bytes;
+        words.table.insert_unique(hash, Word { key, term }, |w| xxh3_64(w.key.of(arena)));
         term
     }
 
@@ -241,8 +312,7 @@ impl Inverter {
             f(term.key.of(&arena), term.count, &term.postings)?;
         }
         self.by_key = HashTable::new();
-        self.words = HashTable::new();
-        self.word_bytes = Vec::new();
+        self.words.iter_mut().for_each(|words| *words = Words::default());
         self.posting_bytes = 0;
         Ok(())
     }

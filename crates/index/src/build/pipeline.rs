@@ -161,6 +161,7 @@ struct Output {
 
 struct Pipeline<'a> {
     config: &'a BuildConfig,
+    manifest: &'a Manifest,
     progress: &'a Progress,
     old: Option<&'a Snapshot>,
     reader: Mutex<(Reader, u64)>,
@@ -184,7 +185,8 @@ pub(crate) fn build_segment(
 ) -> Result<Built> {
     let scratch = lock.scratch()?;
     let batches = Arc::new(Runs::default());
-    let factory = config.inverter.as_ref().filter(|_| manifest.grams.is_none());
+    let factory = config.inverter.as_ref();
+    let factory = factory.filter(|_| manifest.grams.is_none() && manifest.schema.is_none());
     let inverter = factory.map(|factory| {
         // Half of the memory for lists, since merging and tables need some as well.
         let sink = batches.sink(scratch.path(), config.memory / 2);
@@ -195,6 +197,7 @@ pub(crate) fn build_segment(
     });
     let pipeline = Pipeline {
         config,
+        manifest,
         progress,
         old,
         reader: Mutex::new((reader, 0)),
@@ -343,12 +346,12 @@ impl Pipeline<'_> {
     }
 
     fn work_on_batches(&self) -> Result<()> {
-        let mut inverter = Inverter::new(self.config.analyzer);
+        let mut inverter = Inverter::of(self.manifest);
         while let Some((number, batch)) = self.next_batch()? {
-            let Some(documents) = self.work_on_batch(number, &batch, &mut inverter)? else {
+            let Some(tables) = self.work_on_batch(number, &batch, &mut inverter)? else {
                 return Ok(());
             };
-            if inverter.memory() > self.spill_at(documents) {
+            if inverter.memory() > self.spill_at(tables) {
                 self.spill(&mut inverter)?;
             }
         }
@@ -368,7 +371,7 @@ impl Pipeline<'_> {
         }))
     }
 
-    /// Returns the number of documents so far, `None` if another worker failed.
+    /// Returns the bytes of memory that documents take so far, `None` if another worker failed.
     fn work_on_batch(
         &self,
         number: u64,
@@ -426,27 +429,23 @@ impl Pipeline<'_> {
             }
             let segment = &mut output.segment;
             for (fact, document) in &facts {
-                segment.table.lengths.push(fact.length);
-                segment.table.norms.extend(fact.norm);
-                segment.table.statics.push(document.static_score.unwrap_or(0.0));
+                segment.push(fact, document)?;
                 output.statics += u64::from(document.static_score.is_some());
                 if self.config.reader.order_field.is_some() {
                     output.keys.push(document.order_key.as_deref());
                 }
-                segment.ids.add(&document.id)?;
             }
             if let Some(store) = &mut segment.store {
                 store.append(&mut chunk)?;
             }
             output.replaced.append(&mut replaced);
-            Ok(segment.table.lengths.len())
+            Ok(segment.table.lengths.len() * BYTES_A_DOCUMENT + segment.field_memory())
         });
         done.transpose()
     }
 
-    /// Memory that one inverter may use, given the number of documents so far.
-    fn spill_at(&self, documents: usize) -> usize {
-        let tables = documents * BYTES_A_DOCUMENT;
+    /// Memory that one inverter may use, given what documents take so far.
+    fn spill_at(&self, tables: usize) -> usize {
         // A quarter is left for buffers that grow by copying, and for batches in progress.
         let all = self.config.memory.saturating_sub(tables) / 4 * 3;
         (all / self.config.threads.max(1)).clamp(LEAST_SPILL, MOST_SPILL)

@@ -87,8 +87,8 @@ pub(crate) fn write_jobs<J: Job>(
             || Worker {
                 encoder: match coding {
                     Coding::Frequencies(codec, quantize) => {
-                        let encoder = ListEncoder::new(codec, &table.lengths, &table.norms);
-                        Encoder::Frequencies(encoder, quantize)
+                        let encoder = |lengths| ListEncoder::new(codec, lengths, &table.norms);
+                        Encoder::Frequencies(table.fields().map(encoder).collect(), quantize)
                     }
                     Coding::Maps(codec, parts) => Encoder::Maps(MapListEncoder::new(codec, parts)),
                 },
@@ -119,7 +119,8 @@ pub(crate) fn write_jobs<J: Job>(
 }
 
 enum Encoder<'a> {
-    Frequencies(ListEncoder<'a>, Option<Saturation>),
+    /// One encoder for each text field.
+    Frequencies(Vec<ListEncoder<'a>>, Option<Saturation>),
     Maps(MapListEncoder<'a>),
 }
 
@@ -154,12 +155,15 @@ impl Worker<'_> {
             freqs.extend(pairs.iter().map(|p| p.1));
             let before = out.bytes.len();
             match &mut self.encoder {
-                Encoder::Frequencies(encoder, quantize) => {
+                Encoder::Frequencies(encoders, quantize) => {
+                    // If there are several, terms begin with the number of their field.
+                    let several = encoders.len() > 1;
+                    let field = term.first().filter(|_| several).map_or(0, |&f| usize::from(f));
                     for (freq, &doc) in freqs.iter_mut().zip(&*docs) {
                         let Some(saturation) = quantize else { break };
                         *freq = saturation.level(*freq, self.lengths[doc as usize]);
                     }
-                    encoder.encode_with(docs, freqs, blocks, &mut out.bytes);
+                    encoders[field].encode_with(docs, freqs, blocks, &mut out.bytes);
                 }
                 Encoder::Maps(encoder) => encoder.encode(docs, freqs, &mut out.bytes),
             }

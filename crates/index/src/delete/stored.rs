@@ -9,15 +9,18 @@
 //!
 //! Lists of impacts do not contain frequencies. There, the impact must be the one that follows from the frequency, and in addition to the length the norm, which is
 //! also a sum over all terms, must be equal bit for bit.
+//!
+//! With a schema, all this holds for each text field.
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::BLOCK;
 use warpseek_core::saturation::Saturation;
-use warpseek_text::Document;
+use warpseek_text::{Document, ReaderConfig};
 
 use crate::build::{Inverter, Progress, next_posting, ordered_map};
 use crate::deletes::DocSet;
 use crate::dictionary::TermInfo;
+use crate::documents::Lengths;
 use crate::error::{IndexError, Result};
 use crate::manifest::{Content, Manifest};
 use crate::segment::Segment;
@@ -47,6 +50,7 @@ pub(super) fn count_terms(
     }
     let counter = Counter {
         manifest,
+        reader: manifest.reader_config(),
         segment,
         store,
         saturation: manifest.impacts.map(|impacts| impacts.saturation()),
@@ -87,6 +91,7 @@ pub(super) fn count_terms(
 
 struct Counter<'a> {
     manifest: &'a Manifest,
+    reader: ReaderConfig,
     segment: &'a Segment,
     store: &'a Store,
     /// Set in an index of impacts: how frequencies became impacts.
@@ -119,9 +124,12 @@ impl Counter<'_> {
 
     /// Inverts the stored documents, numbered from 0; `None` if one is not what was indexed.
     fn invert(&self, job: &[(u32, u32)]) -> Result<Option<Inverter>> {
-        let mut inverter = Inverter::new(self.manifest.analyzer);
+        let fields = self.segment.text_fields();
+        let mut inverter = Inverter::of_fields(self.manifest, fields);
         let documents = self.segment.documents();
-        let (lengths, norms) = (documents.lengths()?, documents.norms()?);
+        let lengths: Vec<Lengths<'_>> =
+            (0..fields).map(|field| self.segment.lengths(field as u8)).collect::<Result<_>>()?;
+        let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
         let mut block = None;
         for (number, &(ordinal, position)) in (0..).zip(job) {
             let held = block.take().filter(|block: &StoreBlock| block.get(ordinal).is_some());
@@ -134,9 +142,12 @@ impl Counter<'_> {
             };
             let facts = inverter.add(number, &document);
             // The largest length also stands for all larger ones.
-            let same_length = facts.length == lengths.get(position) && facts.length < u32::MAX;
-            let same_norm = facts.norm.map(f32::to_bits) == Some(norms.get(position).to_bits());
-            if !same_length || (self.saturation.is_some() && !same_norm) {
+            let found = std::iter::once(facts.length).chain(facts.more);
+            let same_lengths = found
+                .eq(lengths.iter().map(|lengths| lengths.get(position)).filter(|&l| l < u32::MAX));
+            let norm = norms.map(|norms| norms.get(position).to_bits());
+            let same_norm = facts.norm.map(f32::to_bits) == norm;
+            if !same_lengths || (self.saturation.is_some() && !same_norm) {
                 return Ok(None);
             }
             drop(document);
@@ -147,7 +158,7 @@ impl Counter<'_> {
 
     fn parse<'a>(&self, json: &'a [u8]) -> Option<Document<'a>> {
         let line = std::str::from_utf8(json).ok()?;
-        let document = Document::from_json(line, self.manifest.vector_scale).ok()?;
+        let document = Document::parse(line, &self.reader).ok()?;
         let is_vector = self.manifest.content == Content::Vector;
         (document.vector.is_some() == is_vector).then_some(document)
     }

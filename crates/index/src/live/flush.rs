@@ -82,6 +82,7 @@ impl LiveIndex {
             {
                 let path = self.dir().join(deletes_name(segment.number(), entry.generation));
                 let file = SealedWriter::create(&path, Kind::Deletes)?;
+                let file = file.with_version(committed.version());
                 write_deletes(deletes, segment, entry.generation, file)?;
             }
         }

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 
+use warpseek_text::ReaderConfig;
+
 use super::batch::Batch;
 use super::pending::Pending;
 use super::{LiveIndex, LiveOptions, Writing, parse};
@@ -39,7 +41,8 @@ impl LiveIndex {
                 let last = numbers.last().map_or(0, |last| last + 1);
                 settings.next_segment = settings.next_segment.max(last);
                 let batch = Batch::new(&mut settings)?;
-                Replay { batch, settings, content }.run(
+                let reader = settings.reader_config();
+                Replay { batch, settings, reader, content }.run(
                     &lock,
                     entry,
                     &numbers,
@@ -61,9 +64,11 @@ impl LiveIndex {
         let segments = snapshot.segments().to_vec();
         let snapshot = Snapshot::of(lock.dir(), committed.clone(), segments)?;
         let (end, replayed) = (writing.log.next_sequence(), writing.take_batch()?);
+        let reader = ReaderConfig { schema: committed.schema.clone(), ..committed.reader_config() };
         let live = LiveIndex {
             lock,
             options,
+            reader,
             writing: Mutex::new(writing),
             pending: Pending::default(),
             published: RwLock::new(Arc::new(snapshot)),
@@ -93,6 +98,7 @@ fn check(manifest: &Manifest) -> Result<()> {
 struct Replay {
     batch: Batch,
     settings: Manifest,
+    reader: ReaderConfig,
     content: Option<Content>,
 }
 
@@ -131,8 +137,7 @@ impl Replay {
             Operation::Delete { id } => self.batch.delete(id),
             Operation::Put { id, document } => {
                 let json = std::str::from_utf8(document).map_err(|e| refused(e.to_string()))?;
-                let document =
-                    parse(json, self.settings.vector_scale).map_err(|e| refused(e.to_string()))?;
+                let document = parse(json, &self.reader).map_err(|e| refused(e.to_string()))?;
                 if document.id != id {
                     return Err(refused(format!(
                         "it has the id `{}` instead of `{id}`",

@@ -25,7 +25,7 @@ pub(crate) struct ListEncoder<'a> {
 }
 
 impl<'a> ListEncoder<'a> {
-    /// `lengths` and `norms` of all documents of the segment.
+    /// `lengths` and `norms` of all documents of the segment. Without norms, no cosine weight is out of bounds.
     pub(crate) fn new(codec: CodecId, lengths: &'a [u32], norms: &'a [f32]) -> Self {
         ListEncoder {
             codec: codec.codec(),
@@ -117,6 +117,12 @@ impl<'a> ListEncoder<'a> {
 
     fn bounds(&self, docs: &[u32], freqs: &[u32]) -> Bounds {
         let (mut bounds, mut cosine_max) = (Bounds::default(), 0f32);
+        if self.norms.is_empty() {
+            let lengths = docs.iter().map(|&doc| self.lengths[doc as usize]);
+            freqs.iter().zip(lengths).for_each(|(&freq, length)| bounds.add(freq, length));
+            bounds.add_cosine(f32::INFINITY);
+            return bounds;
+        }
         for (&doc, &freq) in docs.iter().zip(freqs) {
             bounds.add(freq, self.lengths[doc as usize]);
             let weight = cosine::weight(cosine::log_tf(freq), self.norms[doc as usize]);

@@ -39,7 +39,7 @@ use self::input::Input;
 pub(crate) use self::jsonl::parse_json;
 use self::source::Source;
 pub(crate) use self::with_schema::assign;
-use crate::{OwnedDocument, STATIC_FIELD, TextError};
+use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
 
 /// A sequence of inputs being read, or of documents that the program has made.
 ///
@@ -138,6 +138,12 @@ impl Reader {
         Arc::make_mut(&mut self.config).vector_scale = vector_scale;
         self.config.check()?;
         Ok(self)
+    }
+
+    /// Reads the batches after this with a schema.
+    pub fn with_schema(mut self, schema: Arc<Schema>) -> Self {
+        Arc::make_mut(&mut self.config).schema = Some(schema);
+        self
     }
 
     /// The next records, at least one; `None` at the end of the last input. An error ends the read:

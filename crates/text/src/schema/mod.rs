@@ -86,6 +86,13 @@ impl Schema {
         self.config.unknown
     }
 
+    /// The same fields, but for what happens to others.
+    pub fn with_unknown(&self, unknown: Unknown) -> Self {
+        let mut schema = self.clone();
+        schema.config.unknown = unknown;
+        schema
+    }
+
     /// The analyzer of a text field, which must be below the number of [`text`](Self::text) fields.
     pub fn analyzer(&self, field: u8) -> &FieldAnalyzer {
         &self.analyzers[usize::from(field)]

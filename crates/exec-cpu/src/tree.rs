@@ -1,0 +1,495 @@
+//! Query trees, a window of documents at a time: each part of the tree gives the documents of the window that match it, as bits, and their scores.
+//!
+//! A part is asked only about documents that the parts before it left over, so lists are not decoded where nothing is left. Documents that are deleted or not in the plan's mask are left out from the start. Unless matches are counted, a window is
+//! skipped if the maxima of its blocks say that no document in it can become a hit.
+
+use std::ops::Range;
+
+use warpseek_core::Score;
+use warpseek_core::limits::BLOCK;
+use warpseek_exec::query::{Group, PlanNode, best_score};
+use warpseek_exec::{ExecError, Formula, Plan, Ticker, Work};
+use warpseek_index::{List, ListError, TermInfo};
+
+use crate::algorithm::Pruning;
+use crate::collector::Collector;
+use crate::halt::Halt;
+use crate::maxima::{Maxima, MaximaCache};
+use crate::segment::{Scorer, SegmentQuery};
+use crate::stream::find_block;
+
+/// Documents of a window. The scores of a part take 32 KiB, so that those of a few parts stay in the cache.
+const WINDOW: u32 = 1 << 13;
+const WORDS: usize = WINDOW as usize / 64;
+
+/// What is added to scores on the way: documents may match a tree with a score of 0, and the collector takes 0 for none.
+pub(crate) fn lift(plan: &Plan) -> Score {
+    u32::from(plan.needed_tree().is_some())
+}
+
+/// Some documents of a window.
+type Bits = [u64; WORDS];
+
+/// The documents of a window that match a part of the tree, and their scores. Scores of other documents mean nothing.
+pub(crate) struct Values {
+    bits: Box<Bits>,
+    scores: Vec<Score>,
+}
+
+/// Memory that is reused from part to part and from query to query.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    free: Vec<Values>,
+}
+
+impl Scratch {
+    fn take(&mut self) -> Values {
+        let mut values = self
+            .free
+            .pop()
+            .unwrap_or_else(|| Values { bits: Box::new([0; WORDS]), scores: Vec::new() });
+        values.bits.fill(0);
+        values.scores.clear();
+        values.scores.resize(WINDOW as usize, 0);
+        values
+    }
+
+    fn give_back(&mut self, values: Values) {
+        self.free.push(values);
+    }
+}
+
+/// The tree of a query on one segment.
+pub(crate) struct Tree<'a> {
+    root: &'a PlanNode,
+    lists: &'a [Vec<Option<TermInfo>>],
+    terms: Vec<Option<Leaf<'a>>>,
+    words: Vec<Option<Leaf<'a>>>,
+}
+
+impl<'a> Tree<'a> {
+    /// Opens the lists of a tree. `words` are those that add nothing to scores.
+    pub(crate) fn open(
+        query: &SegmentQuery<'a>,
+        root: &'a PlanNode,
+        words: &'a [Vec<Option<TermInfo>>],
+        cache: &MaximaCache,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Self, Halt> {
+        let number = query.number();
+        let pruning = if query.plan.count { Pruning::None } else { Pruning::Blocks };
+        let mut scored =
+            query.lists(pruning, cache, ticker, |list, weight, scorer, most, maxima| Leaf {
+                weight,
+                scorer: Some(scorer),
+                most,
+                maxima,
+                ..Leaf::new(list)
+            })?;
+        let mut scored = scored.drain(..);
+        let of_segment = |lists: &[Option<TermInfo>]| lists[number].is_some();
+        let terms = query.plan.terms.iter().map(|term| match of_segment(&term.lists) {
+            true => scored.next(),
+            false => None,
+        });
+        let terms = terms.collect();
+        let word = |lists: &Vec<Option<TermInfo>>| match &lists[number] {
+            Some(info) => Ok(Some(Leaf::new(query.segment.list(info)?))),
+            None => Ok(None),
+        };
+        let opened = words.iter().map(word).collect::<Result<_, ExecError>>()?;
+        Ok(Tree { root, lists: words, terms, words: opened })
+    }
+
+    /// Blocks that were decoded and that there are, of each list.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let leaves = self.terms.iter().chain(&self.words).flatten();
+        leaves.map(|leaf| (leaf.decoded, leaf.list.blocks() as u64))
+    }
+}
+
+impl Tree<'_> {
+    /// Whether a document of a range may match with a score that is high enough, or must be counted.
+    fn may_have_hits(
+        &mut self,
+        query: &SegmentQuery<'_>,
+        docs: Range<u32>,
+        collector: &Collector,
+    ) -> bool {
+        if query.plan.count {
+            return true;
+        }
+        let most = most_over(self.root, &mut self.terms, &mut self.words, &docs);
+        let fixed = u64::from(lift(query.plan)) + u64::from(query.static_most);
+        most.is_some_and(|most| most + fixed > u64::from(collector.threshold()))
+    }
+}
+
+/// The most that a document of a range scores; `None` if none of them matches. Scores never decrease when those of parts increase.
+fn most_over(
+    node: &PlanNode,
+    terms: &mut [Option<Leaf<'_>>],
+    words: &mut [Option<Leaf<'_>>],
+    docs: &Range<u32>,
+) -> Option<u64> {
+    let mut most = |node: &PlanNode| most_over(node, terms, words, docs);
+    match node {
+        PlanNode::Term(number) => terms[*number].as_mut()?.most_over(docs).map(u64::from),
+        PlanNode::Word(number) => words[*number].as_mut()?.most_over(docs).map(u64::from),
+        PlanNode::Group(Group { must, should, filter, least, .. }) => {
+            for node in filter {
+                most(node)?;
+            }
+            let mut sum = 0;
+            for node in must {
+                sum += most(node)?;
+            }
+            let mut matching = 0;
+            for score in should.iter().filter_map(most) {
+                (sum, matching) = (sum + score, matching + 1);
+            }
+            (matching >= *least).then_some(sum)
+        }
+        PlanNode::Best { of, tie } => {
+            let scores: Vec<u64> = of.iter().filter_map(most).collect();
+            let largest = *scores.iter().max()?;
+            let others = scores.iter().sum::<u64>() - largest;
+            Some(largest + ((others * u64::from(*tie)) >> 16))
+        }
+        PlanNode::Constant { filter, score, .. } => most(filter).map(|_| u64::from(*score)),
+        PlanNode::Set(_) | PlanNode::Everything => Some(0),
+        PlanNode::Nothing => None,
+    }
+}
+
+/// Offers the matches in a range of documents that may become hits, all if they are counted, with [`lift`] added to their scores, and returns the end of what was searched.
+pub(crate) fn search(
+    query: &SegmentQuery<'_>,
+    tree: &mut Tree<'_>,
+    docs: Range<u32>,
+    ticker: &mut Ticker<'_>,
+    scratch: &mut Scratch,
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<u32, Halt> {
+    let (mut from, mut live) = (docs.start, Box::new([0; WORDS]));
+    let (mut postings, lift) = (WORDS, lift(query.plan));
+    while from < docs.end {
+        if ticker.must_stop(postings) {
+            return Ok(from);
+        }
+        let to = docs.end.min(from.saturating_add(WINDOW));
+        let before = work.postings_scored;
+        if tree.may_have_hits(query, from..to, collector) && query.admitted(from..to, &mut live[..])
+        {
+            let Tree { root, lists, terms, words } = tree;
+            let mut window = Window { query, lists, terms, words, from, scratch, work };
+            let values = window.values(root, &live)?;
+            for_each(&values.bits, |at| {
+                query.offer(from + at as u32, values.scores[at] + lift, collector);
+            });
+            scratch.give_back(values);
+        }
+        postings = WORDS + (work.postings_scored - before) as usize;
+        from = to;
+    }
+    Ok(docs.end)
+}
+
+/// A window of documents.
+struct Window<'w, 'q, 'a> {
+    query: &'w SegmentQuery<'q>,
+    lists: &'w [Vec<Option<TermInfo>>],
+    terms: &'w mut [Option<Leaf<'a>>],
+    words: &'w mut [Option<Leaf<'a>>],
+    from: u32,
+    scratch: &'w mut Scratch,
+    work: &'w mut Work,
+}
+
+impl Window<'_, '_, '_> {
+    /// Which of the documents `within` match a part, and their scores.
+    fn values(&mut self, node: &PlanNode, within: &Bits) -> Result<Values, ExecError> {
+        let mut out = self.scratch.take();
+        match node {
+            PlanNode::Term(number) => {
+                if let Some(leaf) = &mut self.terms[*number] {
+                    let list = &self.query.plan.terms[*number].lists;
+                    let filled = leaf.fill(self.from, within, &mut out, self.work);
+                    filled.map_err(|what| self.broken(list, what))?;
+                }
+            }
+            PlanNode::Word(number) => {
+                if let Some(leaf) = &mut self.words[*number] {
+                    let filled = leaf.fill(self.from, within, &mut out, self.work);
+                    filled.map_err(|what| self.broken(&self.lists[*number], what))?;
+                }
+            }
+            PlanNode::Set(set) => {
+                let set = set.segment(self.query.number());
+                for (i, word) in out.bits.iter_mut().enumerate() {
+                    if within[i] != 0 {
+                        *word = within[i] & set.word_at(self.from + 64 * i as u32);
+                    }
+                }
+            }
+            PlanNode::Group(group) => self.group(group, within, &mut out)?,
+            PlanNode::Best { of, tie } => self.best(of, *tie, within, &mut out)?,
+            PlanNode::Constant { filter, score, .. } => {
+                let found = self.values(filter, within)?;
+                *out.bits = *found.bits;
+                out.scores.fill(*score);
+                self.scratch.give_back(found);
+            }
+            PlanNode::Everything => *out.bits = *within,
+            PlanNode::Nothing => {}
+        }
+        Ok(out)
+    }
+
+    fn broken(&self, lists: &[Option<TermInfo>], what: ListError) -> ExecError {
+        match &lists[self.query.number()] {
+            Some(info) => self.query.segment.bad_list(info, what).into(),
+            None => self.query.broken(what),
+        }
+    }
+
+    fn group(&mut self, group: &Group, within: &Bits, out: &mut Values) -> Result<(), ExecError> {
+        let Group { must, should, must_not, filter, least } = group;
+        *out.bits = *within;
+        for (i, node) in filter.iter().chain(must).enumerate() {
+            if is_empty(&out.bits) {
+                return Ok(());
+            }
+            let found = self.values(node, &out.bits)?;
+            *out.bits = *found.bits;
+            if i >= filter.len() {
+                add(&found, &mut out.scores);
+            }
+            self.scratch.give_back(found);
+        }
+        for node in must_not {
+            if is_empty(&out.bits) {
+                return Ok(());
+            }
+            let found = self.values(node, &out.bits)?;
+            out.bits.iter_mut().zip(&*found.bits).for_each(|(word, not)| *word &= !not);
+            self.scratch.give_back(found);
+        }
+        if *least > should.len() {
+            out.bits.fill(0);
+        }
+        if should.is_empty() || is_empty(&out.bits) {
+            return Ok(());
+        }
+        // How many matched: their bits for one, numbers for more.
+        let mut counts = self.scratch.take();
+        for node in should {
+            let found = self.values(node, &out.bits)?;
+            add(&found, &mut out.scores);
+            match least {
+                0 => {}
+                1 => counts.bits.iter_mut().zip(&*found.bits).for_each(|(any, one)| *any |= one),
+                _ => for_each(&found.bits, |at| counts.scores[at] += 1),
+            }
+            self.scratch.give_back(found);
+        }
+        match *least {
+            0 => {}
+            1 => *out.bits = *counts.bits,
+            least => {
+                let before = out.bits.clone();
+                for_each(&before, |at| {
+                    if (counts.scores[at] as usize) < least {
+                        out.bits[at / 64] &= !(1 << (at % 64));
+                    }
+                });
+            }
+        }
+        self.scratch.give_back(counts);
+        Ok(())
+    }
+
+    fn best(
+        &mut self,
+        of: &[PlanNode],
+        tie: u32,
+        within: &Bits,
+        out: &mut Values,
+    ) -> Result<(), ExecError> {
+        let mut sums = self.scratch.take();
+        for node in of {
+            let found = self.values(node, within)?;
+            add(&found, &mut sums.scores);
+            for_each(&found.bits, |at| out.scores[at] = out.scores[at].max(found.scores[at]));
+            out.bits.iter_mut().zip(&*found.bits).for_each(|(any, one)| *any |= one);
+            self.scratch.give_back(found);
+        }
+        let (bits, scores) = (&out.bits, &mut out.scores);
+        for_each(bits, |at| scores[at] = best_score(scores[at], sums.scores[at], tie));
+        self.scratch.give_back(sums);
+        Ok(())
+    }
+}
+
+/// A list that is read window by window.
+struct Leaf<'a> {
+    list: List<'a>,
+    weight: f32,
+    /// None for words that add nothing.
+    scorer: Option<Scorer>,
+    /// The most that a posting contributes, and the same of each block, as far as the formula goes.
+    most: Score,
+    maxima: Maxima,
+    /// The first block that may have documents of this window or a later one.
+    block: usize,
+    /// The decoded block, `usize::MAX` before the first.
+    loaded: usize,
+    len: usize,
+    decoded: u64,
+    docs: [u32; BLOCK],
+    scores: [Score; BLOCK],
+}
+
+impl<'a> Leaf<'a> {
+    /// A list that adds nothing to scores.
+    fn new(list: List<'a>) -> Self {
+        Leaf {
+            list,
+            weight: 0.0,
+            scorer: None,
+            most: 0,
+            maxima: Maxima::default(),
+            block: 0,
+            loaded: usize::MAX,
+            len: 0,
+            decoded: 0,
+            docs: [0; BLOCK],
+            scores: [0; BLOCK],
+        }
+    }
+
+    /// The most that a document of a range gets from it; `None` if it has none of them.
+    fn most_over(&mut self, docs: &Range<u32>) -> Option<Score> {
+        self.block = find_block(&self.list, self.block, docs.start);
+        let (mut most, mut any) = (0f32, false);
+        for block in self.block..self.list.blocks() {
+            if block > 0 && self.list.block_max_doc(block - 1) >= docs.end - 1 {
+                break;
+            }
+            any = true;
+            match self.maxima.get(block) {
+                Some(&max) => most = most.max(max),
+                None => return Some(self.most),
+            }
+        }
+        any.then(|| if self.scorer.is_some() { Formula::units(self.weight, most) } else { 0 })
+    }
+
+    /// Adds its documents among `within` to `out`.
+    fn fill(
+        &mut self,
+        from: u32,
+        within: &Bits,
+        out: &mut Values,
+        work: &mut Work,
+    ) -> Result<(), ListError> {
+        let to = from.saturating_add(WINDOW);
+        self.block = find_block(&self.list, self.block, from);
+        for block in self.block..self.list.blocks() {
+            let first = if block == 0 { 0 } else { self.list.block_max_doc(block - 1) + 1 };
+            if first >= to {
+                break;
+            }
+            let last = self.list.block_max_doc(block).min(to - 1);
+            if !has_any(within, first.max(from) - from, last - from) {
+                continue;
+            }
+            if self.loaded != block {
+                self.load(block, work)?;
+            }
+            let docs = &self.docs[..self.len];
+            let start = docs.partition_point(|&doc| doc < from);
+            let end = start + docs[start..].partition_point(|&doc| doc < to);
+            for (&doc, &score) in docs[start..end].iter().zip(&self.scores[start..end]) {
+                let at = (doc - from) as usize;
+                let bit = within[at / 64] & (1 << (at % 64));
+                out.bits[at / 64] |= bit;
+                if bit != 0 {
+                    out.scores[at] = score;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, block: usize, work: &mut Work) -> Result<(), ListError> {
+        // Until the block is whole, none is.
+        self.loaded = usize::MAX;
+        self.len = self.list.decode_docs(block, &mut self.docs)?;
+        self.decoded += 1;
+        if let Some(scorer) = &self.scorer {
+            let mut freqs = [0; BLOCK];
+            self.list.decode_freqs(block, &mut freqs)?;
+            let (docs, freqs) = (&self.docs[..self.len], &freqs[..self.len]);
+            scorer.score_block(self.weight, docs, freqs, &mut self.scores[..self.len]);
+            work.postings_scored += self.len as u64;
+        }
+        self.loaded = block;
+        Ok(())
+    }
+}
+
+fn is_empty(bits: &Bits) -> bool {
+    bits.iter().all(|&word| word == 0)
+}
+
+/// Whether any bit from `first` to `last` is set, the last included.
+fn has_any(bits: &Bits, first: u32, last: u32) -> bool {
+    let (low, high) = (first as usize / 64, last as usize / 64);
+    let after = u64::MAX << (first % 64);
+    let before = u64::MAX >> (63 - last % 64);
+    if low == high {
+        return bits[low] & after & before != 0;
+    }
+    bits[low] & after != 0
+        || bits[low + 1..high].iter().any(|&word| word != 0)
+        || bits[high] & before != 0
+}
+
+/// Adds the scores of what was found.
+fn add(found: &Values, scores: &mut [Score]) {
+    for_each(&found.bits, |at| scores[at] += found.scores[at]);
+}
+
+/// Calls `f` with the set bits, ascending.
+fn for_each(bits: &Bits, mut f: impl FnMut(usize)) {
+    for (i, &word) in bits.iter().enumerate() {
+        let mut left = word;
+        while left != 0 {
+            f(64 * i + left.trailing_zeros() as usize);
+            left &= left - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_bits() {
+        let mut bits = [0; WORDS];
+        for at in [5, 64, 300, WINDOW as usize - 1] {
+            bits[at / 64] |= 1 << (at % 64);
+        }
+        for first in [0, 4, 5, 6, 63, 64, 65, 299, 300, 301, WINDOW - 1] {
+            for last in [first, first + 1, first + 63, first + 64, first + 200, WINDOW - 1] {
+                let last = last.min(WINDOW - 1);
+                let mut expected = false;
+                for_each(&bits, |at| expected |= (first..=last).contains(&(at as u32)));
+                assert_eq!(has_any(&bits, first, last), expected, "{first} to {last}");
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Query trees of plans: terms are looked up, weights are at the terms, and numbers are integers.
+
+use std::sync::Arc;
+
+use warpseek_core::Score;
+use warpseek_core::limits::BLOCK;
+use warpseek_index::{DocSet, Segment, Snapshot, TermInfo};
+
+use crate::error::ExecError;
+use crate::mask::Mask;
+
+/// A tree with the lists of the words that it only tests for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanTree {
+    /// The tree. It is never changed after planning.
+    pub root: PlanNode,
+    /// Words that documents must or must not have, without adding to scores: their entries in each segment's dictionary.
+    pub words: Vec<Vec<Option<TermInfo>>>,
+    /// Whether the terms, the mode and the mask of the plan say the same, so that engines need not know the tree.
+    pub is_additive: bool,
+}
+
+/// Numbers in it are never NaN.
+impl Eq for PlanTree {}
+
+impl PlanTree {
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        let lists: usize = self.words.iter().map(|lists| size_of_val(lists.as_slice())).sum();
+        lists + self.root.bytes()
+    }
+}
+
+/// A part of the query tree of a plan. For each document it matches with a score in units, or does not.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanNode {
+    /// The term of the plan with this number. Each term is in the tree once.
+    Term(usize),
+    /// The document has the word of [`PlanTree::words`] with this number, with a score of 0.
+    Word(usize),
+    /// The document is in the set, with a score of 0.
+    Set(Arc<Mask>),
+    /// Several in one.
+    Group(Group),
+    /// Any of these. The score is the largest, and the sum of the others times `tie` / 65536, rounded down.
+    Best {
+        /// The parts.
+        of: Vec<PlanNode>,
+        /// The tie breaker.
+        tie: u32,
+    },
+    /// What matches, with another score.
+    Constant {
+        /// What matches.
+        filter: Box<PlanNode>,
+        /// The score as a number.
+        real: f64,
+        /// The score in units, rounded down.
+        score: Score,
+    },
+    /// Every document, with a score of 0.
+    Everything,
+    /// No document.
+    Nothing,
+}
+
+/// Several parts in one: all of `must` and `filter`, at least `least` of `should`, none of `must_not`. The score is the sum of those of `must` and `should` that match.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// All must match.
+    pub must: Vec<PlanNode>,
+    /// Those that match add to the score.
+    pub should: Vec<PlanNode>,
+    /// None may match.
+    pub must_not: Vec<PlanNode>,
+    /// All must match; they add nothing.
+    pub filter: Vec<PlanNode>,
+    /// How many of `should` must match.
+    pub least: usize,
+}
+
+/// What is known of one document.
+pub(crate) struct Facts<'a> {
+    /// What a term of the plan contributes, if the document has it.
+    pub(crate) term: &'a dyn Fn(usize) -> Option<Score>,
+    /// Whether it has a word.
+    pub(crate) word: &'a dyn Fn(usize) -> bool,
+    /// Whether it is in a set.
+    pub(crate) set: &'a dyn Fn(&Mask) -> bool,
+}
+
+/// The denominator of tie breakers.
+pub(crate) const TIE: f64 = 65_536.0;
+
+/// The score of the best of several, with the others counted by the tie breaker. Rounded down, so it is never more than the sum.
+#[inline]
+pub fn best_score(largest: Score, sum: Score, tie: u32) -> Score {
+    largest + ((u64::from(sum - largest) * u64::from(tie)) >> 16) as Score
+}
+
+impl PlanNode {
+    /// The score of a document; `None` if it does not match. This is the definition.
+    pub(crate) fn evaluate(&self, facts: &Facts<'_>) -> Option<Score> {
+        match self {
+            PlanNode::Term(number) => (facts.term)(*number),
+            PlanNode::Word(number) => (facts.word)(*number).then_some(0),
+            PlanNode::Set(set) => (facts.set)(set).then_some(0),
+            PlanNode::Group(Group { must, should, must_not, filter, least }) => {
+                let matches = |node: &PlanNode| node.evaluate(facts).is_some();
+                if must_not.iter().any(matches) || !filter.iter().all(matches) {
+                    return None;
+                }
+                let must: Option<Vec<Score>> = must.iter().map(|n| n.evaluate(facts)).collect();
+                let should: Vec<Score> = should.iter().filter_map(|n| n.evaluate(facts)).collect();
+                let sum = must?.iter().chain(&should).sum();
+                (should.len() >= *least).then_some(sum)
+            }
+            PlanNode::Best { of, tie } => {
+                let scores: Vec<Score> = of.iter().filter_map(|n| n.evaluate(facts)).collect();
+                let largest = *scores.iter().max()?;
+                Some(best_score(largest, scores.iter().sum(), *tie))
+            }
+            PlanNode::Constant { filter, score, .. } => filter.evaluate(facts).map(|_| *score),
+            PlanNode::Everything => Some(0),
+            PlanNode::Nothing => None,
+        }
+    }
+
+    /// Calls `f` with every part, from the root on.
+    pub(crate) fn visit(&mut self, f: &mut impl FnMut(&mut PlanNode)) {
+        f(self);
+        match self {
+            PlanNode::Group(Group { must, should, must_not, filter, .. }) => {
+                let all = [must, should, must_not, filter].into_iter().flatten();
+                all.for_each(|node| node.visit(f));
+            }
+            PlanNode::Best { of, .. } => of.iter_mut().for_each(|node| node.visit(f)),
+            PlanNode::Constant { filter, .. } => filter.visit(f),
+            PlanNode::Term(_)
+            | PlanNode::Word(_)
+            | PlanNode::Set(_)
+            | PlanNode::Everything
+            | PlanNode::Nothing => {}
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let all = |nodes: &[PlanNode]| nodes.iter().map(PlanNode::bytes).sum::<usize>();
+        size_of::<PlanNode>()
+            + match self {
+                PlanNode::Group(Group { must, should, must_not, filter, .. }) => {
+                    all(must) + all(should) + all(must_not) + all(filter)
+                }
+                PlanNode::Best { of, .. } => all(of),
+                PlanNode::Constant { filter, .. } => filter.bytes(),
+                PlanNode::Set(mask) => mask.bytes(),
+                PlanNode::Term(_)
+                | PlanNode::Word(_)
+                | PlanNode::Everything
+                | PlanNode::Nothing => 0,
+            }
+    }
+
+    /// Whether it matches without adding to scores.
+    pub(crate) fn is_condition(&self) -> bool {
+        matches!(self, PlanNode::Word(_) | PlanNode::Set(_) | PlanNode::Everything)
+    }
+}
+
+/// The lists that a tree names, to find out what matches in whole segments.
+pub(crate) struct Matches<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    /// The lists of each term of the plan.
+    pub(crate) terms: &'a [&'a [Option<TermInfo>]],
+    /// The lists of each word.
+    pub(crate) words: &'a [Vec<Option<TermInfo>>],
+}
+
+impl Matches<'_> {
+    /// The documents of a segment that match, by position. Deleted ones may be among them.
+    pub(crate) fn of(&self, node: &PlanNode, number: usize) -> Result<DocSet, ExecError> {
+        let segment = &self.snapshot.segments()[number];
+        let documents = segment.documents().count();
+        match node {
+            PlanNode::Term(term) => listed(segment, self.terms[*term][number].as_ref()),
+            PlanNode::Word(word) => listed(segment, self.words[*word][number].as_ref()),
+            PlanNode::Set(set) => Ok(set.segment(number).clone()),
+            PlanNode::Group(group) => {
+                let mut set = DocSet::full(documents);
+                for node in group.filter.iter().chain(&group.must) {
+                    if set.is_empty() {
+                        return Ok(set);
+                    }
+                    set.and_assign(&self.of(node, number)?);
+                }
+                if group.least > 0 {
+                    set.and_assign(&self.at_least(&group.should, group.least, number)?);
+                }
+                if !set.is_empty() {
+                    set.and_not_assign(&self.at_least(&group.must_not, 1, number)?);
+                }
+                Ok(set)
+            }
+            PlanNode::Best { of, .. } => self.at_least(of, 1, number),
+            PlanNode::Constant { filter, .. } => self.of(filter, number),
+            PlanNode::Everything => Ok(DocSet::full(documents)),
+            PlanNode::Nothing => Ok(DocSet::new(documents)),
+        }
+    }
+
+    /// The documents that match at least this many.
+    pub(crate) fn at_least(
+        &self,
+        of: &[PlanNode],
+        least: usize,
+        number: usize,
+    ) -> Result<DocSet, ExecError> {
+        let documents = self.snapshot.segments()[number].documents().count();
+        if least == 1 {
+            let mut set = DocSet::new(documents);
+            for node in of {
+                set.or_assign(&self.of(node, number)?);
+            }
+            return Ok(set);
+        }
+        let mut counts = vec![0u32; documents as usize];
+        for node in of {
+            self.of(node, number)?.iter().for_each(|doc| counts[doc as usize] += 1);
+        }
+        let mut set = DocSet::new(documents);
+        for (doc, &count) in (0..).zip(&counts) {
+            if count as usize >= least {
+                set.insert(doc);
+            }
+        }
+        Ok(set)
+    }
+}
+
+/// The documents of a list.
+pub(crate) fn listed(segment: &Segment, info: Option<&TermInfo>) -> Result<DocSet, ExecError> {
+    let mut set = DocSet::new(segment.documents().count());
+    let Some(info) = info else { return Ok(set) };
+    let list = segment.list(info)?;
+    let mut docs = [0; BLOCK];
+    for block in 0..list.blocks() {
+        let decoded = list.decode_docs(block, &mut docs);
+        let n = decoded.map_err(|what| segment.bad_list(info, what))?;
+        for &doc in &docs[..n] {
+            set.insert(doc);
+        }
+    }
+    Ok(set)
+}

@@ -1,0 +1,530 @@
+//! From a query tree to the tree of a plan: fields and terms are looked up, values are read, weights go down to the terms.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use warpseek_core::limits::MAX_QUERY_TERMS;
+use warpseek_index::{
+    Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Segment, Snapshot, TermInfo,
+};
+use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
+
+use super::near::nearest;
+use super::plan_node::{Group, Matches, PlanNode, PlanTree, TIE};
+use super::reduce::reduce;
+use super::syntax::names;
+use super::tree::{Across, Bool, Filter, Node, Operator, Words, is_weight};
+use super::values;
+use crate::error::ExecError;
+use crate::mask::Mask;
+use crate::plan::{Mode, Plan, PlanTerm, Planner};
+
+impl Planner {
+    /// Makes the plan of a tree. Hits must match `filter` too, if there is one, and be in `among`; neither changes a score. What filters admit is looked up in the cache and kept there.
+    pub fn plan_tree(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        tree.check()?;
+        let mut resolver = Resolver::new(self, cache);
+        let root = resolver.node(tree, 1.0, true)?.unwrap_or(PlanNode::Nothing);
+        let mut restricted = Group { must: vec![root], ..Group::default() };
+        if let Some(filter) = filter {
+            filter.check()?;
+            let filter = resolver.node(filter, 1.0, false)?;
+            restricted.filter.push(filter.unwrap_or(PlanNode::Nothing));
+        }
+        restricted.filter.extend(among.map(|mask| PlanNode::Set(mask.clone())));
+        let root = resolver.group(restricted);
+        resolver.finish(root, k)
+    }
+
+    /// The documents that match a tree, whatever their scores.
+    pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
+        tree.check()?;
+        let mut resolver = Resolver::new(self, cache);
+        let root = resolver.node(tree, 1.0, false)?.unwrap_or(PlanNode::Nothing);
+        if let PlanNode::Set(mask) = root {
+            return Ok(Arc::unwrap_or_clone(mask));
+        }
+        let snapshot = self.snapshot();
+        let matches = Matches { snapshot, terms: &[], words: &resolver.words };
+        let sets = (0..snapshot.segments().len()).map(|number| matches.of(&root, number));
+        Ok(Mask::new(snapshot, sets.collect::<Result<_, _>>()?))
+    }
+}
+
+struct Resolver<'a> {
+    planner: &'a Planner,
+    snapshot: &'a Snapshot,
+    schema: Option<&'a Schema>,
+    cache: &'a FilterCache,
+    /// Terms that add to scores.
+    terms: Vec<PlanTerm>,
+    /// Words that are only tested for, by field and word.
+    known: HashMap<(u8, String), PlanNode>,
+    words: Vec<Vec<Option<TermInfo>>>,
+    missing: Vec<(u8, String)>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(planner: &'a Planner, cache: &'a FilterCache) -> Self {
+        let snapshot = planner.snapshot();
+        Resolver {
+            planner,
+            snapshot,
+            schema: snapshot.manifest().schema.as_deref(),
+            cache,
+            terms: Vec::new(),
+            known: HashMap::new(),
+            words: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    /// The node with its scores multiplied by `weight`, or without scores; `None` if it has no words and says nothing.
+    fn node(
+        &mut self,
+        node: &Node,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Option<PlanNode>, ExecError> {
+        Ok(Some(match node {
+            Node::Words(words) => return self.words(words, weight, scored),
+            Node::Term { field, term } => {
+                let field = self.text_field(field)?;
+                self.leaf(field, term.clone(), weight, scored)?
+            }
+            Node::Bool(of) => return self.bool(of, weight, scored),
+            Node::Best { of, tie_breaker } => {
+                let found = self.nodes(of, weight, scored)?;
+                if found.is_empty() && !of.is_empty() {
+                    return Ok(None);
+                }
+                self.best(found, *tie_breaker, scored)
+            }
+            Node::Constant { filter, score } => {
+                let Some(filter) = self.node(filter, 1.0, false)? else { return Ok(None) };
+                match scored {
+                    true => constant(filter, score * weight)?,
+                    false => filter,
+                }
+            }
+            Node::Filter(filter) => self.filter(filter)?,
+            Node::All if scored => constant(PlanNode::Everything, weight)?,
+            Node::All => PlanNode::Everything,
+            Node::Nothing => PlanNode::Nothing,
+            Node::Boost(node, by) => return self.node(node, weight * by, scored),
+        }))
+    }
+
+    fn nodes(
+        &mut self,
+        nodes: &[Node],
+        weight: f64,
+        scored: bool,
+    ) -> Result<Vec<PlanNode>, ExecError> {
+        let nodes = nodes.iter().map(|node| self.node(node, weight, scored).transpose());
+        nodes.flatten().collect()
+    }
+
+    fn bool(
+        &mut self,
+        of: &Bool,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Option<PlanNode>, ExecError> {
+        let Bool { must, should, must_not, filter, least } = of;
+        if must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty() {
+            return self.node(&Node::All, weight, scored);
+        }
+        let mut group = Group {
+            must: self.nodes(must, weight, scored)?,
+            should: self.nodes(should, weight, scored)?,
+            must_not: self.nodes(must_not, 1.0, false)?,
+            filter: self.nodes(filter, 1.0, false)?,
+            least: 0,
+        };
+        let required = !group.must.is_empty() || !group.filter.is_empty();
+        if !required && group.should.is_empty() && group.must_not.is_empty() {
+            return Ok(None);
+        }
+        let usual = usize::from(!required && !group.should.is_empty());
+        group.least = least.as_ref().map_or(0, |least| least.of(group.should.len())).max(usual);
+        Ok(Some(self.group(group)))
+    }
+
+    fn best(&self, of: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
+        let mut of: Vec<PlanNode> =
+            of.into_iter().filter(|node| *node != PlanNode::Nothing).collect();
+        match (of.len(), scored) {
+            (0, _) => PlanNode::Nothing,
+            (1, _) => of.remove(0),
+            (_, false) => PlanNode::Group(Group { should: of, least: 1, ..Group::default() }),
+            (_, true) => PlanNode::Best { of, tie: (tie_breaker * TIE).round() as u32 },
+        }
+    }
+
+    /// A group in its simplest form.
+    fn group(&mut self, group: Group) -> PlanNode {
+        let Group { must, should, mut must_not, mut filter, mut least } = group;
+        let mut required = Vec::with_capacity(must.len());
+        for node in must {
+            match node {
+                // What all of it must match, all of this must.
+                PlanNode::Group(inner) if inner.should.is_empty() => {
+                    required.extend(inner.must);
+                    filter.extend(inner.filter);
+                    must_not.extend(inner.must_not);
+                }
+                node if node.is_condition() => filter.push(node),
+                node => required.push(node),
+            }
+        }
+        let mut should: Vec<PlanNode> =
+            should.into_iter().filter(|node| *node != PlanNode::Nothing).collect();
+        must_not.retain(|node| *node != PlanNode::Nothing);
+        filter.retain(|node| *node != PlanNode::Everything);
+        let never = required.contains(&PlanNode::Nothing)
+            || filter.contains(&PlanNode::Nothing)
+            || must_not.contains(&PlanNode::Everything)
+            || least > should.len();
+        if never {
+            return PlanNode::Nothing;
+        }
+        if least <= 1 {
+            should = self.merged(should);
+        }
+        if least > 0 && least == should.len() {
+            least = 0;
+            for node in should.drain(..) {
+                match node.is_condition() {
+                    true => filter.push(node),
+                    false => required.push(node),
+                }
+            }
+            filter.retain(|node| *node != PlanNode::Everything);
+        }
+        let others = should.len() + must_not.len() + filter.len();
+        match (required.as_slice(), others) {
+            ([], 0) => PlanNode::Everything,
+            ([_], 0) => required.remove(0),
+            _ => PlanNode::Group(Group { must: required, should, must_not, filter, least }),
+        }
+    }
+
+    /// Alternatives of alternatives are alternatives. Terms that are among them twice are one, with the sum of the weights, as in a query of words.
+    fn merged(&mut self, should: Vec<PlanNode>) -> Vec<PlanNode> {
+        let mut flat = Vec::with_capacity(should.len());
+        for node in should {
+            match node {
+                PlanNode::Group(Group { must, should, must_not, filter, least: 1 })
+                    if must.is_empty() && must_not.is_empty() && filter.is_empty() =>
+                {
+                    flat.extend(should);
+                }
+                node => flat.push(node),
+            }
+        }
+        let mut first: HashMap<(u8, &str), usize> = HashMap::new();
+        let mut again: Vec<(usize, usize)> = Vec::new();
+        flat.retain(|node| {
+            let PlanNode::Term(number) = node else { return true };
+            let term = &self.terms[*number];
+            let kept = *first.entry((term.field, &term.term)).or_insert(*number);
+            if kept != *number {
+                again.push((kept, *number));
+            }
+            kept == *number
+        });
+        for (kept, number) in again {
+            let weight = self.terms[number].query_weight;
+            self.terms[kept].query_weight += weight;
+        }
+        flat
+    }
+
+    fn words(
+        &mut self,
+        words: &Words,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Option<PlanNode>, ExecError> {
+        let fields: Vec<(u8, f64)> = match (words.fields.as_slice(), self.schema) {
+            ([], Some(schema)) => {
+                (0..schema.text().len() as u8).map(|field| (field, 1.0)).collect()
+            }
+            ([], None) => vec![(0, 1.0)],
+            (fields, _) => {
+                let field = |(name, weight): &(String, f64)| Ok((self.text_field(name)?, *weight));
+                fields.iter().map(field).collect::<Result<_, ExecError>>()?
+            }
+        };
+        let mut parts = Vec::new();
+        match words.across {
+            Across::Cross => {
+                for word in words.text.split_whitespace() {
+                    let mut any = Vec::new();
+                    for &(field, by) in &fields {
+                        any.extend(self.leaves(field, word, weight * by, scored)?);
+                    }
+                    if !any.is_empty() {
+                        let any = Group { should: any, least: 1, ..Group::default() };
+                        parts.push(self.group(any));
+                    }
+                }
+                let counted = self.counted(parts, words);
+                return Ok(counted);
+            }
+            Across::Most | Across::Best { .. } => {
+                for &(field, by) in &fields {
+                    let leaves = self.leaves(field, &words.text, weight * by, scored)?;
+                    parts.extend(self.counted(leaves, words));
+                }
+            }
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(match words.across {
+            Across::Best { tie_breaker } => self.best(parts, tie_breaker, scored),
+            _ => self.group(Group { should: parts, least: 1, ..Group::default() }),
+        }))
+    }
+
+    /// As many of the parts as the words' operator wants; `None` if there are no parts.
+    fn counted(&mut self, parts: Vec<PlanNode>, words: &Words) -> Option<PlanNode> {
+        let least = match (words.operator, &words.least) {
+            (Operator::And, _) => parts.len(),
+            (Operator::Or, Some(least)) => least.of(parts.len()).max(1),
+            (Operator::Or, None) => 1,
+        };
+        let some = !parts.is_empty();
+        some.then(|| self.group(Group { should: parts, least, ..Group::default() }))
+    }
+
+    /// The distinct terms of a text.
+    fn leaves(
+        &mut self,
+        field: u8,
+        text: &str,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Vec<PlanNode>, ExecError> {
+        let terms = match self.schema {
+            Some(schema) => schema.analyzer(field).terms(text).into_iter().map(|t| t.0).collect(),
+            None if self.snapshot.manifest().content == Content::Vector => {
+                text.split_whitespace().map(str::to_owned).collect()
+            }
+            None => self.snapshot.manifest().analyzer.terms(text),
+        };
+        let (mut distinct, mut places): (Vec<(String, f64)>, HashMap<String, usize>) =
+            Default::default();
+        for term in terms {
+            match places.get(&term) {
+                Some(&place) => distinct[place].1 += weight,
+                None => {
+                    places.insert(term.clone(), distinct.len());
+                    distinct.push((term, weight));
+                }
+            }
+        }
+        let leaf = |(term, weight)| self.leaf(field, term, weight, scored);
+        distinct.into_iter().map(leaf).collect()
+    }
+
+    fn leaf(
+        &mut self,
+        field: u8,
+        term: String,
+        weight: f64,
+        scored: bool,
+    ) -> Result<PlanNode, ExecError> {
+        if !is_weight(weight) {
+            return Err(ExecError::Weight { term, weight });
+        }
+        if self.terms.len() + self.words.len() >= MAX_QUERY_TERMS {
+            return Err(ExecError::TooManyTerms(self.terms.len() + self.words.len() + 1));
+        }
+        if !scored && let Some(node) = self.known.get(&(field, term.clone())) {
+            return Ok(node.clone());
+        }
+        let Some(found) = self.planner.term(field, &term, weight)? else {
+            let missing = (field, term);
+            if !self.missing.contains(&missing) {
+                self.missing.push(missing);
+            }
+            return Ok(PlanNode::Nothing);
+        };
+        Ok(match scored {
+            true => {
+                self.terms.push(found);
+                PlanNode::Term(self.terms.len() - 1)
+            }
+            false => {
+                self.words.push(found.lists);
+                let node = PlanNode::Word(self.words.len() - 1);
+                self.known.insert((field, term), node.clone());
+                node
+            }
+        })
+    }
+
+    fn field(&self, name: &str) -> Result<FieldId, ExecError> {
+        let known = self.schema.and_then(|schema| schema.find(name));
+        known.ok_or_else(|| {
+            let near = self.schema.and_then(|schema| nearest(name, names(schema)));
+            ExecError::UnknownField { name: name.to_owned(), near: near.map(str::to_owned) }
+        })
+    }
+
+    fn text_field(&self, name: &str) -> Result<u8, ExecError> {
+        match self.field(name)? {
+            FieldId::Text(number) => Ok(number),
+            FieldId::Attribute(_) => Err(ExecError::NotText { name: name.to_owned() }),
+        }
+    }
+
+    /// The number and type of an attribute.
+    fn attribute(&self, name: &str) -> Result<(u16, AttributeKind), ExecError> {
+        match (self.field(name)?, self.schema) {
+            (FieldId::Attribute(number), Some(schema)) => {
+                Ok((number, schema.attributes()[usize::from(number)].kind))
+            }
+            _ => Err(ExecError::NotAttribute { name: name.to_owned() }),
+        }
+    }
+
+    fn filter(&self, filter: &Filter) -> Result<PlanNode, ExecError> {
+        let filter = match filter {
+            Filter::Ids(ids) => {
+                let mask = Mask::of_ids(self.snapshot, ids)?;
+                return Ok(PlanNode::Set(Arc::new(mask)));
+            }
+            Filter::Terms { field, values } => {
+                let (column, kind) = self.attribute(field)?;
+                let values = values.iter().map(|value| read(field, kind, value));
+                ColumnFilter::Terms { column, values: values.collect::<Result<_, _>>()? }
+            }
+            Filter::Prefix { field, prefix } => {
+                let (column, kind) = self.attribute(field)?;
+                if kind != AttributeKind::Keyword {
+                    return Err(ExecError::Prefix { name: field.clone() });
+                }
+                ColumnFilter::Prefix { column, prefix: prefix.clone() }
+            }
+            Filter::Range { field, from, to } => {
+                let (column, kind) = self.attribute(field)?;
+                let bound = |bound: &Bound<String>| {
+                    Ok::<_, ExecError>(match bound {
+                        Bound::Included(value) => Bound::Included(read(field, kind, value)?),
+                        Bound::Excluded(value) => Bound::Excluded(read(field, kind, value)?),
+                        Bound::Unbounded => Bound::Unbounded,
+                    })
+                };
+                let (from, to) = (bound(from)?, bound(to)?);
+                ColumnFilter::Range { column, from, to }
+            }
+            Filter::Exists { field } => match self.field(field)? {
+                FieldId::Attribute(column) => ColumnFilter::Exists { column },
+                FieldId::Text(number) => return self.has_terms(number),
+            },
+        };
+        let key = filter.key();
+        let set = |segment: &Arc<Segment>| {
+            let documents = segment.documents().count();
+            match segment.attributes() {
+                None => Ok(Arc::new(filter.bits(None, documents)?)),
+                Some(attributes) => {
+                    let make = || filter.bits(Some(attributes), documents);
+                    self.cache.get(attributes.file().seal(), &key, make)
+                }
+            }
+        };
+        let sets = self.snapshot.segments().iter().map(set);
+        let sets = sets.collect::<Result<_, IndexError>>()?;
+        Ok(PlanNode::Set(Arc::new(Mask::shared(self.snapshot, sets))))
+    }
+
+    /// The documents with a term in a field.
+    fn has_terms(&self, field: u8) -> Result<PlanNode, ExecError> {
+        let mut sets = Vec::new();
+        for segment in self.snapshot.segments() {
+            let lengths = segment.lengths(field)?;
+            let mut set = DocSet::new(segment.documents().count());
+            for doc in 0..segment.documents().count() {
+                if lengths.get(doc) > 0 {
+                    set.insert(doc);
+                }
+            }
+            sets.push(set);
+        }
+        Ok(PlanNode::Set(Arc::new(Mask::new(self.snapshot, sets))))
+    }
+
+    /// The plan of what was resolved.
+    fn finish(mut self, mut root: PlanNode, k: usize) -> Result<Plan, ExecError> {
+        // Terms that were merged, or that stand in parts that cannot match, are left out.
+        let (mut old, mut constants) = (Vec::new(), Vec::new());
+        root.visit(&mut |node| match node {
+            PlanNode::Term(number) => {
+                old.push(*number);
+                *number = old.len() - 1;
+            }
+            PlanNode::Constant { real, .. } => constants.push(*real),
+            _ => {}
+        });
+        let named = |&number: &usize| (self.terms[number].field, self.terms[number].term.as_str());
+        let distinct = old.iter().map(named).collect::<HashSet<_>>().len() == old.len();
+        let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].clone()).collect();
+        let is_additive = root == PlanNode::Nothing || distinct && root.is_additive();
+        let (mut mode, mut mask) = (Mode::Or, None);
+        if is_additive {
+            let lists: Vec<&[Option<TermInfo>]> =
+                terms.iter().map(|t| t.lists.as_slice()).collect();
+            let matches = Matches { snapshot: self.snapshot, terms: &lists, words: &self.words };
+            let flat = reduce(&root, !self.missing.is_empty(), &matches)?;
+            (mode, mask) = (flat.mode, flat.mask.map(Arc::new));
+        }
+        let missing = std::mem::take(&mut self.missing);
+        // A tree engine needs a score of 0 for documents that do not match.
+        let spare = u32::from(!is_additive);
+        let plan = self.planner.weighed(terms, missing, &constants, spare, mode, k);
+        let unit = libm::exp2(f64::from(plan.scale));
+        root.visit(&mut |node| {
+            if let PlanNode::Constant { real, score, .. } = node {
+                *score = (*real * unit) as u32;
+            }
+        });
+        let tree = PlanTree { root, words: self.words, is_additive };
+        Ok(Plan { mask, tree: Some(Arc::new(tree)), ..plan })
+    }
+}
+
+fn constant(filter: PlanNode, real: f64) -> Result<PlanNode, ExecError> {
+    let expected = "up to 1e9, weights included";
+    if !(0.0..=1e9).contains(&real) {
+        return Err(ExecError::Parameter { name: "score", value: real, expected });
+    }
+    Ok(match filter {
+        PlanNode::Nothing => PlanNode::Nothing,
+        filter => PlanNode::Constant { filter: Box::new(filter), real, score: 0 },
+    })
+}
+
+fn read(
+    field: &str,
+    kind: AttributeKind,
+    value: &str,
+) -> Result<AttributeValue<'static>, ExecError> {
+    values::read(kind, value).ok_or_else(|| ExecError::Value {
+        name: field.to_owned(),
+        value: value.to_owned(),
+        expected: values::expected(kind),
+    })
+}

@@ -1,0 +1,737 @@
+//! The syntax of queries (docs/queries.md).
+//!
+//! ```text
+//! query  = clause*                    clause = ["+" | "-"] unit ["^" weight]
+//! unit   = [field ":"] ( word | word "*" | '"' text '"' | "(" query ")" | range | compared | "*" )
+//! range  = ("[" | "{") (value | "*") "TO" (value | "*") ("]" | "}")
+//! compared = (">=" | ">" | "<=" | "<") value
+//! ```
+//!
+//! A clause that has words adds to scores. One that has none, such as `year:>=2020`, is a condition: it must hold, with or without `+`, and adds nothing.
+
+use std::fmt::{self, Write};
+use std::ops::Bound;
+
+use warpseek_text::{AttributeKind, FieldId, Schema};
+
+use super::least::Least;
+use super::near::nearest;
+use super::tree::{Bool, Filter, MAX_TREE_DEPTH, Node, Operator, Words, is_weight};
+use super::values;
+
+/// The name that stands for the ids of documents.
+pub(super) const ID: &str = "_id";
+
+/// What is wrong with the text of a query, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} (character {column} of the query)")]
+pub struct SyntaxError {
+    /// The query.
+    pub query: String,
+    /// The byte that the error is at.
+    pub at: usize,
+    /// The character that it is at, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub kind: SyntaxErrorKind,
+}
+
+/// What is wrong with the text of a query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyntaxErrorKind {
+    /// The schema has no such field.
+    #[error("there is no field `{name}`; {}", near.as_ref().map_or_else(
+        || "write `\\:` for a colon that belongs to a word".to_owned(),
+        |near| format!("did you mean `{near}`?")
+    ))]
+    UnknownField {
+        /// The name.
+        name: String,
+        /// A name like it.
+        near: Option<String>,
+    },
+    /// The index has no schema, and so no fields.
+    #[error(
+        "the index has no schema and no field `{name}`; write `\\:` for a colon that belongs to a word"
+    )]
+    NoSchema {
+        /// The name.
+        name: String,
+    },
+    /// Something was opened and not closed.
+    #[error("`{open}` is not closed")]
+    Unclosed {
+        /// What it was opened by.
+        open: char,
+    },
+    /// A parenthesis was closed that was not opened.
+    #[error("`)` closes nothing; write `\\)` for one that belongs to a word")]
+    Unopened,
+    /// Something is missing.
+    #[error("{what} is missing here")]
+    Missing {
+        /// What.
+        what: &'static str,
+    },
+    /// A weight is not a number, or out of range.
+    #[error("`{text}` is no weight; it must be a number above 0 and up to 1e9")]
+    Weight {
+        /// What was written.
+        text: String,
+    },
+    /// A condition has a weight.
+    #[error("a condition adds nothing to scores and has no weight")]
+    WeightOfCondition,
+    /// A value is not of the attribute's type.
+    #[error("`{value}` cannot be a value of `{field}`; it must be {expected}")]
+    Value {
+        /// The attribute.
+        field: String,
+        /// What was written.
+        value: String,
+        /// What a value must be.
+        expected: &'static str,
+    },
+    /// A text field has no order.
+    #[error("`{field}` is a text field; ranges and comparisons are for attributes")]
+    RangeOfText {
+        /// The field.
+        field: String,
+    },
+    /// A range is malformed.
+    #[error("a range is written as `[from TO to]`, or with `{{` and `}}` if it has no bounds")]
+    Range,
+    /// A prefix of a text field or of something that has none.
+    #[error(
+        "`*` stands at the end of a value of a keyword attribute; write `\\*` for one that belongs to a word"
+    )]
+    Prefix,
+    /// A phrase.
+    #[error(
+        "the index has no positions to find phrases with; search for the words with `(` and `)`, each with `+` if all must be there"
+    )]
+    Phrase,
+    /// A sign inside the values of an attribute.
+    #[error("the values of an attribute have no sign; put it before the attribute")]
+    SignOfValue,
+    /// Nothing follows the last backslash.
+    #[error("`\\` must be followed by the character that it is for")]
+    Escape,
+    /// Parentheses are nested too deeply.
+    #[error("more than {MAX_TREE_DEPTH} parentheses are nested")]
+    TooDeep,
+}
+
+/// Reads a query. `schema` is that of the index; without one there are no fields. `operator` says whether a document must have all words that have no sign, or one.
+pub fn parse(text: &str, schema: Option<&Schema>, operator: Operator) -> Result<Node, SyntaxError> {
+    let mut parser = Parser { text, at: 0, schema, operator };
+    let located = |(at, kind): Located| SyntaxError {
+        query: text.to_owned(),
+        at,
+        column: text[..at].chars().count() + 1,
+        kind,
+    };
+    let query = parser.group(None, None, 0).map_err(located)?;
+    Ok(query.unwrap_or(Node::Nothing))
+}
+
+/// The text that [`parse`] reads as this tree, where words without a sign are [`Operator::Or`]; `None` if there is none, since trees can say more than the syntax.
+pub fn display(node: &Node) -> Option<String> {
+    let mut out = String::new();
+    match node {
+        Node::Nothing => {}
+        Node::Bool(of) => write_clauses(of, &mut out)?,
+        node => write_clause("", node, &mut out)?,
+    }
+    Some(out)
+}
+
+type Located = (usize, SyntaxErrorKind);
+
+/// The field before a colon.
+#[derive(Clone)]
+enum Field {
+    Text(String),
+    Attribute(String, AttributeKind),
+    Ids,
+}
+
+/// A word or value: what it says, and whether a `*` that was not escaped is at its end.
+struct Word {
+    at: usize,
+    text: String,
+    starred: bool,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    schema: Option<&'a Schema>,
+    operator: Operator,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn skip(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        self.at += if found { c.len_utf8() } else { 0 };
+        found
+    }
+
+    fn skip_blanks(&mut self) {
+        while let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
+            self.at += c.len_utf8();
+        }
+    }
+
+    /// Clauses up to the end, or to the parenthesis that closes the one at `open`. Words belong to `field`, if there is one.
+    fn group(
+        &mut self,
+        field: Option<&Field>,
+        open: Option<usize>,
+        depth: usize,
+    ) -> Result<Option<Node>, Located> {
+        let mut of = Bool::default();
+        loop {
+            self.skip_blanks();
+            match (self.peek(), open) {
+                (None, None) => break,
+                (None, Some(open)) => {
+                    return Err((open, SyntaxErrorKind::Unclosed { open: '(' }));
+                }
+                (Some(')'), Some(_)) => {
+                    self.at += 1;
+                    break;
+                }
+                (Some(')'), None) => return Err((self.at, SyntaxErrorKind::Unopened)),
+                (Some(_), _) => self.clause(field, depth, &mut of)?,
+            }
+        }
+        Ok(single(of))
+    }
+
+    fn clause(
+        &mut self,
+        field: Option<&Field>,
+        depth: usize,
+        of: &mut Bool,
+    ) -> Result<(), Located> {
+        let sign = self.peek().filter(|c| matches!(c, '+' | '-'));
+        self.at += sign.map_or(0, char::len_utf8);
+        let start = self.at;
+        if self.peek().is_none_or(|c| c.is_whitespace() || c == ')') {
+            return Err((start, SyntaxErrorKind::Missing { what: "a word" }));
+        }
+        let mut node = self.unit(field, depth)?;
+        let condition = is_condition(&node);
+        if self.peek() == Some('^') {
+            let weight = self.weight()?;
+            if condition {
+                return Err((start, SyntaxErrorKind::WeightOfCondition));
+            }
+            node = Node::Boost(Box::new(node), weight);
+        }
+        match sign {
+            Some('-') => of.must_not.push(node),
+            _ if condition => of.filter.push(node),
+            Some(_) => of.must.push(node),
+            None if self.operator == Operator::And => of.must.push(node),
+            None => of.should.push(node),
+        }
+        Ok(())
+    }
+
+    fn weight(&mut self) -> Result<f64, Located> {
+        let start = self.at + 1;
+        let rest = &self.text[start..];
+        let end = rest.find(|c: char| c.is_whitespace() || c == ')').unwrap_or(rest.len());
+        let text = &rest[..end];
+        let weight = text.parse().ok().filter(|&weight| is_weight(weight));
+        self.at = start + end;
+        weight.ok_or_else(|| (start, SyntaxErrorKind::Weight { text: text.to_owned() }))
+    }
+
+    fn unit(&mut self, field: Option<&Field>, depth: usize) -> Result<Node, Located> {
+        let start = self.at;
+        match self.peek() {
+            Some('(') => return self.nested(field, depth),
+            Some('"') => return self.phrase(),
+            _ => {}
+        }
+        let word = self.word(&[':'])?;
+        if self.peek() != Some(':') {
+            return self.words(field, word);
+        }
+        if word.text.is_empty() {
+            return Err((start, SyntaxErrorKind::Missing { what: "the name of a field" }));
+        }
+        self.at += 1;
+        let field = self.field(word)?;
+        match &field {
+            Field::Text(name) => match self.peek() {
+                Some('(') => self.nested(Some(&field), depth),
+                Some('"') => self.phrase(),
+                Some('[' | '{' | '<' | '>') => {
+                    Err((self.at, SyntaxErrorKind::RangeOfText { field: name.clone() }))
+                }
+                _ => {
+                    let word = self.value_word()?;
+                    self.words(Some(&field), word)
+                }
+            },
+            Field::Attribute(name, kind) => self.attribute(name, *kind),
+            Field::Ids => Ok(Node::Filter(Filter::Ids(self.values(None)?))),
+        }
+    }
+
+    fn field(&self, word: Word) -> Result<Field, Located> {
+        if word.text == ID {
+            return Ok(Field::Ids);
+        }
+        let (at, name) = (word.at, word.text);
+        let Some(schema) = self.schema else {
+            return Err((at, SyntaxErrorKind::NoSchema { name }));
+        };
+        match schema.find(&name) {
+            Some(FieldId::Text(_)) => Ok(Field::Text(name)),
+            Some(FieldId::Attribute(number)) => {
+                let kind = schema.attributes()[usize::from(number)].kind;
+                Ok(Field::Attribute(name, kind))
+            }
+            None => {
+                let near = nearest(&name, names(schema)).map(str::to_owned);
+                Err((at, SyntaxErrorKind::UnknownField { name, near }))
+            }
+        }
+    }
+
+    /// A query in parentheses.
+    fn nested(&mut self, field: Option<&Field>, depth: usize) -> Result<Node, Located> {
+        let open = self.at;
+        if depth == MAX_TREE_DEPTH {
+            return Err((open, SyntaxErrorKind::TooDeep));
+        }
+        self.at += 1;
+        let group = self.group(field, Some(open), depth + 1)?;
+        group.ok_or((open, SyntaxErrorKind::Missing { what: "a query between `(` and `)`" }))
+    }
+
+    /// Words of a text field, or of all.
+    fn words(&self, field: Option<&Field>, word: Word) -> Result<Node, Located> {
+        let name = match field {
+            Some(Field::Text(name)) => Some(name),
+            _ => None,
+        };
+        match (word.starred, word.text.as_str(), name) {
+            (false, "", _) => Err((word.at, SyntaxErrorKind::Missing { what: "a word" })),
+            (false, _, _) => Ok(Node::Words(Words::any(name.cloned(), word.text))),
+            (true, "", None) => Ok(Node::All),
+            (true, "", Some(name)) => Ok(Node::Filter(Filter::Exists { field: name.clone() })),
+            (true, ..) => Err((word.at + word.text.len(), SyntaxErrorKind::Prefix)),
+        }
+    }
+
+    /// Words between quotation marks.
+    fn phrase(&mut self) -> Result<Node, Located> {
+        let start = self.at;
+        self.quoted()?;
+        Err((start, SyntaxErrorKind::Phrase))
+    }
+
+    fn attribute(&mut self, field: &str, kind: AttributeKind) -> Result<Node, Located> {
+        let name = || field.to_owned();
+        let filter = match self.peek() {
+            Some('[' | '{') => self.range(field, kind)?,
+            Some('<' | '>') => {
+                let above = self.skip('>');
+                self.at += usize::from(!above);
+                let bound = if self.skip('=') { Bound::Included } else { Bound::Excluded };
+                let value = bound(self.value(field, kind)?);
+                let (from, to) = match above {
+                    true => (value, Bound::Unbounded),
+                    false => (Bound::Unbounded, value),
+                };
+                Filter::Range { field: name(), from, to }
+            }
+            Some('(' | '"') => {
+                Filter::Terms { field: name(), values: self.values(Some((field, kind)))? }
+            }
+            _ => {
+                let word = self.value_word()?;
+                match (word.starred, word.text.is_empty()) {
+                    (true, true) => Filter::Exists { field: name() },
+                    (true, false) if kind == AttributeKind::Keyword => {
+                        Filter::Prefix { field: name(), prefix: word.text }
+                    }
+                    (true, false) => {
+                        return Err((word.at + word.text.len(), SyntaxErrorKind::Prefix));
+                    }
+                    (false, _) => {
+                        let values = vec![checked(field, kind, word)?];
+                        Filter::Terms { field: name(), values }
+                    }
+                }
+            }
+        };
+        Ok(Node::Filter(filter))
+    }
+
+    /// One value, or several in parentheses: of an attribute, or ids.
+    fn values(&mut self, of: Option<(&str, AttributeKind)>) -> Result<Vec<String>, Located> {
+        let value = |parser: &mut Self| match of {
+            Some((field, kind)) => parser.value(field, kind),
+            None => parser.plain_value().map(|word| word.text),
+        };
+        let open = self.at;
+        if !self.skip('(') {
+            return Ok(vec![value(self)?]);
+        }
+        let mut values = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => return Err((open, SyntaxErrorKind::Unclosed { open: '(' })),
+                Some(')') if values.is_empty() => {
+                    return Err((self.at, SyntaxErrorKind::Missing { what: "a value" }));
+                }
+                Some(')') => {
+                    self.at += 1;
+                    return Ok(values);
+                }
+                // A negative number begins like this, too.
+                Some('+') => return Err((self.at, SyntaxErrorKind::SignOfValue)),
+                Some(_) => values.push(value(self)?),
+            }
+        }
+    }
+
+    /// A value of an attribute.
+    fn value(&mut self, field: &str, kind: AttributeKind) -> Result<String, Located> {
+        let word = self.plain_value()?;
+        checked(field, kind, word)
+    }
+
+    /// A value without a star, quoted or not.
+    fn plain_value(&mut self) -> Result<Word, Located> {
+        let at = self.at;
+        if self.peek() == Some('"') {
+            return Ok(Word { at, text: self.quoted()?, starred: false });
+        }
+        let word = self.value_word()?;
+        match word.starred {
+            true => Err((word.at + word.text.len(), SyntaxErrorKind::Prefix)),
+            false => Ok(word),
+        }
+    }
+
+    /// A word in which a colon is a character like others; at least one.
+    fn value_word(&mut self) -> Result<Word, Located> {
+        let word = self.word(&[])?;
+        match word.text.is_empty() && !word.starred {
+            true => Err((word.at, SyntaxErrorKind::Missing { what: "a value" })),
+            false => Ok(word),
+        }
+    }
+
+    fn range(&mut self, field: &str, kind: AttributeKind) -> Result<Filter, Located> {
+        let (start, open) = (self.at, self.peek());
+        self.at += 1;
+        let from = self.end_of_range(field, kind)?;
+        self.skip_blanks();
+        let Some(rest) = self.text[self.at..].strip_prefix("TO") else {
+            return Err((start, SyntaxErrorKind::Range));
+        };
+        if !rest.starts_with(char::is_whitespace) {
+            return Err((start, SyntaxErrorKind::Range));
+        }
+        self.at += 2;
+        let to = self.end_of_range(field, kind)?;
+        self.skip_blanks();
+        let closed = self.peek().filter(|c| matches!(c, ']' | '}'));
+        let Some(closed) = closed else { return Err((start, SyntaxErrorKind::Range)) };
+        self.at += 1;
+        let bound = |value: Option<String>, included: bool| match value {
+            None => Bound::Unbounded,
+            Some(value) if included => Bound::Included(value),
+            Some(value) => Bound::Excluded(value),
+        };
+        let (from, to) = (bound(from, open == Some('[')), bound(to, closed == ']'));
+        Ok(Filter::Range { field: field.to_owned(), from, to })
+    }
+
+    /// A value in a range; `None` if there is no bound.
+    fn end_of_range(
+        &mut self,
+        field: &str,
+        kind: AttributeKind,
+    ) -> Result<Option<String>, Located> {
+        self.skip_blanks();
+        let at = self.at;
+        if self.peek() == Some('"') {
+            let word = Word { at, text: self.quoted()?, starred: false };
+            return checked(field, kind, word).map(Some);
+        }
+        let word = self.word(&[']', '}'])?;
+        match (word.starred, word.text.as_str()) {
+            (true, "") => Ok(None),
+            (true, _) => Err((word.at + word.text.len(), SyntaxErrorKind::Prefix)),
+            (false, "") => Err((at, SyntaxErrorKind::Missing { what: "a value" })),
+            (false, _) => checked(field, kind, word).map(Some),
+        }
+    }
+
+    /// Characters up to a blank, a parenthesis, a weight, a quotation mark or one of `ends`.
+    fn word(&mut self, ends: &[char]) -> Result<Word, Located> {
+        let (start, mut text, mut star) = (self.at, String::new(), None);
+        while let Some(c) = self.peek() {
+            let ended = matches!(c, '(' | ')' | '^' | '"') || c.is_whitespace();
+            if ended || ends.contains(&c) {
+                break;
+            }
+            if let Some(star) = star {
+                return Err((star, SyntaxErrorKind::Prefix));
+            }
+            let at = self.at;
+            self.at += c.len_utf8();
+            match c {
+                '*' => star = Some(at),
+                '\\' => {
+                    let escaped = self.peek().ok_or((at, SyntaxErrorKind::Escape))?;
+                    self.at += escaped.len_utf8();
+                    text.push(escaped);
+                }
+                c => text.push(c),
+            }
+        }
+        Ok(Word { at: start, text, starred: star.is_some() })
+    }
+
+    /// The text between quotation marks.
+    fn quoted(&mut self) -> Result<String, Located> {
+        let (start, mut text) = (self.at, String::new());
+        self.at += 1;
+        loop {
+            let c = self.peek().ok_or((start, SyntaxErrorKind::Unclosed { open: '"' }))?;
+            let at = self.at;
+            self.at += c.len_utf8();
+            match c {
+                '"' => return Ok(text),
+                '\\' => {
+                    let escaped = self.peek().ok_or((at, SyntaxErrorKind::Escape))?;
+                    self.at += escaped.len_utf8();
+                    text.push(escaped);
+                }
+                c => text.push(c),
+            }
+        }
+    }
+}
+
+/// The value, if it is one of this type.
+fn checked(field: &str, kind: AttributeKind, word: Word) -> Result<String, Located> {
+    match values::read(kind, &word.text) {
+        Some(_) => Ok(word.text),
+        None => {
+            let (field, value, expected) = (field.to_owned(), word.text, values::expected(kind));
+            Err((word.at, SyntaxErrorKind::Value { field, value, expected }))
+        }
+    }
+}
+
+/// The names of all fields.
+pub(super) fn names(schema: &Schema) -> impl Iterator<Item = &str> {
+    let text = schema.text().iter().map(|field| field.name.as_str());
+    text.chain(schema.attributes().iter().map(|attribute| attribute.name.as_str())).chain([ID])
+}
+
+/// The one clause that stands for itself, or all of them; `None` if there are none.
+fn single(mut of: Bool) -> Option<Node> {
+    let clauses = of.must.len() + of.should.len() + of.filter.len();
+    match (clauses, of.must_not.len()) {
+        (0, 0) => None,
+        (1, 0) => of.must.pop().or(of.should.pop()).or(of.filter.pop()),
+        _ => {
+            of.least = least(&of);
+            Some(Node::Bool(of))
+        }
+    }
+}
+
+/// How many words without a sign must match: conditions alone are not enough, but other words are.
+fn least(of: &Bool) -> Option<Least> {
+    let needed = of.must.is_empty() && !of.should.is_empty() && !of.filter.is_empty();
+    needed.then(|| Least::count(1))
+}
+
+/// Whether a clause has nothing that adds to scores.
+fn is_condition(node: &Node) -> bool {
+    match node {
+        Node::Filter(_) => true,
+        Node::Bool(of) => of.must.is_empty() && of.should.is_empty(),
+        _ => false,
+    }
+}
+
+fn write_clauses(of: &Bool, out: &mut String) -> Option<()> {
+    let Bool { must, should, must_not, filter, .. } = of;
+    // Lists of which the parser makes other trees.
+    let alone = must.len() + should.len() + filter.len() == 1 && must_not.is_empty();
+    let scored = must.iter().chain(should);
+    let scored = !scored.clone().any(is_condition) && filter.iter().all(is_condition);
+    let empty = must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty();
+    if of.least != least(of) || alone || !scored || empty {
+        return None;
+    }
+    let signed = [("", should), ("+", must), ("", filter), ("-", must_not)];
+    for (sign, nodes) in signed {
+        for node in nodes {
+            if !out.is_empty() && !out.ends_with('(') {
+                out.push(' ');
+            }
+            write_clause(sign, node, out)?;
+        }
+    }
+    Some(())
+}
+
+fn write_clause(sign: &str, node: &Node, out: &mut String) -> Option<()> {
+    out.push_str(sign);
+    match node {
+        Node::Boost(of, weight) => {
+            if is_condition(of) || !is_weight(*weight) {
+                return None;
+            }
+            write_unit(of, out)?;
+            write!(out, "^{weight}").ok()
+        }
+        node => write_unit(node, out),
+    }
+}
+
+fn write_unit(node: &Node, out: &mut String) -> Option<()> {
+    match node {
+        Node::Words(words) => {
+            match words.fields.as_slice() {
+                [] => {}
+                [(field, weight)] if *weight == 1.0 => write!(out, "{}:", escaped(field)).ok()?,
+                _ => return None,
+            }
+            let fields = words.fields.iter().map(|(field, _)| field.clone());
+            if words.text.is_empty() || *words != Words::any(fields, words.text.as_str()) {
+                return None;
+            }
+            out.push_str(&escaped(&words.text));
+        }
+        Node::Filter(filter) => write_filter(filter, out)?,
+        Node::All => out.push('*'),
+        Node::Bool(of) => {
+            out.push('(');
+            write_clauses(of, out)?;
+            out.push(')');
+        }
+        // A weight of something that has one already.
+        Node::Boost(..) => {
+            out.push('(');
+            write_clause("", node, out)?;
+            out.push(')');
+        }
+        Node::Term { .. } | Node::Best { .. } | Node::Constant { .. } | Node::Nothing => {
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn write_filter(filter: &Filter, out: &mut String) -> Option<()> {
+    let several = |values: &[String]| match values {
+        [] => None,
+        [value] => Some(escaped_value(value)),
+        values => {
+            let values: Vec<String> = values.iter().map(|value| escaped_value(value)).collect();
+            Some(format!("({})", values.join(" ")))
+        }
+    };
+    match filter {
+        Filter::Terms { field, values } => {
+            write!(out, "{}:{}", escaped(field), several(values)?).ok()
+        }
+        Filter::Ids(ids) => write!(out, "{ID}:{}", several(ids)?).ok(),
+        Filter::Prefix { prefix, .. } if prefix.is_empty() => None,
+        Filter::Prefix { field, prefix } => {
+            write!(out, "{}:{}*", escaped(field), escaped(prefix)).ok()
+        }
+        Filter::Exists { field } => write!(out, "{}:*", escaped(field)).ok(),
+        Filter::Range { field, from, to } => {
+            let end = |bound: &Bound<String>| match bound {
+                Bound::Unbounded => "*".to_owned(),
+                Bound::Included(value) | Bound::Excluded(value) => quoted(value),
+            };
+            let open = if matches!(from, Bound::Excluded(_)) { '{' } else { '[' };
+            let close = if matches!(to, Bound::Excluded(_)) { '}' } else { ']' };
+            write!(out, "{}:{open}{} TO {}{close}", escaped(field), end(from), end(to)).ok()
+        }
+    }
+}
+
+/// A word with a backslash before whatever has a meaning anywhere.
+fn escaped(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for c in word.chars() {
+        let special = matches!(
+            c,
+            '\\' | '+'
+                | '-'
+                | ':'
+                | '^'
+                | '"'
+                | '*'
+                | '('
+                | ')'
+                | '['
+                | ']'
+                | '{'
+                | '}'
+                | '<'
+                | '>'
+                | '='
+        );
+        if special || c.is_whitespace() {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A value: as a word, or between quotation marks if it is empty.
+fn escaped_value(value: &str) -> String {
+    if value.is_empty() { quoted(value) } else { escaped(value) }
+}
+
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+impl SyntaxError {
+    /// Two lines: a part of the query of at most `width` characters, and a `^` under the character that is wrong.
+    pub fn caret(&self, width: usize) -> String {
+        let width = width.max(8);
+        let shown: Vec<char> =
+            self.query.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let place = (self.column - 1).min(shown.len());
+        let start = if shown.len() < width { 0 } else { place.saturating_sub(width / 2) };
+        let end = shown.len().min(start + width);
+        let part: String = shown[start..end].iter().collect();
+        let mut lines = String::new();
+        // Writing to a string cannot fail.
+        let _: fmt::Result = write!(lines, "{part}\n{}^", " ".repeat(place - start));
+        lines
+    }
+}
+
+#[cfg(test)]
+#[path = "syntax_tests.rs"]
+mod tests;

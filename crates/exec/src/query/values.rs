@@ -1,0 +1,66 @@
+//! Values of attributes as queries write them.
+
+use warpseek_text::{AttributeKind, AttributeValue, DATES, parse_date};
+
+/// The value that a text stands for; `None` if it is none of this type. A number that is a year is one as a date, and else milliseconds since 1970.
+pub(crate) fn read(kind: AttributeKind, text: &str) -> Option<AttributeValue<'static>> {
+    match kind {
+        AttributeKind::Keyword => Some(AttributeValue::Keyword(text.to_owned().into())),
+        AttributeKind::Integer => text.parse().ok().map(AttributeValue::Integer),
+        AttributeKind::Float => {
+            // Adding zero turns a negative zero into zero.
+            let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+            number.map(|number| AttributeValue::Float(number + 0.0))
+        }
+        AttributeKind::Boolean => text.parse().ok().map(AttributeValue::Boolean),
+        AttributeKind::Date => {
+            let milliseconds = || text.parse().ok().filter(|date| DATES.contains(date));
+            parse_date(text).or_else(milliseconds).map(AttributeValue::Date)
+        }
+    }
+}
+
+/// What a value must be, for messages.
+pub(crate) fn expected(kind: AttributeKind) -> &'static str {
+    match kind {
+        AttributeKind::Keyword => "a string",
+        AttributeKind::Integer => "an integer of 64 bits",
+        AttributeKind::Float => "a number",
+        AttributeKind::Boolean => "true or false",
+        AttributeKind::Date => {
+            "a date such as 2020, 2020-01-31 or 2020-01-31T10:15:30Z, or milliseconds since 1970"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_each_type() {
+        use AttributeKind::{Boolean, Date, Float, Integer, Keyword};
+        for (kind, text, want) in [
+            (Keyword, "", Some(AttributeValue::Keyword("".into()))),
+            (Keyword, "A b", Some(AttributeValue::Keyword("A b".into()))),
+            (Integer, "-7", Some(AttributeValue::Integer(-7))),
+            (Integer, "7.0", None),
+            (Integer, "9223372036854775808", None),
+            (Float, "7", Some(AttributeValue::Float(7.0))),
+            (Float, "1e3", Some(AttributeValue::Float(1000.0))),
+            (Float, "inf", None),
+            (Float, "NaN", None),
+            (Boolean, "true", Some(AttributeValue::Boolean(true))),
+            (Boolean, "1", None),
+            (Date, "1971", Some(AttributeValue::Date(365 * 86_400_000))),
+            (Date, "1970-01-02", Some(AttributeValue::Date(86_400_000))),
+            (Date, "86400000", Some(AttributeValue::Date(86_400_000))),
+            (Date, "yesterday", None),
+            (Date, "9223372036854775807", None),
+        ] {
+            assert_eq!(read(kind, text), want, "{kind:?} {text}");
+        }
+        let zero = read(Float, "-0");
+        assert!(matches!(zero, Some(AttributeValue::Float(zero)) if zero.is_sign_positive()));
+    }
+}
