@@ -736,7 +736,7 @@ impl Engine for GpuEngine {
     }
 
     fn takes(&self) -> Takes {
-        Takes { masks: true, fields: false }
+        Takes { masks: true, ..Takes::default() }
     }
 
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
