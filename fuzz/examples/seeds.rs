@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use warpseek_codec::CodecId;
 use warpseek_dictionary::Dictionary;
@@ -13,7 +14,7 @@ use warpseek_index::{
     AttributeValue, AttributesWriter, BuildConfig, Progress, Snapshot, StoreMode, add, create,
     delete,
 };
-use warpseek_text::{GramConfig, ReaderConfig};
+use warpseek_text::{GramConfig, ReaderConfig, Schema};
 
 /// libFuzzer would truncate longer seeds.
 const MAX_LEN: usize = 65_536;
@@ -41,6 +42,7 @@ fn main() -> Result {
         r#"{{"id":1,"x":1e999}} {{"id":2,"x":"\ud800"}} {{"id":3,"x":{deep}}} {{"id":4,"score":1e300}}"#
     );
     dictionaries(corpus)?;
+    index_with_schema(corpus)?;
     chains_and_schemas(corpus)?;
     let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
     texts(corpus, "fields", fields.as_bytes())?;
@@ -76,6 +78,24 @@ fn chains_and_schemas(corpus: &Path) -> Result {
         seed(corpus, "schema", name, schema.as_bytes())?;
     }
     Ok(())
+}
+
+/// An index with a schema.
+fn index_with_schema(corpus: &Path) -> Result {
+    let home = tempfile::tempdir()?;
+    let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
+    let lines = (0..90).map(|i| {
+        let (title, text) = ("a title ".repeat(i % 5), "some text ".repeat(i % 40));
+        format!("{{\"id\":{i},\"title\":\"{title}\",\"text\":\"{text}\",\"year\":{}}}\n", i * i)
+    });
+    fs::write(&input, lines.collect::<String>())?;
+    let schema = r#"{"text":[{"name":"title"},{"name":"text"},{"name":"none"}],"attributes":[{"name":"year","type":"integer"}]}"#;
+    let reader =
+        ReaderConfig { schema: Some(Arc::new(Schema::parse(schema)?)), ..ReaderConfig::default() };
+    let config = BuildConfig { threads: 1, memory: 64 << 20, reader, ..BuildConfig::default() };
+    create(&dir, &[input], &config, false, &Progress::default())?;
+    delete(&dir, &["3".to_owned(), "50".to_owned()], 1, &Progress::default())?;
+    files(corpus, "fields", &dir)
 }
 
 /// Dictionaries of words, with small buckets so that there are nodes.
@@ -259,6 +279,17 @@ fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
         whole("documents", segment.documents().file())?;
         whole("ids", segment.ids().file())?;
         segment.store().map_or(Ok(()), |store| whole("store", store.file()))?;
+        for (kind, file) in segment.files() {
+            let (documents, fields) = (docs as u16, segment.text_fields() as u8 - 1);
+            let head = [&documents.to_le_bytes()[..], &[fields]].concat();
+            match kind {
+                Kind::Lengths => seed(corpus, "lengths", name, &[&head, file.all()?].concat())?,
+                Kind::Attributes => {
+                    seed(corpus, "attributes", name, &[&head[..2], file.all()?].concat())?;
+                }
+                _ => {}
+            }
+        }
         seed(corpus, "container", &format!("{name}-ids"), &fs::read(segment.ids().file().path())?)?;
         if let Some(deletes) = &entry.deletes {
             let path = dir.join(format!("{:06}.{}.del", segment.number(), deletes.generation));

@@ -4,22 +4,24 @@ use std::ops::Bound;
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::{BLOCK, MAX_ID_BYTES};
-use warpseek_index::container::{Kind, SealedFile, seal_bytes};
+use warpseek_index::container::{Kind, SealedFile, VERSIONS, seal_bytes, seal_bytes_as};
 use warpseek_index::log::{MAX_DOCUMENT_BYTES, Operation, replay_bytes};
 use warpseek_index::{
-    Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, Ids, Keywords, List,
-    LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts, Store, TermInfo,
+    Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, FieldLengths, Ids,
+    Keywords, List, LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts, Store,
+    TermInfo,
 };
 
 use crate::split;
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Manifest,
     Kind::Dict,
     Kind::Post,
     Kind::Docs,
     Kind::Ids,
     Kind::Store,
+    Kind::Lengths,
     Kind::Attributes,
     Kind::Deletes,
 ];
@@ -40,7 +42,9 @@ fn read_all(kind: Kind, bytes: Vec<u8>) -> Option<Vec<u8>> {
 pub fn container(data: &[u8]) {
     for kind in KINDS {
         if let Some(body) = read_all(kind, data.to_vec()) {
-            assert_eq!(seal_bytes(kind, &body), data);
+            assert!(
+                VERSIONS.into_iter().any(|version| seal_bytes_as(kind, version, &body) == data)
+            );
         }
     }
     let Some(([at @ .., change], body)) = split::<4>(data) else { return };
@@ -57,9 +61,24 @@ pub fn container(data: &[u8]) {
 /// A manifest that is accepted can be written and read back, and the sums of its counts do not
 /// overflow.
 pub fn manifest(data: &[u8]) {
-    let Ok(manifest) = Manifest::read(&sealed(Kind::Manifest, data)) else { return };
-    let again = sealed(Kind::Manifest, &manifest.to_bytes());
-    assert_eq!(Manifest::read(&again).expect("what was written is read"), manifest);
+    let read = |version: u32, body: &[u8]| {
+        let bytes = seal_bytes_as(Kind::Manifest, version, body);
+        let file = SealedFile::from_bytes("fuzz", Kind::Manifest, bytes);
+        Manifest::read(&file.expect("a sealed file opens")).ok()
+    };
+    let Some(manifest) = VERSIONS.into_iter().find_map(|version| read(version, data)) else {
+        return;
+    };
+    let again = read(manifest.version(), &manifest.to_bytes());
+    assert_eq!(again.expect("what was written is read"), manifest);
+    for field in 0..=u8::MAX {
+        let counts = manifest.segments.iter().map(|segment| segment.live_field(field));
+        let sum = counts.map(|c| (c.documents, c.tokens)).try_fold((0u64, 0u64), |sum, add| {
+            Some((sum.0.checked_add(add.0)?, sum.1.checked_add(add.1)?))
+        });
+        let (documents, tokens) = sum.expect("sums fit");
+        assert!(documents <= tokens && (documents > 0 || tokens == 0));
+    }
     assert!(manifest.generation.checked_add(1).is_some());
     assert!(manifest.next_segment.checked_add(1).is_some());
     let sum = |of: fn(&warpseek_index::SegmentEntry) -> u64| {
@@ -202,6 +221,20 @@ pub fn documents(data: &[u8]) {
         assert!(ordinal < documents.count());
         assert_eq!(documents.position(ordinal).unwrap(), doc);
     }
+}
+
+/// Tables of lengths that are accepted have the length of every document.
+pub fn lengths(data: &[u8]) {
+    let Some(([low, high, fields], body)) = split::<3>(data) else { return };
+    let documents = u32::from(u16::from_le_bytes([low, high]));
+    let file = sealed(Kind::Lengths, body);
+    let Ok(lengths) = FieldLengths::new(file, documents, fields.into()) else { return };
+    for field in 1..=fields {
+        let found = lengths.get(field).unwrap().expect("the field is there");
+        assert_eq!(found.count(), documents as usize);
+        (0..documents).for_each(|doc| _ = found.get(doc));
+    }
+    assert!(lengths.get(0).unwrap().is_none());
 }
 
 /// Ids have 1 to 1024 bytes, and a look-up finds only documents with the given id.

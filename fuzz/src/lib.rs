@@ -8,8 +8,8 @@ mod readers;
 mod words;
 
 pub use files::{
-    attributes, container, deletes, dictionary, documents, ids, log, manifest, map_list, postings,
-    store, words,
+    attributes, container, deletes, dictionary, documents, ids, lengths, log, manifest, map_list,
+    postings, store, words,
 };
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
 pub use words::{analysis, chain, normalize, query, schema};

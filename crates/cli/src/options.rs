@@ -1,6 +1,6 @@
 //! The list of commands, and the arguments that several of them share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek::{
     Algorithm, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
     IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings,
-    Partitioning, SearcherOptions, Split, Threshold, Tuning,
+    Partitioning, Schema, SearcherOptions, Split, Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -39,6 +39,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Index(verbs::index::Options),
+    Schema(verbs::schema::Options),
     Add(verbs::add::Options),
     Delete(verbs::delete::Options),
     Merge(verbs::merge::Options),
@@ -120,6 +121,10 @@ pub(crate) struct Reading {
     /// without the field last. If `--reorder` is given too, it starts from this order. Ids and results do not change
     #[arg(long, value_name = "FIELD")]
     pub(crate) order_by: Option<String>,
+    /// Schema of the index, a file of JSON: text fields with statistics of their own, and attributes. `warpseek schema`
+    /// makes one from documents
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
     #[command(flatten)]
     build_on: BuildOn,
 }
@@ -180,8 +185,19 @@ impl Reading {
         if let Some(field) = &self.order_by {
             options = options.order_by(field);
         }
+        if let Some(path) = &self.schema {
+            options = options.schema(read_schema(path)?);
+        }
         Ok(options)
     }
+}
+
+/// Reads a schema; what is wrong with it is told with its file.
+fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let named =
+        |problem: &dyn std::fmt::Display| Failure::user(format!("{}: {problem}", path.display()));
+    let json = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+    Schema::parse(&json).map_err(|error| named(&error))
 }
 
 impl OnErrorChoice {

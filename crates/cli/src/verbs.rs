@@ -14,6 +14,7 @@ pub(crate) mod merge;
 pub(crate) mod ngram;
 pub(crate) mod quickstart;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod synth;
 pub(crate) mod verify;
@@ -27,6 +28,7 @@ use warpseek_console::Failure;
 pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Index(options) => index::run(&options),
+        Verb::Schema(options) => schema::run(&options),
         Verb::Add(options) => add::run(&options),
         Verb::Delete(options) => delete::run(&options),
         Verb::Merge(options) => merge::run(&options),

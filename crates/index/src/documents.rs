@@ -69,7 +69,7 @@ impl DocumentTable {
 
     /// Tokens in all fields.
     pub(crate) fn tokens(&self) -> u64 {
-        self.fields().map(|lengths| tokens_of(lengths)).sum()
+        self.fields().map(tokens_of).sum()
     }
 
     /// The lengths in each text field; those of the only field without a schema.
@@ -113,7 +113,7 @@ pub(crate) fn tokens_of(lengths: &[u32]) -> u64 {
 pub(crate) fn width_of(largest: u32) -> usize {
     match largest {
         ..=0xff => 1,
-        ..=0xffff => 2,
+        0x100..=0xffff => 2,
         _ => 4,
     }
 }

@@ -375,7 +375,7 @@ impl Fields {
         Ok(Fields {
             firsts: firsts?,
             lengths: lengths
-                .map(|file| FieldLengths::new(file, documents, known - 1))
+                .map(|file| FieldLengths::new(file, documents, known.saturating_sub(1)))
                 .transpose()?,
             zeros: OnceLock::new(),
             attributes,

@@ -15,7 +15,7 @@ use warpseek_index::{
     MergeConfig, Progress, Segment, SegmentBuilder, Snapshot, StoreMode, add, create, delete,
     inspect, merge, verify,
 };
-use warpseek_text::{Document, ReaderConfig, Schema};
+use warpseek_text::{Document, ReaderConfig, Schema, Unknown};
 
 const SCHEMA: &str = r#"{
     "analyzers": {"names": {"fold": true}},
@@ -395,7 +395,8 @@ fn runs_that_are_spilled_change_nothing() {
             ..config(&schema)
         };
         let index = dir.path().join(name);
-        let report = create(&index, &[path.clone()], &config, false, &progress).unwrap();
+        let report =
+            create(&index, std::slice::from_ref(&path), &config, false, &progress).unwrap();
         (report.runs, only_segment(&index))
     };
     let (one, many) = (build("one", 1 << 30, 1), build("many", 1 << 20, 2));
@@ -413,7 +414,7 @@ fn one_field_is_as_none() {
         (0..500).map(|id| json!({"id": id.to_string(), "text": random.words(30)})).collect();
     let path = input(dir.path(), &docs);
     let (with, without) = (dir.path().join("with"), dir.path().join("without"));
-    create(&with, &[path.clone()], &config(&one), false, &progress).unwrap();
+    create(&with, std::slice::from_ref(&path), &config(&one), false, &progress).unwrap();
     let plain = BuildConfig { reader: ReaderConfig::default(), ..config(&one) };
     create(&without, &[path], &plain, false, &progress).unwrap();
     let (with, without) = (Snapshot::open(&with).unwrap(), Snapshot::open(&without).unwrap());
@@ -437,7 +438,8 @@ fn one_field_is_as_none() {
 fn a_later_segment_may_know_more() {
     let (dir, progress) = (tempfile::tempdir().unwrap(), Progress::default());
     let index = dir.path().join("index");
-    let small = Arc::new(Schema::parse(r#"{"text": [{"name": "title"}]}"#).unwrap());
+    let small =
+        Arc::new(Schema::parse(r#"{"text": [{"name": "title", "k1": 1.2, "b": 0.75}]}"#).unwrap());
     let docs = |ids: [&str; 2]| {
         ids.map(|id| json!({"id": id, "title": "a title", "body": "two words", "year": 7}))
     };
@@ -465,6 +467,53 @@ fn a_later_segment_may_know_more() {
     let column = merged.attributes().unwrap().column(1).unwrap().unwrap();
     assert_eq!((column.has(0), column.has(1)), (false, true));
     assert_eq!(snapshot.field_statistics(1).documents, 1);
+}
+
+/// What becomes of unknown fields makes no difference to what is searched, nor to deletions, which read documents again.
+#[test]
+fn unknown_fields_are_stored_or_not() {
+    let progress = Progress::default();
+    for unknown in [Unknown::Store, Unknown::Ignore, Unknown::Refuse] {
+        let (dir, mut random) = (tempfile::tempdir().unwrap(), Random(21));
+        let index = dir.path().join("index");
+        let schema = Arc::new(extended().with_unknown(unknown));
+        let mut docs: Vec<Value> = (0..200).map(|id| random.document(&id.to_string())).collect();
+        if unknown == Unknown::Refuse {
+            docs.iter_mut().for_each(|doc| drop(doc.as_object_mut().unwrap().remove("unknown")));
+        }
+        // A score has a field of its own, which is not unknown.
+        docs.iter_mut().for_each(|doc| doc["rank"] = json!(0.5));
+        let mut config = config(&schema);
+        config.reader.static_field = Some("rank".into());
+        create(&index, &[input(dir.path(), &docs)], &config, false, &progress).unwrap();
+        let snapshot = Snapshot::open(&index).unwrap();
+        let stored: Value =
+            serde_json::from_slice(&snapshot.document(3).unwrap().unwrap()).unwrap();
+        assert_eq!(stored.get("unknown").is_some(), unknown == Unknown::Store);
+        assert_eq!(stored["rank"], json!(0.5));
+        delete(&index, &["3".to_owned(), "150".to_owned()], 2, &progress).unwrap();
+        let mut expected: All =
+            docs.iter().map(|doc| (id_of(doc), expected_of(doc, &extended(), 4))).collect();
+        expected.retain(|id, _| !["3", "150"].contains(&id.as_str()));
+        check_dir(&index, &expected);
+        let live = LiveIndex::open(&index, LiveOptions::default()).unwrap();
+        let odd = r#"{"id": "odd", "title": "x", "strange": 1}"#;
+        match live.put(odd) {
+            Ok(ticket) => {
+                drop(ticket);
+                let kept = live.get("odd").unwrap().unwrap();
+                let whole = kept == odd.as_bytes();
+                assert_eq!(whole, unknown == Unknown::Store);
+                live.refresh().unwrap();
+                // The same before and after a refresh.
+                assert_eq!(live.get("odd").unwrap().unwrap(), kept);
+            }
+            Err(error) => {
+                assert_eq!(unknown, Unknown::Refuse, "{error}");
+                assert!(error.to_string().contains("strange"), "{error}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -499,7 +548,8 @@ fn what_does_not_go_together_is_refused() {
     let path = input(dir.path(), &[json!({"id": "1", "title": "x", "year": 7})]);
     let base = config(&schema());
     let refused = |config: &BuildConfig| {
-        let result = create(&dir.path().join("no"), &[path.clone()], config, false, &progress);
+        let result =
+            create(&dir.path().join("no"), std::slice::from_ref(&path), config, false, &progress);
         assert!(!dir.path().join("no").exists());
         result.unwrap_err()
     };
@@ -514,15 +564,15 @@ fn what_does_not_go_together_is_refused() {
 
     let plain = BuildConfig { reader: ReaderConfig::default(), ..base.clone() };
     let (with, without) = (dir.path().join("with"), dir.path().join("without"));
-    create(&without, &[path.clone()], &plain, false, &progress).unwrap();
-    let error = add(&without, &[path.clone()], &base, &progress).unwrap_err();
+    create(&without, std::slice::from_ref(&path), &plain, false, &progress).unwrap();
+    let error = add(&without, std::slice::from_ref(&path), &base, &progress).unwrap_err();
     assert!(error.to_string().contains("index --schema"), "{error}");
-    create(&with, &[path.clone()], &config(&extended()), false, &progress).unwrap();
+    create(&with, std::slice::from_ref(&path), &config(&extended()), false, &progress).unwrap();
     // Fields cannot be taken away.
-    let error = add(&with, &[path.clone()], &base, &progress).unwrap_err().to_string();
+    let error = add(&with, std::slice::from_ref(&path), &base, &progress).unwrap_err().to_string();
     assert!(error.contains("note") || error.contains("field"), "{error}");
     // Without a schema of their own, documents are read with that of the index.
-    assert_eq!(add(&with, &[path.clone()], &plain, &progress).unwrap().replaced, 1);
+    assert_eq!(add(&with, std::slice::from_ref(&path), &plain, &progress).unwrap().replaced, 1);
     let bad = input(dir.path(), &[json!({"id": "2", "year": "seven"})]);
     let error = add(&with, &[bad], &plain, &progress).unwrap_err().to_string();
     assert!(error.contains("input.jsonl:1") && error.contains("\"year\""), "{error}");
@@ -554,13 +604,16 @@ fn replace(dir: &Path, kind: Kind, version: u32, change: impl FnOnce(&mut Vec<u8
 
 #[test]
 fn forged_counts_versions_and_files_are_found() {
+    /// Part of what is said of it, and the forgery.
+    type Forgery = (&'static str, fn(&Path));
     let progress = Progress::default();
-    let forgeries: [(&str, fn(&Path)); 15] = [
+    let forgeries: [Forgery; 16] = [
         ("version", |dir| forge(dir, 1, |_| {})),
         ("version", |dir| replace(dir, Kind::Post, 1, |_| {})),
         ("version", |dir| replace(dir, Kind::Lengths, 1, |_| {})),
-        ("fields", |dir| forge(dir, 2, |m| drop(m.segments[0].fields.pop()))),
-        ("fields", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 1)),
+        ("fields", |dir| forge(dir, 2, |m| _ = m.segments[0].fields.pop())),
+        ("counts", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 1)),
+        ("cannot be", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 100)),
         ("counts", |dir| forge(dir, 2, |m| m.segments[0].fields[0].documents -= 1)),
         ("counts", |dir| {
             forge(dir, 2, |m| {
@@ -579,8 +632,8 @@ fn forged_counts_versions_and_files_are_found() {
         }),
         ("schema", |dir| {
             forge(dir, 2, |m| {
-                m.impacts = Some(Impacts { k1: 0.9, b: 0.4, tokens: 9, documents: 9 })
-            })
+                m.impacts = Some(Impacts { k1: 0.9, b: 0.4, tokens: 9, documents: 9 });
+            });
         }),
         ("schema", |dir| {
             forge(dir, 2, |m| {
@@ -590,16 +643,18 @@ fn forged_counts_versions_and_files_are_found() {
             });
         }),
         ("malformed", |dir| replace(dir, Kind::Lengths, 2, |body| body[24] ^= 1)),
-        ("postings", |dir| {
-            // Two lengths of the last field change places: all sums are as before.
+        ("bounds", |dir| {
+            // Two lengths of the last field change places: all sums are as before, but a list says otherwise.
             replace(dir, Kind::Lengths, 2, |body| {
-                let at = body.len() - body.len() / 4;
-                let other =
-                    (at + 1..).find(|&i| body[i] != body[at] && body[i] > 0 && body[at] > 0);
+                // Those of the second field here begin behind the header of its table.
+                // Every ninth document is deleted, and counts of these would tell.
+                let lengths = (0..100).filter(|doc| doc % 9 != 0).map(|doc| 128 + 24 + doc);
+                let at = lengths.clone().find(|&i| body[i] > 0).unwrap();
+                let other = lengths.clone().find(|&i| body[i] > 0 && body[i] != body[at]);
                 body.swap(at, other.unwrap());
             });
         }),
-        ("disagree", |dir| replace(dir, Kind::Attributes, 2, |body| body[16 * 8] ^= 1)),
+        ("column", |dir| replace(dir, Kind::Attributes, 2, |body| body[16 * 8] ^= 1)),
     ];
     for (i, (word, forge)) in forgeries.into_iter().enumerate() {
         let (dir, mut random) = (tempfile::tempdir().unwrap(), Random(5));

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use warpseek_exec::{Mode, Query, Ranking};
 use warpseek_index::container::{Kind, SealedFile};
 use warpseek_index::{
-    BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, Progress, Segment, Snapshot, verify,
+    AttributeValue, BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, Progress, Segment,
+    Snapshot, add, create, delete, verify,
 };
 use warpseek_testkit::{
     Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
     orders, plans,
 };
-use warpseek_text::{GramConfig, GramScratch, Unit};
+use warpseek_text::{Attribute, AttributeKind, GramConfig, GramScratch, Schema, TextField, Unit};
 
 /// Two segments with lists of one, some and many postings, an update, deletions, static scores, ids outside of ASCII.
 fn text() -> History {
@@ -87,7 +88,24 @@ type Expected<'a> = &'a [(&'a str, u32, i32)];
 /// The index in the tree, written anew where asked for.
 fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search, Expected<'_>)]) {
     let built = Fixture::after(history, config);
-    let mut fresh = file_bytes(&built.dir());
+    let dir = check_files(name, &built.dir());
+    let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
+    for doc in history.live() {
+        let found = snapshot.find_id(&doc.id).unwrap().unwrap();
+        assert_eq!(snapshot.document(found).unwrap(), Some(doc.to_json().into_bytes()));
+    }
+    for (search, expected) in expected {
+        let plans = plans(&snapshot, std::slice::from_ref(search));
+        let answers = warpseek_testkit::expected(&snapshot, &plans);
+        let expected: Vec<ExternalHit> =
+            expected.iter().map(|&(id, score, scale)| (id.to_owned(), score, scale)).collect();
+        assert_eq!(external_hits(&snapshot, &plans[0], &answers[0]), expected, "{search:?}");
+    }
+}
+
+/// Checks that the index in the tree is sound and has the files of one that was built now. Returns its directory.
+fn check_files(name: &str, built: &Path) -> PathBuf {
+    let mut fresh = file_bytes(built);
     // Without a lock the index in the tree is never written to.
     fresh.remove("lock");
     let dir = golden(name);
@@ -103,21 +121,9 @@ fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search
         assert!(*bytes == fresh.1[file], "{file} is written in another way");
     }
     assert_eq!(kept.0, fresh.0);
-
     let found = verify(&dir, &Progress::default()).unwrap();
     assert!(found.problems.is_empty(), "{:?}", found.problems);
-    let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
-    for doc in history.live() {
-        let found = snapshot.find_id(&doc.id).unwrap().unwrap();
-        assert_eq!(snapshot.document(found).unwrap(), Some(doc.to_json().into_bytes()));
-    }
-    for (search, expected) in expected {
-        let plans = plans(&snapshot, std::slice::from_ref(search));
-        let answers = warpseek_testkit::expected(&snapshot, &plans);
-        let expected: Vec<ExternalHit> =
-            expected.iter().map(|&(id, score, scale)| (id.to_owned(), score, scale)).collect();
-        assert_eq!(external_hits(&snapshot, &plans[0], &answers[0]), expected, "{search:?}");
-    }
+    dir
 }
 
 /// The manifest, and the files that must be written alike for ever. Stores are read but not compared: another
@@ -290,4 +296,85 @@ fn forms(segment: &Segment) -> BTreeSet<&'static str> {
         });
     }
     forms
+}
+
+/// Text fields with analyzers of their own, attributes of every type, documents that lack some of them, deletions, and a later segment that knows more fields.
+#[test]
+fn fields_index() {
+    const FIRST: &str = r#"{
+        "analyzers": {"names": {"fold": true}},
+        "text": [
+            {"name": "title", "k1": 1.2, "b": 0.75},
+            {"name": "body", "source": "content.body", "analyzer": "plain"}
+        ],
+        "attributes": [
+            {"name": "year", "type": "integer"},
+            {"name": "tag", "source": "tags", "type": "keyword", "many": true},
+            {"name": "price", "type": "float"},
+            {"name": "open", "type": "boolean"}
+        ]
+    }"#;
+    let first = Arc::new(Schema::parse(FIRST).unwrap());
+    let mut config = first.config().clone();
+    config.text.push(TextField::new("author", "names"));
+    config.attributes.push(Attribute::new("published", AttributeKind::Date));
+    let second = Arc::new(Schema::new(config).unwrap());
+    let document = |i: usize| {
+        let mut document = serde_json::json!({
+            "id": format!("doc-{i}"),
+            "content": {"body": format!("{} Größe n{i}", "apple ".repeat(i % 300))},
+            "tags": (0..i % 4).map(|tag| format!("t{}", (i + tag) % 11)).collect::<Vec<_>>(),
+            "author": (["José Łuk", "Ann"][i % 2]),
+            "published": format!("2021-03-{:02}", 1 + i % 31),
+            "else": i,
+        });
+        if !i.is_multiple_of(3) {
+            document["title"] = "The Orchards of apples".into();
+            document["year"] = (1990 + i as i64 % 40).into();
+        }
+        if i.is_multiple_of(5) {
+            document["price"] = (i as f64 / 8.0).into();
+            document["open"] = i.is_multiple_of(2).into();
+        }
+        format!("{document}\n")
+    };
+    let (dir, progress) = (tempfile::tempdir().unwrap(), Progress::default());
+    let (input, index) = (dir.path().join("docs.jsonl"), dir.path().join("index"));
+    let with = |schema: &Arc<Schema>| {
+        let mut config = build_config();
+        config.reader.schema = Some(schema.clone());
+        config
+    };
+    fs::write(&input, (0..300).map(document).collect::<String>()).unwrap();
+    create(&index, std::slice::from_ref(&input), &with(&first), false, &progress).unwrap();
+    fs::write(&input, (290..340).map(document).collect::<String>()).unwrap();
+    add(&index, std::slice::from_ref(&input), &with(&second), &progress).unwrap();
+    let gone = ["doc-7", "doc-9", "doc-310"].map(str::to_owned);
+    delete(&index, &gone, 1, &progress).unwrap();
+
+    let snapshot = Snapshot::open(&check_files("v2/fields", &index)).unwrap();
+    assert_eq!(snapshot.manifest().schema.as_deref(), Some(&*second));
+    assert_eq!(snapshot.manifest().version(), 2);
+    let counts = |field| {
+        let statistics = snapshot.field_statistics(field);
+        (statistics.documents, statistics.tokens)
+    };
+    // Of the 337 live documents, two thirds have a title of two terms; the author is known in the second segment alone.
+    assert_eq!([0, 1, 2].map(counts), [(224, 448), (337, 46_278), (49, 73)]);
+    for (field, term, df) in [(0, "orchard", 224), (1, "größe", 337), (2, "jose", 24)] {
+        assert_eq!(snapshot.document_frequency(&snapshot.key(field, term)).unwrap(), df, "{term}");
+    }
+    let doc = snapshot.find_id("doc-335").unwrap().unwrap();
+    let (segment, ordinal) = snapshot.locate(doc).unwrap();
+    let values = |number: u16| {
+        let column = segment.attributes().unwrap().column(number).unwrap().unwrap();
+        column.values(ordinal).unwrap()
+    };
+    assert_eq!(values(0), [AttributeValue::Integer(2005)]);
+    assert_eq!(values(1), ["t5", "t6", "t7"].map(|tag| AttributeValue::Keyword(tag.into())));
+    assert_eq!(values(2), [AttributeValue::Float(41.875)]);
+    assert_eq!(values(3), [AttributeValue::Boolean(false)]);
+    assert_eq!(values(4), [AttributeValue::Date(1_616_716_800_000)]);
+    let stored = snapshot.document(doc).unwrap().unwrap();
+    assert_eq!(stored, document(335).trim_end().as_bytes());
 }

@@ -8,7 +8,7 @@ use warpseek_build_gpu::{GpuInverters, OnFailure};
 use warpseek_cuda::Device;
 use warpseek_index::BuildConfig;
 
-use crate::error::Result;
+use crate::error::{OptionsError, Result};
 use crate::options::Opener;
 
 /// Where documents are inverted while an index is built. The index is the same, byte for byte.
@@ -22,9 +22,9 @@ pub enum BuildDevice {
     /// On the CPU.
     #[default]
     Cpu,
-    /// On a GPU; it is an error if that cannot be.
+    /// On a GPU; it is an error if that cannot be, and with a schema it cannot.
     Cuda,
-    /// On a GPU if there is one and the input is large enough to be worth it. If it fails, the CPU goes on, and the report says so.
+    /// On a GPU if there is one and the input is large enough to be worth it. If it fails, or if there is a schema, the CPU goes on, and the report says so.
     Auto,
 }
 
@@ -63,7 +63,18 @@ impl BuildOn {
         &self,
         config: &mut BuildConfig,
         bytes: Option<u64>,
+        has_schema: bool,
     ) -> Result<Option<String>> {
+        if has_schema {
+            return match self.device {
+                BuildDevice::Cpu => Ok(None),
+                BuildDevice::Cuda => Err(OptionsError::SchemaOnGpu.into()),
+                BuildDevice::Auto => Ok(Some(format!(
+                    "the index is built on the CPU: {}",
+                    OptionsError::SchemaOnGpu
+                ))),
+            };
+        }
         let on_failure = match self.device {
             BuildDevice::Cpu => return Ok(None),
             BuildDevice::Cuda => OnFailure::Stop,

@@ -25,6 +25,7 @@
 //! | to | use |
 //! |---|---|
 //! | make an index of files (JSONL, TSV, TREC, text) | [`Index::build`] with [`IndexOptions`] |
+//! | search fields on their own, and give documents attributes | [`IndexOptions::schema`], [`infer_schema`] |
 //! | add and delete documents from memory, in one commit | [`IndexWriter`] |
 //! | merge, verify, inspect | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
 //! | search once | [`Searcher::search`] |
@@ -72,6 +73,7 @@ mod opened;
 mod options;
 mod request;
 mod response;
+mod schema;
 mod searcher;
 mod service;
 mod stations;
@@ -91,6 +93,7 @@ pub use notice::Notice;
 pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
 pub use response::{Arrays, FieldSnippet, Response};
+pub use schema::infer_schema;
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
 pub use vocabulary::Vocabulary;
@@ -104,8 +107,8 @@ pub use warpseek_cuda::DeviceError;
 pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
-    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction,
-    ShapeClass, TermExplanation, Work,
+    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, QueryTerm, Ranking,
+    RankingFunction, ShapeClass, TermExplanation, Work,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
@@ -115,15 +118,16 @@ pub use warpseek_exec_gpu_papers::partitioned::{
     Batch as PartitionBatch, PartitionSettings, Partitioning, Threshold,
 };
 pub use warpseek_index::{
-    BuildReport, Content, DeleteReport, Impacts, IndexError, Inspection, Lists, ListsConfig,
-    Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, Snapshot,
-    SnapshotId, Statistics, StoreMode, Verification,
+    AttributeInspection, BuildReport, Content, DeleteReport, FieldInspection, Impacts, IndexError,
+    Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase,
+    Problem, Progress, Snapshot, SnapshotId, Statistics, StoreMode, Verification,
 };
 pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
 pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
 pub use warpseek_text::{
-    Analyzer, Format, GramConfig, OwnedDocument as Document, Snippet, TextError, Unit,
+    Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldId, Format, GramConfig,
+    OwnedDocument as Document, Schema, SchemaConfig, Snippet, TextError, TextField, Unit, Unknown,
 };
 
 /// The CPU and the GPUs of this machine, and how fast they copy.

@@ -12,7 +12,7 @@ use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 use warpseek_exec_gpu::Form as GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 use warpseek_index::{BuildConfig, Impacts, OnError, StoreMode};
-use warpseek_text::{Analyzer, Format, GramConfig};
+use warpseek_text::{Analyzer, Format, GramConfig, Schema};
 
 use crate::build_device::{BuildDevice, BuildOn};
 use crate::notice::Notice;
@@ -52,13 +52,19 @@ impl IndexOptions {
         self.overwrite
     }
 
-    /// The configuration for a build of this many bytes, with a GPU if one is to be used, and why none is used although one was to be.
+    /// Whether a schema is set.
+    pub(crate) fn has_schema(&self) -> bool {
+        self.config.reader.schema.is_some()
+    }
+
+    /// The configuration for a build of this many bytes, for an index with a schema or without, with a GPU if one is to be used, and why none is used although one was to be.
     pub(crate) fn prepared(
         &self,
         bytes: Option<u64>,
+        has_schema: bool,
     ) -> crate::Result<(BuildConfig, Option<String>)> {
         let mut config = self.config.clone();
-        let notice = self.build_on.prepare(&mut config, bytes)?;
+        let notice = self.build_on.prepare(&mut config, bytes, has_schema)?;
         Ok((config, notice))
     }
 
@@ -90,6 +96,23 @@ impl IndexOptions {
     /// Makes an index of n-grams, for approximate search; the analyzer is not used then. Default: an index of words.
     pub fn grams(self, grams: GramConfig) -> Self {
         self.with(|config| config.grams = Some(grams))
+    }
+
+    /// Gives the index text fields with statistics of their own, and attributes; the analyzer is not used then. If documents are added to an index, the schema must begin with that of the
+    /// index. Default: none for a new index, where title and text are one field, and that of the index for an existing one.
+    ///
+    /// ```
+    /// use warpseek::{IndexOptions, Schema};
+    ///
+    /// let schema = Schema::parse(
+    ///     r#"{"text": [{"name": "title"}, {"name": "body"}], "attributes": [{"name": "year", "type": "integer"}]}"#,
+    /// )?;
+    /// let options = IndexOptions::new().schema(schema);
+    /// # Ok::<(), warpseek::TextError>(())
+    /// ```
+    pub fn schema(self, schema: impl Into<Arc<Schema>>) -> Self {
+        let schema = schema.into();
+        self.with(|config| config.reader.schema = Some(schema))
     }
 
     /// Worker threads. Default: one a core.

@@ -15,12 +15,14 @@ use warpseek_console::progress::Display;
 /// Add documents to an index
 ///
 /// A document whose id is already in the index replaces the earlier one. The analyzer, the store and the vector scale
-/// are those of the index.
+/// are those of the index. So is the schema, unless --schema gives one that has further fields at the end; documents that
+/// are in the index already do not get these.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek add idx new.jsonl
-  warpseek add idx changed/ --on-error skip")]
+  warpseek add idx changed/ --on-error skip
+  warpseek add idx new.jsonl --schema larger.json      with fields that the index did not have")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]

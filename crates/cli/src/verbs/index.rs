@@ -33,7 +33,8 @@ impl StoreChoice {
 /// Build an index of documents
 ///
 /// Each line of JSONL input needs an `id`, and has `title` and `text`, or `vector` (an object of tokens and weights).
-/// Title and text are searched together. Other fields are stored but not searched.
+/// Title and text are searched together. Other fields are stored but not searched. With a schema, any fields can be text,
+/// each with statistics of its own, or attributes; see `warpseek schema --help`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -44,6 +45,7 @@ Examples:
   warpseek index pages.jsonl -o idx --reorder          smaller index, faster searches, same results
   warpseek index pages.jsonl -o idx --order-by url
   warpseek index dump.jsonl -o idx --device auto       on a GPU if there is one: the same index, sooner
+  warpseek schema docs.jsonl > schema.json; warpseek index docs.jsonl -o idx --schema schema.json
   warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores of 8 bits")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -52,7 +54,8 @@ pub(crate) struct Options {
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
     /// How text is split into terms, in documents and in queries
-    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english")]
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english",
+        conflicts_with = "schema")]
     analyzer: Analyzer,
     /// Compression of postings: bitpack is the fastest, rice the smallest
     #[arg(long, value_name = "NAME", default_value = "bitpack",
@@ -63,7 +66,7 @@ pub(crate) struct Options {
     store: StoreChoice,
     /// Store bm25 scores in 8 bits instead of frequencies. Scores are approximate, the index supports no other ranking,
     /// and documents added later are scored with the mean length of those indexed now
-    #[arg(long)]
+    #[arg(long, conflicts_with = "schema")]
     quantize: bool,
     /// Parameter of bm25 for `--quantize`: how slowly term frequency saturates [default: 0.9]
     #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]

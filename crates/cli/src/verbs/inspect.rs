@@ -200,6 +200,10 @@ fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
         ),
         None => ("bits per frequency", String::new()),
     };
+    let analyzer = match &manifest.schema {
+        Some(_) => "of each field".to_owned(),
+        None => format!("{} v{}", manifest.analyzer, manifest.analyzer_version),
+    };
     let mut rows = vec![
         ("documents", count(found.documents)),
         ("deleted", count(found.deleted)),
@@ -208,7 +212,7 @@ fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
         ("postings", count(found.postings)),
         ("segments", segments),
         ("generation", manifest.generation.to_string()),
-        ("analyzer", format!("{} v{}", manifest.analyzer, manifest.analyzer_version)),
+        ("analyzer", analyzer),
         ("codec", manifest.codec.to_string()),
         ("bits per docID", format!("{:.2}", found.bits_per_doc)),
         (frequency, format!("{:.2}", found.bits_per_freq)),
@@ -228,6 +232,7 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
     };
     let head: Vec<_> = head.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(&head, out)?;
+    print_fields(found, out)?;
 
     writeln!(out, "\n{}", theme.paint(theme.strong, "sizes"))?;
     let s = &found.sizes;
@@ -235,7 +240,7 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
     let size = |name: &str, n: u64| {
         vec![name.to_owned(), bytes(n), format!("{:.1}%", 100.0 * n as f64 / total.max(1) as f64)]
     };
-    let sizes = [
+    let mut sizes = vec![
         size(parts[0], s.dictionary),
         size(parts[1], s.payload),
         size("skips and bounds", s.skips_and_bounds),
@@ -246,6 +251,11 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         size("all", total),
         size("all but ids and store", s.searchable()),
     ];
+    if found.manifest.schema.is_some() {
+        sizes.insert(4, size("attributes", s.attributes));
+        sizes.pop();
+        sizes.push(size("all but attributes, ids and store", s.searchable()));
+    }
     table(&sizes, out)?;
 
     writeln!(out, "\n{}", theme.paint(theme.strong, "lists by length"))?;
@@ -256,6 +266,31 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         let range = if i == 0 { "1".to_owned() } else { format!("{}-{}", count(from), count(to)) };
         let share = format!("{:.1}%", 100.0 * postings as f64 / found.postings.max(1) as f64);
         rows.push(vec![range, count(lists), count(postings), share]);
+    }
+    table(&rows, out)
+}
+
+/// The text fields and attributes of an index with a schema.
+fn print_fields(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
+    let (theme, Some(schema)) = (Theme::stdout(), &found.manifest.schema) else { return Ok(()) };
+    writeln!(out, "\n{}", theme.paint(theme.strong, "text fields"))?;
+    let head = ["name", "analyzer", "k1", "b", "documents", "tokens", "terms", "postings"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for (field, found) in schema.text().iter().zip(&found.fields) {
+        let settings = [field.name.clone(), field.analyzer.clone(), field.k1.to_string()];
+        let counts = [found.documents, found.tokens, found.terms, found.postings].map(count);
+        rows.push([&settings[..], &[field.b.to_string()], &counts].concat());
+    }
+    table(&rows, out)?;
+    if found.attributes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", theme.paint(theme.strong, "attributes"))?;
+    let mut rows = vec![["name", "type", "documents", "values", "size"].map(String::from).to_vec()];
+    for of in &found.attributes {
+        let values = of.values.map_or("-".to_owned(), count);
+        let kind = of.kind.name().to_owned();
+        rows.push(vec![of.name.clone(), kind, count(of.documents), values, bytes(of.bytes)]);
     }
     table(&rows, out)
 }

@@ -17,6 +17,7 @@ mod ngram;
 mod order;
 mod quantize;
 mod run_eval;
+mod schema;
 mod search;
 mod tools;
 mod update;

@@ -167,6 +167,7 @@ fn every_command_has_a_man_page() {
     let pages = space.list("pages/man1");
     for verb in [
         "index",
+        "schema",
         "add",
         "delete",
         "merge",

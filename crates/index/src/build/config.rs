@@ -44,9 +44,9 @@ pub struct BuildConfig {
     /// Whether documents are put in the order of recursive graph bisection: the index becomes smaller and searches faster, but the build takes longer and needs up to `memory`
     /// again. Bisection starts from the order of the reader's `order_field`, or of the input. Default: no.
     pub reorder: bool,
-    /// Inverts text instead of the workers, for example on a GPU; the index is the same. Vectors and n-grams are always left to the workers. Default: none.
+    /// Inverts text instead of the workers, for example on a GPU; the index is the same. Vectors, n-grams and documents with a schema are always left to the workers. Default: none.
     pub inverter: Option<Arc<dyn InverterFactory>>,
-    /// How inputs are read. With an `order_field`, documents are sorted by it.
+    /// How inputs are read. With an `order_field`, documents are sorted by it. With a `schema`, a new index has its text fields and attributes, and the analyzer is not used.
     pub reader: ReaderConfig,
 }
 
