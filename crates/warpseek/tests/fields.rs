@@ -63,7 +63,7 @@ fn all_words_in_all_fields_are_refused_but_terms_with_fields_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let searcher = index(&folder).searcher_with(SearcherOptions::new().threads(1)).unwrap();
     let error = searcher.search(&Request::new("apples pears").mode(Mode::And)).err().unwrap();
-    assert!(matches!(error, Error::Exec(ExecError::WordsOfFields(Mode::And))), "{error}");
+    assert!(matches!(error, Error::Query(ExecError::WordsOfFields(Mode::And))), "{error}");
     let query = Query::of_fields([(0, "apples", 1.0), (1, "appl", 1.0)]);
     let found = searcher.search(&Request::new(query).mode(Mode::And)).unwrap();
     assert_eq!((found.hits().len(), found.id(0).unwrap()), (1, "a".to_owned()));
