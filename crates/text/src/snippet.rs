@@ -320,7 +320,8 @@ mod tests {
         let german = analyzer(Tokens::Unicode, Some(Language::German));
         let stem = german.term("äpfel").unwrap().into_owned();
         assert!(!stem.starts_with('ä'), "{stem}");
-        assert_eq!(snippet("viele Äpfel", &german, &[&stem], 20).highlights, [6..12]);
+        let found = snippet("viele Äpfel", &german, &[&stem], 20);
+        assert_eq!((found.highlights.len(), found.highlights.first()), (1, Some(&(6..12))));
     }
 
     proptest! {

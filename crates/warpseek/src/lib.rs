@@ -111,8 +111,8 @@ pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as Diction
 pub use warpseek_exec::query;
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
-    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, Ranking, RankingFunction,
-    ShapeClass, TermExplanation, Work,
+    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, QueryTerm, Ranking,
+    RankingFunction, ShapeClass, TermExplanation, Work,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
