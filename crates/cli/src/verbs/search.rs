@@ -18,7 +18,8 @@ use crate::{decision, residency};
 
 /// Search an index
 ///
-/// Words may have weights (`apple^2.5 pie`). For an index of vectors, the query consists of tokens with weights, or is
+/// Words may have weights (`apple^2.5 pie`). For an index with a schema, the query may have fields, signs and conditions
+/// (docs/queries.md). For an index of vectors, the query consists of tokens with weights, or is
 /// a JSON object of tokens and weights.
 #[derive(Args)]
 #[command(after_help = "\
@@ -29,8 +30,8 @@ Examples:
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
   warpseek search idx \"flap damping\" --among ids.txt              only these documents
-  warpseek search idx \"+title:ospf area -multicast year:>=2010\"   fields and conditions, if the index has a schema
-  warpseek search idx \"flap damping\" --filter \"year:>=2010\"       only documents that match
+  warpseek search idx \"+title:ospf area year:>=2010\"              fields and conditions
+  warpseek search idx \"flap damping\" --filter \"year:>=2010\"      only documents that match
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
