@@ -7,9 +7,9 @@ use warpseek_core::limits::{BLOCK, MAX_ID_BYTES};
 use warpseek_index::container::{Kind, SealedFile, VERSIONS, seal_bytes, seal_bytes_as};
 use warpseek_index::log::{MAX_DOCUMENT_BYTES, Operation, replay_bytes};
 use warpseek_index::{
-    Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, FieldLengths, Ids,
-    Keywords, List, LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts, Store,
-    TermInfo,
+    Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, FieldLengths, Glimpse,
+    Ids, Keywords, List, LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts,
+    Store, TermInfo,
 };
 
 use crate::split;
@@ -197,7 +197,13 @@ pub fn map_list(data: &[u8]) {
     }
     for (doc, &map) in (0..).zip(&found) {
         let (has, own) = (list.has(doc, &mut look_up), list.map_of(doc, &mut look_up));
+        let glimpse = list.glimpse(doc, &mut look_up);
         if whole {
+            match glimpse.expect("it was decoded") {
+                Glimpse::Absent => assert_eq!(map, 0),
+                Glimpse::Map(seen) => assert_eq!(map, seen),
+                Glimpse::Several => assert_ne!(map, 0),
+            }
             assert_eq!(
                 (has.expect("it was decoded"), own.expect("it was decoded")),
                 (map != 0, map)

@@ -50,12 +50,15 @@ impl Codec for Rice {
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
         let (part, _) = parts(block)?;
-        let (n, mut ones) = (block.docs, [0; BLOCK]);
-        unary::ones(part.unary, n, &mut ones)?;
+        let (n, mut ones) = (block.docs, [0; _]);
+        // The header has six bits for the number of unary bytes.
+        if simd::ones_of_block(part.unary, &mut ones) < n {
+            return Err(CodecError::Short);
+        }
         // The one of value j is at bit j plus the sum of the quotients up to and including j. If
         // the last document is in range, so are all of them. 64 bits can hold it: ones are below
         // bit 2^9, and the shift is at most 31.
-        let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u32)) << part.b;
+        let last = n.checked_sub(1).map_or(0, |i| u64::from(ones[i] - i as u16)) << part.b;
         // One past the largest document that slots of this width can reach.
         let reach = gaps::base(prev) + ((BLOCK as u64) << part.b);
         if n == BLOCK && reach + last <= u64::from(u32::MAX) {

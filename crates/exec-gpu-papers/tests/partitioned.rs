@@ -78,9 +78,10 @@ fn searches(count: usize, random: &mut Random) -> Vec<Search> {
             _ => format!("w{}", random.below(12)),
         };
         let terms = (0..=random.below(5)).map(|_| (word(random), 1.0 + random.below(3) as f64));
+        let query = Query::of(terms);
         let mode = [Mode::Or, Mode::Or, Mode::And, Mode::AndOr][random.below(4)];
         let k = [1, 3, 10, 32, 33, 128, 1000][random.below(7)];
-        Search { query: Query::of(terms), mode, k, ranking: Ranking::default() }
+        Search { query, mode, k, ranking: Ranking::default() }
     };
     (0..count).map(|_| search(random)).collect()
 }

@@ -59,8 +59,8 @@ pub use manifest::{
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
 pub use postings::{
-    BIN, BlockBounds, BlockChunk, Bounds, EncodedBlocks, FRONT_PAIRS, Front, List, ListError,
-    ListParts, LookUp, MAX_PAIRS, MapList, MapListParts, map_codes,
+    BIN, BlockBounds, BlockChunk, Bounds, EncodedBlocks, FRONT_PAIRS, Front, Glimpse, List,
+    ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts, map_codes,
 };
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};

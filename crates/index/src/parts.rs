@@ -20,6 +20,8 @@ pub struct Parts {
     segments: Vec<u8>,
     /// For each bin; empty if no part has more than one segment.
     head_widths: Vec<HeadWidths>,
+    /// The same numbers, one for each part, to add up those of parts that are far apart.
+    heads: Vec<u8>,
 }
 
 impl Parts {
@@ -58,16 +60,17 @@ impl Parts {
     }
 
     fn new(starts: Vec<u32>, segments: Vec<u8>) -> Self {
-        let mut head_widths = Vec::new();
+        let (mut head_widths, mut heads) = (Vec::new(), Vec::new());
         if segments.iter().any(|&n| n > 1) {
+            heads.extend(segments.iter().map(|&n| head_bits(n)));
             head_widths.resize(segments.len().div_ceil(BIN), HeadWidths::default());
-            for (part, &n) in segments.iter().enumerate() {
+            for (part, &bits) in heads.iter().enumerate() {
                 for (i, plane) in head_widths[part / BIN][part % BIN / 64].iter_mut().enumerate() {
-                    *plane |= u64::from(head_bits(n) >> i & 1) << (part % 64);
+                    *plane |= u64::from(bits >> i & 1) << (part % 64);
                 }
             }
         }
-        Parts { count: segments.len() as u32, starts, segments, head_widths }
+        Parts { count: segments.len() as u32, starts, segments, head_widths, heads }
     }
 
     /// The number of parts.
@@ -102,6 +105,13 @@ impl Parts {
     #[inline]
     pub(crate) fn head_widths(&self, bin: usize) -> &HeadWidths {
         &self.head_widths[bin]
+    }
+
+    /// The bits of the heads of some parts together; parts that do not exist have none.
+    #[inline]
+    pub(crate) fn bits_of_heads(&self, parts: &[u32]) -> usize {
+        let bits = |&part: &u32| usize::from(self.heads.get(part as usize).copied().unwrap_or(0));
+        parts.iter().map(bits).sum()
     }
 
     /// The same of all bins.

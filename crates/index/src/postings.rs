@@ -15,4 +15,4 @@ pub use list::{BlockBounds, List, ListError, ListParts};
 pub(crate) use map_code::head_bits;
 pub use map_code::map_codes;
 pub(crate) use maps::MapListEncoder;
-pub use maps::{BIN, LookUp, MapList, MapListParts};
+pub use maps::{BIN, Glimpse, LookUp, MapList, MapListParts};

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use warpseek_exec::Ticker;
-use warpseek_index::{BIN, LookUp, MapList, Result};
+use warpseek_index::{BIN, Glimpse, LookUp, MapList, Result};
 
 use crate::bins;
 use crate::collector::Collector;
@@ -34,7 +34,7 @@ pub(crate) struct Costs {
 }
 
 /// Nanoseconds on one core.
-const ON_CPU: Costs = Costs { entry: 1.0, bin: 5.0, candidate: 1000.0 };
+const ON_CPU: Costs = Costs { entry: 1.0, bin: 5.0, candidate: 800.0 };
 
 /// Searches a range of parts. Returns where it stopped, which is the end of the range unless time ran out.
 pub(crate) fn search(
@@ -70,8 +70,7 @@ pub(crate) fn gather(lists: &Lists<'_>, least: u32) -> Result<(Vec<(u32, u32)>, 
     while start < lists.parts() {
         let end = lists.parts().min(start + WINDOW as u32);
         counting.count(&(start..end), misses)?;
-        let with_count = |&at: &u32| (start + at, u32::from(counting.counters[at as usize]));
-        candidates.extend(counting.found.iter().map(with_count));
+        candidates.extend(counting.found.iter().map(|&part| (part, counting.count_of(part))));
         start = end;
     }
     Ok((candidates, counted))
@@ -93,14 +92,26 @@ pub(crate) fn prune(
 
 struct Counting<'a, 'b> {
     lists: &'a Lists<'b>,
+    /// The first list that is dense; those behind it are too, as they are longer.
+    dense: usize,
     cursors: Vec<Cursor>,
+    /// For each part of the window, by its remainder, how many of the lists that are counted have it.
     counters: Box<[u8; WINDOW]>,
     /// How many lists are counted, by the number of misses; 0 if not known yet.
     counted: Vec<u32>,
+    /// The parts of the window that are candidates.
     found: Vec<u32>,
-    /// For each list, the block that was decoded last to look candidates up.
+    /// For each sparse list, the block that was decoded last to look candidates up, and one for dense lists, which need none.
     look_ups: Vec<LookUp>,
     candidates: Vec<Candidate>,
+    /// Which candidates are not ruled out.
+    left: Vec<u32>,
+    /// Which of these are to be looked up in a list.
+    looked_up: Vec<u32>,
+    /// What the list says of these.
+    glimpses: Vec<Glimpse>,
+    /// Candidates, and lists that have them in several segments.
+    several: Vec<(u32, u32)>,
 }
 
 /// A document that may be a hit.
@@ -108,21 +119,49 @@ struct Candidate {
     part: u32,
     /// How many lists may have it.
     possible: u32,
+    /// How many of the lists that were counted have it, less those that are known to.
+    counted: u32,
     /// How many lists that have it were added to the tally.
     seen: u32,
+    /// Whether all its segments are within reach of each other, so that maps say nothing new.
+    is_short: bool,
+    /// Whether it cannot be a hit.
+    is_out: bool,
     tally: Tally,
+}
+
+impl Candidate {
+    /// Adds the map of a list that has it.
+    #[inline]
+    fn add(&mut self, map: u32) {
+        self.tally.add(map);
+        self.seen += 1;
+    }
+
+    /// Whether it may score this much.
+    #[inline]
+    fn may_score(&self, least: u32) -> bool {
+        // This many of the lists that have it may have it elsewhere.
+        let Some(slack) = self.possible.checked_sub(least) else { return false };
+        self.seen <= slack || self.tally.max() + slack >= self.seen
+    }
 }
 
 impl<'a, 'b> Counting<'a, 'b> {
     fn new(lists: &'a Lists<'b>) -> Self {
         Counting {
             lists,
+            dense: lists.lists.partition_point(|list| !list.is_dense()),
             cursors: Vec::new(),
             counters: Box::new([0; WINDOW]),
             counted: Vec::new(),
             found: Vec::new(),
             look_ups: Vec::new(),
             candidates: Vec::new(),
+            left: Vec::new(),
+            looked_up: Vec::new(),
+            glimpses: Vec::with_capacity(CHUNK),
+            several: Vec::new(),
         }
     }
 
@@ -131,13 +170,18 @@ impl<'a, 'b> Counting<'a, 'b> {
         let found = std::mem::take(&mut self.found);
         for chunk in found.chunks(CHUNK) {
             let mut candidates = [(0, 0); CHUNK];
-            for (candidate, &at) in candidates.iter_mut().zip(chunk) {
-                *candidate = (parts.start + at, u32::from(self.counters[at as usize]));
+            for (candidate, &part) in candidates.iter_mut().zip(chunk) {
+                *candidate = (part, self.count_of(part));
             }
             self.look_up(&candidates[..chunk.len()], counted, collector)?;
         }
         self.found = found;
         Ok(())
+    }
+
+    /// How many of the counted lists have a part of the present window.
+    fn count_of(&self, part: u32) -> u32 {
+        u32::from(self.counters[part as usize % WINDOW])
     }
 
     /// Finds the candidates of a window; returns how many lists were counted.
@@ -155,7 +199,8 @@ impl<'a, 'b> Counting<'a, 'b> {
             }
         }
         let enough = (counted as u32 - misses) as u8;
-        find(&self.counters[..parts.len()], enough, &mut self.found);
+        let first = parts.start as usize % WINDOW;
+        find(&self.counters[first..first + parts.len()], enough, parts.start, &mut self.found);
         Ok(counted)
     }
 
@@ -168,23 +213,25 @@ impl<'a, 'b> Counting<'a, 'b> {
             if entries.is_empty() {
                 return Ok(());
             }
-            for &doc in &cursor.docs[entries] {
-                self.counters[(doc - parts.start) as usize % WINDOW] += 1;
+            let (fours, rest) = cursor.docs[entries].as_chunks::<4>();
+            for four in fours {
+                four.iter().for_each(|&doc| self.counters[doc as usize % WINDOW] += 1);
             }
+            rest.iter().for_each(|&doc| self.counters[doc as usize % WINDOW] += 1);
         }
     }
 
     fn count_bins(&mut self, list: &MapList<'_>, parts: &Range<u32>) {
         let first = parts.start as usize / BIN;
         let bitmaps = &list.bitmaps()[first..(parts.end as usize).div_ceil(BIN)];
-        let counters = self.counters.as_chunks_mut::<BIN>().0;
+        let counters = &mut self.counters.as_chunks_mut::<BIN>().0[first % (WINDOW / BIN)..];
         for (bitmap, counters) in bitmaps.iter().zip(counters) {
             simd::count(bitmap, counters);
         }
     }
 
-    /// Looks candidates (parts, and in how many counted lists they are) up in the lists that were not counted, and scores those that no list rules out. Lists take turns, not candidates: so a block is decoded once, and while one look-up waits for memory
-    /// the next ones begin.
+    /// Scores candidates (parts, and in how many counted lists they are) unless a list rules them out. What is cheap comes first: the bitmaps of dense lists that were not counted; then maps that are known from their heads,
+    /// of dense lists, of sparse ones that were not counted, and of those that were; the other maps last.
     fn look_up(
         &mut self,
         found: &[(u32, u32)],
@@ -192,67 +239,117 @@ impl<'a, 'b> Counting<'a, 'b> {
         collector: &mut Collector,
     ) -> Result<()> {
         let Some(&(first, _)) = found.first() else { return Ok(()) };
-        let least = collector.least(self.lists.segment, first);
-        let others = (self.lists.lists.len() - counted) as u32;
-        let candidates = found.iter().map(|&(part, count)| Candidate {
+        let (lists, segment) = (self.lists, self.lists.segment);
+        let least = collector.least(segment, first);
+        let (all, dense) = (lists.lists.len(), self.dense);
+        let others = (all - counted) as u32;
+        let candidates = found.iter().filter(|&&(_, count)| count + others >= least);
+        self.candidates.clear();
+        self.candidates.extend(candidates.map(|&(part, count)| Candidate {
             part,
             possible: count + others,
+            counted: count,
             seen: 0,
-            tally: Tally::new(self.lists.window),
-        });
-        self.candidates.clear();
-        self.candidates.extend(candidates.filter(|candidate| candidate.possible >= least));
+            is_short: u32::from(segment.parts().segments(part)) <= lists.window,
+            is_out: false,
+            tally: Tally::new(lists.window),
+        }));
+        self.left.clear();
+        self.left.extend(0..self.candidates.len() as u32);
+        self.several.clear();
         if self.look_ups.is_empty() {
-            self.look_ups.resize_with(self.lists.lists.len(), LookUp::default);
+            self.look_ups.resize_with(dense + 1, LookUp::default);
         }
-        for (i, list) in self.lists.lists.iter().enumerate().skip(counted) {
-            if self.candidates.is_empty() {
-                return Ok(());
-            }
-            let (look_up, mut failure) = (&mut self.look_ups[i], Ok(()));
-            self.candidates.retain_mut(|candidate| {
-                let has = list.has(candidate.part, look_up).unwrap_or_else(|what| {
-                    failure = Err(what);
-                    false
-                });
-                candidate.possible -= u32::from(!has);
-                candidate.possible >= least
-            });
-            self.lists.check(i, failure)?;
+        for i in dense.max(counted)..all {
+            self.rule_out(i, least);
         }
-        // If all segments of a document are within reach of each other, maps say nothing new.
-        let (segment, window) = (self.lists.segment, self.lists.window);
-        let is_short = |part: u32| u32::from(segment.parts().segments(part)) <= window;
-        for (i, list) in self.lists.lists.iter().enumerate() {
-            if self.candidates.is_empty() {
-                return Ok(());
-            }
-            let (look_up, mut failure) = (&mut self.look_ups[i], Ok(()));
-            self.candidates.retain_mut(|candidate| {
-                if is_short(candidate.part) {
-                    return true;
-                }
-                let map = list.map_of(candidate.part, look_up).unwrap_or_else(|what| {
-                    failure = Err(what);
-                    0
-                });
-                if map == 0 {
-                    return true;
-                }
-                candidate.tally.add(map);
-                candidate.seen += 1;
-                // As many of the lists that have the document may have it elsewhere.
-                let slack = candidate.possible - least;
-                candidate.seen <= slack || candidate.tally.max() + slack >= candidate.seen
-            });
-            self.lists.check(i, failure)?;
+        if self.left.is_empty() {
+            return Ok(());
         }
-        for candidate in &self.candidates {
-            let score = match is_short(candidate.part) {
+        for i in (dense..all).chain(counted..dense).chain(0..counted.min(dense)) {
+            self.glimpse(i, counted, least)?;
+        }
+        self.add_several(least)?;
+        for candidate in self.candidates.iter().filter(|candidate| !candidate.is_out) {
+            let score = match candidate.is_short {
                 true => candidate.possible,
                 false => candidate.tally.max(),
             };
             collector.offer(segment, candidate.part, score);
+        }
+        Ok(())
+    }
+
+    /// Looks candidates up in the bitmaps of a dense list. Lists take turns, not candidates: so a block of a sparse list is decoded once, and while one look-up waits for memory the next ones begin.
+    fn rule_out(&mut self, i: usize, least: u32) {
+        let (bitmaps, mut left) = (self.lists.lists[i].bitmaps(), 0);
+        for j in 0..self.left.len() {
+            let at = self.left[j];
+            let candidate = &mut self.candidates[at as usize];
+            candidate.possible -= u32::from(!is_set(bitmaps, candidate.part));
+            candidate.is_out = candidate.possible < least;
+            // Without branches, as none could be predicted.
+            self.left[left] = at;
+            left += usize::from(!candidate.is_out);
+        }
+        self.left.truncate(left);
+    }
+
+    /// Adds the maps that a list tells at little cost, and notes where there are others.
+    fn glimpse(&mut self, i: usize, counted: usize, least: u32) -> Result<()> {
+        let list = &self.lists.lists[i];
+        let (bitmaps, was_counted) = (list.bitmaps(), i < counted);
+        // A sparse list that was not counted says something about the documents it does not have, too.
+        let is_new = !was_counted && !list.is_dense();
+        self.looked_up.clear();
+        self.looked_up.resize(self.left.len(), 0);
+        let mut n = 0;
+        for &at in &self.left {
+            let candidate = &self.candidates[at as usize];
+            let has = !list.is_dense() || is_set(bitmaps, candidate.part);
+            let is_open = !candidate.is_short & !(was_counted & (candidate.counted == 0));
+            self.looked_up[n] = at;
+            n += usize::from(is_new | (has & is_open));
+        }
+        let look_up = &mut self.look_ups[i.min(self.dense)];
+        // In two steps, so that look-ups do not wait for branches that follow from others.
+        self.glimpses.clear();
+        for &at in &self.looked_up[..n] {
+            let glimpse = list.glimpse(self.candidates[at as usize].part, look_up);
+            self.glimpses.push(self.lists.check(i, glimpse)?);
+        }
+        for (&at, &glimpse) in self.looked_up.iter().zip(&self.glimpses) {
+            let candidate = &mut self.candidates[at as usize];
+            match glimpse {
+                Glimpse::Absent => candidate.possible -= u32::from(is_new),
+                _ => candidate.counted -= u32::from(was_counted),
+            }
+            match glimpse {
+                Glimpse::Map(map) if !candidate.is_short => candidate.add(map),
+                Glimpse::Several if !candidate.is_short => self.several.push((at, i as u32)),
+                _ => {}
+            }
+            candidate.is_out = !candidate.may_score(least);
+        }
+        self.left.retain(|&at| !self.candidates[at as usize].is_out);
+        Ok(())
+    }
+
+    /// Adds the maps that were noted.
+    fn add_several(&mut self, least: u32) -> Result<()> {
+        for &(at, i) in &self.several {
+            let candidate = &mut self.candidates[at as usize];
+            if candidate.is_out {
+                continue;
+            }
+            let i = i as usize;
+            let look_up = &mut self.look_ups[i.min(self.dense)];
+            let map = self.lists.lists[i].map_of(candidate.part, look_up);
+            match self.lists.check(i, map)? {
+                0 => {}
+                map => candidate.add(map),
+            }
+            candidate.is_out = !candidate.may_score(least);
         }
         Ok(())
     }
@@ -304,20 +401,33 @@ pub(crate) fn choose(
     best.1
 }
 
-/// Appends the indexes of counters that are at least `enough`. All are below 128, as is `enough`, which is not 0.
-fn find(counters: &[u8], enough: u8, found: &mut Vec<u32>) {
+/// Whether the bitmaps of a dense list have a part.
+#[inline]
+fn is_set(bitmaps: &[[u8; BIN / 8]], part: u32) -> bool {
+    bitmaps.as_flattened()[part as usize / 8] >> (part % 8) & 1 == 1
+}
+
+/// Replaces `found` by the parts whose counters are at least `enough`, of which the first one is `first`. Counters are below 128, as is `enough`, which is not 0.
+fn find(counters: &[u8], enough: u8, first: u32, found: &mut Vec<u32>) {
     found.clear();
     // The highest bit of a byte becomes that of "at least enough".
-    let add = u64::from_le_bytes([128 - enough; 8]);
-    let (words, rest) = counters.as_chunks::<8>();
-    for (word, start) in words.iter().zip((0..).step_by(8)) {
-        let mut high = u64::from_le_bytes(*word).wrapping_add(add) & 0x8080_8080_8080_8080;
-        while high != 0 {
-            found.push(start + high.trailing_zeros() / 8);
-            high &= high - 1;
+    let add = 128 - enough;
+    let (chunks, rest) = counters.as_chunks::<64>();
+    for (chunk, start) in chunks.iter().zip((first..).step_by(64)) {
+        // Compilers vectorise this, and most chunks have none.
+        if chunk.iter().fold(0, |any, &count| any | count.wrapping_add(add)) < 128 {
+            continue;
+        }
+        for (word, start) in chunk.as_chunks::<8>().0.iter().zip((start..).step_by(8)) {
+            let word = u64::from_le_bytes(*word).wrapping_add(u64::from_le_bytes([add; 8]));
+            let mut high = word & 0x8080_8080_8080_8080;
+            while high != 0 {
+                found.push(start + high.trailing_zeros() / 8);
+                high &= high - 1;
+            }
         }
     }
-    let start = (counters.len() - rest.len()) as u32;
+    let start = first + (counters.len() - rest.len()) as u32;
     let more = rest.iter().zip(start..).filter(|&(&count, _)| count >= enough);
     found.extend(more.map(|(_, i)| i));
 }

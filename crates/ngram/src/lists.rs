@@ -37,6 +37,7 @@ impl<'a> Lists<'a> {
     }
 
     /// Turns an error of list `i` into one of the index.
+    #[inline]
     pub(crate) fn check<T>(&self, i: usize, result: Result<T, ListError>) -> Result<T> {
         result.map_err(|what| self.segment.bad_list(&self.infos[i], what))
     }

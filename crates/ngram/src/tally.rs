@@ -22,7 +22,7 @@ pub(crate) const SPREAD: [u64; 256] = {
 pub(crate) struct Tally {
     window: u32,
     /// Counts of one byte each.
-    low: [u64; 4],
+    low: [u8; 32],
     /// n-grams in `low`, at most 255.
     in_low: u32,
     /// What did not fit there.
@@ -32,7 +32,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// For windows of this many segments, 1 to 32.
     pub(crate) fn new(window: u32) -> Self {
-        Tally { window, low: [0; 4], in_low: 0, high: None }
+        Tally { window, low: [0; 32], in_low: 0, high: None }
     }
 
     /// Counts an n-gram that occurs in these segments.
@@ -43,27 +43,28 @@ impl Tally {
         }
         self.in_low += 1;
         let starts = widen(map, self.window);
-        for (count, byte) in self.low.iter_mut().zip(starts.to_le_bytes()) {
-            *count += SPREAD[usize::from(byte)];
+        let counts = self.low.as_chunks_mut::<8>().0;
+        for (counts, byte) in counts.iter_mut().zip(starts.to_le_bytes()) {
+            *counts = (u64::from_le_bytes(*counts) + SPREAD[usize::from(byte)]).to_le_bytes();
         }
     }
 
     #[cold]
     fn flush(&mut self) {
-        let bytes = self.low.iter().flat_map(|word| word.to_le_bytes());
         let high = self.high.get_or_insert_default();
-        high.iter_mut().zip(bytes).for_each(|(high, low)| *high += u32::from(low));
-        (self.low, self.in_low) = ([0; 4], 0);
+        high.iter_mut().zip(self.low).for_each(|(high, low)| *high += u32::from(low));
+        (self.low, self.in_low) = ([0; 32], 0);
     }
 
     /// The highest count.
     #[inline]
     pub(crate) fn max(&self) -> u32 {
-        let bytes = self.low.iter().flat_map(|word| word.to_le_bytes());
         match &self.high {
-            None => bytes.max().map_or(0, u32::from),
+            // Compilers vectorise this.
+            None => u32::from(self.low.iter().fold(0, |max, &low| low.max(max))),
             Some(high) => {
-                high.iter().zip(bytes).map(|(high, low)| high + u32::from(low)).max().unwrap_or(0)
+                let counts = high.iter().zip(self.low).map(|(high, low)| high + u32::from(low));
+                counts.max().unwrap_or(0)
             }
         }
     }

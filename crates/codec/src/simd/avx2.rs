@@ -6,6 +6,9 @@ use std::arch::x86_64::*;
 
 use warpseek_core::limits::BLOCK;
 
+use super::Ones;
+use crate::slots::window;
+
 /// Loads word `first` into the lower half and word `second` into the upper half.
 ///
 /// # Safety
@@ -70,9 +73,41 @@ pub(super) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
     (bytes.len(), found)
 }
 
+/// See [`super::ones_of_block`]. As above, but where the ones of a byte go is known from sums over the bytes of a word, so that bytes need not wait for each other.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let to = out.as_mut_ptr();
+    let (mut found, mut first) = (0, _mm_setzero_si128());
+    for bytes in bytes.chunks(8) {
+        let word = window(bytes);
+        // The ones of each byte, and then of each byte and those before it: at most 64.
+        let pairs = word - (word >> 1 & (EACH * 0x55));
+        let fours = (pairs & (EACH * 0x33)) + (pairs >> 2 & (EACH * 0x33));
+        let counts = (fours + (fours >> 4)) & (EACH * 0x0f);
+        let ends = counts.wrapping_mul(EACH);
+        let starts = ends << 8;
+        for i in 0..8 {
+            let byte = word >> (8 * i) & 0xff;
+            let start = found + (starts >> (8 * i) & 0xff) as usize;
+            let positions = _mm_cvtsi64_si128(POSITIONS[byte as usize] as i64);
+            let before = _mm_add_epi16(first, _mm_set1_epi16(8 * i as i16));
+            let positions = _mm_add_epi16(_mm_cvtepu8_epi16(positions), before);
+            // SAFETY: `found` is below BLOCK and `start` at most 56 above it, so there is room for eight more.
+            unsafe { _mm_storeu_si128(to.add(start).cast(), positions) };
+        }
+        found += (ends >> 56) as usize;
+        if found >= BLOCK {
+            break;
+        }
+        first = _mm_add_epi16(first, _mm_set1_epi16(64));
+    }
+    found
+}
+
 /// Equivalent to the scalar version.
 #[target_feature(enable = "avx2")]
-pub(super) fn add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK]) {
+pub(super) fn add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     super::scalar_add_quotients(ones, b, out);
 }
 

@@ -8,7 +8,6 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-#[cfg(any(test, not(target_arch = "x86_64")))]
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
@@ -44,8 +43,22 @@ pub(crate) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
     (0, 0)
 }
 
+/// Bit positions of ones, with room for those of a word that begins in front of the last one of a block, and for eight that are written at a time.
+pub(crate) type Ones = [u16; BLOCK + 64 + 8];
+
+/// Writes the bit positions of ones to the front of `out`, and returns how many there are: all, or at least a block. There must be fewer than 2^13 bytes.
+pub(crate) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the CPU supports both.
+        #[allow(unsafe_code)]
+        return unsafe { avx2::ones_of_block(bytes, out) };
+    }
+    scalar::ones_of_block(bytes, out)
+}
+
 /// Adds to value j the sum of quotients that one number j tells, times 2^b, wrapping.
-pub(crate) fn add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK]) {
+pub(crate) fn add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the CPU supports AVX2.
@@ -57,9 +70,9 @@ pub(crate) fn add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK])
 
 /// The same; compilers vectorise it for the CPU of the caller.
 #[inline(always)]
-fn scalar_add_quotients(ones: &[u32; BLOCK], b: u32, out: &mut [u32; BLOCK]) {
+fn scalar_add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     for (j, (slot, &one)) in (0..).zip(out.iter_mut().zip(ones)) {
-        *slot = slot.wrapping_add(one.wrapping_sub(j) << b);
+        *slot = slot.wrapping_add(u32::from(one).wrapping_sub(j) << b);
     }
 }
 
@@ -126,6 +139,27 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn ones_are_found_in_the_same_places(
+            bytes in proptest::collection::vec(prop_oneof![Just(0), Just(255), any::<u8>()], 0..64),
+            b in 0u32..32,
+            values: [u32; 8],
+        ) {
+            let (mut fast, mut slow) = ([0; _], [0; _]);
+            let found = ones_of_block(&bytes, &mut fast);
+            prop_assert_eq!(found, scalar::ones_of_block(&bytes, &mut slow));
+            prop_assert_eq!(&fast[..found], &slow[..found]);
+            let bits = (0..8 * bytes.len()).filter(|bit| bytes[bit / 8] >> (bit % 8) & 1 == 1);
+            let bits: Vec<u16> = bits.map(|bit| bit as u16).collect();
+            prop_assert_eq!(&fast[..found], &bits[..found]);
+            prop_assert!(found == bits.len() || found >= BLOCK);
+            let mut fast_sums = std::array::from_fn(|i| values[i % 8]);
+            let mut slow_sums = fast_sums;
+            add_quotients(&slow, b, &mut fast_sums);
+            scalar_add_quotients(&slow, b, &mut slow_sums);
+            prop_assert_eq!(fast_sums, slow_sums);
+        }
+
         #[test]
         fn vector_code_equals_the_scalar_version(
             bytes in proptest::collection::vec(any::<u8>(), 512),

@@ -1,6 +1,26 @@
-//! The scalar version.
+//! The scalar version. CPUs with vector code use only what that does not cover.
+#![cfg_attr(all(target_arch = "x86_64", not(test)), allow(dead_code))]
 
 use warpseek_core::limits::BLOCK;
+
+use super::Ones;
+use crate::slots::window;
+
+pub(super) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
+    let mut found = 0;
+    for (bytes, first) in bytes.chunks(8).zip((0..).step_by(64)) {
+        let mut word = window(bytes);
+        while word != 0 {
+            out[found] = first + word.trailing_zeros() as u16;
+            word &= word - 1;
+            found += 1;
+        }
+        if found >= BLOCK {
+            break;
+        }
+    }
+    found
+}
 
 /// Decodes one row of four values at a time.
 fn rows<const W: usize>(bytes: &[u8], out: &mut [u32; BLOCK]) {

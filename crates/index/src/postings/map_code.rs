@@ -262,6 +262,13 @@ impl<'a> Maps<'a> {
         }
     }
 
+    /// The map of an entry if its head says all. `before` are the bits of the heads before its own, and `own` is the number of segments of its document.
+    #[inline]
+    pub(super) fn single(&self, before: usize, own: u8) -> Option<u32> {
+        let head = read_bits(self.bits, before, u32::from(head_bits(own)));
+        (head < u32::from(own)).then(|| 1 << head)
+    }
+
     /// The map of entry `at`. `before` are the bits of the heads before its own, `all` those of all heads, and `segments` are those of its document and of the documents before it, from the last to the first.
     #[inline]
     pub(super) fn get(

@@ -8,7 +8,7 @@ use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 
 use super::list::{GROUP, ListError};
-use super::map_code::{Maps, encode_maps, head_bits};
+use super::map_code::{Maps, encode_maps};
 use crate::parts::{HeadWidths, Parts};
 
 /// Documents of a bin.
@@ -229,6 +229,23 @@ impl Default for LookUp {
     }
 }
 
+/// What a list says of a document at little cost: most maps have one segment, and are known from their heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glimpse {
+    /// The list does not have the document.
+    Absent,
+    /// The map of the document.
+    Map(u32),
+    /// The document is there, most likely in several segments; [`MapList::map_of`] says which.
+    Several,
+}
+
+impl From<Option<u32>> for Glimpse {
+    fn from(map: Option<u32>) -> Self {
+        map.map_or(Glimpse::Several, Glimpse::Map)
+    }
+}
+
 /// Whether a bitmap has a document, by its number in the bin.
 #[inline]
 fn is_set(bitmap: &[u8; BITMAP], doc: usize) -> bool {
@@ -252,6 +269,60 @@ fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
         count(0) + 2 * count(1) + 4 * count(2)
     };
     docs.iter().zip(widths).map(of_word).sum::<u32>() as usize
+}
+
+/// What the head of a document that a bin has says, by its number there. `widths` are those of the documents of the bin, and `own` is the number of segments of this one.
+#[inline]
+fn glimpse_in_bin(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
+    own: u8,
+) -> Result<Glimpse, CodecError> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("popcnt") {
+        // SAFETY: the CPU supports it.
+        #[allow(unsafe_code)]
+        return unsafe { glimpse_in_bin_by_popcnt(bitmap, maps, doc, widths, own) };
+    }
+    glimpse_in_bin_anywhere(bitmap, maps, doc, widths, own)
+}
+
+/// The same code with the instruction that counts bits.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt")]
+fn glimpse_in_bin_by_popcnt(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
+    own: u8,
+) -> Result<Glimpse, CodecError> {
+    glimpse_in_bin_anywhere(bitmap, maps, doc, widths, own)
+}
+
+#[inline(always)]
+fn glimpse_in_bin_anywhere(
+    bitmap: &[u8; BITMAP],
+    maps: &[u8],
+    doc: usize,
+    widths: &HeadWidths,
+    own: u8,
+) -> Result<Glimpse, CodecError> {
+    let words = words(bitmap);
+    let n = words.iter().map(|word| word.count_ones() as usize).sum();
+    let before = bits_of_heads(&before(&words, doc), widths);
+    Ok(Maps::new(maps, n)?.single(before, own).into())
+}
+
+/// The documents of a bin before one of them.
+#[inline]
+fn before(words: &[u64; 4], doc: usize) -> [u64; 4] {
+    let mut before = *words;
+    before[doc / 64] &= (1 << (doc % 64)) - 1;
+    before[doc / 64 + 1..].fill(0);
+    before
 }
 
 /// The map of a document that a bin has, by its number there. `widths` and `segments` are those of the documents of the bin.
@@ -294,10 +365,7 @@ fn map_in_bin_anywhere(
     segments: &[u8],
 ) -> Result<u32, CodecError> {
     let words = words(bitmap);
-    let (mut at, bit) = (doc / 64, doc % 64);
-    let mut before = words;
-    before[at] &= (1 << bit) - 1;
-    before[at + 1..].fill(0);
+    let (mut at, bit, before) = (doc / 64, doc % 64, before(&words, doc));
     let count = |words: &[u64; 4]| words.iter().map(|word| word.count_ones() as usize).sum();
     let maps = Maps::new(maps, count(&words))?;
     let mut word = words[at] & (u64::MAX >> (63 - bit));
@@ -542,6 +610,39 @@ impl<'a> MapList<'a> {
         }
     }
 
+    /// Whether the list has a document of the segment, and its map if that costs little.
+    #[inline]
+    pub fn glimpse(&self, doc: u32, look_up: &mut LookUp) -> Result<Glimpse, ListError> {
+        match &self.form {
+            Form::One { doc: only, .. } if *only != doc => Ok(Glimpse::Absent),
+            Form::One { map, .. } => Ok(Glimpse::Map(*map)),
+            Form::Dense { bitmaps, maps } => {
+                let (block, within) = (doc as usize / BIN, doc as usize % BIN);
+                if !is_set(&bitmaps[block], within) {
+                    return Ok(Glimpse::Absent);
+                }
+                if !self.parts.have_maps() {
+                    return Ok(Glimpse::Map(1));
+                }
+                let maps = maps.get(block).ok_or(ListError::Layout)?;
+                let (widths, own) = (self.parts.head_widths(block), self.parts.segments(doc));
+                glimpse_in_bin(&bitmaps[block], maps, within, widths, own)
+                    .map_err(|source| ListError::Block { block, source })
+            }
+            _ => {
+                let Some((block, i)) = self.find(doc, look_up)? else { return Ok(Glimpse::Absent) };
+                if !self.parts.have_maps() {
+                    return Ok(Glimpse::Map(1));
+                }
+                let SparseBlock { n, maps, .. } = self.sparse(block)?;
+                let maps = Maps::new(maps, n);
+                let maps = maps.map_err(|source| ListError::Block { block, source })?;
+                let before = self.parts.bits_of_heads(&look_up.docs[..i]);
+                Ok(maps.single(before, self.parts.segments(doc)).into())
+            }
+        }
+    }
+
     /// The map of a document of the segment, 0 if the list does not have it.
     #[inline]
     pub fn map_of(&self, doc: u32, look_up: &mut LookUp) -> Result<u32, ListError> {
@@ -570,9 +671,7 @@ impl<'a> MapList<'a> {
                 let maps = Maps::new(maps, n);
                 let maps = maps.map_err(|source| ListError::Block { block, source })?;
                 let docs = &look_up.docs[..n];
-                let bits = |docs: &[u32]| {
-                    docs.iter().map(|&doc| usize::from(head_bits(self.parts.segments(doc)))).sum()
-                };
+                let bits = |docs: &[u32]| self.parts.bits_of_heads(docs);
                 let segments = docs[..=i].iter().rev().map(|&doc| self.parts.segments(doc));
                 Ok(maps.get(i, bits(&docs[..i]), || bits(docs), segments))
             }
@@ -663,10 +762,17 @@ mod tests {
             for (i, &(doc, map)) in want.iter().enumerate() {
                 prop_assert!(list.has(doc, &mut look_up).unwrap());
                 prop_assert_eq!(list.map_of(doc, &mut look_up).unwrap(), map);
+                match list.glimpse(doc, &mut look_up).unwrap() {
+                    Glimpse::Absent => prop_assert!(false, "{} is there", doc),
+                    Glimpse::Map(seen) => prop_assert_eq!(seen, map),
+                    Glimpse::Several => prop_assert!(map.count_ones() > 1),
+                }
                 let next = want.get(i + 1).map_or(all, |next| next.0);
                 if doc + 1 < next {
                     prop_assert!(!list.has(doc + 1, &mut look_up).unwrap());
                     prop_assert_eq!(list.map_of(doc + 1, &mut look_up).unwrap(), 0);
+                    let glimpse = list.glimpse(doc + 1, &mut look_up).unwrap();
+                    prop_assert_eq!(glimpse, Glimpse::Absent);
                 }
                 prop_assert!(list.block_max_doc(list.block_for(doc)) >= doc);
             }
@@ -685,6 +791,7 @@ mod tests {
                 let mut look_up = LookUp::default();
                 for doc in 0..parts.count() {
                     let _ = list.has(doc, &mut look_up);
+                    let _ = list.glimpse(doc, &mut look_up);
                     let _ = list.map_of(doc, &mut look_up);
                 }
             }
