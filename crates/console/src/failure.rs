@@ -107,7 +107,10 @@ fn index(error: &IndexError) -> Failure {
             let named = path.parent().unwrap_or(path);
             Failure::user(format!("{} is a file; an index is a directory", named.display()))
         }
-        IndexError::Io { .. } | IndexError::Corrupt { .. } => Failure::broken(error),
+        IndexError::Io { .. }
+        | IndexError::Corrupt { .. }
+        | IndexError::Log { .. }
+        | IndexError::Interrupted { .. } => Failure::broken(error),
         _ => Failure::user(error),
     }
 }

@@ -49,7 +49,7 @@ pub use error::{IndexError, Result};
 pub use ids::Ids;
 pub use impacts::Impacts;
 pub use inspect::{Inspection, PartSizes, inspect};
-pub use live::{LiveIndex, LiveOptions};
+pub use live::{LiveIndex, LiveOptions, Published};
 pub use manifest::{Content, DeletesEntry, LogEntry, Manifest, SegmentEntry, StoreMode};
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;

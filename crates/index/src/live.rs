@@ -9,15 +9,19 @@
 
 mod batch;
 mod flush;
+mod patch;
 mod pending;
+mod published;
 mod recover;
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use batch::{Batch, content_of};
 use pending::Pending;
+pub use published::Published;
 pub(crate) use recover::settle;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::Document;
@@ -57,7 +61,7 @@ pub struct LiveIndex {
     options: LiveOptions,
     writing: Mutex<Writing>,
     pending: Pending,
-    published: RwLock<Arc<Snapshot>>,
+    published: Published,
     /// The manifest on disk.
     committed: Mutex<Manifest>,
     /// Whether a refresh has failed, so that the published snapshot lacks writes that are neither pending nor in the batch.
@@ -89,15 +93,43 @@ impl LiveIndex {
 
     /// Adds a document, or replaces the one with the same id. `json` is one object, as a line of JSONL has it.
     pub fn put(&self, json: &str) -> Result<Ticket> {
-        self.write(json, |_| Ok(()))
+        let Ok(ticket) = self.write(json, |_| Ok(Ok::<_, Infallible>(())))?;
+        Ok(ticket)
     }
 
     /// Adds a document, unless there is one with its id: then the result is [`IndexError::Conflict`]. Of several threads that create the same id, one succeeds.
     pub fn create(&self, json: &str) -> Result<Ticket> {
-        self.write(json, |id| match self.contains(id)? {
-            false => Ok(()),
-            true => Err(IndexError::Conflict { id: id.to_owned() }),
-        })
+        let created = self.write(json, |id| match self.contains(id)? {
+            false => Ok(Ok(())),
+            true => Ok(Err(IndexError::Conflict { id: id.to_owned() })),
+        })?;
+        created
+    }
+
+    /// Changes fields of the document with an id by a JSON merge patch (RFC 7396): fields of the patch replace those of the document, objects are patched in turn, and `null` removes a field.
+    /// No other write comes in between. `None` if there is no such document. The id cannot be changed, and the index must store whole documents.
+    pub fn update(&self, id: &str, patch: &str) -> Result<Option<Ticket>> {
+        if self.snapshot().manifest().store != StoreMode::All {
+            let what =
+                "the index stores ids alone, so there is nothing to update; put the whole document";
+            return Err(IndexError::Refused { what: what.into() });
+        }
+        let patch = patch::parse(patch)?;
+        loop {
+            let Some(before) = self.get(id)? else { return Ok(None) };
+            let after = patch::apply(&before, &patch)?;
+            let written = self.write(&after, |new| {
+                if new != id {
+                    let what = format!("the patch gives document `{id}` the id `{new}`");
+                    return Err(IndexError::Refused { what });
+                }
+                Ok(if self.get(id)?.as_ref() == Some(&before) { Ok(()) } else { Err(()) })
+            });
+            // If somebody else changed the document meanwhile, the patch is for what they made of it.
+            if let Ok(ticket) = written? {
+                return Ok(Some(ticket));
+            }
+        }
     }
 
     /// Deletes a document; `None` if there is none with this id.
@@ -112,13 +144,19 @@ impl LiveIndex {
         Ok(Some(ticket))
     }
 
-    /// Writes a document if `admit` finds nothing wrong with its id; no other write comes in between.
-    fn write(&self, json: &str, admit: impl FnOnce(&str) -> Result<()>) -> Result<Ticket> {
+    /// Writes a document if `admit` finds nothing wrong with its id; no other write comes in between. Returns what `admit` found.
+    fn write<R>(
+        &self,
+        json: &str,
+        admit: impl FnOnce(&str) -> Result<Result<(), R>>,
+    ) -> Result<Result<Ticket, R>> {
         let scale = self.snapshot().manifest().vector_scale;
         let document = parse(json, scale)?;
         let mut writing = self.writing()?;
         writing.check(&document, u64::from(self.snapshot().doc_limit()))?;
-        admit(&document.id)?;
+        if let Err(reason) = admit(&document.id)? {
+            return Ok(Err(reason));
+        }
         let operation = Operation::Put { id: &document.id, document: json.as_bytes() };
         let ticket = writing.log.append(operation)?;
         writing.add(&document)?;
@@ -128,7 +166,7 @@ impl LiveIndex {
         if is_full {
             self.refresh()?;
         }
-        Ok(ticket)
+        Ok(Ok(ticket))
     }
 
     /// The newest document with an id as JSON, refreshed or not; `None` if there is none, or if the index stores only ids.
@@ -153,7 +191,12 @@ impl LiveIndex {
 
     /// The snapshot of the last refresh or flush.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.published.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.published.snapshot()
+    }
+
+    /// A view of [`snapshot`](Self::snapshot) that outlives the index: after it was closed, it is of what was there then.
+    pub fn published(&self) -> Published {
+        self.published.clone()
     }
 
     /// Publishes a snapshot that has all writes so far, durable or not. If there are none since the last one, that one is returned.
@@ -174,13 +217,9 @@ impl LiveIndex {
         let snapshot = self.with_batch(batch).inspect_err(|_| {
             self.interrupted.store(true, Ordering::Relaxed);
         })?;
-        self.publish(snapshot.clone());
+        self.published.set(snapshot.clone());
         self.pending.forget(end);
         Ok(snapshot)
-    }
-
-    fn publish(&self, snapshot: Arc<Snapshot>) {
-        *self.published.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 
     /// The published snapshot with the writes of a batch.

@@ -100,7 +100,7 @@ impl LiveIndex {
             let segment = Segment::open(self.dir(), &manifest, entry, base, &options);
             segments.push(Arc::new(segment?));
         }
-        self.publish(Arc::new(Snapshot::of(self.dir(), manifest.clone(), segments)?));
+        self.published.set(Arc::new(Snapshot::of(self.dir(), manifest.clone(), segments)?));
         Ok(manifest)
     }
 

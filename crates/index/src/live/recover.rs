@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use super::batch::Batch;
 use super::pending::Pending;
-use super::{LiveIndex, LiveOptions, Writing, parse};
+use super::{LiveIndex, LiveOptions, Published, Writing, parse};
 use crate::directory::{WriteLock, log_numbers, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::log::{Durability, Log, Operation, Record, replay_bytes};
@@ -66,7 +66,7 @@ impl LiveIndex {
             options,
             writing: Mutex::new(writing),
             pending: Pending::default(),
-            published: RwLock::new(Arc::new(snapshot)),
+            published: Published::new(Arc::new(snapshot)),
             committed: Mutex::new(committed),
             interrupted: AtomicBool::new(false),
         };
