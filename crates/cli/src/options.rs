@@ -41,6 +41,7 @@ pub(crate) enum Verb {
     Index(verbs::index::Options),
     Add(verbs::add::Options),
     Delete(verbs::delete::Options),
+    Write(verbs::write::Options),
     Merge(verbs::merge::Options),
     Search(verbs::search::Options),
     Run(verbs::run::Options),

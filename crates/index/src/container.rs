@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{IndexError, Result};
+use crate::throttle::Throttle;
 
 /// The format version this program writes and reads.
 pub const VERSION: u32 = 1;
@@ -73,6 +75,7 @@ pub struct SealedWriter {
     page: Vec<u8>,
     sums: Vec<u8>,
     len: u64,
+    throttle: Option<Arc<Throttle>>,
 }
 
 enum Sink {
@@ -115,7 +118,12 @@ impl SealedWriter {
     fn new(path: &Path, kind: Kind, mut sink: Sink) -> Result<Self> {
         sink.write(&kind.header()).map_err(IndexError::io(path))?;
         let (path, page) = (path.to_owned(), Vec::with_capacity(PAGE));
-        Ok(SealedWriter { path, sink, kind, page, sums: Vec::new(), len: 0 })
+        Ok(SealedWriter { path, sink, kind, page, sums: Vec::new(), len: 0, throttle: None })
+    }
+
+    /// The same, but no faster than this.
+    pub(crate) fn throttled(self, throttle: Option<Arc<Throttle>>) -> Self {
+        SealedWriter { throttle, ..self }
     }
 
     /// The path of the file.
@@ -143,6 +151,9 @@ impl SealedWriter {
     }
 
     fn flush_page(&mut self) -> Result<()> {
+        if let Some(throttle) = &self.throttle {
+            throttle.wait_for(self.page.len() as u64);
+        }
         self.sums.extend(xxh3_64(&self.page).to_le_bytes());
         self.sink.write(&self.page).map_err(IndexError::io(&self.path))?;
         self.page.clear();

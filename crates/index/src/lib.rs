@@ -28,6 +28,7 @@ mod segment;
 mod segment_writer;
 mod snapshot;
 mod store;
+mod throttle;
 mod update;
 mod verify;
 

@@ -1,6 +1,7 @@
 //! The files of a segment that is being written, by a build or by a merge.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::build::Written;
 use crate::container::{Kind, Sealed, SealedWriter};
@@ -9,6 +10,7 @@ use crate::error::Result;
 use crate::ids::IdsWriter;
 use crate::manifest::{Manifest, SegmentEntry, StoreMode, seal_text, segment_file_name};
 use crate::store::StoreWriter;
+use crate::throttle::Throttle;
 
 /// What is appended in document order, and where the rest goes.
 pub(crate) struct SegmentWriter {
@@ -20,7 +22,7 @@ pub(crate) struct SegmentWriter {
 }
 
 enum Target {
-    Dir(PathBuf),
+    Dir(PathBuf, Option<Arc<Throttle>>),
     Memory,
 }
 
@@ -28,7 +30,9 @@ impl Target {
     fn create(&self, number: u64, kind: Kind) -> Result<SealedWriter> {
         let name = segment_file_name(number, kind);
         match self {
-            Target::Dir(dir) => SealedWriter::create(&dir.join(name), kind),
+            Target::Dir(dir, throttle) => {
+                Ok(SealedWriter::create(&dir.join(name), kind)?.throttled(throttle.clone()))
+            }
             Target::Memory => SealedWriter::in_memory(&name, kind),
         }
     }
@@ -44,7 +48,16 @@ pub(crate) struct FinishedSegment {
 impl SegmentWriter {
     /// Starts the manifest's next segment.
     pub(crate) fn create(dir: &Path, manifest: &Manifest) -> Result<Self> {
-        Self::new(Target::Dir(dir.to_owned()), manifest)
+        Self::throttled(dir, manifest, None)
+    }
+
+    /// The same, but written no faster than this.
+    pub(crate) fn throttled(
+        dir: &Path,
+        manifest: &Manifest,
+        throttle: Option<Arc<Throttle>>,
+    ) -> Result<Self> {
+        Self::new(Target::Dir(dir.to_owned(), throttle), manifest)
     }
 
     /// Starts the manifest's next segment in memory. Its bytes are those that it would have on disk.

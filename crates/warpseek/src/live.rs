@@ -1,19 +1,24 @@
 //! An index that takes single writes, with the threads that refresh, flush and merge it.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
 use warpseek_index::log::{Durability, Ticket};
-use warpseek_index::{IndexError, LiveIndex as Core, LiveOptions as CoreOptions, Snapshot};
+use warpseek_index::{
+    IndexError, LiveIndex as Core, LiveOptions as CoreOptions, Progress, Snapshot,
+};
 use warpseek_text::OwnedDocument;
 
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::options::SearcherOptions;
 use crate::searcher::{Follower, Searcher};
+
+/// How often it is asked whether there is something to flush or merge.
+const UPKEEP: Duration = Duration::from_millis(250);
 
 /// How an index takes single writes.
 ///
@@ -57,9 +62,15 @@ impl LiveOptions {
         self
     }
 
-    /// Bytes of memory for postings of writes that were not refreshed. A write that exceeds it refreshes the index. Default: 256 MiB.
+    /// Bytes of memory for postings of writes that were not refreshed, and again for segments that were not flushed. Writes that exceed it refresh the index, or let it be flushed in the background. Default: 256 MiB.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.core.memory = bytes;
+        self
+    }
+
+    /// Bytes per second that merges in the background write at most; `None`: as fast as they can. Default: 64 MiB.
+    pub fn merge_rate(mut self, bytes_per_second: Option<u64>) -> Self {
+        self.core.merge_rate = bytes_per_second;
         self
     }
 }
@@ -98,14 +109,19 @@ impl LiveOptions {
 pub struct LiveIndex {
     index: Index,
     shared: Arc<Shared>,
-    /// Ends the background thread when it is dropped.
-    stop: Option<Sender<()>>,
-    keeper: Option<JoinHandle<()>>,
+    /// Ends the threads when they are dropped.
+    stops: Vec<Sender<()>>,
+    /// The thread that refreshes, if one is to, and the one that flushes and merges.
+    threads: Vec<JoinHandle<()>>,
 }
 
-/// What the background thread has as well.
+/// What the threads have as well.
 struct Shared {
     core: Core,
+    /// Of the merge or flush in the background, to be cancelled.
+    progress: Progress,
+    /// Why the last merge or flush in the background failed.
+    trouble: Mutex<Option<Error>>,
     /// Searchers that see every refresh.
     followers: Mutex<Vec<Follower>>,
 }
@@ -149,12 +165,37 @@ impl WriteTicket {
 impl LiveIndex {
     pub(crate) fn open(index: &Index, options: LiveOptions) -> Result<Self> {
         let core = Core::open(index.dir(), options.core)?;
-        let shared = Arc::new(Shared { core, followers: Mutex::default() });
+        let shared = Arc::new(Shared {
+            core,
+            progress: Progress::default(),
+            trouble: Mutex::default(),
+            followers: Mutex::default(),
+        });
+        let (stops, threads) = Default::default();
+        let mut live = LiveIndex { index: index.clone(), shared, stops, threads };
+        if let Some(period) = options.refresh_every {
+            live.start("warpseek-refresh", period, |shared| {
+                // A refresh that fails is final, and every later write says so.
+                let _ = shared.refresh();
+            })?;
+        }
+        live.start("warpseek-merge", UPKEEP, Shared::keep_up)?;
+        Ok(live)
+    }
+
+    /// Starts a thread that does something again and again until the index is closed.
+    fn start(&mut self, name: &str, period: Duration, task: fn(&Shared)) -> Result<()> {
         let (stop, stopped) = channel();
-        let keeper = Keeper { shared: shared.clone(), stopped, period: options.refresh_every };
-        let thread = std::thread::Builder::new().name("warpseek-live".into());
-        let keeper = thread.spawn(move || keeper.run()).map_err(Error::Threads)?;
-        Ok(LiveIndex { index: index.clone(), shared, stop: Some(stop), keeper: Some(keeper) })
+        let shared = self.shared.clone();
+        let run = move || {
+            while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                task(&shared);
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.into());
+        self.threads.push(thread.spawn(run).map_err(Error::Threads)?);
+        self.stops.push(stop);
+        Ok(())
     }
 
     /// Adds a document, or replaces the one with the same id. It must have no static score.
@@ -222,31 +263,37 @@ impl LiveIndex {
         Ok(searcher)
     }
 
+    /// Why the last flush or merge in the background failed; `None` if it did not, or if this was asked since. Nothing is lost by it, and it is tried again.
+    pub fn trouble(&self) -> Option<Error> {
+        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Flushes and closes the index. Afterwards it has no log, and other writers may change it.
     pub fn close(mut self) -> Result<()> {
-        self.end_background();
+        self.end_threads();
         self.flush()?;
         let shared = self.shared.clone();
         drop(self);
-        // The background thread has ended, so nobody else has it.
+        // The threads have ended, so nobody else has it.
         match Arc::try_unwrap(shared) {
             Ok(shared) => Ok(shared.core.close()?),
             Err(_) => Ok(()),
         }
     }
 
-    fn end_background(&mut self) {
-        drop(self.stop.take());
-        if let Some(keeper) = self.keeper.take() {
-            // It reports nothing; if it panicked, what it did not do is done by the next writer.
-            let _ = keeper.join();
+    fn end_threads(&mut self) {
+        self.stops.clear();
+        self.shared.progress.cancel();
+        for thread in self.threads.drain(..) {
+            // If one panicked, what it did not do is done by the next writer.
+            let _ = thread.join();
         }
     }
 }
 
 impl Drop for LiveIndex {
     fn drop(&mut self) {
-        self.end_background();
+        self.end_threads();
     }
 }
 
@@ -259,6 +306,30 @@ impl Shared {
         let snapshot = self.core.refresh()?;
         self.tell_followers()?;
         Ok(snapshot)
+    }
+
+    /// Flushes and merges, if there is reason to.
+    fn keep_up(&self) {
+        let keep_up = || -> Result<bool> {
+            let mut changed = false;
+            if self.core.wants_flush() {
+                // One thread is enough for what nobody waits for.
+                self.core.flush_with(1, &self.progress)?;
+                changed = true;
+            }
+            changed |= self.core.merge_some(&self.progress)?;
+            Ok(changed)
+        };
+        let kept_up = match keep_up() {
+            Ok(true) => self.tell_followers(),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = kept_up
+            && !matches!(error, Error::Index(IndexError::Cancelled))
+        {
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
     }
 
     /// Lets searchers go over to the published snapshot. Those that nobody has any more are forgotten.
@@ -274,23 +345,6 @@ impl Shared {
             None => false,
         });
         result
-    }
-}
-
-/// The background thread.
-struct Keeper {
-    shared: Arc<Shared>,
-    stopped: Receiver<()>,
-    period: Option<Duration>,
-}
-
-impl Keeper {
-    fn run(self) {
-        let Some(period) = self.period else { return };
-        while self.stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-            // A refresh that fails is final, and every later write says so.
-            let _ = self.shared.refresh();
-        }
     }
 }
 

@@ -21,3 +21,4 @@ mod search;
 mod tools;
 mod update;
 mod weights;
+mod write;
