@@ -78,7 +78,10 @@ fn soak(seconds: &str) -> Result<(), String> {
         cargo(&args, &with)
     };
     test("warpseek", "concurrent", "")?;
-    test("warpseek-sched", "service", "every_schedule")
+    test("warpseek-sched", "service", "every_schedule")?;
+    let kills =
+        ["test", "--release", "-p", "warpseek-cli", "--test", "kill_writes", "--", "--nocapture"];
+    cargo(&kills, &[("WARPSEEK_KILLS", "1000")])
 }
 
 fn fuzz(seconds: &str) -> Result<(), String> {

@@ -10,6 +10,7 @@ mod ngram;
 mod queries;
 mod random;
 mod report;
+mod writes;
 
 use std::fs;
 use std::path::Path;
@@ -32,6 +33,7 @@ Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs
   warpseek bench load --index idx --queries log.txt
+  warpseek bench writes --input docs.jsonl --queries log.txt
   warpseek bench ngram --index grams
   warpseek bench build --cuda")]
 pub struct Options {
@@ -48,6 +50,7 @@ enum What {
     Gpu(gpu::Options),
     Load(load::Options),
     Ngram(ngram::Options),
+    Writes(writes::Options),
 }
 
 /// Runs the measurement that the options ask for.
@@ -60,6 +63,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Gpu(options) => gpu::run(options),
         What::Load(options) => load::run(options),
         What::Ngram(options) => ngram::run(options),
+        What::Writes(options) => writes::run(options),
     }
 }
 

@@ -43,6 +43,7 @@ pub(crate) enum Verb {
     Schema(verbs::schema::Options),
     Add(verbs::add::Options),
     Delete(verbs::delete::Options),
+    Write(verbs::write::Options),
     Merge(verbs::merge::Options),
     Search(verbs::search::Options),
     Run(verbs::run::Options),

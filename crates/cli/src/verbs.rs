@@ -19,6 +19,7 @@ pub(crate) mod search;
 pub(crate) mod synth;
 pub(crate) mod verify;
 pub(crate) mod weights;
+pub(crate) mod write;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Schema(options) => schema::run(&options),
         Verb::Add(options) => add::run(&options),
         Verb::Delete(options) => delete::run(&options),
+        Verb::Write(options) => write::run(&options),
         Verb::Merge(options) => merge::run(&options),
         Verb::Search(options) => search::run(&options),
         Verb::Run(options) => run::run(&options),

@@ -114,7 +114,10 @@ fn index(error: &IndexError) -> Failure {
             Some(source) => Failure { message: error.to_string(), ..device(source) },
             None => Failure::broken(error),
         },
-        IndexError::Io { .. } | IndexError::Corrupt { .. } => Failure::broken(error),
+        IndexError::Io { .. }
+        | IndexError::Corrupt { .. }
+        | IndexError::Log { .. }
+        | IndexError::Interrupted { .. } => Failure::broken(error),
         _ => Failure::user(error),
     }
 }

@@ -24,6 +24,7 @@ mod write;
 pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink, Wanted};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub use in_memory::SegmentBuilder;
+pub(crate) use in_memory::{FullBlock, InOrder, Shard};
 pub(crate) use invert::{DocumentFact, Inverter, next_posting};
 pub(crate) use lists::build_lists;
 pub use lists::{Lists, ListsConfig};

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::{Deref, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::early_sync::EarlySync;
 use crate::error::{IndexError, Result};
+use crate::throttle::Throttle;
 
 /// The format versions that this program writes and reads.
 pub const VERSIONS: RangeInclusive<u32> = 1..=2;
@@ -86,6 +88,7 @@ pub struct SealedWriter {
     page: Vec<u8>,
     sums: Vec<u8>,
     len: u64,
+    throttle: Option<Arc<Throttle>>,
 }
 
 enum Sink {
@@ -128,13 +131,18 @@ impl SealedWriter {
     fn new(path: &Path, kind: Kind, mut sink: Sink) -> Result<Self> {
         sink.write(&kind.header()).map_err(IndexError::io(path))?;
         let (path, page) = (path.to_owned(), Vec::with_capacity(PAGE));
-        let version = *VERSIONS.start();
-        Ok(SealedWriter { path, sink, kind, version, page, sums: Vec::new(), len: 0 })
+        let (version, throttle) = (*VERSIONS.start(), None);
+        Ok(SealedWriter { path, sink, kind, version, page, sums: Vec::new(), len: 0, throttle })
     }
 
     /// Makes it a file of this version, one of [`VERSIONS`].
     pub fn with_version(self, version: u32) -> Self {
         SealedWriter { version, ..self }
+    }
+
+    /// The same, but no faster than this.
+    pub(crate) fn throttled(self, throttle: Option<Arc<Throttle>>) -> Self {
+        SealedWriter { throttle, ..self }
     }
 
     /// The path of the file.
@@ -163,15 +171,24 @@ impl SealedWriter {
         for page in whole.chunks_exact(PAGE) {
             self.sums.extend(xxh3_64(page).to_le_bytes());
         }
-        self.sink.write(whole).map_err(IndexError::io(&self.path))?;
+        self.write_out(whole)?;
         self.page.extend_from_slice(rest);
         Ok(())
     }
 
+    fn write_out(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(throttle) = &self.throttle {
+            throttle.wait_for(bytes.len() as u64);
+        }
+        self.sink.write(bytes).map_err(IndexError::io(&self.path))
+    }
+
     fn flush_page(&mut self) -> Result<()> {
-        self.sums.extend(xxh3_64(&self.page).to_le_bytes());
-        self.sink.write(&self.page).map_err(IndexError::io(&self.path))?;
-        self.page.clear();
+        let mut page = std::mem::take(&mut self.page);
+        self.sums.extend(xxh3_64(&page).to_le_bytes());
+        self.write_out(&page)?;
+        page.clear();
+        self.page = page;
         Ok(())
     }
 

@@ -30,6 +30,7 @@ mod segment;
 mod segment_writer;
 mod snapshot;
 mod store;
+mod throttle;
 mod update;
 mod verify;
 
@@ -52,7 +53,7 @@ pub use ids::Ids;
 pub use impacts::Impacts;
 pub use inspect::{AttributeInspection, FieldInspection, Inspection, PartSizes, inspect};
 pub use lengths::FieldLengths;
-pub use live::{LiveIndex, LiveOptions};
+pub use live::{LiveIndex, LiveOptions, Published};
 pub use manifest::{
     Content, DeletesEntry, FieldCounts, LogEntry, Manifest, SegmentEntry, StoreMode,
 };

@@ -1,28 +1,37 @@
 //! An index that takes single writes from many threads.
 //!
-//! A write is appended to the log and inverted into a batch in memory at once, so that a refresh has little left to do. A refresh turns the batch into a segment in memory, deletes what it replaces, and publishes a new
-//! snapshot. A flush merges the segments in memory into one on disk and commits it, together with the number of the first log that it does not cover: after a crash, exactly the writes
-//! that no segment has are read from logs again.
+//! A write is appended to the log, gets its number in the batch of writes since the last refresh, and is inverted there at once by the thread that writes it, so that a refresh has little left to do. A refresh turns
+//! the batch into a segment in memory, deletes what it replaces, and publishes a new snapshot. A flush merges the segments in memory into one on disk and commits it, together with the number of the first log that it does not
+//! cover: after a crash, exactly the writes that no segment has are read from logs again. Merges of segments on disk go on beside all that; what is deleted in the meantime is deleted in the result.
 //!
-//! Locks are taken in this order: `committed` (by one refresh or flush at a time), `writing` (by each write, for the time of an inversion), those of log, pending writes and
-//! published snapshot. Readers need only the last two, for a moment.
+//! What is on disk is the index as it was at the last flush, deletions included: a document that was replaced since is still there for readers in other processes, as its successor is not.
+//!
+//! Locks are taken in this order: `merging` (one merge), `flushing` (one flush, or the end of a merge), `refreshing` (one refresh, or whoever else publishes), a shard of the batch (for the time of an inversion), `writing`
+//! (a write, for the time of some copies in memory), then those that are held for a moment: of the log, pending writes, what is committed and what is published. Readers need only the latter.
 
 mod batch;
 mod flush;
+mod merging;
+mod patch;
 mod pending;
+mod policy;
+mod published;
 mod recover;
+mod replace;
 
+use std::convert::Infallible;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use batch::{Batch, content_of};
+use batch::{Batch, Finished, LookedUp, Shards, content_of};
 use pending::Pending;
+pub use published::Published;
 pub(crate) use recover::settle;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{Document, ReaderConfig};
 
-use crate::build::Progress;
+use crate::build::{FullBlock, Progress};
 use crate::container::{Kind, SealedWriter};
 use crate::delete::{delete_documents, extend, write_deletes};
 use crate::deletes::{Deletes, DocSet};
@@ -42,12 +51,28 @@ pub struct LiveOptions {
     pub threads: usize,
     /// Memory for postings of writes that are not refreshed, in bytes. A write that exceeds it refreshes the index. Default: 256 MiB.
     pub memory: usize,
+    /// Bytes per second that merges in the background write at most. Default: 64 MiB.
+    pub merge_rate: Option<u64>,
 }
+
+/// Documents that are inverted at the same time. More of them share fewer words, so that a refresh takes longer.
+const MOST_SHARDS: usize = 4;
 
 impl Default for LiveOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        LiveOptions { durability: Durability::default(), threads, memory: 256 << 20 }
+        LiveOptions {
+            durability: Durability::default(),
+            threads,
+            memory: 256 << 20,
+            merge_rate: Some(64 << 20),
+        }
+    }
+}
+
+impl LiveOptions {
+    fn shards(&self) -> usize {
+        self.threads.clamp(1, MOST_SHARDS)
     }
 }
 
@@ -57,11 +82,18 @@ pub struct LiveIndex {
     options: LiveOptions,
     /// How documents are read.
     reader: ReaderConfig,
+    merging: Mutex<()>,
+    flushing: Mutex<()>,
+    refreshing: Mutex<()>,
     writing: Mutex<Writing>,
+    /// Those of the batch that is being written.
+    shards: RwLock<Arc<Shards>>,
+    /// Documents of a batch that was taken and is not published yet.
+    taken: AtomicU64,
     pending: Pending,
-    published: RwLock<Arc<Snapshot>>,
-    /// The manifest on disk.
-    committed: Mutex<Manifest>,
+    published: Published,
+    /// What is on disk.
+    committed: Published,
     /// Whether a refresh has failed, so that the published snapshot lacks writes that are neither pending nor in the batch.
     interrupted: AtomicBool,
 }
@@ -91,47 +123,101 @@ impl LiveIndex {
 
     /// Adds a document, or replaces the one with the same id. `json` is one object, as a line of JSONL has it.
     pub fn put(&self, json: &str) -> Result<Ticket> {
-        self.write(json, |_| Ok(()))
+        let Ok(ticket) = self.write(json, |_, _| Ok(Ok::<_, Infallible>(())))?;
+        Ok(ticket)
     }
 
     /// Adds a document, unless there is one with its id: then the result is [`IndexError::Conflict`]. Of several threads that create the same id, one succeeds.
     pub fn create(&self, json: &str) -> Result<Ticket> {
-        self.write(json, |id| match self.contains(id)? {
-            false => Ok(()),
-            true => Err(IndexError::Conflict { id: id.to_owned() }),
-        })
+        self.write(json, |id, looked| match self.contains_now(id, looked)? {
+            false => Ok(Ok(())),
+            true => Ok(Err(IndexError::Conflict { id: id.to_owned() })),
+        })?
+    }
+
+    /// Changes fields of the document with an id by a JSON merge patch (RFC 7396): fields of the patch replace those of the document, objects are patched in turn, and `null` removes a field.
+    /// No other write comes in between. `None` if there is no such document. The id cannot be changed, and the index must store whole documents.
+    pub fn update(&self, id: &str, patch: &str) -> Result<Option<Ticket>> {
+        if self.snapshot().manifest().store != StoreMode::All {
+            let what =
+                "the index stores ids alone, so there is nothing to update; put the whole document";
+            return Err(IndexError::Refused { what: what.into() });
+        }
+        let patch = patch::parse(patch)?;
+        loop {
+            let Some(before) = self.get(id)? else { return Ok(None) };
+            let after = patch::apply(&before, &patch)?;
+            let written = self.write(&after, |new, _| {
+                if new != id {
+                    let what = format!("the patch gives document `{id}` the id `{new}`");
+                    return Err(IndexError::Refused { what });
+                }
+                Ok(if self.get(id)?.as_ref() == Some(&before) { Ok(()) } else { Err(()) })
+            });
+            // If somebody else changed the document meanwhile, the patch is for what they made of it.
+            if let Ok(ticket) = written? {
+                return Ok(Some(ticket));
+            }
+        }
     }
 
     /// Deletes a document; `None` if there is none with this id.
     pub fn delete(&self, id: &str) -> Result<Option<Ticket>> {
+        let looked = LookedUp::new(self.snapshot(), id)?;
         let mut writing = self.writing()?;
-        if !self.contains(id)? {
+        if !self.contains_now(id, &looked)? {
             return Ok(None);
         }
         let ticket = writing.log.append(Operation::Delete { id })?;
-        writing.batch.delete(id);
-        self.pending.insert(id, ticket.sequence(), None);
+        let id = Arc::from(id);
+        writing.batch.delete(&id, &looked);
+        self.pending.insert(id, None);
         Ok(Some(ticket))
     }
 
-    /// Writes a document if `admit` finds nothing wrong with its id; no other write comes in between.
-    fn write(&self, json: &str, admit: impl FnOnce(&str) -> Result<()>) -> Result<Ticket> {
+    /// Writes a document if `admit` finds nothing wrong with its id; no other write comes in between. Returns what `admit` found.
+    fn write<R>(
+        &self,
+        json: &str,
+        admit: impl Fn(&str, &LookedUp) -> Result<Result<(), R>>,
+    ) -> Result<Result<Ticket, R>> {
         let document = parse(json, &self.reader)?;
-        let mut writing = self.writing()?;
-        writing.check(&document, u64::from(self.snapshot().doc_limit()))?;
-        admit(&document.id)?;
-        let operation = Operation::Put { id: &document.id, document: json.as_bytes() };
-        let ticket = writing.log.append(operation)?;
-        writing.add(&document)?;
-        let mut stored = Vec::new();
-        document.write_json(&mut stored);
-        self.pending.insert(&document.id, ticket.sequence(), Some(stored));
-        let is_full = writing.batch.builder.memory() > self.options.memory;
-        drop(writing);
-        if is_full {
-            self.refresh()?;
+        let id: Arc<str> = Arc::from(&*document.id);
+        // As the store will have it.
+        let mut bytes = Vec::new();
+        document.write_json(&mut bytes);
+        let looked = LookedUp::new(self.snapshot(), &id)?;
+        loop {
+            let shards = self.shards.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut lease = shards.lease();
+            let mut writing = self.writing()?;
+            if !Arc::ptr_eq(&writing.batch.shards, &shards) {
+                // A refresh took the batch in the meantime.
+                continue;
+            }
+            let others =
+                self.taken.load(Ordering::Relaxed) + u64::from(self.snapshot().doc_limit());
+            writing.check(&document, others)?;
+            if let Err(reason) = admit(&id, &looked)? {
+                return Ok(Err(reason));
+            }
+            let operation = Operation::Put { id: &id, document: json.as_bytes() };
+            let ticket = writing.log.append(operation)?;
+            // The log has it now, so that an index without it must not go on.
+            let added = writing.batch.put(&id, &document, &looked);
+            let (ordinal, full) = added.inspect_err(|_| self.interrupt())?;
+            writing.content = writing.batch.content;
+            self.pending.insert(id, Some(bytes));
+            drop(writing);
+            lease.invert(ordinal, &document);
+            let compressed = full.map_or(Ok(()), FullBlock::compress);
+            compressed.inspect_err(|_| self.interrupt())?;
+            drop(lease);
+            if shards.memory() > self.options.memory {
+                self.refresh_if(|batch| batch.shards.memory() > self.options.memory)?;
+            }
+            return Ok(Ok(ticket));
         }
-        Ok(ticket)
     }
 
     /// The newest document with an id as JSON, refreshed or not; `None` if there is none, or if the index stores only ids.
@@ -154,36 +240,62 @@ impl LiveIndex {
         }
     }
 
+    /// Whether there is a document with an id, for those who are the only one to write. What was looked up holds unless there was a refresh since.
+    fn contains_now(&self, id: &str, looked: &LookedUp) -> Result<bool> {
+        match self.pending.get(id, |document| document.is_some()) {
+            Some(is_there) => Ok(is_there),
+            None if self.snapshot().id() == looked.snapshot.id() => Ok(looked.location.is_some()),
+            None => Ok(self.snapshot().find_id(id)?.is_some()),
+        }
+    }
+
     /// The snapshot of the last refresh or flush.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.published.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.published.snapshot()
+    }
+
+    /// A view of [`snapshot`](Self::snapshot) that outlives the index: after it was closed, it is of what was there then.
+    pub fn published(&self) -> Published {
+        self.published.clone()
     }
 
     /// Publishes a snapshot that has all writes so far, durable or not. If there are none since the last one, that one is returned.
     pub fn refresh(&self) -> Result<Arc<Snapshot>> {
-        let _committed = self.committed();
-        let (batch, end) = {
+        self.refresh_if(|batch| !batch.is_empty())
+    }
+
+    fn refresh_if(&self, is_due: impl FnOnce(&Batch) -> bool) -> Result<Arc<Snapshot>> {
+        let _refreshing = self.refreshing();
+        let batch = {
             let mut writing = self.writing()?;
-            if writing.batch.is_empty() {
+            if !is_due(&writing.batch) {
                 return Ok(self.snapshot());
             }
-            (writing.take_batch()?, writing.log.next_sequence())
+            self.take_batch(&mut writing)?
         };
-        self.apply(batch, end)
+        self.apply(batch)
     }
 
-    /// Publishes the writes of a batch, which has everything before the sequence `end`.
-    fn apply(&self, batch: Batch, end: u64) -> Result<Arc<Snapshot>> {
-        let snapshot = self.with_batch(batch).inspect_err(|_| {
-            self.interrupted.store(true, Ordering::Relaxed);
-        })?;
-        self.publish(snapshot.clone());
-        self.pending.forget(end);
+    /// The writes so far; later ones go to a new batch.
+    fn take_batch(&self, writing: &mut Writing) -> Result<Batch> {
+        let next = Batch::new(&mut writing.settings, self.options.shards())?;
+        *self.shards.write().unwrap_or_else(PoisonError::into_inner) = next.shards.clone();
+        let batch = std::mem::replace(&mut writing.batch, next);
+        self.taken.store(u64::from(batch.documents()), Ordering::Relaxed);
+        self.pending.rotate();
+        Ok(batch)
+    }
+
+    /// Publishes the writes of a batch that was taken.
+    fn apply(&self, batch: Batch) -> Result<Arc<Snapshot>> {
+        let snapshot = match batch.is_empty() {
+            true => self.snapshot(),
+            false => self.with_batch(batch).inspect_err(|_| self.interrupt())?,
+        };
+        self.published.set(snapshot.clone());
+        self.taken.store(0, Ordering::Relaxed);
+        self.pending.forget();
         Ok(snapshot)
-    }
-
-    fn publish(&self, snapshot: Arc<Snapshot>) {
-        *self.published.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 
     /// The published snapshot with the writes of a batch.
@@ -191,23 +303,20 @@ impl LiveIndex {
         let (old, threads, progress) = (self.snapshot(), self.options.threads, Progress::default());
         let mut manifest = old.manifest().clone();
         let mut segments = old.segments().to_vec();
-        manifest.generation += 1;
-        let mut replaced = Vec::new();
-        for id in batch.newest.keys() {
-            replaced.extend(old.find_id(id)?);
-        }
-        replaced.sort_unstable();
+        manifest.generation = self.next_generation();
+        manifest.content = batch.content.unwrap_or(manifest.content);
+        manifest.next_segment = manifest.next_segment.max(batch.number() + 1);
+        let replaced = batch.replaced(&old)?;
         for (at, deletes) in delete_documents(&old, &replaced, threads, &progress)? {
             let segment = &mut segments[at];
             manifest.segments[at].deletes = Some(in_memory(&deletes, segment, &manifest)?);
             *segment = Arc::new(segment.with(segment.base(), Some(deletes)));
         }
-        if let Some((mut entry, mut segment)) = batch.builder.finish(old.doc_limit(), threads)? {
-            manifest.content = batch.content.unwrap_or(manifest.content);
-            manifest.next_segment = manifest.next_segment.max(entry.number + 1);
-            if !batch.superseded.is_empty() {
+        let Finished { segment, superseded } = batch.finish(old.doc_limit(), threads)?;
+        if let Some((mut entry, mut segment)) = segment {
+            if !superseded.is_empty() {
                 let mut gone = DocSet::new(segment.documents().count());
-                for &doc in &batch.superseded {
+                for &doc in &superseded {
                     assert!(gone.insert(doc));
                 }
                 let deletes = extend(&manifest, &segment, &gone, threads, &progress)?;
@@ -229,8 +338,19 @@ impl LiveIndex {
         }
     }
 
-    fn committed(&self) -> MutexGuard<'_, Manifest> {
-        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The right to publish.
+    fn refreshing(&self) -> MutexGuard<'_, ()> {
+        self.refreshing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is on disk, which only whoever is flushing changes.
+    fn committed(&self) -> Arc<Snapshot> {
+        self.committed.snapshot()
+    }
+
+    /// The index in memory lacks writes from now on, so that nothing may be written any more.
+    fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
     }
 }
 
@@ -247,22 +367,10 @@ impl Writing {
                 what: format!("document `{id}` has {has}, and this is an index of {takes}"),
             });
         }
-        if limit + u64::from(self.batch.builder.documents()) >= MAX_DOCS {
+        if limit + u64::from(self.batch.documents()) >= MAX_DOCS {
             return Err(IndexError::TooManyDocuments);
         }
         Ok(())
-    }
-
-    fn add(&mut self, document: &Document<'_>) -> Result<()> {
-        self.batch.put(document)?;
-        self.content = self.batch.content;
-        Ok(())
-    }
-
-    /// The writes so far; later ones go to a new batch.
-    fn take_batch(&mut self) -> Result<Batch> {
-        let next = Batch::new(&mut self.settings)?;
-        Ok(std::mem::replace(&mut self.batch, next))
     }
 
     fn take_number(&mut self) -> u64 {

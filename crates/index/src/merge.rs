@@ -21,6 +21,7 @@ use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
 use crate::snapshot::Snapshot;
 use crate::store::{StoreChunk, StoreWriter};
+use crate::throttle::Throttle;
 
 /// How to merge.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ fn merge_locked(
     manifest.generation += 1;
     manifest.segments.clear();
     if documents > 0 {
-        manifest.segments.push(write_segment(lock, old, config, progress)?);
+        manifest.segments.push(write_segment(lock.dir(), old, config, None, progress)?.entry);
         manifest.next_segment += 1;
     }
     progress.check()?;
@@ -97,16 +98,24 @@ fn merge_locked(
     Ok(report)
 }
 
+/// A segment that was merged from others.
+pub(crate) struct Merged {
+    pub(crate) entry: SegmentEntry,
+    /// For each of the others, where its documents are now.
+    pub(crate) ids: Vec<Arc<NewIds>>,
+}
+
 /// Writes the live documents of all segments as the manifest's next segment, without entering it there.
 pub(crate) fn write_segment(
-    lock: &WriteLock,
+    dir: &Path,
     old: &Snapshot,
     config: &MergeConfig,
+    throttle: Option<Arc<Throttle>>,
     progress: &Progress,
-) -> Result<SegmentEntry> {
+) -> Result<Merged> {
     let manifest = old.manifest();
     progress.enter(Phase::Merging);
-    let mut writer = SegmentWriter::create(lock.dir(), manifest)?;
+    let mut writer = SegmentWriter::throttled(dir, manifest, throttle)?;
     let (mut ids, mut parts, mut lives) = (Vec::new(), 0, Vec::new());
     for segment in old.segments() {
         progress.check()?;
@@ -149,7 +158,7 @@ pub(crate) fn write_segment(
     let written = write_lists(sources(), table, coding, threads, files, progress)?;
 
     progress.enter(Phase::Committing);
-    Ok(writer.finish(written)?.entry)
+    Ok(Merged { entry: writer.finish(written)?.entry, ids })
 }
 
 fn copy_documents(
@@ -197,7 +206,7 @@ fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter)
 }
 
 /// Maps positions in a segment to ordinals in the new one; of documents, or of parts where lists have those.
-struct NewIds {
+pub(crate) struct NewIds {
     first: u32,
     /// New ordinal of each position; `u32::MAX` for deleted ones. Empty if nothing is deleted or out of order.
     table: Vec<u32>,
@@ -221,7 +230,7 @@ impl NewIds {
         Ok(NewIds { first, table })
     }
 
-    fn get(&self, position: u32) -> Option<u32> {
+    pub(crate) fn get(&self, position: u32) -> Option<u32> {
         match self.table.get(position as usize) {
             None => Some(self.first + position),
             Some(&u32::MAX) => None,

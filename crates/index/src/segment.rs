@@ -277,6 +277,16 @@ impl Segment {
         position(of.start)..position(of.end).max(position(of.start))
     }
 
+    /// The ordinal of the live document with an external id.
+    pub(crate) fn find_live(&self, id: &str) -> Result<Option<u32>> {
+        for ordinal in self.ids().find(id)?.into_iter().rev() {
+            if !self.is_deleted(self.documents().position(ordinal)?) {
+                return Ok(Some(ordinal));
+            }
+        }
+        Ok(None)
+    }
+
     /// Ordinal and position of all live documents, by ordinal.
     pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
         let mut live = Vec::with_capacity(self.files.documents.count() as usize);

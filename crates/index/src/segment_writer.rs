@@ -1,6 +1,7 @@
 //! The files of a segment that is being written, by a build or by a merge.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warpseek_text::Document;
 
@@ -15,6 +16,7 @@ use crate::manifest::{
     FieldCounts, Manifest, SegmentEntry, StoreMode, seal_text, segment_file_name,
 };
 use crate::store::StoreWriter;
+use crate::throttle::Throttle;
 
 /// What is appended in document order, and where the rest goes.
 pub(crate) struct SegmentWriter {
@@ -38,7 +40,7 @@ enum Columns {
 }
 
 enum Target {
-    Dir(PathBuf),
+    Dir(PathBuf, Option<Arc<Throttle>>),
     Memory,
 }
 
@@ -46,7 +48,10 @@ impl Target {
     fn create(&self, number: u64, version: u32, kind: Kind) -> Result<SealedWriter> {
         let name = segment_file_name(number, kind);
         let file = match self {
-            Target::Dir(dir) => SealedWriter::create(&dir.join(name), kind),
+            Target::Dir(dir, throttle) => {
+                let file = SealedWriter::create(&dir.join(name), kind);
+                file.map(|file| file.throttled(throttle.clone()))
+            }
             Target::Memory => SealedWriter::in_memory(&name, kind),
         };
         Ok(file?.with_version(version))
@@ -63,7 +68,16 @@ pub(crate) struct FinishedSegment {
 impl SegmentWriter {
     /// Starts the manifest's next segment.
     pub(crate) fn create(dir: &Path, manifest: &Manifest) -> Result<Self> {
-        Self::new(Target::Dir(dir.to_owned()), manifest)
+        Self::throttled(dir, manifest, None)
+    }
+
+    /// The same, but written no faster than this.
+    pub(crate) fn throttled(
+        dir: &Path,
+        manifest: &Manifest,
+        throttle: Option<Arc<Throttle>>,
+    ) -> Result<Self> {
+        Self::new(Target::Dir(dir.to_owned(), throttle), manifest)
     }
 
     /// Starts the manifest's next segment in memory. Its bytes are those that it would have on disk.
@@ -94,16 +108,21 @@ impl SegmentWriter {
 
     /// Adds the next document to all but the store.
     pub(crate) fn push(&mut self, fact: &DocumentFact, document: &Document<'_>) -> Result<()> {
-        if let Columns::New(columns) = &mut self.columns {
-            columns.push(&document.attributes)?;
-        }
         let table = &mut self.table;
         table.lengths.push(fact.length);
         for (lengths, &length) in table.more.iter_mut().zip(&fact.more) {
             lengths.push(length);
         }
         table.norms.extend(fact.norm);
-        table.statics.push(document.static_score.unwrap_or(0.0));
+        self.push_in_order(document)
+    }
+
+    /// Adds the next document to all but the store and what is known once it is inverted.
+    pub(crate) fn push_in_order(&mut self, document: &Document<'_>) -> Result<()> {
+        if let Columns::New(columns) = &mut self.columns {
+            columns.push(&document.attributes)?;
+        }
+        self.table.statics.push(document.static_score.unwrap_or(0.0));
         self.ids.add(&document.id)
     }
 

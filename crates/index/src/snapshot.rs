@@ -230,10 +230,8 @@ impl Snapshot {
     /// The live document with an external id.
     pub fn find_id(&self, id: &str) -> Result<Option<DocId>> {
         for segment in self.segments.iter().rev() {
-            for ordinal in segment.ids().find(id)?.into_iter().rev() {
-                if !segment.is_deleted(segment.documents().position(ordinal)?) {
-                    return Ok(Some(segment.base() + ordinal));
-                }
+            if let Some(ordinal) = segment.find_live(id)? {
+                return Ok(Some(segment.base() + ordinal));
             }
         }
         Ok(None)

@@ -1,7 +1,6 @@
 //! The documents themselves, in compressed blocks (docs/format/documents.md).
 
 use std::io::{self, Read};
-use std::path::Path;
 
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
@@ -18,32 +17,61 @@ const LEVEL: i32 = 3;
 /// Consecutive documents, compressed. Workers produce chunks, and one writer appends them in order.
 #[derive(Default)]
 pub(crate) struct StoreChunk {
-    /// Compressed bytes and number of documents of each block.
-    blocks: Vec<(Vec<u8>, u32)>,
-    lengths: Vec<u8>,
-    documents: Vec<u8>,
+    blocks: Vec<CompressedBlock>,
+    /// The last block, which is not closed.
+    last: RawBlock,
 }
 
 impl StoreChunk {
     /// Adds a document that `write` appends to the buffer it is given.
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        let before = self.documents.len();
-        write(&mut self.documents);
-        self.lengths.extend(((self.documents.len() - before) as u32).to_le_bytes());
-        if self.documents.len() >= BLOCK_BYTES { self.close() } else { Ok(()) }
+        self.last.add(write);
+        if self.last.is_full() { self.close() } else { Ok(()) }
     }
 
     /// Closes the last block.
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        if self.lengths.is_empty() {
-            return Ok(());
+        if !self.last.is_empty() {
+            self.blocks.push(std::mem::take(&mut self.last).compress()?);
         }
-        let count = (self.lengths.len() / 4) as u32;
-        self.lengths.append(&mut self.documents);
-        let block = zstd::bulk::compress(&self.lengths, LEVEL)?;
-        self.lengths.clear();
-        self.blocks.push((block, count));
         Ok(())
+    }
+}
+
+/// The documents of a block, as they come.
+#[derive(Default)]
+pub(crate) struct RawBlock {
+    lengths: Vec<u8>,
+    documents: Vec<u8>,
+}
+
+/// A block as the store keeps it.
+pub(crate) struct CompressedBlock {
+    bytes: Vec<u8>,
+    documents: u32,
+}
+
+impl RawBlock {
+    /// Adds a document that `write` appends to the buffer it is given.
+    pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.documents.len();
+        write(&mut self.documents);
+        self.lengths.extend(((self.documents.len() - before) as u32).to_le_bytes());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// Whether it should take no further documents.
+    pub(crate) fn is_full(&self) -> bool {
+        self.documents.len() >= BLOCK_BYTES
+    }
+
+    pub(crate) fn compress(mut self) -> io::Result<CompressedBlock> {
+        let documents = (self.lengths.len() / 4) as u32;
+        self.lengths.append(&mut self.documents);
+        Ok(CompressedBlock { bytes: zstd::bulk::compress(&self.lengths, LEVEL)?, documents })
     }
 }
 
@@ -60,18 +88,15 @@ impl StoreWriter {
         StoreWriter { file, firsts: Vec::new(), starts: Vec::new(), documents: 0 }
     }
 
-    /// The path of the file.
-    pub(crate) fn path(&self) -> &Path {
-        self.file.path()
-    }
-
     /// Appends a chunk, which must be closed.
     pub(crate) fn append(&mut self, chunk: &mut StoreChunk) -> Result<()> {
         chunk.close().map_err(IndexError::io(self.file.path()))?;
-        for (block, count) in chunk.blocks.drain(..) {
-            self.append_block(&block, count)?;
-        }
-        Ok(())
+        chunk.blocks.drain(..).try_for_each(|block| self.append_compressed(&block))
+    }
+
+    /// Appends a block.
+    pub(crate) fn append_compressed(&mut self, block: &CompressedBlock) -> Result<()> {
+        self.append_block(&block.bytes, block.documents)
     }
 
     /// Appends a compressed block as it is.

@@ -334,18 +334,19 @@ fn a_failed_flush_loses_nothing() {
 
 #[test]
 fn a_failed_refresh_is_final_and_loses_nothing() {
-    // So many ids that their file has pages which opening the index does not read.
     let fixture = Fixture::of(&(0..20_000).map(|id| doc(id, 0)).collect::<Vec<_>>());
-    let ids = fixture.dir().join("000001.ids");
-    let good = fs::read(&ids).unwrap();
+    // The refresh counts the terms of the document that is replaced, for which it needs lists.
+    let lists = fixture.dir().join("000001.post");
+    let good = fs::read(&lists).unwrap();
     // Mapped files must keep their size.
     let overwrite = |bytes: &[u8]| {
-        let mut file = fs::File::options().write(true).open(&ids).unwrap();
+        let mut file = fs::File::options().write(true).open(&lists).unwrap();
         file.write_all(bytes).unwrap();
     };
     let live = open(&fixture);
     put(&live, &doc(5, 1));
-    overwrite(&[&good[..16], &[0xff; 30_000], &good[30_016..]].concat());
+    let half = good.len() / 2;
+    overwrite(&[&good[..16], &vec![0xff; half - 16], &good[half..]].concat());
     assert!(matches!(live.refresh(), Err(IndexError::Corrupt { .. })));
     let results = [
         live.put(&doc(6, 1).to_json()).map(drop),
@@ -454,4 +455,121 @@ fn much_memory_is_reason_to_refresh() {
     let live = LiveIndex::open(&fixture.dir(), options).unwrap();
     put(&live, &doc(1, 1));
     assert_eq!(live.snapshot().statistics().documents, 1);
+}
+
+/// Eight commits with documents of their own, and one that replaces an earlier one.
+fn many_segments(live: &LiveIndex, model: &mut Model) {
+    for version in 0u64..8 {
+        for id in (10 * version..10 * version + 10).chain([(10 * version).saturating_sub(7)]) {
+            put(live, &doc(id, version));
+            model.put(&doc(id, version));
+        }
+        live.flush().unwrap();
+    }
+}
+
+fn segments_on_disk(fixture: &Fixture) -> usize {
+    read_manifest(&fixture.dir()).unwrap().segments.len()
+}
+
+#[test]
+fn merges_keep_documents_and_their_order() {
+    let fixture = Fixture::of(&[]);
+    let (live, mut model) = (open(&fixture), Model(Vec::new()));
+    assert!(!live.merge_some(&Progress::default()).unwrap());
+    many_segments(&live, &mut model);
+    assert_eq!(segments_on_disk(&fixture), 8);
+    // What is not flushed when a merge ends is searched, and not on disk.
+    put(&live, &doc(3, 99));
+    live.refresh().unwrap();
+    let flushed = model.0.clone();
+    model.put(&doc(3, 99));
+    assert!(live.merge_some(&Progress::default()).unwrap());
+    assert!(!live.merge_some(&Progress::default()).unwrap());
+    assert_eq!(segments_on_disk(&fixture), 1);
+    Model(flushed).check(&fixture.snapshot());
+    model.check(&live.snapshot());
+    model.check_reads(&live, 90);
+    let copy = crash(&fixture.dir());
+    model.check(&open(&copy).snapshot());
+    put(&live, &doc(4, 99));
+    model.put(&doc(4, 99));
+    live.close().unwrap();
+    model.check(&fixture.snapshot());
+    assert!(is_sound(&fixture.dir()));
+}
+
+#[test]
+fn what_is_deleted_during_a_merge_stays_deleted() {
+    // So slow that there is time for writes. If there is not, the result is the same.
+    let options = LiveOptions { merge_rate: Some(20_000), ..options() };
+    let fixture = Fixture::of(&[]);
+    let live = LiveIndex::open(&fixture.dir(), options).unwrap();
+    let mut model = Model(Vec::new());
+    many_segments(&live, &mut model);
+    let before = file_bytes(&fixture.dir()).len();
+    std::thread::scope(|scope| {
+        let merge = scope.spawn(|| live.merge_some(&Progress::default()).unwrap());
+        while file_bytes(&fixture.dir()).len() == before && !merge.is_finished() {}
+        for id in 0..30 {
+            match id % 3 {
+                0 => {
+                    live.delete(&id.to_string()).unwrap().unwrap().wait().unwrap();
+                    model.delete(&id.to_string());
+                }
+                1 => {
+                    put(&live, &doc(id, 50));
+                    model.put(&doc(id, 50));
+                }
+                _ => {}
+            }
+            // Some of it is flushed when the merge ends, some is refreshed, and some is neither.
+            match id {
+                10 => drop(live.flush().unwrap()),
+                20 => drop(live.refresh().unwrap()),
+                _ => {}
+            }
+        }
+        assert!(merge.join().unwrap());
+    });
+    assert!(segments_on_disk(&fixture) <= 2);
+    model.check_reads(&live, 80);
+    model.check(&open(&crash(&fixture.dir())).snapshot());
+    model.check(&live.refresh().unwrap());
+    assert!(is_sound(&fixture.dir()));
+    live.close().unwrap();
+    model.check(&fixture.snapshot());
+    assert!(is_sound(&fixture.dir()));
+}
+
+#[test]
+fn a_merge_that_is_cancelled_changes_nothing() {
+    let fixture = Fixture::of(&[]);
+    let (live, mut model) = (open(&fixture), Model(Vec::new()));
+    many_segments(&live, &mut model);
+    let before = file_bytes(&fixture.dir());
+    let progress = Progress::default();
+    progress.cancel();
+    assert!(matches!(live.merge_some(&progress), Err(IndexError::Cancelled)));
+    assert_eq!(file_bytes(&fixture.dir()), before);
+    model.check(&live.snapshot());
+    assert!(live.merge_some(&Progress::default()).unwrap());
+    model.check(&fixture.snapshot());
+}
+
+#[test]
+fn segments_of_which_most_is_deleted_are_written_anew() {
+    let fixture = Fixture::of(&(0..10).map(|id| doc(id, 0)).collect::<Vec<_>>());
+    let live = open(&fixture);
+    for id in 0..10 {
+        live.delete(&id.to_string()).unwrap().unwrap().wait().unwrap();
+        live.flush().unwrap();
+        let merged = live.merge_some(&Progress::default()).unwrap();
+        // 4 of 10 are left, then 1 of these 4, then none.
+        assert_eq!(merged, [5, 8, 9].contains(&id), "{id}");
+    }
+    assert_eq!(live.snapshot().segments().len(), 0);
+    put(&live, &doc(1, 1));
+    live.close().unwrap();
+    Model(vec![doc(1, 1)]).check(&fixture.snapshot());
 }

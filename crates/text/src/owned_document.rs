@@ -35,6 +35,14 @@ impl OwnedDocument {
         OwnedDocument { id, title, text, ..OwnedDocument::default() }
     }
 
+    /// Its line of JSON, without newline, as [`STATIC_FIELD`] and the other fields are stored. A document that cannot be expressed as such a line is refused.
+    pub fn to_json(&self) -> Result<String, RecordErrorKind> {
+        let mut out = Vec::new();
+        self.write_json(STATIC_FIELD, &mut out)?;
+        // Everything in it was UTF-8 before.
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
     /// Appends its line of JSON, without newline, to `out`, with the static score in the field `static_field`. A document that cannot be expressed as such a
     /// line is refused, and nothing is appended.
     pub(crate) fn write_json(

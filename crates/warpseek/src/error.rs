@@ -72,6 +72,14 @@ pub enum Error {
         /// What the parser says.
         problem: String,
     },
+    /// A document that was written is not JSON, which it was then.
+    #[error("stored document `{id}` is not JSON: {problem}")]
+    LiveDocument {
+        /// Its id.
+        id: String,
+        /// What the parser says.
+        problem: String,
+    },
 }
 
 /// What the library's functions return.

@@ -10,6 +10,7 @@ use warpseek_text::{OwnedDocument, Reader};
 
 use crate::build_device::input_bytes;
 use crate::error::Result;
+use crate::live::{LiveIndex, LiveOptions};
 use crate::ngram::{NgramOptions, NgramSearcher};
 use crate::options::{IndexOptions, SearcherOptions};
 use crate::searcher::Searcher;
@@ -157,6 +158,11 @@ impl Index {
     /// For changes from memory.
     pub fn writer(&self) -> Result<IndexWriter> {
         IndexWriter::new(self.dir.clone(), self.options.clone())
+    }
+
+    /// For single writes, which are durable one by one and can be searched after a refresh. It excludes other writers until it is closed.
+    pub fn live(&self, options: LiveOptions) -> Result<LiveIndex> {
+        LiveIndex::open(self, options)
     }
 
     /// For searching, with the defaults.

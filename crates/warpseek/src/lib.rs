@@ -27,6 +27,7 @@
 //! | make an index of files (JSONL, TSV, TREC, text) | [`Index::build`] with [`IndexOptions`] |
 //! | search fields on their own, and give documents attributes | [`IndexOptions::schema`], [`infer_schema`] |
 //! | add and delete documents from memory, in one commit | [`IndexWriter`] |
+//! | write single documents from many threads, durably, and search them at once | [`Index::live`] with [`LiveOptions`] |
 //! | merge, verify, inspect | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
 //! | search once | [`Searcher::search`] |
 //! | search thousands of queries | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
@@ -69,6 +70,7 @@ mod engines;
 mod error;
 mod gpu;
 mod index;
+mod live;
 mod ngram;
 mod notice;
 mod opened;
@@ -88,6 +90,7 @@ pub use calibration::CalibrationReport;
 pub use decision::Decision;
 pub use error::{Error, OptionsError, Result};
 pub use index::Index;
+pub use live::{LiveIndex, LiveOptions, WriteTicket};
 pub use ngram::{
     NgramAlignment, NgramHit, NgramOptions, NgramRequest, NgramResponse, NgramSearcher,
 };
@@ -121,6 +124,7 @@ pub use warpseek_exec_gpu_papers::compressed::CODECS as GPU_CODECS;
 pub use warpseek_exec_gpu_papers::partitioned::{
     Batch as PartitionBatch, PartitionSettings, Partitioning, Threshold,
 };
+pub use warpseek_index::log::Durability;
 pub use warpseek_index::{
     AttributeInspection, BuildReport, Content, DeleteReport, FieldInspection, Impacts, IndexError,
     Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase,

@@ -1,11 +1,11 @@
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use warpseek_exec::query::Node;
 use warpseek_exec::{Answers, Cancel, Context, ExecError, Mode, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
-use warpseek_index::Snapshot;
+use warpseek_index::{Published, Snapshot};
 
 use crate::decision::Decision;
 use crate::engines::GpuEngines;
@@ -52,6 +52,31 @@ pub struct Searcher {
     /// Its threads, and no limit of time.
     context: Context,
     now: Arc<RwLock<Arc<Opened>>>,
+    /// What it follows, if that is an index that takes single writes.
+    live: Option<Published>,
+}
+
+/// A searcher that sees the refreshes of an index that takes single writes, without being kept alive by it.
+pub(crate) struct Follower {
+    index: Index,
+    options: Arc<SearcherOptions>,
+    context: Context,
+    live: Published,
+    now: Weak<RwLock<Arc<Opened>>>,
+}
+
+impl Follower {
+    /// Lets the searcher go over to what was published; `None` if there is no such searcher any more.
+    pub(crate) fn refresh(&self) -> Option<Result<bool>> {
+        let searcher = Searcher {
+            index: self.index.clone(),
+            options: self.options.clone(),
+            context: self.context.clone(),
+            now: self.now.upgrade()?,
+            live: Some(self.live.clone()),
+        };
+        Some(searcher.refresh())
+    }
 }
 
 /// Where queries are answered.
@@ -85,10 +110,37 @@ impl Searcher {
     pub(crate) fn open(index: &Index, options: SearcherOptions) -> Result<Self> {
         let options = Arc::new(options);
         let snapshot = index.snapshot_with(options.mmap)?;
+        Self::of(index, snapshot, options, None)
+    }
+
+    fn of(
+        index: &Index,
+        snapshot: Arc<Snapshot>,
+        options: Arc<SearcherOptions>,
+        live: Option<Published>,
+    ) -> Result<Self> {
         let opened = Opened::of(snapshot, &options, None)?;
         let context = opened.context.clone();
         let now = Arc::new(RwLock::new(Arc::new(opened)));
-        Ok(Searcher { index: index.clone(), options, context, now })
+        Ok(Searcher { index: index.clone(), options, context, now, live })
+    }
+
+    /// A searcher of what `live` shows, and what keeps it up to date.
+    pub(crate) fn follow(
+        index: &Index,
+        live: Published,
+        options: SearcherOptions,
+    ) -> Result<(Self, Follower)> {
+        let snapshot = live.snapshot();
+        let searcher = Self::of(index, snapshot, Arc::new(options), Some(live.clone()))?;
+        let follower = Follower {
+            index: index.clone(),
+            options: searcher.options.clone(),
+            context: searcher.context.clone(),
+            live,
+            now: Arc::downgrade(&searcher.now),
+        };
+        Ok((searcher, follower))
     }
 
     /// The same searcher, with another number of threads for what is asked of this clone.
@@ -100,12 +152,19 @@ impl Searcher {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes over to the newest commit; false if it has that already. Searches under way keep the snapshot that they began with.
+    /// Goes over to the newest commit, or to the last refresh of a [`LiveIndex`](crate::LiveIndex) that it belongs to; false if it has that already. Searches under way keep the snapshot that they
+    /// began with.
     pub fn refresh(&self) -> Result<bool> {
-        if self.index.manifest()?.generation <= self.now().snapshot.generation() {
+        let newest = match &self.live {
+            Some(live) => live.snapshot(),
+            None if self.index.manifest()?.generation <= self.now().snapshot.generation() => {
+                return Ok(false);
+            }
+            None => self.index.snapshot_with(self.options.mmap)?,
+        };
+        if newest.generation() <= self.now().snapshot.generation() {
             return Ok(false);
         }
-        let newest = self.index.snapshot_with(self.options.mmap)?;
         let before = self.now();
         let opened = Opened::of(newest, &self.options, Some(&before))?;
         if before.is_prepared() {

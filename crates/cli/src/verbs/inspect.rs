@@ -218,6 +218,8 @@ fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
         (frequency, format!("{:.2}", found.bits_per_freq)),
     ];
     rows.extend(manifest.impacts.map(|_| ("ranking", ranking)));
+    let log = "single writes that the index lacks; `warpseek write` goes on with them, and so does every other writer";
+    rows.extend(manifest.log.map(|_| ("log", log.to_owned())));
     rows
 }
 

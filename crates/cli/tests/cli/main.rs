@@ -23,3 +23,4 @@ mod search;
 mod tools;
 mod update;
 mod weights;
+mod write;

@@ -1,24 +1,30 @@
 //! Builds a segment in memory, from documents that come one by one.
+//!
+//! The work is cut in two. What goes by the order of documents (ids, store, static scores) is appended under whatever lock gives out their numbers, and is little work: [`InOrder`]. The
+//! rest, postings and the compression of the store, is done by [`Shard`]s at the same time, each of which sees ascending numbers.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_text::Document;
 
 use super::config::Progress;
-use super::invert::Inverter;
-use super::run::run_of;
+use super::invert::{DocumentFact, Inverter};
+use super::run::{Run, run_of};
 use super::write::{Coding, write_lists};
 use crate::container::SealedFile;
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry, segment_file_name};
 use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
-use crate::store::StoreChunk;
+use crate::store::{CompressedBlock, RawBlock};
+
+/// The path that errors give for a segment in memory.
+const IN_MEMORY: &str = "a segment in memory";
 
 /// Makes a segment of an index of text or vectors in memory. Its files are the same, byte for byte, as those that a build in one batch writes to disk.
 pub struct SegmentBuilder {
-    manifest: Manifest,
-    inverter: Inverter,
-    writer: SegmentWriter,
-    chunk: StoreChunk,
+    in_order: InOrder,
+    shard: Shard,
 }
 
 impl SegmentBuilder {
@@ -27,52 +33,115 @@ impl SegmentBuilder {
     /// # Panics
     /// If it is an index of n-grams, or one of impacts whose mean length is not known yet.
     pub fn new(manifest: &Manifest) -> Result<Self> {
+        Ok(SegmentBuilder { in_order: InOrder::new(manifest)?, shard: Shard::new(manifest) })
+    }
+
+    /// Number of documents so far.
+    pub fn documents(&self) -> u32 {
+        self.in_order.documents()
+    }
+
+    /// Roughly the bytes of memory in use for postings.
+    pub fn memory(&self) -> usize {
+        self.shard.memory()
+    }
+
+    /// Adds a document and returns its ordinal. Ids need not differ: all but the last document of an id must be deleted later.
+    pub fn add(&mut self, document: &Document<'_>) -> Result<u32> {
+        let (ordinal, full) = self.in_order.add(document)?;
+        self.shard.add(ordinal, document);
+        full.map_or(Ok(()), FullBlock::compress)?;
+        Ok(ordinal)
+    }
+
+    /// Completes the segment, whose first document has the id `base`; `None` if there are no documents.
+    pub fn finish(self, base: u32, threads: usize) -> Result<Option<(SegmentEntry, Segment)>> {
+        self.in_order.finish(vec![self.shard], base, threads)
+    }
+}
+
+/// What goes by the order of documents.
+pub(crate) struct InOrder {
+    manifest: Manifest,
+    writer: SegmentWriter,
+    /// Documents for the store that fill no block yet.
+    raw: RawBlock,
+    blocks: Vec<Slot>,
+}
+
+/// Where a block of the store will be once it is compressed.
+type Slot = Arc<Mutex<Option<CompressedBlock>>>;
+
+/// Documents that make a block of the store.
+#[must_use = "the store lacks the block until it is compressed"]
+pub(crate) struct FullBlock {
+    raw: RawBlock,
+    slot: Slot,
+}
+
+impl FullBlock {
+    pub(crate) fn compress(self) -> Result<()> {
+        let block = self.raw.compress().map_err(IndexError::io(IN_MEMORY.as_ref()))?;
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(block);
+        Ok(())
+    }
+}
+
+impl InOrder {
+    /// Starts the next segment of an index with the settings of `manifest`.
+    pub(crate) fn new(manifest: &Manifest) -> Result<Self> {
         assert!(manifest.grams.is_none(), "n-grams come in batches");
         assert!(manifest.impacts.is_none_or(|impacts| impacts.documents > 0), "no mean length");
-        Ok(SegmentBuilder {
-            inverter: Inverter::of(manifest),
+        Ok(InOrder {
             writer: SegmentWriter::in_memory(manifest)?,
-            chunk: StoreChunk::default(),
+            raw: RawBlock::default(),
+            blocks: Vec::new(),
             manifest: Manifest { segments: Vec::new(), ..manifest.clone() },
         })
     }
 
     /// Number of documents so far.
-    pub fn documents(&self) -> u32 {
-        self.writer.table.lengths.len() as u32
+    pub(crate) fn documents(&self) -> u32 {
+        self.writer.table.statics.len() as u32
     }
 
-    /// Roughly the bytes of memory in use for postings.
-    pub fn memory(&self) -> usize {
-        self.inverter.memory()
-    }
-
-    /// Adds a document and returns its ordinal. Ids need not differ: all but the last document of an id must be deleted later.
-    pub fn add(&mut self, document: &Document<'_>) -> Result<u32> {
+    /// Gives a document its ordinal. A shard must get it, and a block that became full must be compressed, before the segment is completed.
+    pub(crate) fn add(&mut self, document: &Document<'_>) -> Result<(u32, Option<FullBlock>)> {
         let ordinal = self.documents();
-        let fact = self.inverter.add(ordinal, document);
-        self.writer.push(&fact, document)?;
-        if let Some(store) = &self.writer.store {
-            let added = self.chunk.add(|out| document.write_json(out));
-            added.map_err(IndexError::io(store.path()))?;
+        self.writer.push_in_order(document)?;
+        let mut full = None;
+        if self.writer.store.is_some() {
+            self.raw.add(|out| document.write_json(out));
+            full = self.raw.is_full().then(|| self.cut());
         }
-        Ok(ordinal)
+        Ok((ordinal, full))
+    }
+
+    /// Takes the documents that wait as a block.
+    fn cut(&mut self) -> FullBlock {
+        let slot = Slot::default();
+        self.blocks.push(slot.clone());
+        FullBlock { raw: std::mem::take(&mut self.raw), slot }
     }
 
     /// Completes the segment, whose first document has the id `base`; `None` if there are no documents.
-    pub fn finish(mut self, base: u32, threads: usize) -> Result<Option<(SegmentEntry, Segment)>> {
+    pub(crate) fn finish(
+        mut self,
+        shards: Vec<Shard>,
+        base: u32,
+        threads: usize,
+    ) -> Result<Option<(SegmentEntry, Segment)>> {
         if self.documents() == 0 {
             return Ok(None);
         }
-        if let Some(store) = &mut self.writer.store {
-            store.append(&mut self.chunk)?;
-        }
-        let run = run_of(&mut self.inverter)?;
+        self.finish_store()?;
+        let runs = self.take_postings(shards)?;
         let impacts = self.manifest.impacts.map(|impacts| impacts.saturation());
         let coding = Coding::Frequencies(self.manifest.codec, impacts);
         let (files, table) = (self.writer.list_files()?, &self.writer.table);
+        let sources = runs.iter().map(Run::source).collect();
         let progress = Progress::default();
-        let written = write_lists(vec![run.source()], table, coding, threads, files, &progress)?;
+        let written = write_lists(sources, table, coding, threads, files, &progress)?;
         let finished = self.writer.finish(written)?;
         let mut files = finished.files;
         let segment = Segment::from_files(&self.manifest, &finished.entry, base, |kind| {
@@ -82,5 +151,81 @@ impl SegmentBuilder {
             SealedFile::from_bytes(&segment_file_name(finished.entry.number, kind), kind, bytes)
         })?;
         Ok(Some((finished.entry, segment)))
+    }
+
+    fn finish_store(&mut self) -> Result<()> {
+        if !self.raw.is_empty() {
+            self.cut().compress()?;
+        }
+        let Some(store) = &mut self.writer.store else { return Ok(()) };
+        for slot in self.blocks.drain(..) {
+            let block = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let block = block.ok_or_else(|| incomplete("a block of its store"))?;
+            store.append_compressed(&block)?;
+        }
+        Ok(())
+    }
+
+    /// The postings of all shards, whose facts go to the table.
+    fn take_postings(&mut self, shards: Vec<Shard>) -> Result<Vec<Run>> {
+        let documents = self.documents() as usize;
+        let table = &mut self.writer.table;
+        let mut known = vec![false; documents];
+        table.lengths = vec![0; documents];
+        table.more.iter_mut().for_each(|lengths| *lengths = vec![0; documents]);
+        let facts = || shards.iter().flat_map(|shard| &shard.facts);
+        if facts().any(|(_, fact)| fact.norm.is_some()) {
+            table.norms = vec![0.0; documents];
+        }
+        for (ordinal, fact) in facts() {
+            let at = *ordinal as usize;
+            (table.lengths[at], known[at]) = (fact.length, true);
+            for (lengths, &length) in table.more.iter_mut().zip(&fact.more) {
+                lengths[at] = length;
+            }
+            if let Some(norm) = fact.norm {
+                table.norms[at] = norm;
+            }
+        }
+        if known.contains(&false) {
+            return Err(incomplete("the postings of a document"));
+        }
+        let drain = |mut shard: Shard| run_of(&mut shard.inverter);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                shards.into_iter().map(|shard| scope.spawn(move || drain(shard))).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Run>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        })
+    }
+}
+
+/// A thread ended in the middle of a write.
+fn incomplete(what: &str) -> IndexError {
+    IndexError::corrupt(IN_MEMORY.as_ref(), format!("it lacks {what}"))
+}
+
+/// The postings of some documents of a segment.
+pub(crate) struct Shard {
+    inverter: Inverter,
+    facts: Vec<(u32, DocumentFact)>,
+}
+
+impl Shard {
+    pub(crate) fn new(manifest: &Manifest) -> Self {
+        Shard { inverter: Inverter::of(manifest), facts: Vec::new() }
+    }
+
+    /// Roughly the bytes of memory in use for postings.
+    pub(crate) fn memory(&self) -> usize {
+        self.inverter.memory()
+    }
+
+    /// Adds the document with this ordinal, which must be larger than all before it.
+    pub(crate) fn add(&mut self, ordinal: u32, document: &Document<'_>) {
+        let fact = self.inverter.add(ordinal, document);
+        self.facts.push((ordinal, fact));
     }
 }

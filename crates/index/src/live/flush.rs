@@ -1,54 +1,56 @@
 //! From segments in memory to a commit.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::LiveIndex;
+use super::replace::Replacement;
 use crate::build::Progress;
 use crate::container::{Kind, SealedWriter};
 use crate::delete::write_deletes;
 use crate::directory::WriteLock;
 use crate::error::Result;
 use crate::log::Log;
-use crate::manifest::{LogEntry, Manifest, SegmentEntry, deletes_name, log_name};
+use crate::manifest::{LogEntry, Manifest, deletes_name, log_name};
 use crate::merge::{MergeConfig, write_segment};
 use crate::segment::Segment;
 use crate::snapshot::{OpenOptions, Snapshot};
+use crate::throttle::Throttle;
+
+/// Segments in memory that are worth a flush.
+const MANY_SEGMENTS: usize = 16;
 
 impl LiveIndex {
-    /// Commits all writes so far as one segment on disk, after which their log is not needed any more. Returns the generation. Writes go on meanwhile. If it fails, nothing is lost: logs stay until a
-    /// later flush succeeds.
+    /// Commits all writes so far as one segment on disk, after which their log is not needed any more. Returns the generation. Writes, refreshes and searches go on meanwhile. If it fails, nothing is lost: logs
+    /// stay until a later flush succeeds.
     pub fn flush(&self) -> Result<u64> {
-        let mut committed = self.committed();
-        let number = {
-            let mut writing = self.writing()?;
-            if writing.batch.is_empty() && self.snapshot().manifest().segments == committed.segments
-            {
-                return Ok(committed.generation);
-            }
-            writing.take_number()
+        self.flush_with(self.options.threads, &Progress::default())
+    }
+
+    /// The same with another number of threads, and progress to watch or to cancel.
+    pub fn flush_with(&self, threads: usize, progress: &Progress) -> Result<u64> {
+        let flushing = self.flushing();
+        let Some((now, log)) = self.freeze()? else {
+            return Ok(self.committed().generation());
         };
-        // Creating a file takes the disk some time, so writers need not wait for it.
-        let next = Log::prepare(&self.dir().join(log_name(number)))?;
-        let (batch, sequence) = {
-            let mut writing = self.writing()?;
-            let sequence = writing.log.switch(next)?;
-            (writing.take_batch()?, sequence)
-        };
-        if !batch.is_empty() {
-            self.apply(batch, sequence)?;
-        }
-        let merged = self.writing()?.take_number();
-        let protected = self.lock.protect(merged);
-        let result = self.commit(&committed, merged, Some(LogEntry { number, sequence }));
+        let number = self.writing()?.take_number();
+        let protected = self.lock.protect(number);
+        let result = self.commit(&now, number, log, threads, progress);
         drop(protected);
-        match result {
-            Ok(manifest) => *committed = manifest,
-            Err(error) => {
-                self.lock.abandon(merged);
-                return Err(error);
-            }
+        if result.is_err() {
+            self.lock.abandon(number);
         }
-        Ok(committed.generation)
+        drop(flushing);
+        result
+    }
+
+    /// Whether so much is in memory that it should be flushed.
+    pub fn wants_flush(&self) -> bool {
+        let on_disk = self.committed().segments().len();
+        let now = self.snapshot();
+        let in_memory = &now.segments()[on_disk.min(now.segments().len())..];
+        let files = in_memory.iter().flat_map(|segment| segment.files());
+        let bytes: u64 = files.map(|(_, file)| file.body_len()).sum();
+        in_memory.len() >= MANY_SEGMENTS || bytes > self.options.memory as u64
     }
 
     /// Flushes and closes the index. Afterwards it has no log.
@@ -60,67 +62,147 @@ impl LiveIndex {
         self.flush()?;
         let LiveIndex { lock, writing, committed, .. } = self;
         let writing = writing.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut manifest = committed.into_inner().unwrap_or_else(PoisonError::into_inner);
         writing.log.close()?;
+        let mut manifest = committed.snapshot().manifest().clone();
         manifest.generation += 1;
         manifest.log = None;
         lock.commit(&manifest)?;
         Ok(lock)
     }
 
-    /// Writes what the published snapshot has and `committed` has not, commits it, and publishes a snapshot of what is on disk. Segment `number` takes all documents that are only in memory.
-    fn commit(&self, committed: &Manifest, number: u64, log: Option<LogEntry>) -> Result<Manifest> {
-        let now = self.snapshot();
-        let on_disk = committed.segments.len();
+    /// Only one flush, or end of a merge, at a time.
+    pub(super) fn flushing(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Directs writes to a new log, and returns a snapshot of those before, and the log; `None` if all of it is on disk.
+    fn freeze(&self) -> Result<Option<(Arc<Snapshot>, LogEntry)>> {
+        let number = {
+            let _refreshing = self.refreshing();
+            let mut writing = self.writing()?;
+            let is_same =
+                self.snapshot().manifest().segments == self.committed().manifest().segments;
+            if writing.batch.is_empty() && is_same {
+                return Ok(None);
+            }
+            writing.take_number()
+        };
+        // Creating a file takes the disk some time, so nobody need wait for it.
+        let next = Log::prepare(&self.dir().join(log_name(number)))?;
+        let _refreshing = self.refreshing();
+        let (batch, sequence) = {
+            let mut writing = self.writing()?;
+            let sequence = writing.log.switch(next)?;
+            (self.take_batch(&mut writing)?, sequence)
+        };
+        self.apply(batch)?;
+        Ok(Some((self.snapshot(), LogEntry { number, sequence })))
+    }
+
+    /// Writes what `now` has and the index on disk has not, and commits it: segment `number` takes all documents that are only in memory.
+    fn commit(
+        &self,
+        now: &Snapshot,
+        number: u64,
+        log: LogEntry,
+        threads: usize,
+        progress: &Progress,
+    ) -> Result<u64> {
+        // No merge comes to an end before this flush does, so segments on disk remain the same.
+        let before = self.committed().manifest().clone();
+        let on_disk = before.segments.len();
         let mut manifest = now.manifest().clone();
-        let in_memory = manifest.segments.split_off(on_disk);
-        let known = manifest.segments.iter().zip(&committed.segments).zip(now.segments());
-        for ((entry, before), segment) in known {
+        self.write_deletes(now, &before)?;
+        let in_memory = now.segments()[on_disk..].to_vec();
+        let replacement = match in_memory.is_empty() {
+            true => None,
+            false => {
+                let entries = manifest.segments[on_disk..].to_vec();
+                let part = Manifest { segments: entries, ..manifest.clone() };
+                Some(self.merged(part, &in_memory, number, threads, None, progress)?)
+            }
+        };
+        progress.check()?;
+
+        manifest.generation = self.next_generation();
+        manifest.next_segment = before.next_segment.max(number + 1);
+        manifest.log = Some(log);
+        manifest.segments.truncate(on_disk);
+        let mut segments = now.segments()[..on_disk].to_vec();
+        if let Some(Replacement { new: Some((merged, segment)), .. }) = &replacement {
+            manifest.segments.push(merged.entry.clone());
+            let base = segments.last().map_or(0, |last| last.base() + last.documents().count());
+            segments.push(Arc::new(segment.with(base, None)));
+        }
+        let generation = manifest.generation;
+        let after = Snapshot::of(self.dir(), manifest, segments)?;
+        self.lock.commit(after.manifest())?;
+        self.show(after, replacement.as_ref())?;
+        Ok(generation)
+    }
+
+    /// A generation that neither the index on disk nor the published snapshot has had.
+    pub(super) fn next_generation(&self) -> u64 {
+        self.committed().generation().max(self.snapshot().generation()) + 1
+    }
+
+    /// Publishes what was committed, together with the writes since.
+    pub(super) fn show(&self, committed: Snapshot, replaced: Option<&Replacement>) -> Result<()> {
+        let _refreshing = self.refreshing();
+        self.committed.set(Arc::new(committed));
+        let (published, generation) = (self.snapshot(), self.next_generation());
+        let after = match replaced {
+            Some(replaced) => replaced.apply(&published, generation, self.options.threads),
+            None => {
+                let manifest = Manifest { generation, ..published.manifest().clone() };
+                Snapshot::of(self.dir(), manifest, published.segments().to_vec())
+            }
+        };
+        self.published.set(Arc::new(after.inspect_err(|_| self.interrupt())?));
+        Ok(())
+    }
+
+    /// Writes the deletions of segments on disk that differ from those of `before`.
+    fn write_deletes(&self, now: &Snapshot, before: &Manifest) -> Result<()> {
+        let entries = now.manifest().segments.iter().zip(now.segments());
+        for ((entry, segment), before) in entries.zip(&before.segments) {
             let deletes = entry.deletes.as_ref().zip(segment.deletes());
-            if let Some((entry, deletes)) =
-                deletes.filter(|(d, _)| before.deletes.as_ref() != Some(*d))
+            if let Some((entry, deletes)) = deletes
+                && before.deletes.as_ref() != Some(entry)
             {
                 let path = self.dir().join(deletes_name(segment.number(), entry.generation));
                 let file = SealedWriter::create(&path, Kind::Deletes)?;
-                let file = file.with_version(committed.version());
+                let file = file.with_version(now.manifest().version());
                 write_deletes(deletes, segment, entry.generation, file)?;
             }
         }
-        manifest.generation += 1;
-        manifest.next_segment = number + 1;
-        manifest.log = log;
-        let base = manifest.segments.iter().map(|entry| entry.documents).sum::<u64>() as u32;
-        if in_memory.iter().any(|entry| entry.live_documents() > 0) {
-            let entry = self.merge(&now, in_memory, number)?;
-            manifest.segments.push(entry);
-        }
-        self.lock.commit(&manifest)?;
-        let mut segments = now.segments()[..on_disk].to_vec();
-        for entry in &manifest.segments[on_disk..] {
-            let options = OpenOptions::default();
-            let segment = Segment::open(self.dir(), &manifest, entry, base, &options);
-            segments.push(Arc::new(segment?));
-        }
-        self.publish(Arc::new(Snapshot::of(self.dir(), manifest.clone(), segments)?));
-        Ok(manifest)
+        Ok(())
     }
 
-    /// Merges the last segments of a snapshot, which have these entries, into segment `number` on disk.
-    fn merge(
+    /// Merges neighbouring segments, whose entries are those of `manifest`, into segment `number` on disk.
+    pub(super) fn merged(
         &self,
-        now: &Snapshot,
-        entries: Vec<SegmentEntry>,
+        manifest: Manifest,
+        old: &[Arc<Segment>],
         number: u64,
-    ) -> Result<SegmentEntry> {
-        let segments = &now.segments()[now.segments().len() - entries.len()..];
-        let first = segments.first().map_or(0, |segment| segment.base());
+        threads: usize,
+        throttle: Option<Arc<Throttle>>,
+        progress: &Progress,
+    ) -> Result<Replacement> {
+        let old = old.to_vec();
+        if manifest.segments.iter().all(|entry| entry.live_documents() == 0) {
+            return Ok(Replacement { old, new: None });
+        }
+        let first = old[0].base();
         let moved = |segment: &Arc<Segment>| {
             Arc::new(segment.with(segment.base() - first, segment.deletes().cloned()))
         };
-        let manifest =
-            Manifest { segments: entries, next_segment: number, ..now.manifest().clone() };
-        let part = Snapshot::of(self.dir(), manifest, segments.iter().map(moved).collect())?;
-        let config = MergeConfig { threads: self.options.threads, ..MergeConfig::default() };
-        write_segment(&self.lock, &part, &config, &Progress::default())
+        let manifest = Manifest { next_segment: number, ..manifest };
+        let part = Snapshot::of(self.dir(), manifest, old.iter().map(moved).collect())?;
+        let config = MergeConfig { threads, ..MergeConfig::default() };
+        let merged = write_segment(self.dir(), &part, &config, throttle, progress)?;
+        let options = OpenOptions::default();
+        let segment = Segment::open(self.dir(), part.manifest(), &merged.entry, 0, &options)?;
+        Ok(Replacement { old, new: Some((merged, segment)) })
     }
 }

@@ -1,37 +1,55 @@
 //! Writes that no search sees yet, for reads by id.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The newest write of each id that was written since the last refresh.
+/// The newest write of each id: the document as JSON, or `None` if it was deleted.
+type Writes = HashMap<Arc<str>, Option<Vec<u8>>>;
+
+/// The writes since the last refresh, and those that a refresh is about to publish.
 #[derive(Default)]
 pub(super) struct Pending {
-    writes: Mutex<HashMap<String, Write>>,
+    generations: Mutex<Generations>,
 }
 
-struct Write {
-    sequence: u64,
-    /// The document as JSON; `None` if it was deleted.
-    document: Option<Vec<u8>>,
+#[derive(Default)]
+struct Generations {
+    now: Writes,
+    /// Those of batches that were taken, oldest first.
+    taken: Vec<Writes>,
 }
 
 impl Pending {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Write>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a write. Writes come in the order of their sequences.
-    pub(super) fn insert(&self, id: &str, sequence: u64, document: Option<Vec<u8>>) {
-        self.lock().insert(id.to_owned(), Write { sequence, document });
+    pub(super) fn insert(&self, id: Arc<str>, document: Option<Vec<u8>>) {
+        self.lock().now.insert(id, document);
     }
 
     /// Calls `f` with the newest document of an id, `None` if it was deleted. Returns `None` if the id was not written.
     pub(super) fn get<R>(&self, id: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> Option<R> {
-        self.lock().get(id).map(|write| f(write.document.as_deref()))
+        let generations = self.lock();
+        let mut writes = std::iter::once(&generations.now).chain(generations.taken.iter().rev());
+        writes.find_map(|writes| writes.get(id)).map(|document| f(document.as_deref()))
     }
 
-    /// Forgets writes before the sequence `end`, which the published snapshot has.
-    pub(super) fn forget(&self, end: u64) {
-        self.lock().retain(|_, write| write.sequence >= end);
+    /// The batch of the writes so far was taken.
+    pub(super) fn rotate(&self) {
+        let mut generations = self.lock();
+        let taken = std::mem::take(&mut generations.now);
+        generations.taken.push(taken);
+    }
+
+    /// The oldest batch that was taken is in the published snapshot.
+    pub(super) fn forget(&self) {
+        let oldest = {
+            let mut generations = self.lock();
+            (!generations.taken.is_empty()).then(|| generations.taken.remove(0))
+        };
+        // Freeing many documents takes longer than writers should wait for the lock.
+        drop(oldest);
     }
 }

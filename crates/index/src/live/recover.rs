@@ -1,14 +1,15 @@
 //! Opening an index for writing, after a crash or not.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 use warpseek_text::ReaderConfig;
 
-use super::batch::Batch;
+use super::batch::{Batch, LookedUp};
 use super::pending::Pending;
-use super::{LiveIndex, LiveOptions, Writing, parse};
+use super::{LiveIndex, LiveOptions, Published, Writing, parse};
+use crate::build::FullBlock;
 use crate::directory::{WriteLock, log_numbers, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::log::{Durability, Log, Operation, Record, replay_bytes};
@@ -28,26 +29,22 @@ pub(crate) fn settle(lock: WriteLock) -> Result<WriteLock> {
 
 impl LiveIndex {
     pub(super) fn with_lock(lock: WriteLock, options: LiveOptions) -> Result<Self> {
-        let snapshot = Snapshot::open_locked(&lock)?;
+        let snapshot = Arc::new(Snapshot::open_locked(&lock)?);
         let mut committed = snapshot.manifest().clone();
         check(&committed)?;
         let mut settings = Manifest { segments: Vec::new(), log: None, ..committed.clone() };
         let known = !committed.segments.is_empty();
         let content = known.then_some(committed.content);
-        let mut writing = match committed.log {
+        let writing = match committed.log {
             Some(entry) => {
                 let numbers = log_numbers(lock.dir(), entry.number)?;
                 // The last log may have been created after the last commit.
                 let last = numbers.last().map_or(0, |last| last + 1);
                 settings.next_segment = settings.next_segment.max(last);
-                let batch = Batch::new(&mut settings)?;
-                let reader = settings.reader_config();
-                Replay { batch, settings, reader, content }.run(
-                    &lock,
-                    entry,
-                    &numbers,
-                    options.durability,
-                )?
+                let batch = Batch::new(&mut settings, options.shards())?;
+                let (reader, snapshot) = (settings.reader_config(), snapshot.clone());
+                let replay = Replay { batch, settings, reader, content, snapshot };
+                replay.run(&lock, entry, &numbers, options.durability)?
             }
             None => {
                 let number = settings.next_segment;
@@ -58,26 +55,30 @@ impl LiveIndex {
                 committed.generation += 1;
                 committed.next_segment = settings.next_segment;
                 lock.commit(&committed)?;
-                Writing { log, batch: Batch::new(&mut settings)?, settings, content }
+                let batch = Batch::new(&mut settings, options.shards())?;
+                Writing { log, batch, settings, content }
             }
         };
-        let segments = snapshot.segments().to_vec();
-        let snapshot = Snapshot::of(lock.dir(), committed.clone(), segments)?;
-        let (end, replayed) = (writing.log.next_sequence(), writing.take_batch()?);
+        let show = || Snapshot::of(lock.dir(), committed.clone(), snapshot.segments().to_vec());
+        let (published, on_disk) = (Arc::new(show()?), Arc::new(show()?));
         let reader = ReaderConfig { schema: committed.schema.clone(), ..committed.reader_config() };
         let live = LiveIndex {
+            merging: Mutex::default(),
+            flushing: Mutex::default(),
+            refreshing: Mutex::default(),
+            shards: RwLock::new(writing.batch.shards.clone()),
+            writing: Mutex::new(writing),
+            taken: AtomicU64::new(0),
+            pending: Pending::default(),
+            published: Published::new(published),
+            committed: Published::new(on_disk),
+            interrupted: AtomicBool::new(false),
             lock,
             options,
             reader,
-            writing: Mutex::new(writing),
-            pending: Pending::default(),
-            published: RwLock::new(Arc::new(snapshot)),
-            committed: Mutex::new(committed),
-            interrupted: AtomicBool::new(false),
         };
-        if !replayed.is_empty() {
-            live.apply(replayed, end)?;
-        }
+        // What was replayed.
+        live.refresh()?;
         Ok(live)
     }
 }
@@ -100,6 +101,8 @@ struct Replay {
     settings: Manifest,
     reader: ReaderConfig,
     content: Option<Content>,
+    /// What is on disk.
+    snapshot: Arc<Snapshot>,
 }
 
 impl Replay {
@@ -133,8 +136,9 @@ impl Replay {
         let refused = |what: String| {
             IndexError::corrupt(path, format!("document of record {}: {what}", record.sequence))
         };
+        let look_up = |id: &str| LookedUp::new(self.snapshot.clone(), id);
         match record.operation {
-            Operation::Delete { id } => self.batch.delete(id),
+            Operation::Delete { id } => self.batch.delete(&Arc::from(id), &look_up(id)?),
             Operation::Put { id, document } => {
                 let json = std::str::from_utf8(document).map_err(|e| refused(e.to_string()))?;
                 let document = parse(json, &self.reader).map_err(|e| refused(e.to_string()))?;
@@ -144,7 +148,9 @@ impl Replay {
                         document.id
                     )));
                 }
-                self.batch.put(&document)?;
+                let (ordinal, full) = self.batch.put(&Arc::from(id), &document, &look_up(id)?)?;
+                self.batch.shards.lease().invert(ordinal, &document);
+                full.map_or(Ok(()), FullBlock::compress)?;
                 self.content = self.batch.content;
             }
         }

@@ -1,0 +1,65 @@
+//! Merging segments on disk while the index is written and searched.
+
+use std::sync::{Arc, PoisonError};
+
+use super::replace::Replacement;
+use super::{LiveIndex, policy};
+use crate::build::Progress;
+use crate::container::{Kind, SealedWriter};
+use crate::delete::write_deletes;
+use crate::error::Result;
+use crate::manifest::{Manifest, deletes_name};
+use crate::snapshot::Snapshot;
+use crate::throttle::Throttle;
+
+/// Threads of a merge, which nobody waits for.
+const THREADS: usize = 1;
+
+impl LiveIndex {
+    /// Merges some neighbouring segments on disk, if there are many of about the same size, or one of which most is deleted. Returns whether it did. It may take long, but nobody waits for it: writes, searches,
+    /// refreshes and flushes go on. `progress` can be cancelled, which changes nothing.
+    pub fn merge_some(&self, progress: &Progress) -> Result<bool> {
+        let _merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let (manifest, old) = {
+            let committed = self.committed();
+            let mut manifest = committed.manifest().clone();
+            let Some(range) = policy::pick(&manifest.segments) else { return Ok(false) };
+            manifest.segments = manifest.segments[range.clone()].to_vec();
+            (manifest, committed.segments()[range].to_vec())
+        };
+        let number = self.writing()?.take_number();
+        let protected = self.lock.protect(number);
+        let throttle = self.options.merge_rate.map(|rate| Arc::new(Throttle::new(rate)));
+        let merged = self.merged(manifest, &old, number, THREADS, throttle, progress);
+        let _flushing = self.flushing();
+        let result = merged.and_then(|replacement| {
+            progress.check()?;
+            let after = self.with_replacement(&replacement, number)?;
+            self.lock.commit(after.manifest())?;
+            self.show(after, Some(&replacement))
+        });
+        drop(protected);
+        if result.is_err() {
+            self.lock.abandon(number);
+        }
+        result.map(|()| true)
+    }
+
+    /// What is to be on disk when segment `number` takes the place of others, with the file of what flushes have committed as deleted in these meanwhile.
+    fn with_replacement(&self, replacement: &Replacement, number: u64) -> Result<Snapshot> {
+        let generation = self.next_generation();
+        let after = replacement.apply(&self.committed(), generation, THREADS)?;
+        for (entry, segment) in after.manifest().segments.iter().zip(after.segments()) {
+            if let Some((entry, deletes)) = entry.deletes.as_ref().zip(segment.deletes())
+                && segment.number() == number
+            {
+                let path = self.dir().join(deletes_name(number, entry.generation));
+                let file = SealedWriter::create(&path, Kind::Deletes)?;
+                write_deletes(deletes, segment, entry.generation, file)?;
+            }
+        }
+        let next_segment = after.manifest().next_segment.max(number + 1);
+        let manifest = Manifest { next_segment, ..after.manifest().clone() };
+        Snapshot::of(self.dir(), manifest, after.segments().to_vec())
+    }
+}
