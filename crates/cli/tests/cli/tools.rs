@@ -169,6 +169,7 @@ fn every_command_has_a_man_page() {
         "index",
         "add",
         "delete",
+        "write",
         "merge",
         "search",
         "run",
