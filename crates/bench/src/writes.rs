@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use warpseek::{
     Document, Index, IndexOptions, LiveIndex, LiveOptions, Progress, Request, Searcher,
-    SearcherOptions,
+    SearcherOptions, WriteTicket,
 };
 use warpseek_console::options::{Threads, check_seconds};
 use warpseek_console::terminal::{count, counted, table};
@@ -277,7 +277,7 @@ impl Run<'_> {
             for _ in 0..BULK {
                 last = Some(self.live.put_json(&self.next())?);
             }
-            last.map_or(Ok(()), |ticket| ticket.wait())?;
+            last.map_or(Ok(()), WriteTicket::wait)?;
             let so_far = written.fetch_add(BULK as u64, Ordering::Relaxed) + BULK as u64;
             if rate > 0 {
                 let due = start + Duration::from_secs_f64(so_far as f64 / f64::from(rate));

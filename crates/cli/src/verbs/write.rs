@@ -39,8 +39,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\
 Examples:
-  echo '{\"put\": {\"id\": \"doc17\", \"text\": \"a new text\"}}' | warpseek write idx
   warpseek write idx --json < operations.jsonl > acknowledged.jsonl
+  echo '{\"put\": {\"id\": \"doc17\", \"text\": \"a new text\"}}' | warpseek write idx
   tail -f changes.jsonl | warpseek write idx --refresh 1 --durability 100")]
 pub(crate) struct Options {
     /// Directory of the index

@@ -170,6 +170,7 @@ fn every_command_has_a_man_page() {
         "schema",
         "add",
         "delete",
+        "write",
         "merge",
         "search",
         "run",

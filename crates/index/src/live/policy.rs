@@ -108,7 +108,7 @@ mod tests {
         }
         assert_eq!(sizes.iter().sum::<u64>(), FLUSHES * 2000);
         assert!(
-            written <= 6 * FLUSHES * 2000,
+            written <= 8 * FLUSHES * 2000,
             "each is written {} times",
             written / FLUSHES / 2000
         );
