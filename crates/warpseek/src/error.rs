@@ -135,7 +135,7 @@ pub enum OptionsError {
         when: &'static str,
     },
     /// An index with a schema was to be built on a GPU.
-    #[error("an index with a schema cannot be built on a GPU yet; build it on the CPU")]
+    #[error("an index with a schema cannot be built on a GPU yet")]
     SchemaOnGpu,
     /// The ranking function has no such parameters.
     #[error("ranking `{ranking}` has neither k1 nor b")]

@@ -92,7 +92,7 @@ fn errors_name_file_place_and_remedy() {
         .run(&format!("{index} --schema schema.json --analyzer plain"))
         .fails(2, &["--analyzer", "--schema"]);
     let gpu = format!("{index} --schema schema.json --device cuda");
-    space.run(&gpu).fails(2, &["schema", "on a GPU", "on the CPU"]);
+    space.run(&gpu).fails(2, &["schema", "on a GPU", "`--device cuda`"]);
     space.write("odd.jsonl", "{\"id\":\"1\",\"year\":1}\n{\"id\":\"2\",\"year\":\"MCM\"}\n");
     space
         .run("index odd.jsonl -o bad --schema schema.json -q")
