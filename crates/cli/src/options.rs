@@ -250,8 +250,8 @@ pub(crate) struct QueryChoice {
     #[arg(long, value_name = "FILE")]
     among: Option<PathBuf>,
     /// Only search among documents that match this query, e.g. "year:>=2020 tag:(a b)"; scores stay the same
-    #[arg(long, value_name = "QUERY")]
-    pub(crate) filter: Option<String>,
+    #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
+    filter: Option<String>,
     /// Read queries with signs, fields, parentheses and conditions also if the index has no schema, as those with a
     /// schema are (docs/queries.md)
     #[arg(long)]
