@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use warpseek::{
@@ -124,7 +125,7 @@ fn every_search_beside_writes_sees_each_document_once() {
                 })
             })
             .collect();
-        let written: Vec<_> = writers.into_iter().map(|thread| thread.join()).collect();
+        let written: Vec<_> = writers.into_iter().map(ScopedJoinHandle::join).collect();
         ended.store(true, Ordering::Relaxed);
         written.into_iter().for_each(|result| result.unwrap());
         searches.into_iter().for_each(|thread| thread.join().unwrap());
