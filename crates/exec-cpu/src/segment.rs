@@ -67,14 +67,18 @@ impl<'a> SegmentQuery<'a> {
     ) -> Result<Self, Halt> {
         let documents = segment.documents();
         let mut scorers: Vec<Scorer> = Vec::with_capacity(plan.terms.len());
+        // Terms of a field share its scorer; there are few fields.
+        let mut by_field: Vec<(u8, Scorer)> = Vec::new();
         for term in &plan.terms {
-            // Terms of a field share its scorer.
-            let before = plan.terms.iter().zip(&scorers).find(|(t, _)| t.field == term.field);
-            let scorer = match before {
+            let known = by_field.iter().find(|(field, _)| *field == term.field);
+            let scorer = match known {
                 Some((_, scorer)) => scorer.clone(),
                 None => {
                     let formula = plan.formulas.of(term.field);
-                    Scorer { formula, factors: factors.get(segment, term.field, formula, ticker)? }
+                    let factors = factors.get(segment, term.field, formula, ticker)?;
+                    let scorer = Scorer { formula, factors };
+                    by_field.push((term.field, scorer.clone()));
+                    scorer
                 }
             };
             scorers.push(scorer);

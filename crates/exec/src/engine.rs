@@ -206,7 +206,8 @@ pub fn answer_supported(
     search: impl FnOnce(&[&Plan]) -> Answers,
 ) -> Answers {
     let refusal = |plan: &Plan| -> Option<ExecError> {
-        if plan.snapshot != engine.snapshot() {
+        let masked = plan.mask.as_ref().map_or(plan.snapshot, |mask| mask.snapshot());
+        if [plan.snapshot, masked] != [engine.snapshot(); 2] {
             return Some(ExecError::OtherSnapshot);
         }
         let why = engine.can_answer(plan).err()?.to_owned();

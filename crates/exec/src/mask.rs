@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use warpseek_index::{DocSet, Segment, Snapshot};
+use warpseek_index::{DocSet, Segment, Snapshot, SnapshotId};
 
 use crate::error::ExecError;
 
 /// The documents of a snapshot that may be hits: a set for each segment, without deleted documents. Statistics, and so scores, do not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
+    /// Positions and deletions are those of this snapshot.
+    snapshot: SnapshotId,
     segments: Vec<Arc<DocSet>>,
 }
 
@@ -27,7 +29,8 @@ impl Mask {
             }
             Arc::new(set)
         };
-        Mask { segments: sets.into_iter().zip(snapshot.segments()).map(live).collect() }
+        let segments = sets.into_iter().zip(snapshot.segments()).map(live).collect();
+        Mask { snapshot: snapshot.id(), segments }
     }
 
     /// As [`Mask::new`], with sets that are shared and only copied if documents were deleted.
@@ -38,17 +41,23 @@ impl Mask {
             }
             set
         };
-        Mask { segments: sets.into_iter().zip(snapshot.segments()).map(live).collect() }
+        let segments = sets.into_iter().zip(snapshot.segments()).map(live).collect();
+        Mask { snapshot: snapshot.id(), segments }
     }
 
-    /// The documents that are in both masks, which must be of one snapshot.
+    /// The documents that are in both masks.
+    ///
+    /// # Panics
+    /// If they are not of one snapshot.
     pub fn and(&self, other: &Mask) -> Self {
+        assert_eq!(self.snapshot, other.snapshot, "masks of one snapshot");
         let both = |(a, b): (&Arc<DocSet>, &Arc<DocSet>)| {
             let mut set = (**a).clone();
             set.and_assign(b);
             Arc::new(set)
         };
-        Mask { segments: self.segments.iter().zip(&other.segments).map(both).collect() }
+        let segments = self.segments.iter().zip(&other.segments).map(both).collect();
+        Mask { snapshot: self.snapshot, segments }
     }
 
     /// A mask of the live documents with these ids; others are not in it.
@@ -71,6 +80,11 @@ impl Mask {
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(|set| 8 * set.words().len()).sum()
+    }
+
+    /// The snapshot whose documents it is of. Plans of another one are refused with it.
+    pub fn snapshot(&self) -> SnapshotId {
+        self.snapshot
     }
 
     /// Of how many segments.

@@ -1,6 +1,7 @@
 //! From a query to a plan: lists, weights and the scale of the integers.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -119,13 +120,12 @@ impl Plan {
 
     /// The words of the query that are in no live document, whatever the field.
     pub fn unknown_words(&self) -> Vec<&str> {
-        let mut words: Vec<&str> = Vec::new();
-        for (_, word) in &self.missing {
-            if !words.contains(&word.as_str()) && self.terms.iter().all(|t| t.term != *word) {
-                words.push(word);
-            }
-        }
-        words
+        let mut known: HashSet<&str> = self.terms.iter().map(|term| term.term.as_str()).collect();
+        self.missing
+            .iter()
+            .map(|(_, word)| word.as_str())
+            .filter(|word| known.insert(word))
+            .collect()
     }
 
     /// What the plan has that an engine which takes this much does not take.

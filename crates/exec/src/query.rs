@@ -20,7 +20,8 @@ pub(crate) use plan_node::{Facts, listed};
 pub use plan_node::{Group, PlanNode, PlanTree, best_score};
 pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
 pub use tree::{
-    Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_VALUES, Node, Operator, Words,
+    Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,
+    Node, Operator, Words,
 };
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.

@@ -114,13 +114,16 @@ impl WriteLock {
     /// Makes `manifest` the current one. On return it is durable, and files that it does not name have been removed.
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
         let (new, current) = (self.dir.join(MANIFEST_NEW), self.dir.join(MANIFEST));
-        sync_dir(&self.dir)?;
+        // Opened before the manifest is switched, since failing to open it after that would be a failure that took effect.
+        let dir = File::open(&self.dir).map_err(IndexError::io(&self.dir))?;
+        let sync = || dir.sync_all().map_err(IndexError::io(&self.dir));
+        sync()?;
         let bytes = seal_bytes_as(Kind::Manifest, manifest.version(), &manifest.to_bytes());
         fs::write(&new, bytes).map_err(IndexError::io(&new))?;
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;
         // From here on the new manifest is in effect, whatever fails; cleaning up after an error must therefore read the manifest on disk.
-        sync_dir(&self.dir)?;
+        sync()?;
         self.clean(manifest);
         Ok(())
     }
@@ -164,11 +167,13 @@ impl WriteLock {
         }
     }
 
-    /// After a failed write: removes files that the manifest on disk does not name. If no manifest can be read, only segment `number`, which was
+    /// After a failed write: removes files that the manifest on disk does not name. If there is none, only segment `number`, which was
     /// being written, is removed.
     pub(crate) fn abandon(&self, number: u64) {
         match read_manifest(&self.dir) {
             Ok(manifest) => self.clean(&manifest),
+            // A manifest that could not be read may name the segment.
+            Err(IndexError::Io { .. }) => self.clean_scratch(),
             Err(_) => {
                 self.clean_scratch();
                 self.remove(|name| is_segment_file(name) && segment_number(name) == Some(number));

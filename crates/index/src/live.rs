@@ -58,6 +58,12 @@ pub struct LiveOptions {
 /// Documents that are inverted at the same time. More of them share fewer words, so that a refresh takes longer.
 const MOST_SHARDS: usize = 4;
 
+/// The most memory of a batch, whatever the options: inverters have 32-bit offsets.
+const MOST_MEMORY: usize = 2 << 30;
+
+/// About the bytes that a write takes beside its document and its id.
+const BYTES_A_WRITE: usize = 300;
+
 impl Default for LiveOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -169,7 +175,8 @@ impl LiveIndex {
             return Ok(None);
         }
         let ticket = writing.log.append(Operation::Delete { id })?;
-        let id = Arc::from(id);
+        let id: Arc<str> = Arc::from(id);
+        writing.batch.shards.add_memory(2 * id.len() + BYTES_A_WRITE);
         writing.batch.delete(&id, &looked);
         self.pending.insert(id, None);
         Ok(Some(ticket))
@@ -204,17 +211,20 @@ impl LiveIndex {
             let operation = Operation::Put { id: &id, document: json.as_bytes() };
             let ticket = writing.log.append(operation)?;
             // The log has it now, so that an index without it must not go on.
-            let added = writing.batch.put(&id, &document, &looked);
-            let (ordinal, full) = added.inspect_err(|_| self.interrupt())?;
+            let unfinished = self.unfinished();
+            let (ordinal, full) = writing.batch.put(&id, &document, &looked)?;
             writing.content = writing.batch.content;
+            // Its bytes wait to be stored, and to be read by id.
+            shards.add_memory(2 * bytes.len() + 2 * id.len() + BYTES_A_WRITE);
             self.pending.insert(id, Some(bytes));
             drop(writing);
             lease.invert(ordinal, &document);
-            let compressed = full.map_or(Ok(()), FullBlock::compress);
-            compressed.inspect_err(|_| self.interrupt())?;
+            full.map_or(Ok(()), FullBlock::compress)?;
+            unfinished.finish();
             drop(lease);
-            if shards.memory() > self.options.memory {
-                self.refresh_if(|batch| batch.shards.memory() > self.options.memory)?;
+            let most = self.options.memory.min(MOST_MEMORY);
+            if shards.memory() > most {
+                self.refresh_if(|batch| batch.shards.memory() > most)?;
             }
             return Ok(Ok(ticket));
         }
@@ -273,7 +283,10 @@ impl LiveIndex {
             }
             self.take_batch(&mut writing)?
         };
-        self.apply(batch)
+        let unfinished = self.unfinished();
+        let snapshot = self.apply(batch)?;
+        unfinished.finish();
+        Ok(snapshot)
     }
 
     /// The writes so far; later ones go to a new batch.
@@ -286,11 +299,11 @@ impl LiveIndex {
         Ok(batch)
     }
 
-    /// Publishes the writes of a batch that was taken.
+    /// Publishes the writes of a batch that was taken. If it fails, the batch is lost but for the log.
     fn apply(&self, batch: Batch) -> Result<Arc<Snapshot>> {
         let snapshot = match batch.is_empty() {
             true => self.snapshot(),
-            false => self.with_batch(batch).inspect_err(|_| self.interrupt())?,
+            false => self.with_batch(batch)?,
         };
         self.published.set(snapshot.clone());
         self.taken.store(0, Ordering::Relaxed);
@@ -351,6 +364,31 @@ impl LiveIndex {
     /// The index in memory lacks writes from now on, so that nothing may be written any more.
     fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
+    }
+
+    /// Something begins that must come to its end, or the index is interrupted: also if it panics.
+    fn unfinished(&self) -> Unfinished<'_> {
+        Unfinished { live: self, is_finished: false }
+    }
+}
+
+/// Interrupts the index when it is dropped, unless it was finished.
+struct Unfinished<'a> {
+    live: &'a LiveIndex,
+    is_finished: bool,
+}
+
+impl Unfinished<'_> {
+    fn finish(mut self) {
+        self.is_finished = true;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.live.interrupt();
+        }
     }
 }
 

@@ -670,3 +670,41 @@ fn forged_counts_versions_and_files_are_found() {
         assert!(problems.iter().any(|what| what.contains(word)), "forgery {i}: {problems:?}");
     }
 }
+
+/// Deletions that are flushed while their segments are merged are in the result, which other readers can open at once.
+#[test]
+fn deletions_during_a_merge() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, input) = (folder.path().join("index"), folder.path().join("none.jsonl"));
+    fs::write(&input, "").unwrap();
+    create(&dir, &[input], &config(&schema()), false, &Progress::default()).unwrap();
+    // So slow that there is time to delete. If there is not, the result is the same.
+    let options = LiveOptions { merge_rate: Some(20_000), threads: 1, ..LiveOptions::default() };
+    let live = LiveIndex::open(&dir, options).unwrap();
+    let mut random = Random(5);
+    for id in 0..80 {
+        drop(live.put(&random.document(&id.to_string()).to_string()).unwrap());
+        if id % 10 == 9 {
+            live.flush().unwrap();
+        }
+    }
+    let files = || fs::read_dir(&dir).unwrap().count();
+    let before = files();
+    std::thread::scope(|scope| {
+        let merge = scope.spawn(|| live.merge_some(&Progress::default()).unwrap());
+        while files() == before && !merge.is_finished() {}
+        for id in (0..80).step_by(3) {
+            drop(live.delete(&id.to_string()).unwrap().unwrap());
+        }
+        live.flush().unwrap();
+        assert!(merge.join().unwrap());
+    });
+    let snapshot = Snapshot::open(&dir).unwrap();
+    assert_eq!(snapshot.segments().len(), 1);
+    for id in 0..80 {
+        let found = snapshot.find_id(&id.to_string()).unwrap();
+        assert_eq!(found.is_some(), id % 3 != 0, "document {id}");
+    }
+    let found = verify(&dir, &Progress::default()).unwrap();
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+}

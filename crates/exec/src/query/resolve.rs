@@ -14,7 +14,7 @@ use super::near::nearest;
 use super::plan_node::{Group, Matches, PlanNode, PlanTree, TIE};
 use super::reduce::reduce;
 use super::syntax::names;
-use super::tree::{Across, Bool, Filter, Node, Operator, Words, is_weight};
+use super::tree::{Across, Bool, Filter, MAX_TREE_SET_BYTES, Node, Operator, Words, is_weight};
 use super::values;
 use crate::error::ExecError;
 use crate::mask::Mask;
@@ -31,6 +31,9 @@ impl Planner {
         cache: &FilterCache,
     ) -> Result<Plan, ExecError> {
         tree.check()?;
+        if among.is_some_and(|mask| mask.snapshot() != self.snapshot().id()) {
+            return Err(ExecError::OtherSnapshot);
+        }
         let mut resolver = Resolver::new(self, cache);
         let root = resolver.node(tree, 1.0, true)?.unwrap_or(PlanNode::Nothing);
         let mut restricted = Group { must: vec![root], ..Group::default() };
@@ -70,6 +73,11 @@ struct Resolver<'a> {
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
     missing: Vec<(u8, String)>,
+    /// The same, to find them in.
+    is_missing: HashSet<(u8, String)>,
+    /// What filters on attributes admit, by their keys, and which documents have terms in a field.
+    sets: HashMap<Arc<[u8]>, PlanNode>,
+    having: HashMap<u8, PlanNode>,
 }
 
 impl<'a> Resolver<'a> {
@@ -84,6 +92,9 @@ impl<'a> Resolver<'a> {
             known: HashMap::new(),
             words: Vec::new(),
             missing: Vec::new(),
+            is_missing: HashSet::new(),
+            sets: HashMap::new(),
+            having: HashMap::new(),
         }
     }
 
@@ -348,15 +359,16 @@ impl<'a> Resolver<'a> {
         if !is_weight(weight) {
             return Err(ExecError::Weight { term, weight });
         }
-        if self.terms.len() + self.words.len() >= MAX_QUERY_TERMS {
-            return Err(ExecError::TooManyTerms(self.terms.len() + self.words.len() + 1));
+        let terms = self.terms.len() + self.words.len() + self.missing.len();
+        if terms >= MAX_QUERY_TERMS {
+            return Err(ExecError::TooManyTerms(terms + 1));
         }
         if !scored && let Some(node) = self.known.get(&(field, term.clone())) {
             return Ok(node.clone());
         }
         let Some(found) = self.planner.term(field, &term, weight)? else {
             let missing = (field, term);
-            if !self.missing.contains(&missing) {
+            if self.is_missing.insert(missing.clone()) {
                 self.missing.push(missing);
             }
             return Ok(PlanNode::Nothing);
@@ -400,7 +412,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn filter(&self, filter: &Filter) -> Result<PlanNode, ExecError> {
+    /// Refuses a set that would take too much memory together with those so far.
+    fn check_sets(&self) -> Result<(), ExecError> {
+        let bytes = u64::from(self.snapshot.doc_limit()).div_ceil(8);
+        let sets = (self.sets.len() + self.having.len()) as u64 + 1;
+        match sets * bytes <= MAX_TREE_SET_BYTES {
+            true => Ok(()),
+            false => Err(ExecError::Tree(format!(
+                "its filters take more than {MAX_TREE_SET_BYTES} bytes, a bit for each document; use fewer different ones"
+            ))),
+        }
+    }
+
+    fn filter(&mut self, filter: &Filter) -> Result<PlanNode, ExecError> {
         let filter = match filter {
             Filter::Ids(ids) => {
                 let mask = Mask::of_ids(self.snapshot, ids)?;
@@ -436,6 +460,10 @@ impl<'a> Resolver<'a> {
             },
         };
         let key = filter.key();
+        if let Some(known) = self.sets.get(&key) {
+            return Ok(known.clone());
+        }
+        self.check_sets()?;
         let set = |segment: &Arc<Segment>| {
             let documents = segment.documents().count();
             match segment.attributes() {
@@ -448,11 +476,17 @@ impl<'a> Resolver<'a> {
         };
         let sets = self.snapshot.segments().iter().map(set);
         let sets = sets.collect::<Result<_, IndexError>>()?;
-        Ok(PlanNode::Set(Arc::new(Mask::shared(self.snapshot, sets))))
+        let node = PlanNode::Set(Arc::new(Mask::shared(self.snapshot, sets)));
+        self.sets.insert(key, node.clone());
+        Ok(node)
     }
 
     /// The documents with a term in a field.
-    fn has_terms(&self, field: u8) -> Result<PlanNode, ExecError> {
+    fn has_terms(&mut self, field: u8) -> Result<PlanNode, ExecError> {
+        if let Some(known) = self.having.get(&field) {
+            return Ok(known.clone());
+        }
+        self.check_sets()?;
         let mut sets = Vec::new();
         for segment in self.snapshot.segments() {
             let lengths = segment.lengths(field)?;
@@ -464,7 +498,9 @@ impl<'a> Resolver<'a> {
             }
             sets.push(set);
         }
-        Ok(PlanNode::Set(Arc::new(Mask::new(self.snapshot, sets))))
+        let node = PlanNode::Set(Arc::new(Mask::new(self.snapshot, sets)));
+        self.having.insert(field, node.clone());
+        Ok(node)
     }
 
     /// The plan of what was resolved.

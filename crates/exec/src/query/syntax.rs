@@ -156,11 +156,11 @@ enum Field {
     Ids,
 }
 
-/// A word or value: what it says, and whether a `*` that was not escaped is at its end.
+/// A word or value: what it says, and where a `*` is that was not escaped and is its end.
 struct Word {
     at: usize,
     text: String,
-    starred: bool,
+    star: Option<usize>,
 }
 
 struct Parser<'a> {
@@ -268,6 +268,9 @@ impl Parser<'_> {
         if word.text.is_empty() {
             return Err((start, SyntaxErrorKind::Missing { what: "the name of a field" }));
         }
+        if let Some(star) = word.star {
+            return Err((star, SyntaxErrorKind::Prefix));
+        }
         self.at += 1;
         let field = self.field(word)?;
         match &field {
@@ -325,12 +328,12 @@ impl Parser<'_> {
             Some(Field::Text(name)) => Some(name),
             _ => None,
         };
-        match (word.starred, word.text.as_str(), name) {
-            (false, "", _) => Err((word.at, SyntaxErrorKind::Missing { what: "a word" })),
-            (false, _, _) => Ok(Node::Words(Words::any(name.cloned(), word.text))),
-            (true, "", None) => Ok(Node::All),
-            (true, "", Some(name)) => Ok(Node::Filter(Filter::Exists { field: name.clone() })),
-            (true, ..) => Err((word.at + word.text.len(), SyntaxErrorKind::Prefix)),
+        match (word.star, word.text.as_str(), name) {
+            (None, "", _) => Err((word.at, SyntaxErrorKind::Missing { what: "a word" })),
+            (None, _, _) => Ok(Node::Words(Words::any(name.cloned(), word.text))),
+            (Some(_), "", None) => Ok(Node::All),
+            (Some(_), "", Some(name)) => Ok(Node::Filter(Filter::Exists { field: name.clone() })),
+            (Some(star), ..) => Err((star, SyntaxErrorKind::Prefix)),
         }
     }
 
@@ -361,15 +364,13 @@ impl Parser<'_> {
             }
             _ => {
                 let word = self.value_word()?;
-                match (word.starred, word.text.is_empty()) {
-                    (true, true) => Filter::Exists { field: name() },
-                    (true, false) if kind == AttributeKind::Keyword => {
+                match (word.star, word.text.is_empty()) {
+                    (Some(_), true) => Filter::Exists { field: name() },
+                    (Some(_), false) if kind == AttributeKind::Keyword => {
                         Filter::Prefix { field: name(), prefix: word.text }
                     }
-                    (true, false) => {
-                        return Err((word.at + word.text.len(), SyntaxErrorKind::Prefix));
-                    }
-                    (false, _) => {
+                    (Some(star), false) => return Err((star, SyntaxErrorKind::Prefix)),
+                    (None, _) => {
                         let values = vec![checked(field, kind, word)?];
                         Filter::Terms { field: name(), values }
                     }
@@ -418,19 +419,19 @@ impl Parser<'_> {
     fn plain_value(&mut self) -> Result<Word, Located> {
         let at = self.at;
         if self.peek() == Some('"') {
-            return Ok(Word { at, text: self.quoted()?, starred: false });
+            return Ok(Word { at, text: self.quoted()?, star: None });
         }
         let word = self.value_word()?;
-        match word.starred {
-            true => Err((word.at + word.text.len(), SyntaxErrorKind::Prefix)),
-            false => Ok(word),
+        match word.star {
+            Some(star) => Err((star, SyntaxErrorKind::Prefix)),
+            None => Ok(word),
         }
     }
 
     /// A word in which a colon is a character like others; at least one.
     fn value_word(&mut self) -> Result<Word, Located> {
         let word = self.word(&[])?;
-        match word.text.is_empty() && !word.starred {
+        match word.text.is_empty() && word.star.is_none() {
             true => Err((word.at, SyntaxErrorKind::Missing { what: "a value" })),
             false => Ok(word),
         }
@@ -471,15 +472,15 @@ impl Parser<'_> {
         self.skip_blanks();
         let at = self.at;
         if self.peek() == Some('"') {
-            let word = Word { at, text: self.quoted()?, starred: false };
+            let word = Word { at, text: self.quoted()?, star: None };
             return checked(field, kind, word).map(Some);
         }
         let word = self.word(&[']', '}'])?;
-        match (word.starred, word.text.as_str()) {
-            (true, "") => Ok(None),
-            (true, _) => Err((word.at + word.text.len(), SyntaxErrorKind::Prefix)),
-            (false, "") => Err((at, SyntaxErrorKind::Missing { what: "a value" })),
-            (false, _) => checked(field, kind, word).map(Some),
+        match (word.star, word.text.as_str()) {
+            (Some(_), "") => Ok(None),
+            (Some(star), _) => Err((star, SyntaxErrorKind::Prefix)),
+            (None, "") => Err((at, SyntaxErrorKind::Missing { what: "a value" })),
+            (None, _) => checked(field, kind, word).map(Some),
         }
     }
 
@@ -506,7 +507,7 @@ impl Parser<'_> {
                 c => text.push(c),
             }
         }
-        Ok(Word { at: start, text, starred: star.is_some() })
+        Ok(Word { at: start, text, star })
     }
 
     /// The text between quotation marks.
@@ -586,9 +587,10 @@ fn write_clauses(of: &Bool, out: &mut String) -> Option<()> {
         return None;
     }
     let signed = [("", should), ("+", must), ("", filter), ("-", must_not)];
+    let start = out.len();
     for (sign, nodes) in signed {
         for node in nodes {
-            if !out.is_empty() && !out.ends_with('(') {
+            if out.len() > start {
                 out.push(' ');
             }
             write_clause(sign, node, out)?;

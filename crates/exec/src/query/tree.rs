@@ -14,6 +14,9 @@ pub const MAX_TREE_NODES: usize = 4096;
 /// The largest number of values or ids in a tree, those of all its filters together.
 pub const MAX_TREE_VALUES: usize = 65_536;
 
+/// The most bytes of memory for the sets of documents that the different filters of a tree admit: one bit per document and filter.
+pub const MAX_TREE_SET_BYTES: u64 = 1 << 30;
+
 /// A query, or a part of one. For every document it says whether the document matches, and with which score.
 ///
 /// Fields are given by their names in the schema of the index. Weights are positive numbers up to 1e9.

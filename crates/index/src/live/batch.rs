@@ -171,6 +171,8 @@ pub(super) struct Shards {
     shards: Vec<Mutex<Option<Shard>>>,
     /// Bytes of memory of each.
     memory: Vec<AtomicUsize>,
+    /// Bytes of memory of what else the batch has.
+    more: AtomicUsize,
     /// The shard to try first.
     next: AtomicUsize,
 }
@@ -187,13 +189,20 @@ impl Shards {
         Shards {
             shards: (0..shards.max(1)).map(shard).collect(),
             memory: (0..shards.max(1)).map(|_| AtomicUsize::new(0)).collect(),
+            more: AtomicUsize::new(0),
             next: AtomicUsize::new(0),
         }
     }
 
-    /// Bytes of memory in use for postings.
+    /// Roughly the bytes of memory that the batch takes.
     pub(super) fn memory(&self) -> usize {
-        self.memory.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+        let postings: usize = self.memory.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+        postings + self.more.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that are not in a shard.
+    pub(super) fn add_memory(&self, bytes: usize) {
+        self.more.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Waits for a shard that nobody uses.

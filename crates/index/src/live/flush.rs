@@ -7,7 +7,7 @@ use super::replace::Replacement;
 use crate::build::Progress;
 use crate::container::{Kind, SealedWriter};
 use crate::delete::write_deletes;
-use crate::directory::WriteLock;
+use crate::directory::{WriteLock, read_manifest};
 use crate::error::Result;
 use crate::log::Log;
 use crate::manifest::{LogEntry, Manifest, deletes_name, log_name};
@@ -37,10 +37,21 @@ impl LiveIndex {
         let result = self.commit(&now, number, log, threads, progress);
         drop(protected);
         if result.is_err() {
-            self.lock.abandon(number);
+            self.abandon(number);
         }
         drop(flushing);
         result
+    }
+
+    /// After a commit that failed: removes what it has written. If it may have taken effect all the same, what is in memory is no longer what is on disk, and nothing
+    /// may be written or removed before the index is opened again.
+    pub(super) fn abandon(&self, number: u64) {
+        match read_manifest(self.dir()) {
+            Ok(manifest) if manifest.generation == self.committed().generation() => {
+                self.lock.abandon(number);
+            }
+            _ => self.interrupt(),
+        }
     }
 
     /// Whether so much is in memory that it should be flushed.
@@ -95,7 +106,9 @@ impl LiveIndex {
             let sequence = writing.log.switch(next)?;
             (self.take_batch(&mut writing)?, sequence)
         };
+        let unfinished = self.unfinished();
         self.apply(batch)?;
+        unfinished.finish();
         Ok(Some((self.snapshot(), LogEntry { number, sequence })))
     }
 
@@ -149,6 +162,7 @@ impl LiveIndex {
     /// Publishes what was committed, together with the writes since.
     pub(super) fn show(&self, committed: Snapshot, replaced: Option<&Replacement>) -> Result<()> {
         let _refreshing = self.refreshing();
+        let unfinished = self.unfinished();
         self.committed.set(Arc::new(committed));
         let (published, generation) = (self.snapshot(), self.next_generation());
         let after = match replaced {
@@ -158,7 +172,8 @@ impl LiveIndex {
                 Snapshot::of(self.dir(), manifest, published.segments().to_vec())
             }
         };
-        self.published.set(Arc::new(after.inspect_err(|_| self.interrupt())?));
+        self.published.set(Arc::new(after?));
+        unfinished.finish();
         Ok(())
     }
 
@@ -173,7 +188,8 @@ impl LiveIndex {
                 let path = self.dir().join(deletes_name(segment.number(), entry.generation));
                 let file = SealedWriter::create(&path, Kind::Deletes)?;
                 let file = file.with_version(now.manifest().version());
-                write_deletes(deletes, segment, entry.generation, file)?;
+                let written = write_deletes(deletes, segment, entry.generation, file)?;
+                assert_eq!(written, *entry, "deletions in memory and on disk");
             }
         }
         Ok(())

@@ -40,7 +40,7 @@ impl LiveIndex {
         });
         drop(protected);
         if result.is_err() {
-            self.lock.abandon(number);
+            self.abandon(number);
         }
         result.map(|()| true)
     }
@@ -55,7 +55,9 @@ impl LiveIndex {
             {
                 let path = self.dir().join(deletes_name(number, entry.generation));
                 let file = SealedWriter::create(&path, Kind::Deletes)?;
-                write_deletes(deletes, segment, entry.generation, file)?;
+                let file = file.with_version(after.manifest().version());
+                let written = write_deletes(deletes, segment, entry.generation, file)?;
+                assert_eq!(written, *entry, "deletions in memory and on disk");
             }
         }
         let next_segment = after.manifest().next_segment.max(number + 1);

@@ -1,49 +1,53 @@
-//! JSON merge patches (RFC 7396).
+//! JSON merge patches (RFC 7396). What a patch does not name is copied as it was written, so that no number changes.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::{IndexError, Result};
 
+/// The fields of an object, as they were written.
+pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
+
 /// A patch from its JSON, which must be an object.
-pub(super) fn parse(json: &str) -> Result<Map<String, Value>> {
+pub(super) fn parse(json: &str) -> Result<Fields> {
     let refused = |what: String| IndexError::Refused { what };
+    // This also refuses what is nested so deeply that merging would run out of stack.
     match serde_json::from_str(json) {
-        Ok(Value::Object(patch)) => Ok(patch),
-        Ok(_) => Err(refused("a patch is a JSON object of the fields to change".into())),
-        Err(error) => Err(refused(format!("the patch is not JSON: {error}"))),
+        Ok(Value::Object(_)) => {}
+        Ok(_) => return Err(refused("a patch is a JSON object of the fields to change".into())),
+        Err(error) => return Err(refused(format!("the patch is not JSON: {error}"))),
     }
+    serde_json::from_str(json).map_err(|error| refused(format!("the patch is not JSON: {error}")))
 }
 
 /// The document with the patch applied, on one line.
-pub(super) fn apply(document: &[u8], patch: &Map<String, Value>) -> Result<String> {
+pub(super) fn apply(document: &[u8], patch: &Fields) -> Result<String> {
     let refused = |error: serde_json::Error| IndexError::Refused {
         what: format!("the stored document cannot be patched: {error}"),
     };
-    let mut fields: Map<String, Value> = serde_json::from_slice(document).map_err(refused)?;
-    merge(&mut fields, patch);
-    serde_json::to_string(&fields).map_err(refused)
+    let fields: Fields = serde_json::from_slice(document).map_err(refused)?;
+    let patched = merged(fields, patch).and_then(|fields| serde_json::to_string(&fields));
+    // Between values a line feed is a blank, and there is none in strings.
+    Ok(patched.map_err(refused)?.replace(['\n', '\r'], " "))
 }
 
-fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
+fn merged(mut fields: Fields, patch: &Fields) -> serde_json::Result<Fields> {
     for (name, value) in patch {
-        match value {
-            Value::Null => {
-                fields.remove(name);
+        match value.get().as_bytes().first() {
+            Some(b'n') => drop(fields.remove(name)),
+            Some(b'{') => {
+                let before = fields.remove(name);
+                let object = before.and_then(|field| serde_json::from_str(field.get()).ok());
+                let inner: Fields = serde_json::from_str(value.get())?;
+                let object = merged(object.unwrap_or_default(), &inner)?;
+                fields.insert(name.clone(), serde_json::value::to_raw_value(&object)?);
             }
-            Value::Object(inner) => {
-                let field = fields.entry(name.clone()).or_insert(Value::Null);
-                let mut object = match field.take() {
-                    Value::Object(object) => object,
-                    _ => Map::new(),
-                };
-                merge(&mut object, inner);
-                *field = Value::Object(object);
-            }
-            value => {
-                fields.insert(name.clone(), value.clone());
-            }
+            _ => drop(fields.insert(name.clone(), value.clone())),
         }
     }
+    Ok(fields)
 }
 
 #[cfg(test)]
@@ -69,6 +73,15 @@ mod tests {
             let patched = apply(document.as_bytes(), &parse(patch).unwrap()).unwrap();
             assert_eq!(patched, wanted, "{document} {patch}");
         }
+        // Numbers that no machine type holds stay as they are.
+        let numbers = r#"{"id":1,"price":3,"serial":123456789012345678901234567890,"x":0.10}"#;
+        let patched = apply(numbers.as_bytes(), &parse("{\"price\":\n[4.50,\n5]}").unwrap());
+        assert_eq!(
+            patched.unwrap(),
+            r#"{"id":1,"price":[4.50, 5],"serial":123456789012345678901234567890,"x":0.10}"#
+        );
+        let deep = "{\"a\":".repeat(100_000) + "1" + &"}".repeat(100_000);
+        assert!(parse(&deep).is_err());
         assert!(parse("[]").is_err() && parse("{").is_err());
         assert!(apply(b"7", &parse("{}").unwrap()).is_err());
     }

@@ -1,5 +1,6 @@
 //! Opening an index for writing, after a crash or not.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
@@ -10,7 +11,7 @@ use super::batch::{Batch, LookedUp};
 use super::pending::Pending;
 use super::{LiveIndex, LiveOptions, Published, Writing, parse};
 use crate::build::FullBlock;
-use crate::directory::{WriteLock, log_numbers, read_manifest};
+use crate::directory::{WriteLock, log_numbers, read_manifest, sync_dir};
 use crate::error::{IndexError, Result};
 use crate::log::{Durability, Log, Operation, Record, replay_bytes};
 use crate::manifest::{Content, LogEntry, Manifest, log_name};
@@ -33,7 +34,9 @@ impl LiveIndex {
         let mut committed = snapshot.manifest().clone();
         check(&committed)?;
         let mut settings = Manifest { segments: Vec::new(), log: None, ..committed.clone() };
-        let known = !committed.segments.is_empty();
+        let known = !committed.segments.is_empty()
+            || committed.impacts.is_some()
+            || committed.schema.is_some();
         let content = known.then_some(committed.content);
         let writing = match committed.log {
             Some(entry) => {
@@ -123,10 +126,13 @@ impl Replay {
         let mut sequence = entry.sequence;
         for &number in whole {
             let path = path(number);
+            // Whoever wrote it may have been killed before it was on disk, and later ones must not get there before it.
+            File::open(&path).and_then(|log| log.sync_all()).map_err(IndexError::io(&path))?;
             let bytes = std::fs::read(&path).map_err(IndexError::io(&path))?;
             sequence =
                 replay_bytes(&path, &bytes, sequence, |record| self.apply(&path, record))?.next;
         }
+        sync_dir(lock.dir())?;
         let path = path(last);
         let log = Log::open(&path, sequence, durability, |record| self.apply(&path, record))?;
         Ok(Writing { log, batch: self.batch, settings: self.settings, content: self.content })
