@@ -10,11 +10,11 @@ mod published;
 
 pub use divided::Division;
 pub(crate) use image::MOST_GRAMS;
-use image::{HostList, Image};
+use image::{HostList, Image, Tables, memory_of};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use warpseek_codec::CodecId;
@@ -138,11 +138,19 @@ pub struct GpuSearcher {
     searcher: Searcher,
     device: Device,
     settings: GpuSettings,
-    images: Vec<Image>,
+    lists: Lists,
     /// For rounds at the same time.
     workspaces: [Mutex<Workspace>; 4],
     count: Kernel,
     look_up: Kernel,
+}
+
+/// Where lists are.
+enum Lists {
+    /// All on the device, by segment.
+    Resident(Vec<Image>),
+    /// They come with the queries that need them; what is known of parts is there.
+    OnDemand(Vec<Arc<Tables>>),
 }
 
 /// The queries of a round that the GPU answers in a segment.
@@ -175,6 +183,8 @@ struct Round<'a> {
     k: usize,
     context: &'a Context,
     workspace: &'a Workspace,
+    /// The lists of its queries, by segment.
+    images: &'a [Image],
 }
 
 /// A query that is tried: the score that hits must have, between one at which there were too many candidates and one at which there were too few hits.
@@ -240,7 +250,7 @@ impl Image {
 }
 
 impl GpuSearcher {
-    /// Copies the index to the device.
+    /// Copies the index to the device. If it has no room there, lists are copied when queries need them, as many queries at a time as there is room for.
     pub fn new(
         searcher: Searcher,
         device: Device,
@@ -250,19 +260,10 @@ impl GpuSearcher {
         if !matches!(codec, CodecId::BitPack | CodecId::Rice) {
             return Err(NgramError::Codec(codec));
         }
-        let mut uploader = Uploader::new(&device)?;
-        let segments = searcher.snapshot().segments();
-        let all: f64 = segments.iter().map(|segment| f64::from(segment.parts().count())).sum();
-        let images = segments
-            .iter()
-            .map(|segment| {
-                let share = f64::from(segment.parts().count()) / all.max(1.0);
-                Image::new(segment, share, &device, &mut uploader)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let most = u32::try_from(device.info().memory / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
+        let most = u32::try_from(memory_of(&device) / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
         let room = settings.room.min(most).max(1);
-        let parts = images.iter().map(|image: &Image| image.parts).max().unwrap_or(0);
+        let parts = searcher.snapshot().segments().iter().map(|segment| segment.parts().count());
+        let parts = parts.max().unwrap_or(0);
         let most_of_query = settings.most_of_query.max(parts / PARTS_PER_CANDIDATE).clamp(1, room);
         let round = settings.round.clamp(1, (room / most_of_query) as usize);
         let range_bits = settings.range_bits.clamp(8, 15);
@@ -282,20 +283,60 @@ impl GpuSearcher {
                 counters: device.buffer(2)?,
             }))
         };
+        // Before lists, which take what is left.
+        let workspaces = [workspace()?, workspace()?, workspace()?, workspace()?];
+        let lists = match resident(&searcher, &device) {
+            Err(error) if is_short(&error) => Lists::OnDemand(tables(&searcher, &device)?),
+            images => Lists::Resident(images?),
+        };
         Ok(GpuSearcher {
             count: device.kernel(&ngram_count::SOURCE, "ngram_count")?,
             look_up: device.kernel(&ngram_look_up::SOURCE, "ngram_look_up")?,
-            workspaces: [workspace()?, workspace()?, workspace()?, workspace()?],
+            workspaces,
             searcher,
             settings,
-            images,
+            lists,
             device,
         })
     }
 
     /// Bytes of the index on the device.
     pub fn resident(&self) -> u64 {
-        self.images.iter().map(Image::resident).sum::<usize>() as u64
+        let bytes: usize = match &self.lists {
+            Lists::Resident(images) => images.iter().map(Image::resident).sum(),
+            Lists::OnDemand(tables) => tables.iter().map(|tables| tables.bytes()).sum(),
+        };
+        bytes as u64
+    }
+
+    /// Whether all lists are on the device; if not, they come with the queries that need them.
+    pub fn is_resident(&self) -> bool {
+        matches!(self.lists, Lists::Resident(_))
+    }
+
+    /// Calls `use_images` with the lists of the queries.
+    fn with_images<R>(
+        &self,
+        queries: &[Query],
+        use_images: impl FnOnce(&[Image]) -> Result<R, NgramError>,
+    ) -> Result<R, NgramError> {
+        let tables = match &self.lists {
+            Lists::Resident(images) => return use_images(images),
+            Lists::OnDemand(tables) => tables,
+        };
+        let grams = queries.iter().flat_map(|query| query.grams.grams.iter());
+        let mut grams: Vec<&[u8]> = grams.map(|gram| &gram[..]).collect();
+        grams.sort_unstable();
+        grams.dedup();
+        let mut uploader = Uploader::new(&self.device)?;
+        let segments = self.searcher.snapshot().segments();
+        let images = segments.iter().zip(shares(&self.searcher)).zip(tables);
+        let image = |((segment, share), tables): ((&Arc<Segment>, f64), &Arc<Tables>)| {
+            let grams = grams.iter().copied();
+            Image::of_grams(segment, tables, grams, share, &self.device, &mut uploader)
+        };
+        let images = images.map(image).collect::<Result<Vec<_>, _>>()?;
+        use_images(&images)
     }
 
     /// The name of the device.
@@ -343,19 +384,44 @@ impl GpuSearcher {
         context: &Context,
         workspace: &Mutex<Workspace>,
     ) -> Vec<Result<Answer, NgramError>> {
-        answered(queries, context, || {
-            self.search_round(&Round { queries, k, context, workspace: &lock(workspace) })
-        })
+        answered(queries, context, || self.answer_some(queries, k, context, &lock(workspace)))
+    }
+
+    /// Answers queries together, or each half of them if there is no room for the lists of all. The CPU answers one for whose lists alone there is none.
+    fn answer_some(
+        &self,
+        queries: &[Query],
+        k: usize,
+        context: &Context,
+        workspace: &Workspace,
+    ) -> Result<Vec<Result<Answer, NgramError>>, NgramError> {
+        let answers = self.with_images(queries, |images| {
+            self.search_round(&Round { queries, k, context, workspace, images })
+        });
+        match answers {
+            Err(error) if is_short(&error) => match queries {
+                [query] => Ok(vec![self.searcher.search(query, k, Algorithm::Counting, context)]),
+                _ => {
+                    let (some, others) = queries.split_at(queries.len() / 2);
+                    let mut answers = self.answer_some(some, k, context, workspace)?;
+                    answers.extend(self.answer_some(others, k, context, workspace)?);
+                    Ok(answers)
+                }
+            },
+            answers => answers,
+        }
     }
 
     /// Parts of the largest segment.
     fn most_parts(&self) -> u32 {
-        self.images.iter().map(|image| image.parts).max().unwrap_or(0)
+        let segments = self.searcher.snapshot().segments().iter();
+        segments.map(|segment| segment.parts().count()).max().unwrap_or(0)
     }
 
-    fn plan_round(&self, queries: &[Query], tries: &[Try], context: &Context) -> RoundPlan {
+    fn plan_round(&self, round: &Round<'_>, tries: &[Try]) -> RoundPlan {
+        let &Round { queries, context, images, .. } = round;
         let mut plan = RoundPlan::default();
-        for image in &self.images {
+        for image in images {
             let planned = context.pool().map(
                 tries,
                 || (),
@@ -385,7 +451,7 @@ impl GpuSearcher {
         let mut tries: Vec<Try> = queries.iter().enumerate().map(first).collect();
         let (mut alone, mut by_cpu) = (Vec::new(), Vec::new());
         while !tries.is_empty() {
-            let mut plan = self.plan_round(queries, &tries, context);
+            let mut plan = self.plan_round(round, &tries);
             by_cpu.append(&mut plan.by_cpu);
             let too_many = self.run(round, &plan, most, &mut hits)?;
             let mut again = Vec::new();
@@ -412,7 +478,7 @@ impl GpuSearcher {
         while !alone.is_empty() {
             let mut again = Vec::new();
             for some in alone.chunks(at_a_time) {
-                let plan = self.plan_round(queries, some, context);
+                let plan = self.plan_round(round, some);
                 by_cpu.extend(&plan.by_cpu);
                 self.run(round, &plan, parts, &mut hits)?;
                 for own in some {
@@ -446,10 +512,10 @@ impl GpuSearcher {
         most: u32,
         hits: &mut [Vec<Hit>],
     ) -> Result<Vec<bool>, NgramError> {
-        let &Round { queries, k, context, workspace } = round;
+        let &Round { queries, k, context, workspace, images } = round;
         let mut too_many = vec![false; queries.len()];
         let segments = self.searcher.snapshot().segments().iter();
-        for ((segment, image), plan) in segments.zip(&self.images).zip(&plan.segments) {
+        for ((segment, image), plan) in segments.zip(images).zip(&plan.segments) {
             if plan.numbers.is_empty() {
                 continue;
             }
@@ -568,6 +634,33 @@ impl GpuSearcher {
         unsafe { stream.launch(&self.look_up, Grid::new(blocks, LOOK_UP_THREADS), &args) }?;
         found_hits(workspace)
     }
+}
+
+/// The share of each segment in the parts of all.
+fn shares(searcher: &Searcher) -> Vec<f64> {
+    let parts = searcher.snapshot().segments().iter().map(|segment| segment.parts().count());
+    let all: f64 = parts.clone().map(f64::from).sum();
+    parts.map(|parts| f64::from(parts) / all.max(1.0)).collect()
+}
+
+/// All lists of all segments.
+fn resident(searcher: &Searcher, device: &Device) -> Result<Vec<Image>, NgramError> {
+    let mut uploader = Uploader::new(device)?;
+    let segments = searcher.snapshot().segments().iter().zip(shares(searcher));
+    segments.map(|(segment, share)| Image::new(segment, share, device, &mut uploader)).collect()
+}
+
+/// What is known of the parts of all segments.
+fn tables(searcher: &Searcher, device: &Device) -> Result<Vec<Arc<Tables>>, NgramError> {
+    let mut uploader = Uploader::new(device)?;
+    let segments = searcher.snapshot().segments().iter();
+    segments.map(|segment| Tables::load(segment, device, &mut uploader).map(Arc::new)).collect()
+}
+
+/// Whether there was no room on the device.
+fn is_short(error: &NgramError) -> bool {
+    let NgramError::Device(error) = error else { return false };
+    matches!(**error, DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })
 }
 
 /// What `search` answers to queries; if it fails, all have its error, and if time is over, answers that cover nothing.

@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use support::devices;
+use support::{devices, devices_within};
 use warpseek_codec::CodecId;
 use warpseek_exec::Context;
 use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, create_from_reader, delete};
@@ -122,6 +122,46 @@ proptest! {
     ) {
         let grams = GramConfig { n, segment_words, parts, ..GramConfig::default() };
         check(&texts, grams, &picks, k);
+    }
+}
+
+/// With too little memory for all lists, and down to too little for those of one query.
+#[test]
+fn lists_that_have_no_room_come_with_queries() {
+    let word = |i: usize| format!("{}{}", ["ka", "to", "ri", "su"][i % 4], i * i % 97);
+    let texts: Vec<String> = (0..1500)
+        .map(|doc| (0..40).map(|i| word(doc * 7 + i * i)).collect::<Vec<_>>().join(" "))
+        .collect();
+    let picks: Vec<_> = (0..12).map(|i| (i * 71, i * 5, 10 + i * 4, (i % 7) as u32)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    for codec in [CodecId::Rice, CodecId::BitPack] {
+        let cpu = searcher(dir.path(), &texts, GramConfig::default(), codec);
+        let queries = queries(&cpu, &texts, &picks);
+        let context = Context::new(2);
+        let want =
+            |query: &Query| cpu.search(query, 10, Algorithm::Counting, &context).unwrap().hits;
+        let want: Vec<_> = queries.iter().map(want).collect();
+        let device = devices().remove(0);
+        let whole = GpuSearcher::new(cpu.clone(), device.clone(), SMALL).unwrap();
+        assert!(whole.is_resident());
+        let (all, lists) = (device.memory().current, whole.resident());
+        let mut on_demand = 0;
+        for eighths in [6, 5, 4, 3, 2] {
+            let device = devices_within(Some(all - lists + lists * eighths / 8)).remove(0).unwrap();
+            let gpu = GpuSearcher::new(cpu.clone(), device, SMALL).unwrap();
+            // With less memory there is less room for candidates, too, so it is not known from where on lists have none.
+            on_demand += usize::from(!gpu.is_resident());
+            for algorithm in Algorithm::ALL {
+                let found = gpu.search_many(&queries, 10, algorithm, &context);
+                let found: Vec<_> = found.into_iter().map(|answer| answer.unwrap().hits).collect();
+                assert_eq!(found, want, "{codec}, {eighths} eighths, {algorithm}");
+            }
+            for division in [Division::CpuGathers, Division::GpuGathers] {
+                let found = gpu.search_divided(&queries[3], 10, division, &context).unwrap();
+                assert_eq!(found.hits, want[3], "{codec}, {eighths} eighths, {division:?}");
+            }
+        }
+        assert!(on_demand >= 2, "{codec}: {on_demand}");
     }
 }
 

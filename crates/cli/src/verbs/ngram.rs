@@ -14,7 +14,7 @@ use warpseek::{
     Error, Index, IndexError, Misses, NgramAlgorithm, NgramError, NgramOptions, NgramRequest,
 };
 use warpseek_console::Failure;
-use warpseek_console::options::named;
+use warpseek_console::options::{named, parse_bytes};
 
 /// Search for phrases that may be misspelt, in the query or in the text
 ///
@@ -114,6 +114,9 @@ struct Searching {
     /// What answers: the CPU, or a GPU, to which the index is copied. The hits are the same
     #[arg(long, value_enum, default_value_t, help_heading = "Device")]
     device: DeviceChoice,
+    /// GPU memory to use at most, e.g. 8G; lists that have no room are copied when queries need them [default: all]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
+    gpu_memory: Option<usize>,
     /// Read the index into memory instead of mapping its files. Opening it is slower, but a file that is truncated
     /// during the search cannot crash the process
     #[arg(long, help_heading = "Device")]
@@ -128,14 +131,20 @@ impl Searching {
                 "--errors has no effect beside --misses unless hits are verified; {fix}"
             )));
         }
+        if self.gpu_memory.is_some() && matches!(self.device, DeviceChoice::Cpu) {
+            let problem = "--gpu-memory has no effect on the CPU; add --device cuda";
+            return Err(Failure::user(problem));
+        }
         Ok(())
     }
 
     fn options(&self, threads: usize) -> NgramOptions {
         let options = NgramOptions::new().threads(threads).mmap(!self.no_mmap);
-        match self.device {
-            DeviceChoice::Cpu => options.algorithm(self.algorithm),
-            DeviceChoice::Cuda => options.gpu(0),
+        let options = options.algorithm(self.algorithm);
+        match (self.device, self.gpu_memory) {
+            (DeviceChoice::Cpu, _) => options,
+            (DeviceChoice::Cuda, None) => options.gpu(0),
+            (DeviceChoice::Cuda, Some(bytes)) => options.gpu(0).gpu_memory(bytes as u64),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use warpseek_exec::Context;
 
-use super::{DeviceQuery, GpuSearcher, SegmentPlan, answer_of, best_of, enough_hits, lock};
+use super::{
+    DeviceQuery, GpuSearcher, Image, SegmentPlan, answer_of, best_of, enough_hits, is_short, lock,
+};
 use crate::collector::Collector;
 use crate::counting::{self, MOST_COUNTED};
 use crate::error::NgramError;
@@ -33,10 +35,28 @@ impl GpuSearcher {
         if self.settings.room < self.most_parts() || misses >= MOST_COUNTED {
             return self.searcher.search(query, k, Default::default(), context);
         }
+        let found = self.with_images(std::slice::from_ref(query), |images| {
+            self.divide(query, k, division, images)
+        });
+        match found {
+            Err(error) if is_short(&error) => {
+                self.searcher.search(query, k, Default::default(), context)
+            }
+            found => found,
+        }
+    }
+
+    fn divide(
+        &self,
+        query: &Query,
+        k: usize,
+        division: Division,
+        images: &[Image],
+    ) -> Result<Answer, NgramError> {
         let workspace = lock(&self.workspaces[0]);
         let stream = &workspace.stream;
         let mut hits = Vec::new();
-        for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
+        for (segment, image) in self.searcher.snapshot().segments().iter().zip(images) {
             let Some((on_gpu, own)) = image.plan(query, query.least) else { continue };
             let lists = Lists::open(segment, query).map_err(NgramError::from)?;
             let send = |query: DeviceQuery| {

@@ -1,11 +1,13 @@
 //! A segment of an n-gram index on a device: its lists as they are on disk, and what is made there so that they are found and counted quickly.
 
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 use rustc_hash::FxHashMap;
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
 use warpseek_cuda::{Args, Buffer, Device, Grid, Stream, Uploader};
-use warpseek_index::{BIN, MapList, MapListParts, Segment, map_codes};
+use warpseek_index::{BIN, MapList, MapListParts, Segment, TermInfo, map_codes};
 
 use crate::error::NgramError;
 use crate::kernels::ngram_directory;
@@ -27,6 +29,9 @@ const MEMORY_PER_BITMAP: u64 = 8;
 
 /// Numbers in the `Samples` of a block or bin: eight for heads, eight for tails. Must equal the kernels'.
 const SAMPLES: usize = 16;
+
+/// Lists that are copied alone are as far from a multiple of this as they are in the file.
+const ALIGNMENT: u64 = 64;
 
 /// The number that kernels have for the form of a list in blocks.
 const SPARSE: u32 = 2;
@@ -73,9 +78,8 @@ pub(super) struct HostList {
     pub(super) dense: bool,
 }
 
-/// A segment on the device.
-pub(super) struct Image {
-    bytes: Buffer<u8>,
+/// What the device knows of the parts of a segment, whatever lists are there.
+pub(super) struct Tables {
     segments: Buffer<u8>,
     /// A bit for each part of a deleted document, if there are any.
     deleted: Option<Buffer<u8>>,
@@ -83,7 +87,50 @@ pub(super) struct Image {
     codes: Buffer<u64>,
     /// Widths of the heads of all parts' maps, if there are maps.
     widths: Option<Buffer<u64>>,
-    /// By ordinal of the n-gram.
+}
+
+impl Tables {
+    pub(super) fn load(
+        segment: &Segment,
+        device: &Device,
+        uploader: &mut Uploader,
+    ) -> Result<Self, NgramError> {
+        let segments = uploader.send(segment.parts().all_segments(0))?;
+        uploader.finish()?;
+        let deleted = match segment.deletes() {
+            None => None,
+            Some(_) => Some(device.upload(uploader.stream(), &deleted_parts(segment))?),
+        };
+        let widths = match segment.parts().all_head_widths() {
+            [] => None,
+            widths => {
+                let widths = widths.as_flattened().as_flattened();
+                Some(device.upload(uploader.stream(), widths)?)
+            }
+        };
+        let codes = device.upload(uploader.stream(), &map_codes())?;
+        Ok(Tables { segments, deleted, codes, widths })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let deleted = self.deleted.as_ref().map_or(0, Buffer::bytes);
+        let widths = self.widths.as_ref().map_or(0, Buffer::bytes);
+        self.segments.bytes() + deleted + self.codes.bytes() + widths
+    }
+}
+
+/// A list and where its bytes are, as if the whole file had been copied to an address.
+struct Placed {
+    gram: Box<[u8]>,
+    info: TermInfo,
+    file_at: u64,
+}
+
+/// Lists of a segment on the device, all or some.
+pub(super) struct Image {
+    tables: Arc<Tables>,
+    bytes: Buffer<u8>,
+    /// By number of the n-gram among those that are there.
     lists: Buffer<DeviceList>,
     /// The directory: where blocks are, and the last part of the block before each.
     heads: Buffer<u64>,
@@ -115,14 +162,65 @@ impl Image {
         let file = segment.postings_file().all()?;
         let bytes: Buffer<u8> = device.buffer(file.len() + PADDING)?;
         uploader.scatter(&bytes, 1, [(0, file), (file.len(), &[0; PADDING][..])])?;
-        let segments = uploader.send(segment.parts().all_segments(0))?;
-        let (mut lists, mut by_gram, mut blocks) = (Vec::new(), FxHashMap::default(), 0);
-        let mut terms = segment.dictionary().iter();
+        let (mut placed, mut terms) = (Vec::new(), segment.dictionary().iter());
         while let Some(info) = terms.next_term()? {
-            let list = segment.map_list(&info)?;
-            let (ordinal, df, dense) = (info.ordinal, info.df, list.is_dense());
-            by_gram.insert(terms.term().into(), HostList { ordinal, df, dense });
-            let mut of_device = on_device(&list, file, bytes.address());
+            placed.push(Placed { gram: terms.term().into(), info, file_at: bytes.address() });
+        }
+        let tables = Arc::new(Tables::load(segment, device, uploader)?);
+        Self::of(segment, tables, &placed, bytes, share, device, uploader)
+    }
+
+    /// Copies the lists of some n-grams, which are in order and differ.
+    pub(super) fn of_grams<'a>(
+        segment: &Segment,
+        tables: &Arc<Tables>,
+        grams: impl Iterator<Item = &'a [u8]>,
+        share: f64,
+        device: &Device,
+        uploader: &mut Uploader,
+    ) -> Result<Self, NgramError> {
+        let (mut infos, mut len) = (Vec::new(), 0);
+        for gram in grams {
+            let Some(info) = segment.dictionary().find(gram)? else { continue };
+            // Lists keep what kernels may know of their alignment.
+            let at = len + (info.offset + ALIGNMENT - len % ALIGNMENT) % ALIGNMENT;
+            len = at + info.len;
+            infos.push((gram, info, at));
+        }
+        let bytes: Buffer<u8> = device.buffer(len as usize + PADDING)?;
+        let file = segment.postings_file();
+        let mut pieces = Vec::with_capacity(infos.len() + 1);
+        for (_, info, at) in &infos {
+            pieces.push((*at as usize, file.bytes(info.offset, info.len)?));
+        }
+        pieces.push((len as usize, &[0; PADDING][..]));
+        uploader.scatter(&bytes, 1, pieces)?;
+        let placed = infos.into_iter().map(|(gram, info, at)| Placed {
+            gram: gram.into(),
+            info,
+            file_at: (bytes.address() + at).wrapping_sub(info.offset),
+        });
+        let placed: Vec<Placed> = placed.collect();
+        Self::of(segment, tables.clone(), &placed, bytes, share, device, uploader)
+    }
+
+    /// Lists whose bytes are there.
+    fn of(
+        segment: &Segment,
+        tables: Arc<Tables>,
+        placed: &[Placed],
+        bytes: Buffer<u8>,
+        share: f64,
+        device: &Device,
+        uploader: &mut Uploader,
+    ) -> Result<Self, NgramError> {
+        let (mut lists, mut by_gram, mut blocks) = (Vec::new(), FxHashMap::default(), 0);
+        for (Placed { gram, info, file_at }, ordinal) in placed.iter().zip(0..) {
+            let list = segment.map_list(info)?;
+            let (df, dense) = (info.df, list.is_dense());
+            by_gram.insert(gram.clone(), HostList { ordinal, df, dense });
+            let own = segment.postings_file().bytes(info.offset, info.len)?;
+            let mut of_device = on_device(&list, own, file_at.wrapping_add(info.offset));
             of_device.first = blocks as u32;
             blocks += list.blocks() as u64;
             u32::try_from(blocks).map_err(|_| NgramError::ManyBlocks)?;
@@ -130,7 +228,7 @@ impl Image {
         }
         let parts = segment.parts().count();
         let bytes_each = parts.div_ceil(BIN as u32) as usize * (BIN / 8);
-        let memory = (device.info().memory as f64 * share) as u64;
+        let memory = (memory_of(device) as f64 * share) as u64;
         let bitmaps_from = bitmaps_from(&lists, parts, memory, bytes_each);
         let sparse = |list: &DeviceList| list.form == SPARSE && list.df >= bitmaps_from;
         let of: Vec<u32> = (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
@@ -143,27 +241,13 @@ impl Image {
         uploader.stream().upload(&lists, &table.slice(..lists.len()))?;
         let blocks = (blocks as usize).max(1);
         let (heads, befores) = (device.buffer(blocks)?, device.buffer(blocks)?);
-        let deleted = match segment.deletes() {
-            None => None,
-            Some(_) => Some(device.upload(uploader.stream(), &deleted_parts(segment))?),
-        };
-        let widths = match segment.parts().all_head_widths() {
-            [] => None,
-            widths => {
-                let widths = widths.as_flattened().as_flattened();
-                Some(device.upload(uploader.stream(), widths)?)
-            }
-        };
-        let samples = match &widths {
+        let samples = match &tables.widths {
             None => None,
             Some(_) => Some(device.buffer(blocks)?),
         };
         let image = Image {
+            tables,
             bytes,
-            segments,
-            deleted,
-            codes: device.upload(uploader.stream(), &map_codes())?,
-            widths,
             lists: table,
             heads,
             befores,
@@ -232,22 +316,26 @@ impl Image {
             heads: self.heads.address(),
             befores: self.befores.address(),
             samples: self.samples.as_ref().map_or(0, Buffer::address),
-            segments: self.segments.address(),
-            deleted: self.deleted.as_ref().map_or(0, Buffer::address),
-            codes: self.codes.address(),
-            widths: self.widths.as_ref().map_or(0, Buffer::address),
+            segments: self.tables.segments.address(),
+            deleted: self.tables.deleted.as_ref().map_or(0, Buffer::address),
+            codes: self.tables.codes.address(),
+            widths: self.tables.widths.as_ref().map_or(0, Buffer::address),
             parts: self.parts,
             rice: u32::from(self.codec == CodecId::Rice),
         }
     }
 
     pub(super) fn resident(&self) -> usize {
-        let index = self.bytes.bytes() + self.segments.bytes() + self.lists.bytes();
-        let deleted = self.deleted.as_ref().map_or(0, Buffer::bytes);
         let samples = self.samples.as_ref().map_or(0, Buffer::bytes);
-        let maps = self.codes.bytes() + self.widths.as_ref().map_or(0, Buffer::bytes) + samples;
-        index + deleted + maps + self.heads.bytes() + self.befores.bytes() + self.bitmaps.bytes()
+        let directory = self.heads.bytes() + self.befores.bytes() + samples;
+        let lists = self.bytes.bytes() + self.lists.bytes() + self.bitmaps.bytes();
+        self.tables.bytes() + lists + directory
     }
+}
+
+/// Bytes of device memory that may be used.
+pub(super) fn memory_of(device: &Device) -> u64 {
+    device.memory().budget.unwrap_or(device.info().memory)
 }
 
 /// A bit for each part of a deleted document.
@@ -273,10 +361,10 @@ fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize
     sizes.get((memory / MEMORY_PER_BITMAP) as usize / bytes_each.max(1)).map_or(least, |df| df + 1)
 }
 
-/// A list whose file was copied to `base`.
-fn on_device(list: &MapList<'_>, file: &[u8], base: u64) -> DeviceList {
-    // Every part of a list lies in the file.
-    let address = |part: &[u8]| base + (part.as_ptr().addr() - file.as_ptr().addr()) as u64;
+/// A list whose bytes were copied to `base`.
+fn on_device(list: &MapList<'_>, bytes: &[u8], base: u64) -> DeviceList {
+    // Every part of a list lies in its bytes.
+    let address = |part: &[u8]| base + (part.as_ptr().addr() - bytes.as_ptr().addr()) as u64;
     let mut found =
         DeviceList { df: list.df(), blocks: list.blocks() as u32, ..DeviceList::default() };
     let payload = match list.list_parts() {

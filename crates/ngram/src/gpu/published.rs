@@ -7,7 +7,7 @@ use warpseek_index::BIN;
 
 use super::{
     DeviceHit, GpuSearcher, Image, SegmentPlan, Workspace, answer_of, answered, best_of, by_query,
-    found_hits, lock, window_of,
+    found_hits, is_short, lock, window_of,
 };
 use crate::algorithm::Algorithm;
 use crate::error::NgramError;
@@ -58,20 +58,29 @@ impl GpuSearcher {
             Algorithm::Bins => ((self.settings.room / parts) as usize).min(self.settings.round),
             _ => 1,
         };
-        let search = |some: &[Query]| self.search_some(some, k, algorithm, &workspace);
+        let search = |some: &[Query], images: &[Image]| {
+            self.search_some(some, images, k, algorithm, &workspace)
+        };
         let chunks = queries.chunks(at_a_time);
+        let search = |some: &[Query]| match self.with_images(some, |images| search(some, images)) {
+            Err(error) if is_short(&error) => {
+                Ok(self.searcher.search_many(some, k, algorithm, context))
+            }
+            answers => answers,
+        };
         chunks.flat_map(|some| answered(some, context, || search(some))).collect()
     }
 
     fn search_some(
         &self,
         queries: &[Query],
+        images: &[Image],
         k: usize,
         algorithm: Algorithm,
         workspace: &Workspace,
     ) -> Result<Vec<Result<Answer, NgramError>>, NgramError> {
         let mut hits = vec![Vec::new(); queries.len()];
-        for (segment, image) in self.searcher.snapshot().segments().iter().zip(&self.images) {
+        for (segment, image) in self.searcher.snapshot().segments().iter().zip(images) {
             let found = match algorithm {
                 Algorithm::Bins => self.bins(queries, image, workspace)?,
                 _ => self.list_by_list(&queries[0], image, workspace)?,

@@ -38,6 +38,7 @@ pub struct NgramOptions {
     mmap: bool,
     algorithm: Algorithm,
     gpu: Option<u32>,
+    gpu_memory: Option<u64>,
 }
 
 impl Default for NgramOptions {
@@ -47,6 +48,7 @@ impl Default for NgramOptions {
             mmap: true,
             algorithm: Algorithm::default(),
             gpu: None,
+            gpu_memory: None,
         }
     }
 }
@@ -72,9 +74,14 @@ impl NgramOptions {
         NgramOptions { algorithm, ..self }
     }
 
-    /// The GPU that answers, by number. The index is copied to it. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
+    /// The GPU that answers, by number. The index is copied to it; if it has no room there, lists are copied when queries need them. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
     pub fn gpu(self, gpu: u32) -> Self {
         NgramOptions { gpu: Some(gpu), ..self }
+    }
+
+    /// The most bytes of the GPU's memory that are used. Default: all.
+    pub fn gpu_memory(self, bytes: u64) -> Self {
+        NgramOptions { gpu_memory: Some(bytes), ..self }
     }
 }
 
@@ -131,7 +138,7 @@ impl Now {
 
 impl NgramSearcher {
     pub(crate) fn open(index: &Index, options: NgramOptions) -> Result<Self> {
-        let device = options.gpu.map(|gpu| Device::open(gpu, None)).transpose()?;
+        let device = options.gpu.map(|gpu| Device::open(gpu, options.gpu_memory)).transpose()?;
         let now = Now::open(index, &options, device.as_ref())?;
         let (context, now) = (Context::new(options.threads), Arc::new(RwLock::new(now)));
         Ok(NgramSearcher { index: index.clone(), options, context, device, now })
