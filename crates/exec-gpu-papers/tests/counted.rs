@@ -19,7 +19,7 @@ const LANES: u64 = 32;
 
 /// Sizes of structures in `tiles.cuh`.
 const ITEM: u64 = 16;
-const QUERY: u64 = 56;
+const QUERY: u64 = 64;
 const TERM: u64 = 80;
 
 const POSTINGS: u64 = 100;
