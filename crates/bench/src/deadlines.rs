@@ -15,6 +15,7 @@ use warpseek_console::terminal::{counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
 use warpseek_exec::{Answer, Context, Engine, Reference};
 
+use crate::percentile::percentile;
 use crate::{hardware, index_line, read_queries};
 
 /// Measure how well deadlines are kept
@@ -143,7 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                     }
                 }
                 over.sort_by(f64::total_cmp);
-                let at = |p: f64| over[((over.len() - 1) as f64 * p).round() as usize];
+                let at = |share: f64| percentile(&over, share).unwrap_or_default();
                 let n = requests.len() as f64;
                 cells.push(Cell {
                     algorithm: algorithm.name(),

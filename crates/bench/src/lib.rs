@@ -7,6 +7,7 @@ mod deadlines;
 mod gpu;
 mod load;
 mod ngram;
+mod percentile;
 mod queries;
 mod random;
 mod report;

@@ -11,6 +11,7 @@ use serde_json::json;
 use warpseek::{Algorithm, Index, Mode, Request, Searcher, SearcherOptions, Tuning, Work};
 
 use super::{hardware, index_line, program, read_queries};
+use crate::percentile::percentile;
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Curves, Scale, Series};
 use warpseek_console::Failure;
@@ -230,16 +231,16 @@ impl Measuring {
     fn finish(mut self) -> Cell {
         self.best.sort_by(f64::total_cmp);
         let n = self.best.len();
-        let percentile = |p: f64| self.best[((n - 1) as f64 * p).round() as usize];
+        let at = |share: f64| percentile(&self.best, share).unwrap_or_default();
         let per_query = |total: u64| total as f64 / n as f64;
         Cell {
             algorithm: self.choice.name().to_owned(),
             mode: self.mode.to_string(),
             k: self.k,
             mean_us: self.best.iter().sum::<f64>() / n as f64,
-            p50_us: percentile(0.5),
-            p95_us: percentile(0.95),
-            p99_us: percentile(0.99),
+            p50_us: at(0.5),
+            p95_us: at(0.95),
+            p99_us: at(0.99),
             cpu_us: self.cpu.iter().sum::<f64>() / n as f64,
             qps: self.qps,
             postings_scored: per_query(self.work.postings_scored),

@@ -18,6 +18,7 @@ use warpseek_console::options::{Threads, check_seconds};
 use warpseek_console::terminal::{count, counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
 
+use crate::percentile::percentile;
 use crate::{hardware, program, read, read_queries};
 
 /// Documents that a thread writes before it waits for the last of them.
@@ -236,12 +237,12 @@ fn measure(
     Ok(Phase {
         name,
         documents_per_second: rate.map(|_| per_second(&written)),
-        write_p50_ms: at(&single, 0.5),
-        write_p99_ms: at(&single, 0.99),
+        write_p50_ms: percentile(&single, 0.5),
+        write_p99_ms: percentile(&single, 0.99),
         writes_timed: single.len(),
         refreshes: refreshes.len(),
-        refresh_p50_ms: at(&refreshes, 0.5),
-        refresh_most_ms: at(&refreshes, 1.0),
+        refresh_p50_ms: percentile(&refreshes, 0.5),
+        refresh_most_ms: percentile(&refreshes, 1.0),
         searches_per_second: searches.map(|_| per_second(&searched)),
         of_idle: None,
     })
@@ -342,12 +343,6 @@ fn sorted(times: Mutex<Vec<f64>>) -> Vec<f64> {
     let mut times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
     times.sort_by(f64::total_cmp);
     times
-}
-
-/// The value below which a share of the sorted values is.
-fn at(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    Some(sorted[(last as f64 * share).round() as usize])
 }
 
 fn show(options: &Options, phases: &[Phase], documents: u64) -> Result<ExitCode, Failure> {

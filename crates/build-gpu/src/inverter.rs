@@ -409,9 +409,8 @@ impl Driver {
         let (Some(worker), Some(kept)) = (&self.worker, self.kept.take()) else { return Ok(lists) };
         match encode(worker, &lists, &kept, facts) {
             Ok(Some(blocks)) => Ok(lists.with_blocks(blocks)),
-            Ok(None) | Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {
-                Ok(lists)
-            }
+            Ok(None) => Ok(lists),
+            Err(error) if error.is_short() => Ok(lists),
             Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
             Err(error) => {
                 self.notices.push(failure(&error));

@@ -12,16 +12,15 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use support::kill::{Random, SIGKILL, Sighting, setting};
 use support::{Space, names};
 
-const SIGKILL: i32 = 9;
 const OPERATIONS: u64 = 7;
 
 #[test]
@@ -256,19 +255,7 @@ fn end(child: &mut Child) -> bool {
     status.signal() == Some(SIGKILL)
 }
 
-/// The contents of the directory of the index.
-struct Sighting {
-    names: BTreeSet<String>,
-    /// Distinguishes one manifest from the next.
-    manifest: Option<u64>,
-}
-
 impl Sighting {
-    fn of(dir: &Path) -> Self {
-        let manifest = fs::metadata(dir.join("manifest")).ok().map(|m| m.ino());
-        Sighting { names: names(dir).into_iter().collect(), manifest }
-    }
-
     fn shows(&self, sight: Sight, before: &Sighting) -> bool {
         match sight {
             Sight::Scratch => self.names.iter().any(|n| n.starts_with("build-")),
@@ -340,22 +327,4 @@ fn count_leftovers(swept: impl Iterator<Item = String>, counts: &mut [u64; 3]) {
     counts[0] += any(&|name| name.starts_with("build-"));
     counts[1] += any(&is_segment_file);
     counts[2] += any(&|name| name == "manifest.new");
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().unwrap())
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    /// A number from 0 up to, but not including, 1.
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }

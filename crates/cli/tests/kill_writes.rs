@@ -11,17 +11,16 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use support::kill::{Random, SIGKILL, Sighting, setting};
 use support::{Space, names};
 use warpseek::{Index, LiveOptions, Progress};
 
-const SIGKILL: i32 = 9;
 const IDS: u64 = 60;
 /// The longest that a process is left alone.
 const LONGEST: Duration = Duration::from_millis(250);
@@ -235,19 +234,7 @@ fn count_acks(output: ChildStdout, acks: &AtomicU64) {
     }
 }
 
-/// The contents of the directory of the index.
-struct Sighting {
-    names: BTreeSet<String>,
-    /// Distinguishes one manifest from the next.
-    manifest: Option<u64>,
-}
-
 impl Sighting {
-    fn of(dir: &Path) -> Self {
-        let manifest = fs::metadata(dir.join("manifest")).ok().map(|m| m.ino());
-        Sighting { names: names(dir).into_iter().collect(), manifest }
-    }
-
     fn shows(&self, sight: Sight, before: &Sighting) -> bool {
         let logs = |of: &Sighting| of.names.iter().filter(|name| name.ends_with(".log")).count();
         let is_segment = |name: &str| name.ends_with(".dict");
@@ -265,35 +252,4 @@ impl Sighting {
 
 fn segments_of(space: &Space) -> usize {
     names(&space.path("idx")).iter().filter(|name| name.ends_with(".dict")).count()
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().unwrap())
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// A number from 0 up to, but not including, 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A generator of its own, so that how much it is used changes nothing here.
-    fn fork(&mut self) -> Random {
-        Random(self.next())
-    }
 }

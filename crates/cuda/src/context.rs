@@ -130,6 +130,11 @@ impl Device {
         *lock(&self.0.memory)
     }
 
+    /// The most bytes of memory that may be held: the budget, or else all that the device has.
+    pub fn memory_limit(&self) -> u64 {
+        self.memory().budget.unwrap_or(self.info().memory)
+    }
+
     /// Bytes that can still be allocated: the device's free memory, within the budget.
     pub fn available(&self) -> Result<u64, DeviceError> {
         self.0.available()

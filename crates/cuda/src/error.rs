@@ -196,6 +196,11 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
+    /// Whether the device has too little memory, found out before or while it was asked for.
+    pub fn is_short(&self) -> bool {
+        matches!(self, DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })
+    }
+
     /// What caused the error.
     pub fn fault(&self) -> Fault {
         match self {

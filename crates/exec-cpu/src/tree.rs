@@ -121,21 +121,21 @@ impl Tree<'_> {
         }
         let most = most_over(self.root, &mut self.terms, &mut self.words, &docs);
         let fixed = u64::from(lift(query.plan)) + u64::from(query.static_most);
-        most.is_some_and(|most| most + fixed > u64::from(collector.threshold()))
+        most.is_some_and(|most| u64::from(most) + fixed > u64::from(collector.threshold()))
     }
 }
 
-/// The most that a document of a range scores; `None` if none of them matches. Scores never decrease when those of parts increase.
+/// The most that a document of a range scores; `None` if none of them matches. Scores never decrease when those of parts increase. As in scores, sums have room: the scale of the plan is chosen by the most that its terms contribute.
 fn most_over(
     node: &PlanNode,
     terms: &mut [Option<Leaf<'_>>],
     words: &mut [Option<Leaf<'_>>],
     docs: &Range<u32>,
-) -> Option<u64> {
+) -> Option<Score> {
     let mut most = |node: &PlanNode| most_over(node, terms, words, docs);
     match node {
-        PlanNode::Term(number) => terms[*number].as_mut()?.most_over(docs).map(u64::from),
-        PlanNode::Word(number) => words[*number].as_mut()?.most_over(docs).map(u64::from),
+        PlanNode::Term(number) => terms[*number].as_mut()?.most_over(docs),
+        PlanNode::Word(number) => words[*number].as_mut()?.most_over(docs),
         PlanNode::Group(Group { must, should, filter, least, .. }) => {
             for node in filter {
                 most(node)?;
@@ -151,12 +151,11 @@ fn most_over(
             (matching >= *least).then_some(sum)
         }
         PlanNode::Best { of, tie } => {
-            let scores: Vec<u64> = of.iter().filter_map(most).collect();
+            let scores: Vec<Score> = of.iter().filter_map(most).collect();
             let largest = *scores.iter().max()?;
-            let others = scores.iter().sum::<u64>() - largest;
-            Some(largest + ((others * u64::from(*tie)) >> 16))
+            Some(best_score(largest, scores.iter().sum(), *tie))
         }
-        PlanNode::Constant { filter, score, .. } => most(filter).map(|_| u64::from(*score)),
+        PlanNode::Constant { filter, score, .. } => most(filter).map(|_| *score),
         PlanNode::Set(_) | PlanNode::Everything => Some(0),
         PlanNode::Nothing => None,
     }

@@ -702,10 +702,7 @@ fn as_setup(error: ExecError) -> ExecError {
 /// Whether an index has no room on the device as tiles.
 fn is_too_large(error: &ExecError) -> bool {
     let ExecError::Device { source, .. } = error else { return false };
-    matches!(
-        source.downcast_ref(),
-        Some(DeviceError::TooLarge { .. } | DeviceError::OutOfMemory { .. })
-    )
+    source.downcast_ref().is_some_and(DeviceError::is_short)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,7 +10,7 @@ mod published;
 
 pub use divided::Division;
 pub(crate) use image::MOST_GRAMS;
-use image::{HostList, Image, Tables, memory_of};
+use image::{HostList, Image, Tables};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -260,7 +260,7 @@ impl GpuSearcher {
         if !matches!(codec, CodecId::BitPack | CodecId::Rice) {
             return Err(NgramError::Codec(codec));
         }
-        let most = u32::try_from(memory_of(&device) / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
+        let most = u32::try_from(device.memory_limit() / MEMORY_PER_CANDIDATE).unwrap_or(u32::MAX);
         let room = settings.room.min(most).max(1);
         let parts = searcher.snapshot().segments().iter().map(|segment| segment.parts().count());
         let parts = parts.max().unwrap_or(0);
@@ -659,8 +659,7 @@ fn tables(searcher: &Searcher, device: &Device) -> Result<Vec<Arc<Tables>>, Ngra
 
 /// Whether there was no room on the device.
 fn is_short(error: &NgramError) -> bool {
-    let NgramError::Device(error) = error else { return false };
-    matches!(**error, DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })
+    matches!(error, NgramError::Device(error) if error.is_short())
 }
 
 /// What `search` answers to queries; if it fails, all have its error, and if time is over, answers that cover nothing.

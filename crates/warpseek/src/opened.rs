@@ -250,9 +250,7 @@ impl Opened {
             self.revive();
         }
         let Some(engine) = self.gpu.engine() else { return self.without_gpu(plans, context) };
-        // What the GPU does not answer would only come back.
-        let refused = plans.iter().all(|plan| engine.can_answer(plan).is_err());
-        if self.may_choose() && (refused || self.would_wait(plans, context))
+        if self.may_choose() && self.would_wait(plans, context)
             || self.stays(&engine, plans, context)
         {
             self.gpu.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);
@@ -377,11 +375,15 @@ impl Opened {
 
     /// Whether a batch is the CPU's though a GPU is there: the one choice between devices.
     fn stays(&self, gpu: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> bool {
-        if !self.may_choose() || self.options.algorithm != Algorithm::Auto {
+        if !self.may_choose() {
             return false;
         }
+        // What the GPU does not answer would only come back.
         if refusal(gpu, plans).is_some() {
             return true;
+        }
+        if self.options.algorithm != Algorithm::Auto {
+            return false;
         }
         match self.options.gpu_from {
             Some(least) => Load::sum(plans.iter().copied()).postings < least,

@@ -3,6 +3,8 @@
 // Each test target uses a part of this.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub(crate) mod kill;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

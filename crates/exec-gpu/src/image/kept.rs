@@ -80,8 +80,5 @@ impl<T> Kept<T> {
 
 /// Whether there was too little memory.
 pub(crate) fn is_short(error: &ImageError) -> bool {
-    matches!(
-        error,
-        ImageError::Device(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })
-    )
+    matches!(error, ImageError::Device(error) if error.is_short())
 }

@@ -60,9 +60,7 @@ impl Masks {
         let surplus = surplus.count();
         kept.drain(..surplus);
         let loaded = match DeviceMask::load(device, stream, mask) {
-            Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })
-                if !kept.is_empty() =>
-            {
+            Err(error) if error.is_short() && !kept.is_empty() => {
                 kept.clear();
                 DeviceMask::load(device, stream, mask)
             }
@@ -90,5 +88,5 @@ impl Masks {
 
 /// Bytes for masks.
 fn room(device: &Device) -> u64 {
-    device.memory().budget.unwrap_or(device.info().memory) / MEMORY_A_MASK_BYTE
+    device.memory_limit() / MEMORY_A_MASK_BYTE
 }

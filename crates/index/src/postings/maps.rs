@@ -271,49 +271,46 @@ fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
     docs.iter().zip(widths).map(of_word).sum::<u32>() as usize
 }
 
-/// What the head of a document that a bin has says, by its number there. `widths` are those of the documents of the bin, and `own` is the number of segments of this one.
-#[inline]
-fn glimpse_in_bin(
-    bitmap: &[u8; BITMAP],
-    maps: &[u8],
-    doc: usize,
-    widths: &HeadWidths,
-    own: u8,
-) -> Result<Glimpse, CodecError> {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("popcnt") {
-        // SAFETY: the CPU supports it.
-        #[allow(unsafe_code)]
-        return unsafe { glimpse_in_bin_by_popcnt(bitmap, maps, doc, widths, own) };
+/// Defines a function that counts bits by the CPU's instruction for it, if it has one.
+macro_rules! by_popcnt {
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
+        $(#[$meta])*
+        #[inline]
+        fn $name($($arg: $type),*) -> $result {
+            #[inline(always)]
+            fn anywhere($($arg: $type),*) -> $result $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "popcnt")]
+                fn by_popcnt($($arg: $type),*) -> $result {
+                    anywhere($($arg),*)
+                }
+                if is_x86_feature_detected!("popcnt") {
+                    // SAFETY: the CPU supports it.
+                    #[allow(unsafe_code)]
+                    return unsafe { by_popcnt($($arg),*) };
+                }
+            }
+            anywhere($($arg),*)
+        }
+    };
+}
+
+by_popcnt! {
+    /// What the head of a document that a bin has says, by its number there. `widths` are those of the documents of the bin, and `own` is the number of segments of this one.
+    fn glimpse_in_bin(
+        bitmap: &[u8; BITMAP],
+        maps: &[u8],
+        doc: usize,
+        widths: &HeadWidths,
+        own: u8,
+    ) -> Result<Glimpse, CodecError> {
+        let words = words(bitmap);
+        let n = words.iter().map(|word| word.count_ones() as usize).sum();
+        let before = bits_of_heads(&before(&words, doc), widths);
+        Ok(Maps::new(maps, n)?.single(before, own).into())
     }
-    glimpse_in_bin_anywhere(bitmap, maps, doc, widths, own)
-}
-
-/// The same code with the instruction that counts bits.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt")]
-fn glimpse_in_bin_by_popcnt(
-    bitmap: &[u8; BITMAP],
-    maps: &[u8],
-    doc: usize,
-    widths: &HeadWidths,
-    own: u8,
-) -> Result<Glimpse, CodecError> {
-    glimpse_in_bin_anywhere(bitmap, maps, doc, widths, own)
-}
-
-#[inline(always)]
-fn glimpse_in_bin_anywhere(
-    bitmap: &[u8; BITMAP],
-    maps: &[u8],
-    doc: usize,
-    widths: &HeadWidths,
-    own: u8,
-) -> Result<Glimpse, CodecError> {
-    let words = words(bitmap);
-    let n = words.iter().map(|word| word.count_ones() as usize).sum();
-    let before = bits_of_heads(&before(&words, doc), widths);
-    Ok(Maps::new(maps, n)?.single(before, own).into())
 }
 
 /// The documents of a bin before one of them.
@@ -325,61 +322,32 @@ fn before(words: &[u64; 4], doc: usize) -> [u64; 4] {
     before
 }
 
-/// The map of a document that a bin has, by its number there. `widths` and `segments` are those of the documents of the bin.
-#[inline]
-fn map_in_bin(
-    bitmap: &[u8; BITMAP],
-    maps: &[u8],
-    doc: usize,
-    widths: &HeadWidths,
-    segments: &[u8],
-) -> Result<u32, CodecError> {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("popcnt") {
-        // SAFETY: the CPU supports it.
-        #[allow(unsafe_code)]
-        return unsafe { map_in_bin_by_popcnt(bitmap, maps, doc, widths, segments) };
+by_popcnt! {
+    /// The map of a document that a bin has, by its number there. `widths` and `segments` are those of the documents of the bin.
+    fn map_in_bin(
+        bitmap: &[u8; BITMAP],
+        maps: &[u8],
+        doc: usize,
+        widths: &HeadWidths,
+        segments: &[u8],
+    ) -> Result<u32, CodecError> {
+        let words = words(bitmap);
+        let (mut at, bit, before) = (doc / 64, doc % 64, before(&words, doc));
+        let count = |words: &[u64; 4]| words.iter().map(|word| word.count_ones() as usize).sum();
+        let maps = Maps::new(maps, count(&words))?;
+        let mut word = words[at] & (u64::MAX >> (63 - bit));
+        let segments = std::iter::from_fn(|| {
+            while word == 0 {
+                at = at.checked_sub(1)?;
+                word = words[at];
+            }
+            let top = 63 - word.leading_zeros() as usize;
+            word ^= 1 << top;
+            segments.get(at * 64 + top).copied()
+        });
+        let all = || bits_of_heads(&words, widths);
+        Ok(maps.get(count(&before), bits_of_heads(&before, widths), all, segments))
     }
-    map_in_bin_anywhere(bitmap, maps, doc, widths, segments)
-}
-
-/// The same code with the instruction that counts bits, which not every CPU has.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt")]
-fn map_in_bin_by_popcnt(
-    bitmap: &[u8; BITMAP],
-    maps: &[u8],
-    doc: usize,
-    widths: &HeadWidths,
-    segments: &[u8],
-) -> Result<u32, CodecError> {
-    map_in_bin_anywhere(bitmap, maps, doc, widths, segments)
-}
-
-#[inline(always)]
-fn map_in_bin_anywhere(
-    bitmap: &[u8; BITMAP],
-    maps: &[u8],
-    doc: usize,
-    widths: &HeadWidths,
-    segments: &[u8],
-) -> Result<u32, CodecError> {
-    let words = words(bitmap);
-    let (mut at, bit, before) = (doc / 64, doc % 64, before(&words, doc));
-    let count = |words: &[u64; 4]| words.iter().map(|word| word.count_ones() as usize).sum();
-    let maps = Maps::new(maps, count(&words))?;
-    let mut word = words[at] & (u64::MAX >> (63 - bit));
-    let segments = std::iter::from_fn(|| {
-        while word == 0 {
-            at = at.checked_sub(1)?;
-            word = words[at];
-        }
-        let top = 63 - word.leading_zeros() as usize;
-        word ^= 1 << top;
-        segments.get(at * 64 + top).copied()
-    });
-    let all = || bits_of_heads(&words, widths);
-    Ok(maps.get(count(&before), bits_of_heads(&before, widths), all, segments))
 }
 
 impl<'a> MapList<'a> {

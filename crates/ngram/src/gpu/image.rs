@@ -228,7 +228,7 @@ impl Image {
         }
         let parts = segment.parts().count();
         let bytes_each = parts.div_ceil(BIN as u32) as usize * (BIN / 8);
-        let memory = (memory_of(device) as f64 * share) as u64;
+        let memory = (device.memory_limit() as f64 * share) as u64;
         let bitmaps_from = bitmaps_from(&lists, parts, memory, bytes_each);
         let sparse = |list: &DeviceList| list.form == SPARSE && list.df >= bitmaps_from;
         let of: Vec<u32> = (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
@@ -331,11 +331,6 @@ impl Image {
         let lists = self.bytes.bytes() + self.lists.bytes() + self.bitmaps.bytes();
         self.tables.bytes() + lists + directory
     }
-}
-
-/// Bytes of device memory that may be used.
-pub(super) fn memory_of(device: &Device) -> u64 {
-    device.memory().budget.unwrap_or(device.info().memory)
 }
 
 /// A bit for each part of a deleted document.
