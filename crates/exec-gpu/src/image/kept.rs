@@ -1,6 +1,5 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpseek_cuda::DeviceError;
 use warpseek_exec::{ExecError, Formula};
 
 use super::error::ImageError;
