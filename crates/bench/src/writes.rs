@@ -29,8 +29,8 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// Measure single writes
 ///
-/// An index of a part of the documents is built. Then, each for some seconds, it is only searched ("idle"); it is only written, as fast as it goes ("full"); and both at once, with
-/// --rate writes per second ("beside"). Threads that write wait for every 500th write, as programs do that write many. Beside them, one thread waits for each of its writes: "write" is
+/// An index of a part of the documents is built. Then, each for some seconds, it is only searched ("idle"); searched and written at once, with --rate writes per second ("beside"); flushed, and only
+/// searched again ("after"), as it is larger now; and only written, as fast as it goes ("full"). Searches beside writes are compared with the mean of those before and after. Threads that write wait for every 500th write, as programs do that write many. Beside them, one thread waits for each of its writes: "write" is
 /// how long that takes until it is on stable storage. All writes are of new documents. Refreshes come every second.
 #[derive(Args)]
 #[command(after_help = "\
@@ -88,7 +88,7 @@ struct Phase {
     refresh_p50_ms: Option<f64>,
     refresh_most_ms: Option<f64>,
     searches_per_second: Option<f64>,
-    /// Of the rate without writes.
+    /// Of the mean rate without writes, before and after.
     of_idle: Option<f64>,
 }
 
@@ -161,12 +161,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     for request in &requests {
         searcher.search(request)?;
     }
-    let bar = progress::items("measuring", 3, options.quiet);
+    let bar = progress::items("measuring", 4, options.quiet);
     let next = AtomicU64::new(options.base as u64);
     let mut phases: Vec<Phase> = Vec::new();
-    for (name, writes, searches) in
-        [("idle", None, true), ("full", Some(0), false), ("beside", Some(options.rate), true)]
-    {
+    for (name, writes, searches) in [
+        ("idle", None, true),
+        ("beside", Some(options.rate), true),
+        ("after", None, true),
+        ("full", Some(0), false),
+    ] {
+        if name == "after" {
+            live.flush()?;
+        }
         let run = Run {
             live: &live,
             bodies: &bodies,
@@ -175,11 +181,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             failure: Mutex::default(),
         };
         let searches = searches.then_some((&searcher, &requests[..]));
-        let mut phase = measure(&run, name, writes, searches, options, &interrupt)?;
-        let idle = phases.first().and_then(|idle| idle.searches_per_second);
-        phase.of_idle = phase.searches_per_second.zip(idle).map(|(now, idle)| now / idle);
-        phases.push(phase);
+        phases.push(measure(&run, name, writes, searches, options, &interrupt)?);
         bar.inc(1);
+    }
+    if let [idle, beside, after, _] = &mut phases[..] {
+        let without = idle.searches_per_second.zip(after.searches_per_second);
+        beside.of_idle = (beside.searches_per_second.zip(without))
+            .map(|(beside, (before, after))| 2.0 * beside / (before + after));
     }
     bar.finish_and_clear();
     let documents = live.refresh()?.statistics().documents;

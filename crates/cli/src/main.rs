@@ -13,6 +13,10 @@ use clap::Parser;
 
 use crate::options::Cli;
 
+/// Building and refreshing free memory in large pieces on many threads, which the allocator of the C library gives back to the system and gets anew: a build of 2 GB took a sixth longer with it, and a refresh twice as long.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match verbs::run(cli.verb) {

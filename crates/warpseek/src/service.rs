@@ -1,11 +1,11 @@
 //! A searcher that takes requests one by one, from many threads and at their own times.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use warpseek_exec::Plan;
+use warpseek_exec::{ExecError, Plan};
 use warpseek_sched::calibrate::Calibration;
 use warpseek_sched::service::{Limits, Served, Service as Requests, ServiceStatus, Ticket};
 
@@ -193,9 +193,7 @@ impl Service {
     /// effect here.
     pub fn submit(&self, request: &Request) -> std::result::Result<ServiceTicket, ServiceError> {
         let arrived = Instant::now();
-        // Held, so that the request gets to the engines of its snapshot.
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let plan = Arc::new(now.plan(request)?);
+        let (now, plan) = self.planned(request)?;
         let limits = Limits { arrived: Some(arrived), deadline: request.deadline };
         let ticket = self.service.submit(plan.clone(), limits)?;
         Ok(ServiceTicket { ticket, request: Planned { opened: now.clone(), plan } })
@@ -209,8 +207,7 @@ impl Service {
         arrived: Instant,
         done: impl FnOnce(ServiceResponse) + Send + 'static,
     ) -> std::result::Result<u64, ServiceError> {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let plan = Arc::new(now.plan(request)?);
+        let (now, plan) = self.planned(request)?;
         let limits = Limits { arrived: Some(arrived), deadline: request.deadline };
         self.hand_in(&now, plan, limits, done)
     }
@@ -223,8 +220,24 @@ impl Service {
         deadline: Option<Duration>,
         done: impl FnOnce(ServiceResponse) + Send + 'static,
     ) -> std::result::Result<u64, ServiceError> {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        self.hand_in(&now, plan, Limits { arrived: Some(arrived), deadline }, done)
+        self.hand_in(&self.now(), plan, Limits { arrived: Some(arrived), deadline }, done)
+    }
+
+    /// The plan of a request, and the snapshot that it belongs to, held so that the request gets to its engines.
+    fn planned(
+        &self,
+        request: &Request,
+    ) -> std::result::Result<(RwLockReadGuard<'_, Arc<Opened>>, Arc<Plan>), ExecError> {
+        // A filter may take long to evaluate, and a refresh that waited for it would make all requests wait.
+        let before = self.now().clone();
+        let plan = before.plan(request)?;
+        let now = self.now();
+        let plan = if Arc::ptr_eq(&before, &now) { plan } else { now.plan(request)? };
+        Ok((now, Arc::new(plan)))
+    }
+
+    fn now(&self) -> RwLockReadGuard<'_, Arc<Opened>> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hand_in(
