@@ -49,7 +49,7 @@ pub struct LiveOptions {
     pub durability: Durability,
     /// Threads of a refresh or flush. Default: one per core.
     pub threads: usize,
-    /// Memory for postings of writes that are not refreshed, in bytes. A write that exceeds it refreshes the index. Default: 256 MiB.
+    /// Memory for postings of writes that are not refreshed, in bytes. A write that exceeds it refreshes the index. Segments in memory, and the log, that are larger than this are to be flushed ([`LiveIndex::wants_flush`]). Default: 256 MiB.
     pub memory: usize,
     /// Bytes per second that merges in the background write at most. Default: 64 MiB.
     pub merge_rate: Option<u64>,

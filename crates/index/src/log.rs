@@ -66,6 +66,8 @@ struct State {
     pending: Vec<u8>,
     /// The sequence of the next record.
     next: u64,
+    /// About the bytes of the file once it has all records that were appended.
+    bytes: u64,
     /// All records with smaller sequences are durable.
     durable: u64,
     /// Set if the log is to go on in another file.
@@ -165,6 +167,7 @@ impl Log {
             path: path.to_owned(),
             pending: vec![0; record::HEAD],
             next,
+            bytes: len,
             durable: next,
             switch: None,
             closing: false,
@@ -189,8 +192,9 @@ impl Log {
             state = self.shared.wait(state);
         }
         state.check()?;
-        let sequence = state.next;
+        let (sequence, before) = (state.next, state.pending.len());
         Record { sequence, operation }.write(&mut state.pending);
+        state.bytes += (state.pending.len() - before) as u64;
         state.next += 1;
         drop(state);
         self.shared.work.notify_one();
@@ -207,6 +211,7 @@ impl Log {
         state.check()?;
         let rest = std::mem::replace(&mut state.pending, vec![0; record::HEAD]);
         let end = state.next;
+        state.bytes = 0;
         state.switch = Some(Switch { rest, end, next });
         drop(state);
         self.shared.work.notify_one();
@@ -216,6 +221,11 @@ impl Log {
     /// The sequence that the next record gets.
     pub fn next_sequence(&self) -> u64 {
         self.shared.lock().next
+    }
+
+    /// About the size of the file in bytes, with all records that were appended.
+    pub fn bytes(&self) -> u64 {
+        self.shared.lock().bytes
     }
 
     /// Writes and syncs everything that was appended and closes the file, whose damage can be told from a crash from then on.

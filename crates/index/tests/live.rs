@@ -457,6 +457,23 @@ fn much_memory_is_reason_to_refresh() {
     assert_eq!(live.snapshot().statistics().documents, 1);
 }
 
+#[test]
+fn a_long_log_of_deletions_is_reason_to_flush() {
+    let fixture = Fixture::of(&(0..300).map(|id| doc(id, 0)).collect::<Vec<_>>());
+    let live =
+        LiveIndex::open(&fixture.dir(), LiveOptions { memory: 4 << 10, ..options() }).unwrap();
+    let mut deleted = 0;
+    while !live.wants_flush() {
+        let ticket = live.delete(&doc(deleted, 0).id).unwrap().expect("it is there");
+        ticket.wait().unwrap();
+        deleted += 1;
+    }
+    assert!((20..250).contains(&deleted), "{deleted} deletions");
+    live.flush().unwrap();
+    assert!(!live.wants_flush());
+    assert_eq!(live.snapshot().statistics().documents, 300 - deleted);
+}
+
 /// Eight commits with documents of their own, and one that replaces an earlier one.
 fn many_segments(live: &LiveIndex, model: &mut Model) {
     for version in 0u64..8 {

@@ -54,8 +54,12 @@ impl LiveIndex {
         }
     }
 
-    /// Whether so much is in memory that it should be flushed.
+    /// Whether so much is in memory, or in the log alone, that it should be flushed.
     pub fn wants_flush(&self) -> bool {
+        // Deletions make no segments, but a log that grows for ever takes ever longer to read again.
+        if self.writing().is_ok_and(|writing| writing.log.bytes() > self.options.memory as u64) {
+            return true;
+        }
         let on_disk = self.committed().segments().len();
         let now = self.snapshot();
         let in_memory = &now.segments()[on_disk.min(now.segments().len())..];
