@@ -161,8 +161,9 @@ fn several_values_are_apart() {
     let schema = r#"{"text": [{"name": "text", "positions": true}]}"#;
     let mut config = build_config();
     config.reader.schema = Some(Arc::new(Schema::parse(schema).unwrap()));
-    let dir = tempfile::tempdir().unwrap();
-    let [index, input] = ["index", "input.jsonl"].map(|name| dir.path().join(name));
+    let fixture = Fixture::empty(config.clone());
+    let index = fixture.dir();
+    let input = index.with_file_name("input.jsonl");
     let lines = [
         r#"{"id": "0", "text": ["a new", "york"]}"#,
         r#"{"id": "1", "text": ["", "new york", ""]}"#,
