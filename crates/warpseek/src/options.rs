@@ -115,7 +115,8 @@ impl IndexOptions {
     ///
     /// let phrase = Node::Phrase(Phrase::exact([], "garden of roses"));
     /// let response = index.searcher()?.search(&Request::new(phrase))?;
-    /// assert_eq!((response.len(), response.id(0)?), (1, "1".into()));
+    /// assert_eq!(response.hits().len(), 1);
+    /// assert_eq!(response.id(0)?, "1");
     /// # Ok::<(), warpseek::Error>(())
     /// ```
     pub fn positions(self, positions: bool) -> Self {
