@@ -208,7 +208,9 @@ fn index(corpus: &Path, name: &str, lines: &str, documents: usize) -> Result {
     fs::write(&input, lines.lines().take(3).map(|l| format!("{l}\n")).collect::<String>())?;
     add(&dir, std::slice::from_ref(&input), &config, &Progress::default())?;
     files(corpus, &format!("{name}-later"), &dir)?;
-    let config = BuildConfig { store: StoreMode::Ids, ..config };
+    // Vectors have no positions.
+    let positions = !lines.contains("\"vector\"");
+    let config = BuildConfig { store: StoreMode::Ids, positions, ..config };
     create(&dir, &[input], &config, true, &Progress::default())?;
     files(corpus, &format!("{name}-ids"), &dir)
 }
@@ -300,6 +302,11 @@ fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
                 Kind::Lengths => seed(corpus, "lengths", name, &[&head, file.all()?].concat())?,
                 Kind::Attributes => {
                     seed(corpus, "attributes", name, &[&head[..2], file.all()?].concat())?;
+                }
+                Kind::Positions => {
+                    let terms = (terms as u16).to_le_bytes();
+                    let head = [&terms[..], &[130, 0, 2, 0]].concat();
+                    seed(corpus, "positions", name, &[&head, file.all()?].concat())?;
                 }
                 _ => {}
             }

@@ -9,7 +9,7 @@ use warpseek_index::log::{MAX_DOCUMENT_BYTES, Operation, replay_bytes};
 use warpseek_index::{
     Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, FieldLengths, Glimpse,
     Ids, Keywords, List, LookUp, MAX_KEYWORD_BYTES, MAX_PAIRS, Manifest, MapList, Numbers, Parts,
-    Store, TermInfo,
+    PositionReader, Positions, Store, TermInfo,
 };
 
 use crate::split;
@@ -234,6 +234,30 @@ pub fn lengths(data: &[u8]) {
         (0..documents).for_each(|doc| _ = found.get(doc));
     }
     assert!(lengths.get(0).unwrap().is_none());
+}
+
+/// Every list of positions is read or refused; a posting has as many positions as its frequency, and they ascend.
+pub fn positions(data: &[u8]) {
+    let Some((numbers, body)) = split::<6>(data) else { return };
+    let number = |i: usize| u32::from(u16::from_le_bytes([numbers[2 * i], numbers[2 * i + 1]]));
+    let (terms, df, freq) = (number(0), number(1).max(1), number(2));
+    let Ok(positions) = Positions::new(sealed(Kind::Positions, body), terms) else { return };
+    let mut out = Vec::new();
+    for ordinal in 0..terms.min(64) {
+        let Ok(list) = positions.list(ordinal, df) else { continue };
+        let mut reader = PositionReader::new(list);
+        for block in 0..(df as usize).div_ceil(BLOCK).min(8) {
+            let freqs = [freq; BLOCK];
+            let n = (df as usize - block * BLOCK).min(BLOCK);
+            for i in [0, n / 2, n - 1] {
+                if reader.read(block, &freqs[..n], i, &mut out).is_ok() {
+                    assert_eq!(out.len(), freq as usize);
+                    assert!(out.is_sorted());
+                }
+            }
+        }
+    }
+    assert!(positions.list(terms, 1).is_err());
 }
 
 /// Ids have 1 to 1024 bytes, and a look-up finds only documents with the given id.

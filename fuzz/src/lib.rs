@@ -9,7 +9,7 @@ mod words;
 
 pub use files::{
     attributes, container, deletes, dictionary, documents, ids, lengths, log, manifest, map_list,
-    postings, store, words,
+    positions, postings, store, words,
 };
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
 pub use words::{analysis, chain, normalize, query, query_syntax, schema};

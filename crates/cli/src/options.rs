@@ -252,16 +252,18 @@ pub(crate) struct QueryChoice {
     /// Only search among documents that match this query, e.g. "year:>=2020 tag:(a b)"; scores stay the same
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// Read queries with signs, fields, parentheses and conditions also if the index has no schema, as those with a
-    /// schema are (docs/queries.md)
+    /// Read queries with signs, fields, parentheses and conditions also if the index has neither a schema nor positions,
+    /// as those with one of the two are (docs/queries.md)
     #[arg(long)]
     syntax: bool,
 }
 
 impl QueryChoice {
-    /// A query as the index reads it: in the syntax if the index has a schema, or if the user wants it.
+    /// A query as the index reads it: in the syntax if the index has a schema or positions, or if the user wants it.
     pub(crate) fn input(&self, searcher: &Searcher, text: &str) -> QueryInput {
-        match self.syntax || searcher.snapshot().manifest().schema.is_some() {
+        let snapshot = searcher.snapshot();
+        let manifest = snapshot.manifest();
+        match self.syntax || manifest.schema.is_some() || manifest.positions {
             true => QueryInput::Expression(text.to_owned()),
             false => QueryInput::Text(text.to_owned()),
         }

@@ -12,6 +12,7 @@ mod simd;
 mod slots;
 mod svb;
 mod unary;
+pub mod values;
 pub mod varint;
 
 pub use list_state::ListState;

@@ -189,7 +189,7 @@ fn advise(error: &OptionsError) -> String {
             "remove `--gpu-lists`"
         }
         OptionsError::NoEffect { .. } => "add `--device both`",
-        OptionsError::SchemaOnGpu => "leave out `--device cuda`",
+        OptionsError::SchemaOnGpu | OptionsError::PositionsOnGpu => "leave out `--device cuda`",
         OptionsError::NoParameters { .. } => "remove `--k1` and `--b`",
         _ => return error.to_string(),
     };

@@ -42,7 +42,7 @@ pub enum Algorithm {
     /// Windowed MaxScore for a batch of queries, one tile of documents after another; or for a single query, with its
     /// tiles spread over the threads.
     Cohort,
-    /// Windows of documents along the query tree. The only one that answers trees whose scores are not sums.
+    /// Windows of documents along the query tree, or all of its lists at once if it wants all of them and phrases. The only one that answers phrases, and trees whose scores are not sums.
     Tree,
 }
 
@@ -92,14 +92,18 @@ impl Algorithm {
         let of = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
-        if plan.needed_tree().is_some() {
+        if let Some(tree) = plan.needed_tree() {
+            let why = match tree.phrases.is_empty() {
+                true => "the score is no sum of words",
+                false => "it looks for phrases",
+            };
             let no = |algorithm| of(algorithm, Err(SUMS), "");
             return [
                 no(Algorithm::Cohort),
                 no(Algorithm::Daat),
                 no(Algorithm::Taat),
                 no(Algorithm::WindowedMaxScore),
-                of(Algorithm::Tree, Ok(TREE), "the score is no sum of words"),
+                of(Algorithm::Tree, Ok(TREE), why),
             ];
         }
         let or = plan.mode == Mode::Or;

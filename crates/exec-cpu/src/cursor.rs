@@ -149,6 +149,15 @@ impl<'a> Cursor<'a> {
         (most, self.list.block_max_doc(self.peeked))
     }
 
+    /// The block of the current posting, the frequencies of the block, and which of them is the posting's.
+    pub(crate) fn place(&mut self) -> Result<(usize, &[u32], usize), ListError> {
+        if self.freqs_of != self.block {
+            self.list.decode_freqs(self.block, &mut self.freqs)?;
+            self.freqs_of = self.block;
+        }
+        Ok((self.block, &self.freqs[..self.len], self.at))
+    }
+
     /// The contribution of the current posting.
     #[inline]
     pub(crate) fn score(&mut self) -> Result<Score, ListError> {

@@ -17,6 +17,7 @@ use crate::cursor::Cursor;
 use crate::factors::FactorCache;
 use crate::halt::Halt;
 use crate::maxima::MaximaCache;
+use crate::phrase_conjunction::PhraseConjunction;
 use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{
@@ -283,21 +284,25 @@ impl Pass<'_> {
         let (plan, docs) = (self.plan, self.engine.docs(number));
         let query = self.engine.query(plan, number, ticker)?;
         query.enter(&mut self.collector);
+        let maxima = self.engine.maxima(number);
+        let (collector, work) = (&mut self.collector, &mut self.work);
+        let tree = plan.needed_tree();
+        if let Some(all) = tree.and_then(|tree| PhraseConjunction::of(plan, tree)) {
+            return all.search(&query, maxima, docs, ticker, collector, work);
+        }
         let flat;
-        let (root, words) = match plan.needed_tree() {
-            Some(tree) => (&tree.root, &tree.words[..]),
+        let root = match tree {
+            Some(tree) => &tree.root,
             None => {
                 let terms = (0..plan.terms.len()).map(PlanNode::Term).collect();
                 flat = PlanNode::Group(match all {
                     true => Group { must: terms, ..Group::default() },
                     false => Group { should: terms, least: 1, ..Group::default() },
                 });
-                (&flat, &[][..])
+                &flat
             }
         };
-        let maxima = self.engine.maxima(number);
-        let mut tree = tree::Tree::open(&query, root, words, maxima, ticker)?;
-        let (collector, work) = (&mut self.collector, &mut self.work);
+        let mut tree = tree::Tree::open(&query, root, tree, maxima, ticker)?;
         let scratch = &mut scratch.tree;
         let end = tree::search(&query, &mut tree, docs, ticker, scratch, collector, work)?;
         account(tree.blocks(), work);

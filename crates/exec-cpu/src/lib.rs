@@ -20,6 +20,8 @@ mod factors;
 mod halt;
 mod maxima;
 mod maxscore;
+mod phrase;
+mod phrase_conjunction;
 mod segment;
 mod simd;
 mod stream;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::query::{Group, PlanNode, best_score};
+use warpseek_exec::query::{Group, PlanNode, PlanTree, best_score};
 use warpseek_exec::{ExecError, Formula, Plan, Ticker, Work};
 use warpseek_index::{List, ListError, TermInfo};
 
@@ -15,6 +15,7 @@ use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::halt::Halt;
 use crate::maxima::{Maxima, MaximaCache};
+use crate::phrase::Phrase;
 use crate::segment::{Scorer, SegmentQuery};
 use crate::stream::find_block;
 
@@ -65,14 +66,15 @@ pub(crate) struct Tree<'a> {
     lists: &'a [Vec<Option<TermInfo>>],
     terms: Vec<Option<Leaf<'a>>>,
     words: Vec<Option<Leaf<'a>>>,
+    phrases: Vec<Option<Phrase<'a>>>,
 }
 
 impl<'a> Tree<'a> {
-    /// Opens the lists of a tree. `words` are those that add nothing to scores.
+    /// Opens the lists of a part of a plan's tree, or of one that has no words and phrases.
     pub(crate) fn open(
         query: &SegmentQuery<'a>,
         root: &'a PlanNode,
-        words: &'a [Vec<Option<TermInfo>>],
+        tree: Option<&'a PlanTree>,
         cache: &MaximaCache,
         ticker: &mut Ticker<'_>,
     ) -> Result<Self, Halt> {
@@ -97,14 +99,19 @@ impl<'a> Tree<'a> {
             Some(info) => Ok(Some(Leaf::new(query.segment.list(info)?))),
             None => Ok(None),
         };
-        let opened = words.iter().map(word).collect::<Result<_, ExecError>>()?;
-        Ok(Tree { root, lists: words, terms, words: opened })
+        let lists = tree.map_or(&[][..], |tree| &tree.words);
+        let words = lists.iter().map(word).collect::<Result<_, ExecError>>()?;
+        let phrases = tree.map_or(&[][..], |tree| &tree.phrases).iter();
+        let phrases = phrases.map(|phrase| Phrase::open(query.segment, number, phrase));
+        let phrases = phrases.collect::<Result<_, ExecError>>()?;
+        Ok(Tree { root, lists, terms, words, phrases })
     }
 
     /// Blocks that were decoded and that there are, of each list.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let leaves = self.terms.iter().chain(&self.words).flatten();
-        leaves.map(|leaf| (leaf.decoded, leaf.list.blocks() as u64))
+        let lists = leaves.map(|leaf| (leaf.decoded, leaf.list.blocks() as u64));
+        lists.chain(self.phrases.iter().flatten().flat_map(Phrase::blocks))
     }
 }
 
@@ -119,7 +126,8 @@ impl Tree<'_> {
         if query.plan.count {
             return true;
         }
-        let most = most_over(self.root, &mut self.terms, &mut self.words, &docs);
+        let Tree { root, terms, words, phrases, .. } = self;
+        let most = most_over(root, terms, words, phrases, &docs);
         let fixed = u64::from(lift(query.plan)) + u64::from(query.static_most);
         most.is_some_and(|most| u64::from(most) + fixed > u64::from(collector.threshold()))
     }
@@ -130,12 +138,14 @@ fn most_over(
     node: &PlanNode,
     terms: &mut [Option<Leaf<'_>>],
     words: &mut [Option<Leaf<'_>>],
+    phrases: &mut [Option<Phrase<'_>>],
     docs: &Range<u32>,
 ) -> Option<Score> {
-    let mut most = |node: &PlanNode| most_over(node, terms, words, docs);
+    let mut most = |node: &PlanNode| most_over(node, terms, words, phrases, docs);
     match node {
         PlanNode::Term(number) => terms[*number].as_mut()?.most_over(docs),
         PlanNode::Word(number) => words[*number].as_mut()?.most_over(docs),
+        PlanNode::Phrase(number) => phrases[*number].as_mut()?.may_be_in(docs).then_some(0),
         PlanNode::Group(Group { must, should, filter, least, .. }) => {
             for node in filter {
                 most(node)?;
@@ -181,8 +191,8 @@ pub(crate) fn search(
         let before = work.postings_scored;
         if tree.may_have_hits(query, from..to, collector) && query.admitted(from..to, &mut live[..])
         {
-            let Tree { root, lists, terms, words } = tree;
-            let mut window = Window { query, lists, terms, words, from, scratch, work };
+            let Tree { root, lists, terms, words, phrases } = tree;
+            let mut window = Window { query, lists, terms, words, phrases, from, scratch, work };
             let values = window.values(root, &live)?;
             for_each(&values.bits, |at| {
                 query.offer(from + at as u32, values.scores[at] + lift, collector);
@@ -201,6 +211,7 @@ struct Window<'w, 'q, 'a> {
     lists: &'w [Vec<Option<TermInfo>>],
     terms: &'w mut [Option<Leaf<'a>>],
     words: &'w mut [Option<Leaf<'a>>],
+    phrases: &'w mut [Option<Phrase<'a>>],
     from: u32,
     scratch: &'w mut Scratch,
     work: &'w mut Work,
@@ -222,6 +233,17 @@ impl Window<'_, '_, '_> {
                 if let Some(leaf) = &mut self.words[*number] {
                     let filled = leaf.fill(self.from, within, &mut out, self.work);
                     filled.map_err(|what| self.broken(&self.lists[*number], what))?;
+                }
+            }
+            PlanNode::Phrase(number) => {
+                if let Some(phrase) = &mut self.phrases[*number] {
+                    let (from, to) = (self.from, self.from.saturating_add(WINDOW));
+                    let wanted = |first, last| has_any(within, first - from, last - from);
+                    let found = |doc| {
+                        let at = (doc - from) as usize;
+                        out.bits[at / 64] |= 1 << (at % 64);
+                    };
+                    self.work.postings_scored += phrase.for_each(from, to, wanted, found)?;
                 }
             }
             PlanNode::Set(set) => {

@@ -1,5 +1,6 @@
 //! Runs the conformance suite of all engines on every algorithm of this crate.
 
+use warpseek_exec::Engine;
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_testkit::conformance;
 
@@ -20,6 +21,32 @@ algorithms! {
     cohort Some(Algorithm::Cohort),
     tree Some(Algorithm::Tree),
     auto None,
+}
+
+/// Phrases are for trees; algorithms that answer none refuse them.
+mod phrases {
+    use super::*;
+    use warpseek_testkit::phrases::check_phrases;
+
+    #[test]
+    fn tree() {
+        check_phrases(|snapshot, _| {
+            Box::new(CpuEngine::new(snapshot, Some(Algorithm::Tree))) as Box<dyn Engine>
+        });
+    }
+
+    #[test]
+    fn auto() {
+        check_phrases(|snapshot, _| Box::new(CpuEngine::new(snapshot, None)) as Box<dyn Engine>);
+    }
+
+    #[test]
+    fn windowed_maxscore() {
+        check_phrases(|snapshot, _| {
+            let algorithm = Some(Algorithm::WindowedMaxScore);
+            Box::new(CpuEngine::new(snapshot, algorithm)) as Box<dyn Engine>
+        });
+    }
 }
 
 /// Tiles of a few documents, in which windows, blocks and lists begin and end anywhere.

@@ -112,6 +112,19 @@ pub enum ExecError {
         /// The name.
         name: String,
     },
+    /// A phrase in an index without positions.
+    #[error(
+        "the index has no positions to find phrases with; build it anew with `--positions`, or search for the words"
+    )]
+    NoPositions,
+    /// A phrase in a field without positions.
+    #[error(
+        "`{name}` has no positions to find phrases with; build the index anew with `--positions`, or with `\"positions\": true` in its schema"
+    )]
+    NoPositionsOf {
+        /// The field.
+        name: String,
+    },
     /// A prefix of something else than keywords.
     #[error("`{name}` has no prefixes, since it is no attribute of keywords")]
     Prefix {

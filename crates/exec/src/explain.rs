@@ -108,9 +108,12 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
             let freq = frequency(&segment.list(info)?, place);
             words.push(freq.map_err(|what| segment.bad_list(info, what))? > 0);
         }
+        let phrases = tree.phrases.iter().map(|phrase| phrase.is_in(segment, number, place));
+        let phrases = phrases.collect::<Result<Vec<_>, _>>()?;
         let facts = Facts {
             term: &|term| Some(terms[term].score).filter(|&score| score > 0),
             word: &|word| words[word],
+            phrase: &|phrase| phrases[phrase],
             set: &|set| set.segment(number).contains(place),
         };
         score = tree.root.evaluate(&facts).map_or(0, |score| score + static_score);

@@ -2,6 +2,7 @@
 
 mod least;
 mod near;
+mod phrase;
 mod plan_node;
 mod reduce;
 mod resolve;
@@ -16,12 +17,13 @@ use warpseek_text::{Analyzer, Schema};
 use crate::error::ExecError;
 
 pub use least::Least;
+pub use phrase::PlanPhrase;
 pub(crate) use plan_node::{Facts, listed};
 pub use plan_node::{Group, PlanNode, PlanTree, best_score};
 pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
 pub use tree::{
     Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,
-    Node, Operator, Words,
+    Node, Operator, Phrase, Words,
 };
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.

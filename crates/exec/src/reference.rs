@@ -82,6 +82,8 @@ impl Reference {
             }
             let words = tree.words.iter().map(|lists| listed(segment, lists[number].as_ref()));
             let words = words.collect::<Result<Vec<_>, _>>()?;
+            let phrases = tree.phrases.iter().map(|phrase| phrase.documents(segment, number));
+            let phrases = phrases.collect::<Result<Vec<_>, _>>()?;
             for position in 0..documents.count() {
                 let covered = self.over.contains(segment.base() + position);
                 if segment.is_deleted(position) || !covered {
@@ -90,6 +92,7 @@ impl Reference {
                 let facts = Facts {
                     term: &|term| scores[term].get(&position).copied(),
                     word: &|word| words[word].contains(position),
+                    phrase: &|phrase| phrases[phrase].contains(position),
                     set: &|set| set.segment(number).contains(position),
                 };
                 if let Some(score) = tree.root.evaluate(&facts) {

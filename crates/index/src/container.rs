@@ -40,13 +40,15 @@ pub enum Kind {
     Lengths,
     /// Columns of attributes.
     Attributes,
+    /// Positions of words.
+    Positions,
     /// Deleted documents.
     Deletes,
 }
 
 impl Kind {
     /// The kinds of a segment's own files, in the order they are written.
-    pub const SEGMENT: [Kind; 7] = [
+    pub const SEGMENT: [Kind; 8] = [
         Kind::Dict,
         Kind::Post,
         Kind::Docs,
@@ -54,6 +56,7 @@ impl Kind {
         Kind::Store,
         Kind::Lengths,
         Kind::Attributes,
+        Kind::Positions,
     ];
 
     /// Its name in the file and in the manifest.
@@ -67,6 +70,7 @@ impl Kind {
             Kind::Store => "store",
             Kind::Lengths => "lengths",
             Kind::Attributes => "attrs",
+            Kind::Positions => "pos",
             Kind::Deletes => "deletes",
         }
     }

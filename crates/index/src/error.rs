@@ -114,6 +114,22 @@ pub enum IndexError {
         /// What is wrong, and how to fix it.
         what: String,
     },
+    /// Positions and a setting that do not go together.
+    #[error("{what}")]
+    Positions {
+        /// What is wrong, and how to fix it.
+        what: String,
+    },
+    /// A document with a vector in an index with positions.
+    #[error(
+        "{location}: document `{id}` has a `vector`, and only words have positions; index vectors without `--positions`"
+    )]
+    PositionsOfVector {
+        /// Location of the document.
+        location: Location,
+        /// Its id.
+        id: String,
+    },
     /// A document with a vector in an index of n-grams.
     #[error(
         "{location}: document `{id}` has a `vector`, and n-grams are of text; leave it out, or index it with `warpseek index`"

@@ -25,6 +25,9 @@ pub struct PartSizes {
     pub documents: u64,
     /// Columns of attributes.
     pub attributes: u64,
+    /// Positions of words.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub positions: u64,
     /// External ids.
     pub ids: u64,
     /// The documents themselves.
@@ -36,13 +39,17 @@ pub struct PartSizes {
 impl PartSizes {
     /// All parts.
     pub fn total(&self) -> u64 {
-        self.searchable() + self.attributes + self.ids + self.store + self.deletes
+        self.searchable() + self.attributes + self.positions + self.ids + self.store + self.deletes
     }
 
-    /// What a search without filters reads: all but attributes, ids and store.
+    /// What a search without filters and phrases reads: all but attributes, positions, ids and store.
     pub fn searchable(&self) -> u64 {
         self.dictionary + self.payload + self.skips_and_bounds + self.documents
     }
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// A text field of an index with a schema.
@@ -138,6 +145,7 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
             match kind {
                 Kind::Docs | Kind::Lengths => found.sizes.documents += len,
                 Kind::Attributes => found.sizes.attributes += len,
+                Kind::Positions => found.sizes.positions += len,
                 Kind::Ids => found.sizes.ids += len,
                 Kind::Store => found.sizes.store += len,
                 Kind::Dict => found.sizes.dictionary += len,

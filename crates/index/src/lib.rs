@@ -25,6 +25,7 @@ mod memory;
 mod merge;
 mod order;
 mod parts;
+mod positions;
 mod postings;
 mod segment;
 mod segment_writer;
@@ -59,6 +60,7 @@ pub use manifest::{
 };
 pub use merge::{MergeConfig, MergeReport, merge};
 pub use parts::Parts;
+pub use positions::{PositionList, PositionReader, Positions};
 pub use postings::{
     BIN, BlockBounds, BlockChunk, Bounds, EncodedBlocks, FRONT_PAIRS, Front, Glimpse, List,
     ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts, map_codes,

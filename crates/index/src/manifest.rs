@@ -195,6 +195,9 @@ pub struct Manifest {
     /// Text fields and attributes, if the index has fields. Fields may be added to it at the end; none is changed or removed.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     pub schema: Option<Arc<Schema>>,
+    /// Without a schema: whether the positions of words are kept. With one, its text fields say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub positions: bool,
     /// The first log whose writes no segment has, if the index was open for single writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
@@ -232,6 +235,19 @@ impl Manifest {
     /// The version of the format that all files of the index have.
     pub fn version(&self) -> u32 {
         if self.schema.is_some() { 2 } else { 1 }
+    }
+
+    /// Whether each text field has positions; without a schema, there is one.
+    pub fn positioned(&self) -> Vec<bool> {
+        match &self.schema {
+            Some(schema) => schema.text().iter().map(|field| field.positions).collect(),
+            None => vec![self.positions],
+        }
+    }
+
+    /// Whether any text field has positions.
+    pub fn has_positions(&self) -> bool {
+        self.positioned().contains(&true)
     }
 
     /// The body of the file.
@@ -275,6 +291,10 @@ impl Manifest {
         }
         if self.schema.is_some() && (self.content != Content::Text || self.impacts.is_some()) {
             return Err("it has a schema, and vectors, n-grams or impacts".into());
+        }
+        let plain = self.content == Content::Text && self.impacts.is_none();
+        if self.positions && (self.schema.is_some() || !plain) {
+            return Err("it has positions, and a schema, vectors, n-grams or impacts".into());
         }
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
@@ -332,6 +352,11 @@ impl Manifest {
     fn wants(&self, kind: Kind, segment: &SegmentEntry) -> Option<bool> {
         match kind {
             Kind::Store => Some(self.store == StoreMode::All),
+            Kind::Positions => {
+                let fields = self.positioned();
+                let known = if self.schema.is_some() { segment.fields.len() } else { 1 };
+                Some(fields.iter().take(known).any(|&has| has))
+            }
             Kind::Lengths => Some(segment.fields.len() > 1),
             // The schema may have got its first attributes after the segment was written.
             Kind::Attributes => {
@@ -456,6 +481,7 @@ mod tests {
             impacts: None,
             grams: None,
             schema: None,
+            positions: false,
             log: None,
             segments: vec![segment],
         }
@@ -476,12 +502,15 @@ mod tests {
     #[test]
     fn without_impacts_and_log_nothing_is_written() {
         let text = String::from_utf8(sound().to_bytes()).unwrap();
-        assert!(!text.contains("impacts") && !text.contains("log"));
+        assert!(!["impacts", "log", "positions"].iter().any(|name| text.contains(name)));
     }
 
     #[test]
     fn numbers_that_cannot_be_are_refused() {
-        let forgeries: [fn(&mut Manifest); 16] = [
+        let forgeries: [fn(&mut Manifest); 18] = [
+            // A segment without the file, and a file without positions.
+            |m| m.positions = true,
+            |m| drop(m.segments[0].files.insert("pos".into(), seal_text(7))),
             |m| m.log = Some(LogEntry { number: 2, sequence: 1 }),
             |m| m.generation = u64::MAX,
             |m| m.next_segment = u64::MAX,

@@ -16,6 +16,7 @@ use crate::live::settle;
 use crate::manifest::SegmentEntry;
 use crate::memory::default_memory;
 use crate::order::by_bisection;
+use crate::positions::PositionReader;
 use crate::postings::BIN;
 use crate::segment::Segment;
 use crate::segment_writer::SegmentWriter;
@@ -291,18 +292,34 @@ impl Part for SegmentPart<'_> {
         self.info.map_or(0, |info| info.df)
     }
 
-    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
+    fn load(&self, out: &mut Vec<(u32, u32)>, mut places: Option<&mut Vec<u32>>) -> Result<()> {
         let Some(info) = self.info else { return Ok(()) };
         if self.segment.grams().is_some() {
             return self.load_maps(&info, out);
         }
         let list = self.segment.list(&info)?;
-        let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        let mut reader = match places {
+            Some(_) => self.segment.positions(&info)?.map(PositionReader::new),
+            None => None,
+        };
+        let (mut docs, mut freqs, mut gaps) = ([0; BLOCK], [0; BLOCK], Vec::new());
         for block in 0..list.blocks() {
             let n = list
                 .decode_docs(block, &mut docs)
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| self.segment.bad_list(&info, what))?;
+            if let (Some(reader), Some(places)) = (&mut reader, &mut places) {
+                gaps.clear();
+                reader.read_block(block, &freqs[..n], &mut gaps)?;
+                let mut rest = &gaps[..];
+                for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
+                    let (own, later) = rest.split_at(freq as usize);
+                    rest = later;
+                    if self.ids.get(doc).is_some() {
+                        places.extend_from_slice(own);
+                    }
+                }
+            }
             let pairs = docs[..n].iter().zip(&freqs[..n]);
             out.extend(pairs.filter_map(|(&doc, &freq)| Some((self.ids.get(doc)?, freq))));
         }

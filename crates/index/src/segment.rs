@@ -19,6 +19,7 @@ use crate::manifest::{
     FieldCounts, Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name,
 };
 use crate::parts::Parts;
+use crate::positions::{PositionList, Positions};
 use crate::postings::{List, MapList};
 use crate::snapshot::OpenOptions;
 use crate::store::Store;
@@ -42,6 +43,9 @@ struct SegmentFiles {
     documents: Documents,
     ids: Ids,
     store: Option<Store>,
+    positions: Option<Positions>,
+    /// Whether each text field has positions.
+    positioned: Vec<bool>,
     /// With a schema: what it says of text fields.
     fields: Option<Fields>,
 }
@@ -129,6 +133,10 @@ impl Segment {
                 Some(Fields::new(entry, &dictionary, count, lengths, attributes)?)
             }
         };
+        let has_positions = entry.files.contains_key(Kind::Positions.name());
+        let positions = has_positions
+            .then(|| open(Kind::Positions).and_then(|f| Positions::new(f, dictionary.terms())))
+            .transpose()?;
         let files = SegmentFiles {
             number: entry.number,
             codec: manifest.codec,
@@ -139,6 +147,8 @@ impl Segment {
             documents,
             ids,
             store,
+            positions,
+            positioned: manifest.positioned(),
             fields,
         };
         files.check(entry)?;
@@ -179,6 +189,7 @@ impl Segment {
             .chain(files.store.as_ref().map(|store| (Kind::Store, store.file())))
             .chain(lengths.map(|lengths| (Kind::Lengths, lengths.file())))
             .chain(self.attributes().map(|columns| (Kind::Attributes, columns.file())))
+            .chain(files.positions.as_ref().map(|positions| (Kind::Positions, positions.file())))
     }
 
     /// Document id of its first document.
@@ -310,6 +321,21 @@ impl Segment {
         let bytes = self.files.postings.bytes(term.offset, term.len)?;
         List::new(bytes, term.df, self.files.documents.count(), self.files.codec)
             .map_err(|what| self.bad_list(term, what))
+    }
+
+    /// The positions of a term of this segment's dictionary; `None` if its field has none.
+    pub fn positions(&self, term: &TermInfo) -> Result<Option<PositionList<'_>>> {
+        let Some(positions) = &self.files.positions else { return Ok(None) };
+        let field = usize::from(self.field_of(term.ordinal));
+        match self.files.positioned.get(field) {
+            Some(true) => positions.list(term.ordinal, term.df).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The file of positions, if there is one.
+    pub(crate) fn positions_file(&self) -> Option<&Positions> {
+        self.files.positions.as_ref()
     }
 
     /// The list of an n-gram.

@@ -25,6 +25,8 @@ pub(crate) struct SegmentWriter {
     /// The version of its files.
     version: u32,
     has_schema: bool,
+    /// Whether each text field has positions; empty if none has.
+    positioned: Vec<bool>,
     columns: Columns,
     pub(crate) table: DocumentTable,
     pub(crate) ids: IdsWriter,
@@ -56,6 +58,16 @@ impl Target {
         };
         Ok(file?.with_version(version))
     }
+}
+
+/// The files of lists.
+pub(crate) struct ListFiles {
+    pub(crate) dictionary: SealedWriter,
+    pub(crate) postings: SealedWriter,
+    /// If any text field has positions.
+    pub(crate) positions: Option<SealedWriter>,
+    /// Whether each text field has them; empty if none has.
+    pub(crate) positioned: Vec<bool>,
 }
 
 /// A segment that was written.
@@ -95,6 +107,7 @@ impl SegmentWriter {
             number,
             version,
             has_schema: schema.is_some(),
+            positioned: if manifest.has_positions() { manifest.positioned() } else { Vec::new() },
             columns: match schema {
                 Some(schema) if !schema.attributes().is_empty() => Columns::New(Default::default()),
                 _ => Columns::None,
@@ -150,8 +163,14 @@ impl SegmentWriter {
     }
 
     /// The files of dictionary and lists.
-    pub(crate) fn list_files(&self) -> Result<(SealedWriter, SealedWriter)> {
-        Ok((self.create_file(Kind::Dict)?, self.create_file(Kind::Post)?))
+    pub(crate) fn list_files(&self) -> Result<ListFiles> {
+        let positions = (!self.positioned.is_empty()).then(|| self.create_file(Kind::Positions));
+        Ok(ListFiles {
+            dictionary: self.create_file(Kind::Dict)?,
+            postings: self.create_file(Kind::Post)?,
+            positions: positions.transpose()?,
+            positioned: self.positioned.clone(),
+        })
     }
 
     /// Completes all files after the lists have been written.
@@ -186,6 +205,7 @@ impl SegmentWriter {
         }
         sealed.extend(lengths.map(|file| (Kind::Lengths, file)));
         sealed.extend(columns.map(|file| (Kind::Attributes, file)));
+        sealed.extend(lists.positions.map(|file| (Kind::Positions, file)));
         let seal = |(kind, file): &(Kind, Sealed)| (kind.name().to_owned(), seal_text(file.seal));
         let entry = SegmentEntry {
             number: self.number,

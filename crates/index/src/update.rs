@@ -43,10 +43,17 @@ pub fn create_from_reader(
     if let Some(grams) = &config.grams {
         check_grams(grams, &reader, config)?;
     }
-    let schema = reader.config().schema.clone();
-    if schema.is_some() {
+    if reader.config().schema.is_some() {
         check_schema(config)?;
     }
+    if config.positions {
+        check_positions(config)?;
+    }
+    let mut reader = reader;
+    if let Some(schema) = reader.config().schema.clone().filter(|_| config.positions) {
+        reader = reader.with_schema(Arc::new(schema.with_positions()));
+    }
+    let schema = reader.config().schema.clone();
     let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
     let settings = Manifest {
         generation: 1,
@@ -60,6 +67,7 @@ pub fn create_from_reader(
         // The mean length comes from the documents.
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
         grams: config.grams,
+        positions: config.positions && schema.is_none(),
         schema,
         log: None,
         segments: Vec::new(),
@@ -93,6 +101,7 @@ pub fn create_from_lists(
         impacts: None,
         grams: None,
         schema: None,
+        positions: false,
         log: None,
         segments: Vec::new(),
     };
@@ -261,6 +270,20 @@ fn check_schema(config: &BuildConfig) -> Result<()> {
     }
     if config.grams.is_some() {
         return refuse("an n-gram index has no schema; leave one of the two out");
+    }
+    Ok(())
+}
+
+/// Refuses what an index with positions cannot have.
+fn check_positions(config: &BuildConfig) -> Result<()> {
+    let refuse = |what: &str| Err(IndexError::Positions { what: what.into() });
+    if config.impacts.is_some() {
+        return refuse(
+            "an index with positions cannot be quantized; leave out `--quantize` or `--positions`",
+        );
+    }
+    if config.grams.is_some() {
+        return refuse("an n-gram index has no positions; leave out `--positions`");
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::dictionary::TermInfo;
 use crate::documents::Floats;
 use crate::error::{IndexError, Result};
 use crate::manifest::{deletes_name, segment_file_name};
+use crate::positions::PositionReader;
 use crate::postings::BIN;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
@@ -204,16 +205,37 @@ fn check_lists(
             return Err(dictionary.file().corrupt(what));
         }
         checker.check(&info, field)?;
+        check_positions(segment, &info)?;
         lists += 1;
         postings += u64::from(info.df);
         progress.add_terms_written(1);
     }
     found.lists += lists;
     found.postings += postings;
+    if let Some(positions) = segment.positions_file() {
+        (0..positions.groups()).try_for_each(|group| positions.verify_group(group))?;
+    }
     if postings != dictionary.postings() {
         return Err(dictionary.file().corrupt("its lists do not add up to its postings"));
     }
     checker.finish()
+}
+
+/// Checks that every posting has the positions that its frequency says, and the list nothing else.
+fn check_positions(segment: &Segment, info: &TermInfo) -> Result<()> {
+    let Some(positions) = segment.positions(info)? else { return Ok(()) };
+    let (list, mut reader) = (segment.list(info)?, PositionReader::new(positions));
+    let (mut freqs, mut out) = ([0; BLOCK], Vec::new());
+    for block in 0..list.blocks() {
+        let n =
+            list.decode_freqs(block, &mut freqs).map_err(|what| segment.bad_list(info, what))?;
+        out.clear();
+        reader.read_block(block, &freqs[..n], &mut out)?;
+        for i in 0..n {
+            reader.read(block, &freqs[..n], i, &mut out)?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks lists, and adds up what they say of each document.

@@ -7,21 +7,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use warpseek_core::limits::BLOCK;
 use warpseek_exec::{ExecError, Mode, Planner, Query, Ranking, Reference};
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
-use warpseek_index::{Manifest, MergeConfig, Progress, Snapshot, delete, inspect, merge, verify};
+use warpseek_index::{
+    BuildConfig, Manifest, MergeConfig, PositionReader, Progress, Segment, Snapshot, TermInfo,
+    delete, inspect, merge, verify,
+};
 use warpseek_testkit::{Doc, Fixture, Random, build_config, file_bytes};
 
 /// Forgeries a file.
 const ROUNDS: usize = 40;
 
-/// Two reordered segments with lists of one, some and many postings, deletions, static scores and a store.
+/// Two reordered segments with lists of one, some and many postings, positions, deletions, static scores and a store.
 fn sample() -> Fixture {
     let doc = |i: usize| {
         let text = format!("apple {} w{i} {}", "pie ".repeat(i % 4), ["tart", "crust"][i % 2]);
         Doc::text(i, text).with_static(i as f32 / 4.0)
     };
-    let mut config = build_config();
+    let mut config = BuildConfig { positions: true, ..build_config() };
     config.reader.order_field = Some("text".into());
     let fixture = Fixture::with(&(0..300).map(doc).collect::<Vec<_>>(), config);
     fixture.add(&(290..340).map(doc).collect::<Vec<_>>()).unwrap();
@@ -36,13 +40,14 @@ fn files_of(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Reads everything: terms, lists, scores, ids, documents.
+/// Reads everything: terms, lists, positions, scores, ids, documents.
 fn read_all(dir: &Path) -> Result<Vec<String>, ExecError> {
     let snapshot = Arc::new(Snapshot::open(dir)?);
     let mut words = Vec::new();
     for segment in snapshot.segments() {
         let mut terms = segment.dictionary().iter();
-        while terms.next_term()?.is_some() {
+        while let Some(info) = terms.next_term()? {
+            read_positions(segment, &info)?;
             words.push((String::from_utf8_lossy(terms.term()).into_owned(), 1.0));
         }
     }
@@ -58,6 +63,20 @@ fn read_all(dir: &Path) -> Result<Vec<String>, ExecError> {
         out.push(format!("{id} {} {found:?} {text:?}", hit.score));
     }
     Ok(out)
+}
+
+/// Reads the positions of every posting.
+fn read_positions(segment: &Segment, info: &TermInfo) -> Result<(), ExecError> {
+    let list = segment.list(info)?;
+    let mut reader = PositionReader::new(segment.positions(info)?.unwrap());
+    let (mut freqs, mut out) = ([0; BLOCK], Vec::new());
+    for block in 0..list.blocks() {
+        let Ok(n) = list.decode_freqs(block, &mut freqs) else { continue };
+        for i in 0..n {
+            reader.read(block, &freqs[..n], i, &mut out)?;
+        }
+    }
+    Ok(())
 }
 
 /// The damaged index must not be read without an error, and `verify` must name the file.
@@ -79,7 +98,7 @@ fn a_sound_index_has_no_problems() {
     assert_eq!(read_all(&fixture.dir()).unwrap().len(), 337);
     let found = verify(&fixture.dir(), &Progress::default()).unwrap();
     assert!(found.problems.is_empty(), "{:?}", found.problems);
-    assert_eq!((found.documents, found.files), (337, 10));
+    assert_eq!((found.documents, found.files), (337, 12));
 }
 
 #[test]

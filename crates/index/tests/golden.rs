@@ -9,11 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking};
 use warpseek_index::container::{Kind, SealedFile};
 use warpseek_index::{
-    AttributeValue, BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, Progress, Segment,
-    Snapshot, add, create, delete, verify,
+    AttributeValue, BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, PositionReader,
+    Progress, Segment, Snapshot, add, create, delete, verify,
 };
 use warpseek_testkit::{
     Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
@@ -171,6 +172,41 @@ fn text_index() {
     let [by_input, by_text, ..] = orders();
     check("v1/text", by_input, &text(), expected);
     check("v1/reordered", by_text, &text(), expected);
+}
+
+/// The same with positions: every other file is as it is without.
+#[test]
+fn positions_index() {
+    let config = BuildConfig { positions: true, ..build_config() };
+    check("v1/positions", config, &text(), &[]);
+    let [with, without] = ["v1/positions", "v1/text"].map(|name| {
+        let mut files = file_bytes(&golden(name));
+        files.remove("manifest");
+        files
+    });
+    assert!(without.iter().all(|(name, bytes)| with[name] == *bytes));
+    assert!(
+        with.keys().filter(|name| !without.contains_key(*name)).eq(["000001.pos", "000002.pos"])
+    );
+    let snapshot = Snapshot::open(&golden("v1/positions")).unwrap();
+    let doc = snapshot.find_id("doc-9").unwrap().unwrap();
+    let (segment, ordinal) = snapshot.locate(doc).unwrap();
+    // The title has two words, the text begins a hundred later with a stop word.
+    let places = |term: &str| {
+        let info = segment.dictionary().find(term.as_bytes()).unwrap().unwrap();
+        let (list, positions) = (segment.list(&info).unwrap(), segment.positions(&info).unwrap());
+        let (mut docs, mut freqs, mut out) = ([0; BLOCK], [0; BLOCK], Vec::new());
+        let block = list.block_for(ordinal);
+        let n = list.decode_docs(block, &mut docs).unwrap();
+        list.decode_freqs(block, &mut freqs).unwrap();
+        let at = docs[..n].binary_search(&ordinal).unwrap();
+        let mut reader = PositionReader::new(positions.unwrap());
+        reader.read(block, &freqs[..n], at, &mut out).unwrap();
+        out
+    };
+    assert_eq!(places("orchard"), [1]);
+    assert_eq!(places("appl"), [103, 104, 105, 106, 107]);
+    assert_eq!(places("n9"), [110]);
 }
 
 #[test]

@@ -51,10 +51,11 @@ fn a_segment_in_memory_has_the_bytes_of_one_on_disk() {
         build_config(),
         BuildConfig { store: StoreMode::Ids, ..build_config() },
         BuildConfig { codec: Some(CodecId::Rice), ..build_config() },
+        BuildConfig { positions: true, ..build_config() },
         BuildConfig { impacts: quantized, ..build_config() },
     ];
     for config in configs {
-        let keeps_all = config.store == StoreMode::All;
+        let (keeps_all, config_positions) = (config.store == StoreMode::All, config.positions);
         let (fixture, snapshot, segment) = both(config, &docs(0, 50), &docs(50, 350));
         let on_disk = fixture.snapshot();
         assert_eq!(snapshot.manifest().segments, on_disk.manifest().segments);
@@ -69,7 +70,9 @@ fn a_segment_in_memory_has_the_bytes_of_one_on_disk() {
             assert!(copy == original, "{}", name.display());
             kinds.push(kind);
         }
-        assert_eq!(kinds, Kind::SEGMENT[..if keeps_all { 5 } else { 4 }]);
+        let positions = config_positions.then_some(Kind::Positions);
+        let own = Kind::SEGMENT[..if keeps_all { 5 } else { 4 }].iter().copied();
+        assert!(kinds.into_iter().eq(own.chain(positions)));
     }
 }
 

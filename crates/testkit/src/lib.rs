@@ -14,6 +14,7 @@ mod fixture;
 pub mod generator;
 mod history;
 mod oracle;
+pub mod phrases;
 mod random;
 mod search;
 mod trees;

@@ -1,6 +1,6 @@
 //! Random query trees.
 
-use warpseek_exec::query::{Across, Bool, Filter, Least, Node, Operator, Words};
+use warpseek_exec::query::{Across, Bool, Filter, Least, Node, Operator, Phrase, Words};
 
 use crate::generator::{Case, word};
 use crate::random::Random;
@@ -27,6 +27,8 @@ pub struct Names {
     pub fields: Vec<String>,
     /// Conditions on attributes.
     pub filters: Vec<Filter>,
+    /// Whether there are phrases: all text fields have positions.
+    pub phrases: bool,
 }
 
 impl Case {
@@ -107,7 +109,26 @@ impl Names {
                 let field = random.pick(&self.fields).clone();
                 Node::Term { field, term: random.pick(&self.words).clone() }
             }
+            7..=12 if self.phrases => Node::Phrase(self.phrase(random)),
             _ => self.words(random),
+        }
+    }
+
+    /// A phrase of a few words.
+    pub(crate) fn phrase(&self, random: &mut Random) -> Phrase {
+        let words = *random.pick(&[1, 2, 2, 2, 3, 4]);
+        let text: Vec<&str> = (0..words).map(|_| random.pick(&self.words).as_str()).collect();
+        let fields = match self.fields.len() {
+            0 => 0,
+            n => random.below(n + 1),
+        };
+        let field = |random: &mut Random| {
+            (random.pick(&self.fields).clone(), *random.pick(&[1.0, 1.0, 2.5]))
+        };
+        Phrase {
+            fields: (0..fields).map(|_| field(random)).collect(),
+            text: text.join(" "),
+            slop: *random.pick(&[0, 0, 0, 1, 2, 3, 90]),
         }
     }
 

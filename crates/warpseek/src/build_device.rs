@@ -63,16 +63,13 @@ impl BuildOn {
         &self,
         config: &mut BuildConfig,
         bytes: Option<u64>,
-        has_schema: bool,
+        not_on_gpu: Option<OptionsError>,
     ) -> Result<Option<String>> {
-        if has_schema {
+        if let Some(reason) = not_on_gpu {
             return match self.device {
                 BuildDevice::Cpu => Ok(None),
-                BuildDevice::Cuda => Err(OptionsError::SchemaOnGpu.into()),
-                BuildDevice::Auto => Ok(Some(format!(
-                    "the index is built on the CPU: {}",
-                    OptionsError::SchemaOnGpu
-                ))),
+                BuildDevice::Cuda => Err(reason.into()),
+                BuildDevice::Auto => Ok(Some(format!("the index is built on the CPU: {reason}"))),
             };
         }
         let on_failure = match self.device {

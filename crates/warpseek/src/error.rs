@@ -137,6 +137,9 @@ pub enum OptionsError {
     /// An index with a schema was to be built on a GPU.
     #[error("an index with a schema cannot be built on a GPU yet")]
     SchemaOnGpu,
+    /// An index with positions was to be built on a GPU.
+    #[error("an index with positions cannot be built on a GPU yet")]
+    PositionsOnGpu,
     /// The ranking function has no such parameters.
     #[error("ranking `{ranking}` has neither k1 nor b")]
     NoParameters {

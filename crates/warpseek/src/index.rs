@@ -70,7 +70,7 @@ impl Index {
     ) -> Result<(Self, BuildReport)> {
         let dir = dir.as_ref();
         let overwrite = options.overwrites();
-        let (config, notice) = options.prepared(input_bytes(inputs), options.has_schema())?;
+        let (config, notice) = options.prepared(input_bytes(inputs), options.not_on_gpu(None))?;
         let mut report = warpseek_index::create(dir, inputs, &config, overwrite, progress)?;
         report.notices.splice(0..0, notice);
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
@@ -88,7 +88,7 @@ impl Index {
         I::IntoIter: Send + 'static,
     {
         let dir = dir.as_ref();
-        let (config, notice) = options.prepared(None, options.has_schema())?;
+        let (config, notice) = options.prepared(None, options.not_on_gpu(None))?;
         let reader = Reader::of_documents(documents, config.reader.clone())?;
         let overwrite = options.overwrites();
         let mut report =
@@ -187,8 +187,8 @@ impl Index {
 
     /// Adds the documents of files and directories. One whose id is in the index replaces the one there.
     pub fn add_files(&self, inputs: &[PathBuf], progress: &Progress) -> Result<BuildReport> {
-        let has_schema = self.options.has_schema() || self.manifest()?.schema.is_some();
-        let (config, notice) = self.options.prepared(input_bytes(inputs), has_schema)?;
+        let not_on_gpu = self.options.not_on_gpu(Some(&self.manifest()?));
+        let (config, notice) = self.options.prepared(input_bytes(inputs), not_on_gpu)?;
         let mut report = warpseek_index::add(&self.dir, inputs, &config, progress)?;
         report.notices.splice(0..0, notice);
         Ok(report)

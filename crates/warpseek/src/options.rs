@@ -11,10 +11,11 @@ use warpseek_exec::Ranking;
 use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 use warpseek_exec_gpu::Form as GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
-use warpseek_index::{BuildConfig, Impacts, OnError, StoreMode};
+use warpseek_index::{BuildConfig, Impacts, Manifest, OnError, StoreMode};
 use warpseek_text::{Analyzer, Format, GramConfig, Schema};
 
 use crate::build_device::{BuildDevice, BuildOn};
+use crate::error::OptionsError;
 use crate::notice::Notice;
 
 /// How an index is made and changed.
@@ -52,19 +53,24 @@ impl IndexOptions {
         self.overwrite
     }
 
-    /// Whether a schema is set.
-    pub(crate) fn has_schema(&self) -> bool {
-        self.config.reader.schema.is_some()
+    /// Why a GPU cannot build the index, if it cannot; `manifest` is that of an index that is there.
+    pub(crate) fn not_on_gpu(&self, manifest: Option<&Manifest>) -> Option<OptionsError> {
+        let has_schema = manifest.is_some_and(|manifest| manifest.schema.is_some());
+        if has_schema || self.config.reader.schema.is_some() {
+            return Some(OptionsError::SchemaOnGpu);
+        }
+        let positions = manifest.map_or(self.config.positions, |manifest| manifest.positions);
+        positions.then_some(OptionsError::PositionsOnGpu)
     }
 
-    /// The configuration for a build of this many bytes, for an index with a schema or without, with a GPU if one is to be used, and why none is used although one was to be.
+    /// The configuration for a build of this many bytes, with a GPU, unless the index cannot be built on one, if one is to be used, and why none is used although one was to be.
     pub(crate) fn prepared(
         &self,
         bytes: Option<u64>,
-        has_schema: bool,
+        not_on_gpu: Option<OptionsError>,
     ) -> crate::Result<(BuildConfig, Option<String>)> {
         let mut config = self.config.clone();
-        let notice = self.build_on.prepare(&mut config, bytes, has_schema)?;
+        let notice = self.build_on.prepare(&mut config, bytes, not_on_gpu)?;
         Ok((config, notice))
     }
 
@@ -91,6 +97,30 @@ impl IndexOptions {
     /// Keeps BM25 with these parameters in 8 bits in the place of frequencies: approximate, and no other ranking can be had. Default: exact frequencies.
     pub fn quantize(self, k1: f64, b: f64) -> Self {
         self.with(|config| config.impacts = Some(Impacts::new(k1, b)))
+    }
+
+    /// Keeps the positions of words, so that phrases can be found; with a schema, in all text fields, whatever it says. Default: no, or in the text fields whose schema says so.
+    ///
+    /// ```
+    /// use warpseek::query::{Node, Phrase};
+    /// use warpseek::{Document, Index, IndexOptions, Request};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let dir = folder.path().join("index");
+    /// let index = Index::create_with(&dir, IndexOptions::new().positions(true))?;
+    /// let mut writer = index.writer()?;
+    /// writer.add(Document::new("1", "", "a garden of roses"))?;
+    /// writer.add(Document::new("2", "", "roses in a garden"))?;
+    /// writer.commit()?;
+    ///
+    /// let phrase = Node::Phrase(Phrase::exact([], "garden of roses"));
+    /// let response = index.searcher()?.search(&Request::new(phrase))?;
+    /// assert_eq!(response.hits().len(), 1);
+    /// assert_eq!(response.id(0)?, "1");
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn positions(self, positions: bool) -> Self {
+        self.with(|config| config.positions = positions)
     }
 
     /// Makes an index of n-grams, for approximate search; the analyzer is not used then. Default: an index of words.

@@ -46,7 +46,8 @@ Examples:
   warpseek index pages.jsonl -o idx --order-by url
   warpseek index dump.jsonl -o idx --device auto       on a GPU if there is one: the same index, sooner
   warpseek schema docs.jsonl > schema.json; warpseek index docs.jsonl -o idx --schema schema.json
-  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores of 8 bits")]
+  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores of 8 bits
+  warpseek index docs.jsonl -o idx --positions                    finds phrases")]
 pub(crate) struct Options {
     #[command(flatten)]
     reading: Reading,
@@ -68,6 +69,10 @@ pub(crate) struct Options {
     /// and documents added later are scored with the mean length of those indexed now
     #[arg(long, conflicts_with = "schema")]
     quantize: bool,
+    /// Keep the positions of words, so that phrases such as "new ideas" can be found; with a schema, in all text fields.
+    /// The index becomes larger, and its queries are read in the syntax (docs/queries.md)
+    #[arg(long, conflicts_with = "quantize")]
+    positions: bool,
     /// Parameter of bm25 for `--quantize`: how slowly term frequency saturates [default: 0.9]
     #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
     k1: Option<f64>,
@@ -91,6 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         .codec(options.codec)
         .store(options.store.get())
         .vector_scale(options.vector_scale)
+        .positions(options.positions)
         .overwrite(options.overwrite);
     if options.quantize {
         let (k1, b) = RankingFunction::BM25_DEFAULTS;

@@ -218,6 +218,13 @@ fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
         (frequency, format!("{:.2}", found.bits_per_freq)),
     ];
     rows.extend(manifest.impacts.map(|_| ("ranking", ranking)));
+    if manifest.has_positions() {
+        let schema = manifest.schema.iter();
+        let fields = schema.flat_map(|schema| schema.text()).filter(|field| field.positions);
+        let fields: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
+        let of = if fields.is_empty() { "of all words".to_owned() } else { fields.join(", ") };
+        rows.push(("positions", of));
+    }
     let log = "single writes that the index lacks; `warpseek write` goes on with them, and so does every other writer";
     rows.extend(manifest.log.map(|_| ("log", log.to_owned())));
     rows
@@ -253,10 +260,17 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
         size("all", total),
         size("all but ids and store", s.searchable()),
     ];
+    if found.manifest.has_positions() {
+        sizes.insert(4, size("positions", s.positions));
+        sizes.pop();
+        sizes.push(size("all but positions, ids and store", s.searchable()));
+    }
     if found.manifest.schema.is_some() {
         sizes.insert(4, size("attributes", s.attributes));
         sizes.pop();
-        sizes.push(size("all but attributes, ids and store", s.searchable()));
+        let positions = if found.manifest.has_positions() { "positions, " } else { "" };
+        let rest = format!("all but attributes, {positions}ids and store");
+        sizes.push(size(&rest, s.searchable()));
     }
     table(&sizes, out)?;
 

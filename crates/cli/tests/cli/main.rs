@@ -15,6 +15,7 @@ mod interrupt;
 mod looks;
 mod ngram;
 mod order;
+mod phrases;
 mod quantize;
 mod queries;
 mod run_eval;

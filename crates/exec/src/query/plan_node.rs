@@ -6,6 +6,7 @@ use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{DocSet, Segment, Snapshot, TermInfo};
 
+use super::phrase::PlanPhrase;
 use crate::error::ExecError;
 use crate::mask::Mask;
 
@@ -16,6 +17,8 @@ pub struct PlanTree {
     pub root: PlanNode,
     /// Words that documents must or must not have, without adding to scores: their entries in each segment's dictionary.
     pub words: Vec<Vec<Option<TermInfo>>>,
+    /// Phrases that documents must or must not have.
+    pub phrases: Vec<PlanPhrase>,
     /// Whether the terms, the mode and the mask of the plan say the same, so that engines need not know the tree.
     pub is_additive: bool,
 }
@@ -27,7 +30,8 @@ impl PlanTree {
     /// Bytes of memory, about.
     pub fn bytes(&self) -> usize {
         let lists: usize = self.words.iter().map(|lists| size_of_val(lists.as_slice())).sum();
-        lists + self.root.bytes()
+        let phrases: usize = self.phrases.iter().map(PlanPhrase::bytes).sum();
+        lists + phrases + self.root.bytes()
     }
 }
 
@@ -38,6 +42,8 @@ pub enum PlanNode {
     Term(usize),
     /// The document has the word of [`PlanTree::words`] with this number, with a score of 0.
     Word(usize),
+    /// The document has the phrase of [`PlanTree::phrases`] with this number, with a score of 0.
+    Phrase(usize),
     /// The document is in the set, with a score of 0.
     Set(Arc<Mask>),
     /// Several in one.
@@ -85,6 +91,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) term: &'a dyn Fn(usize) -> Option<Score>,
     /// Whether it has a word.
     pub(crate) word: &'a dyn Fn(usize) -> bool,
+    /// Whether it has a phrase.
+    pub(crate) phrase: &'a dyn Fn(usize) -> bool,
     /// Whether it is in a set.
     pub(crate) set: &'a dyn Fn(&Mask) -> bool,
 }
@@ -104,6 +112,7 @@ impl PlanNode {
         match self {
             PlanNode::Term(number) => (facts.term)(*number),
             PlanNode::Word(number) => (facts.word)(*number).then_some(0),
+            PlanNode::Phrase(number) => (facts.phrase)(*number).then_some(0),
             PlanNode::Set(set) => (facts.set)(set).then_some(0),
             PlanNode::Group(Group { must, should, must_not, filter, least }) => {
                 let matches = |node: &PlanNode| node.evaluate(facts).is_some();
@@ -138,6 +147,7 @@ impl PlanNode {
             PlanNode::Constant { filter, .. } => filter.visit(f),
             PlanNode::Term(_)
             | PlanNode::Word(_)
+            | PlanNode::Phrase(_)
             | PlanNode::Set(_)
             | PlanNode::Everything
             | PlanNode::Nothing => {}
@@ -156,6 +166,7 @@ impl PlanNode {
                 PlanNode::Set(mask) => mask.bytes(),
                 PlanNode::Term(_)
                 | PlanNode::Word(_)
+                | PlanNode::Phrase(_)
                 | PlanNode::Everything
                 | PlanNode::Nothing => 0,
             }
@@ -163,7 +174,10 @@ impl PlanNode {
 
     /// Whether it matches without adding to scores.
     pub(crate) fn is_condition(&self) -> bool {
-        matches!(self, PlanNode::Word(_) | PlanNode::Set(_) | PlanNode::Everything)
+        matches!(
+            self,
+            PlanNode::Word(_) | PlanNode::Phrase(_) | PlanNode::Set(_) | PlanNode::Everything
+        )
     }
 }
 
@@ -174,6 +188,7 @@ pub(crate) struct Matches<'a> {
     pub(crate) terms: &'a [&'a [Option<TermInfo>]],
     /// The lists of each word.
     pub(crate) words: &'a [Vec<Option<TermInfo>>],
+    pub(crate) phrases: &'a [PlanPhrase],
 }
 
 impl Matches<'_> {
@@ -184,6 +199,7 @@ impl Matches<'_> {
         match node {
             PlanNode::Term(term) => listed(segment, self.terms[*term][number].as_ref()),
             PlanNode::Word(word) => listed(segment, self.words[*word][number].as_ref()),
+            PlanNode::Phrase(phrase) => self.phrases[*phrase].documents(segment, number),
             PlanNode::Set(set) => Ok(set.segment(number).clone()),
             PlanNode::Group(group) => {
                 let mut set = DocSet::full(documents);

@@ -8,13 +8,16 @@ use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{
     Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Segment, Snapshot, TermInfo,
 };
-use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
+use warpseek_text::{AttributeKind, AttributeValue, FieldAnalyzer, FieldId, Schema};
 
 use super::near::nearest;
+use super::phrase::PlanPhrase;
 use super::plan_node::{Group, Matches, PlanNode, PlanTree, TIE};
 use super::reduce::reduce;
 use super::syntax::names;
-use super::tree::{Across, Bool, Filter, MAX_TREE_SET_BYTES, Node, Operator, Words, is_weight};
+use super::tree::{
+    Across, Bool, Filter, MAX_TREE_SET_BYTES, Node, Operator, Phrase, Words, is_weight,
+};
 use super::values;
 use crate::error::ExecError;
 use crate::mask::Mask;
@@ -56,7 +59,8 @@ impl Planner {
             return Ok(Arc::unwrap_or_clone(mask));
         }
         let snapshot = self.snapshot();
-        let matches = Matches { snapshot, terms: &[], words: &resolver.words };
+        let (words, phrases) = (&resolver.words[..], &resolver.phrases[..]);
+        let matches = Matches { snapshot, terms: &[], words, phrases };
         let sets = (0..snapshot.segments().len()).map(|number| matches.of(&root, number));
         Ok(Mask::new(snapshot, sets.collect::<Result<_, _>>()?))
     }
@@ -72,6 +76,7 @@ struct Resolver<'a> {
     /// Words that are only tested for, by field and word.
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
+    phrases: Vec<PlanPhrase>,
     missing: Vec<(u8, String)>,
     /// The same, to find them in.
     is_missing: HashSet<(u8, String)>,
@@ -91,6 +96,7 @@ impl<'a> Resolver<'a> {
             terms: Vec::new(),
             known: HashMap::new(),
             words: Vec::new(),
+            phrases: Vec::new(),
             missing: Vec::new(),
             is_missing: HashSet::new(),
             sets: HashMap::new(),
@@ -107,6 +113,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Option<PlanNode>, ExecError> {
         Ok(Some(match node {
             Node::Words(words) => return self.words(words, weight, scored),
+            Node::Phrase(phrase) => return self.phrase(phrase, weight, scored),
             Node::Term { field, term } => {
                 let field = self.text_field(field)?;
                 self.leaf(field, term.clone(), weight, scored)?
@@ -308,6 +315,97 @@ impl<'a> Resolver<'a> {
         }))
     }
 
+    fn phrase(
+        &mut self,
+        phrase: &Phrase,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Option<PlanNode>, ExecError> {
+        let positioned = self.snapshot.manifest().positioned();
+        let mut fields: Vec<(u8, f64)> = Vec::new();
+        for (name, by) in &phrase.fields {
+            let field = self.text_field(name)?;
+            if !positioned[usize::from(field)] {
+                return Err(ExecError::NoPositionsOf { name: name.clone() });
+            }
+            fields.push((field, *by));
+        }
+        if phrase.fields.is_empty() {
+            let having = (0..).zip(&positioned).filter(|(_, has)| **has);
+            fields = having.map(|(field, _)| (field, 1.0)).collect();
+            if fields.is_empty() {
+                return Err(ExecError::NoPositions);
+            }
+        }
+        let mut parts = Vec::new();
+        for (field, by) in fields {
+            let found = self.phrase_in(field, phrase, weight * by, scored)?;
+            parts.extend(found);
+        }
+        let some = !parts.is_empty();
+        Ok(some.then(|| self.group(Group { should: parts, least: 1, ..Group::default() })))
+    }
+
+    /// A phrase in a field; `None` if it has no terms.
+    fn phrase_in(
+        &mut self,
+        field: u8,
+        phrase: &Phrase,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Option<PlanNode>, ExecError> {
+        let words = match self.schema {
+            Some(schema) => schema.analyzer(field).terms(&phrase.text),
+            None => FieldAnalyzer::from(self.snapshot.manifest().analyzer).terms(&phrase.text),
+        };
+        let Some(&(_, first)) = words.first() else { return Ok(None) };
+        let slots = words.len() + self.phrases.iter().map(|p| p.slots.len()).sum::<usize>();
+        if slots > MAX_QUERY_TERMS {
+            return Err(ExecError::TooManyTerms(slots));
+        }
+        let mut found = PlanPhrase {
+            terms: Vec::new(),
+            lists: Vec::new(),
+            slots: Vec::with_capacity(words.len()),
+            slop: phrase.slop,
+        };
+        let (mut numbers, mut times) = (HashMap::new(), Vec::new());
+        for (term, position) in words {
+            let number = *numbers.entry(term.clone()).or_insert(times.len());
+            if number == times.len() {
+                times.push(0.0);
+                found.terms.push((field, term));
+            }
+            times[number] += 1.0;
+            found.slots.push((number, position - first));
+        }
+        let (mut leaves, mut absent) = (Vec::new(), false);
+        for ((_, term), times) in found.terms.iter().zip(&times) {
+            let leaf = self.leaf(field, term.clone(), weight * times, scored)?;
+            match leaf {
+                PlanNode::Term(number) => found.lists.push(self.terms[number].lists.clone()),
+                PlanNode::Word(number) => found.lists.push(self.words[number].clone()),
+                _ => absent = true,
+            }
+            leaves.push(leaf);
+        }
+        if absent {
+            return Ok(Some(PlanNode::Nothing));
+        }
+        if found.slots.len() == 1 {
+            return Ok(leaves.pop());
+        }
+        self.phrases.push(found);
+        let condition = PlanNode::Phrase(self.phrases.len() - 1);
+        Ok(Some(match scored {
+            true => {
+                let filter = vec![condition];
+                PlanNode::Group(Group { must: leaves, filter, ..Group::default() })
+            }
+            false => condition,
+        }))
+    }
+
     /// As many of the parts as the words' operator wants; `None` if there are no parts.
     fn counted(&mut self, parts: Vec<PlanNode>, words: &Words) -> Option<PlanNode> {
         let least = match (words.operator, &words.least) {
@@ -506,24 +604,28 @@ impl<'a> Resolver<'a> {
     /// The plan of what was resolved.
     fn finish(mut self, mut root: PlanNode, k: usize) -> Result<Plan, ExecError> {
         // Terms that were merged, or that stand in parts that cannot match, are left out.
-        let (mut old, mut constants) = (Vec::new(), Vec::new());
+        let (mut old, mut constants, mut has_phrase) = (Vec::new(), Vec::new(), false);
         root.visit(&mut |node| match node {
             PlanNode::Term(number) => {
                 old.push(*number);
                 *number = old.len() - 1;
             }
             PlanNode::Constant { real, .. } => constants.push(*real),
+            PlanNode::Phrase(_) => has_phrase = true,
             _ => {}
         });
         let named = |&number: &usize| (self.terms[number].field, self.terms[number].term.as_str());
         let distinct = old.iter().map(named).collect::<HashSet<_>>().len() == old.len();
         let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].clone()).collect();
-        let is_additive = root == PlanNode::Nothing || distinct && root.is_additive();
+        // Phrases are looked for by the engine, which has a deadline, and not before, for a mask.
+        let is_sum = distinct && !has_phrase && root.is_additive();
+        let is_additive = root == PlanNode::Nothing || is_sum;
         let (mut mode, mut mask) = (Mode::Or, None);
         if is_additive {
             let lists: Vec<&[Option<TermInfo>]> =
                 terms.iter().map(|t| t.lists.as_slice()).collect();
-            let matches = Matches { snapshot: self.snapshot, terms: &lists, words: &self.words };
+            let (words, phrases) = (&self.words[..], &self.phrases[..]);
+            let matches = Matches { snapshot: self.snapshot, terms: &lists, words, phrases };
             let flat = reduce(&root, !self.missing.is_empty(), &matches)?;
             (mode, mask) = (flat.mode, flat.mask.map(Arc::new));
         }
@@ -537,7 +639,7 @@ impl<'a> Resolver<'a> {
                 *score = (*real * unit) as u32;
             }
         });
-        let tree = PlanTree { root, words: self.words, is_additive };
+        let tree = PlanTree { root, words: self.words, phrases: self.phrases, is_additive };
         Ok(Plan { mask, tree: Some(Arc::new(tree)), ..plan })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! query  = clause*                    clause = ["+" | "-"] unit ["^" weight]
-//! unit   = [field ":"] ( word | word "*" | '"' text '"' | "(" query ")" | range | compared | "*" )
+//! unit   = [field ":"] ( word | word "*" | '"' text '"' ["~" slop] | "(" query ")" | range | compared | "*" )
 //! range  = ("[" | "{") (value | "*") "TO" (value | "*") ("]" | "}")
 //! compared = (">=" | ">" | "<=" | "<") value
 //! ```
@@ -12,11 +12,11 @@
 use std::fmt::{self, Write};
 use std::ops::Bound;
 
-use warpseek_text::{AttributeKind, FieldId, Schema};
+use warpseek_text::{AttributeKind, FieldId, Schema, TextField};
 
 use super::least::Least;
 use super::near::nearest;
-use super::tree::{Bool, Filter, MAX_TREE_DEPTH, Node, Operator, Words, is_weight};
+use super::tree::{Bool, Filter, MAX_TREE_DEPTH, Node, Operator, Phrase, Words, is_weight};
 use super::values;
 
 /// The name that stands for the ids of documents.
@@ -106,11 +106,21 @@ pub enum SyntaxErrorKind {
         "`*` stands at the end of a value of a keyword attribute; write `\\*` for one that belongs to a word"
     )]
     Prefix,
-    /// A phrase.
+    /// A phrase in fields without positions.
     #[error(
-        "the index has no positions to find phrases with; search for the words with `(` and `)`, each with `+` if all must be there"
+        "{} no positions to find phrases with; build the index anew with `--positions`, or search for the words with `(` and `)`, each with `+` if all must be there",
+        field.as_ref().map_or_else(|| "the index has".to_owned(), |field| format!("`{field}` has"))
     )]
-    Phrase,
+    Phrase {
+        /// The field, if it is not all of them.
+        field: Option<String>,
+    },
+    /// A slop is not a number, or out of range.
+    #[error("`{text}` is no slop; it must be a number from 0 to {}", u32::MAX)]
+    Slop {
+        /// What was written.
+        text: String,
+    },
     /// A sign inside the values of an attribute.
     #[error("the values of an attribute have no sign; put it before the attribute")]
     SignOfValue,
@@ -258,7 +268,7 @@ impl Parser<'_> {
         let start = self.at;
         match self.peek() {
             Some('(') => return self.nested(field, depth),
-            Some('"') => return self.phrase(),
+            Some('"') => return self.phrase(field),
             _ => {}
         }
         let word = self.word(&[':'])?;
@@ -276,7 +286,7 @@ impl Parser<'_> {
         match &field {
             Field::Text(name) => match self.peek() {
                 Some('(') => self.nested(Some(&field), depth),
-                Some('"') => self.phrase(),
+                Some('"') => self.phrase(Some(&field)),
                 Some('[' | '{' | '<' | '>') => {
                     Err((self.at, SyntaxErrorKind::RangeOfText { field: name.clone() }))
                 }
@@ -337,11 +347,36 @@ impl Parser<'_> {
         }
     }
 
-    /// Words between quotation marks.
-    fn phrase(&mut self) -> Result<Node, Located> {
+    /// Words between quotation marks, and how far they may be from where they should be.
+    fn phrase(&mut self, field: Option<&Field>) -> Result<Node, Located> {
         let start = self.at;
-        self.quoted()?;
-        Err((start, SyntaxErrorKind::Phrase))
+        let text = self.quoted()?;
+        let name = match field {
+            Some(Field::Text(name)) => Some(name.clone()),
+            _ => None,
+        };
+        // Without a schema, the index says whether it has positions.
+        if let Some(schema) = self.schema {
+            let named = |field: &&TextField| name.as_ref().is_none_or(|name| *name == field.name);
+            if !schema.text().iter().filter(named).any(|field| field.positions) {
+                return Err((start, SyntaxErrorKind::Phrase { field: name }));
+            }
+        }
+        if text.trim().is_empty() {
+            return Err((start, SyntaxErrorKind::Missing { what: "a word" }));
+        }
+        let slop = if self.skip('~') { self.slop()? } else { 0 };
+        Ok(Node::Phrase(Phrase { slop, ..Phrase::exact(name, text) }))
+    }
+
+    fn slop(&mut self) -> Result<u32, Located> {
+        let (start, rest) = (self.at, &self.text[self.at..]);
+        let ends = |c: char| c.is_whitespace() || c == ')' || c == '^';
+        let text = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        self.at += text.len();
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let slop = text.parse().ok().filter(|_| is_number);
+        slop.ok_or_else(|| (start, SyntaxErrorKind::Slop { text: text.to_owned() }))
     }
 
     fn attribute(&mut self, field: &str, kind: AttributeKind) -> Result<Node, Located> {
@@ -626,6 +661,20 @@ fn write_unit(node: &Node, out: &mut String) -> Option<()> {
                 return None;
             }
             out.push_str(&escaped(&words.text));
+        }
+        Node::Phrase(phrase) => {
+            match phrase.fields.as_slice() {
+                [] => {}
+                [(field, weight)] if *weight == 1.0 => write!(out, "{}:", escaped(field)).ok()?,
+                _ => return None,
+            }
+            if phrase.text.trim().is_empty() {
+                return None;
+            }
+            out.push_str(&quoted(&phrase.text));
+            if phrase.slop > 0 {
+                write!(out, "~{}", phrase.slop).ok()?;
+            }
         }
         Node::Filter(filter) => write_filter(filter, out)?,
         Node::All => out.push('*'),

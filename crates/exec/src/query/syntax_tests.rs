@@ -6,7 +6,7 @@ use super::*;
 
 fn schema() -> Schema {
     Schema::parse(
-        r#"{"text": [{"name": "title"}, {"name": "text"}], "attributes": [
+        r#"{"text": [{"name": "title"}, {"name": "text"}, {"name": "placed", "positions": true}], "attributes": [
             {"name": "year", "type": "integer"}, {"name": "tag", "type": "keyword", "many": true},
             {"name": "price", "type": "float"}, {"name": "open", "type": "boolean"},
             {"name": "published", "type": "date"}, {"name": "a b:c", "type": "keyword"}]}"#,
@@ -59,6 +59,16 @@ fn queries_and_their_trees() {
         ("*^2", boost(Node::All, 2.0)),
         ("(a^2)^3", boost(boost(any("a"), 2.0), 3.0)),
         ("title:(a b)^3", boost(all(&[title("a"), title("b")]), 3.0)),
+        (r#""a b""#, Node::Phrase(Phrase::exact([], "a b"))),
+        (r#"placed:"a \"b\""~12^3"#, {
+            let phrase = Phrase::exact(["placed".to_owned()], "a \"b\"");
+            boost(Node::Phrase(Phrase { slop: 12, ..phrase }), 3.0)
+        }),
+        ("placed:(\"a b\" c)", {
+            let phrase = Phrase::exact(["placed".to_owned()], "a b");
+            all(&[Node::Phrase(phrase), Node::Words(Words::any(["placed".to_owned()], "c"))])
+        }),
+        ("a~2", any("a~2")),
         ("title:(a text:b)", {
             all(&[title("a"), Node::Words(Words::any(["text".to_owned()], "b"))])
         }),
@@ -168,7 +178,13 @@ fn errors_point_at_a_character() {
         ("year:\\aé*", 9, "`*` stands at the end"),
         ("year:[\\aé* TO *]", 10, "`*` stands at the end"),
         ("title*:a", 6, "`*` stands at the end"),
-        ("\"a b\"", 1, "the index has no positions to find phrases with"),
+        ("\"a b", 1, "`\"` is not closed"),
+        ("a title:\"b\"", 9, "`title` has no positions to find phrases with"),
+        ("placed:\"\"", 8, "a word is missing here"),
+        ("\"a b\"~", 7, "`` is no slop; it must be a number from 0 to 4294967295"),
+        ("\"a b\"~-1", 7, "`-1` is no slop"),
+        ("\"a b\"~4294967296", 7, "`4294967296` is no slop"),
+        ("\"a b\"~x^2", 7, "`x` is no slop"),
         ("tag:(a +b)", 8, "the values of an attribute have no sign"),
         ("a\\", 2, "`\\` must be followed by the character that it is for"),
     ] {
@@ -227,6 +243,7 @@ fn queries() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         4 => word.clone(),
         1 => word.clone().prop_map(|word| format!("title:{word}")),
+        1 => "(placed:)?\"[a-z é~^]{1,5}\"(~[0-9])?",
         1 => word.clone().prop_map(|word| format!("tag:{word}*")),
         1 => (word.clone(), word.clone()).prop_map(|(a, b)| format!("tag:({a} {b})")),
         1 => bounds.prop_map(|(open, a, b, close)| format!("year:{open}{a} TO {b}{close}")),

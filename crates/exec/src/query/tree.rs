@@ -24,6 +24,8 @@ pub const MAX_TREE_SET_BYTES: u64 = 1 << 30;
 pub enum Node {
     /// Words of a text.
     Words(Words),
+    /// Words of a text that stand side by side, which needs positions in the index.
+    Phrase(Phrase),
     /// A term as the index spells it. It is not analysed.
     Term {
         /// The text field.
@@ -70,6 +72,28 @@ pub struct Words {
     pub least: Option<Least>,
     /// What several fields have to do with each other.
     pub across: Across,
+}
+
+/// Words of a text as they stand there, one after the other. A document matches if it has the phrase in one of the fields. Its score is that of the words in the fields that have the phrase; how often the phrase occurs does not matter.
+///
+/// The analyzers of the fields turn words into terms; a stop word stands for any word in its place. If there are no terms, the node is left out as [`Words`] are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phrase {
+    /// The text fields with their weights, which must have positions. None stands for all text fields that have.
+    pub fields: Vec<(String, f64)>,
+    /// The text.
+    pub text: String,
+    /// How far words may be from where they should be: if every word of the phrase is given an occurrence, no two words the same, and moved back by its place in the phrase, then the last of these is not further than this from the first.
+    /// 0 is the phrase as it stands, 1 lets one word come between, 2 lets two neighbours change places.
+    pub slop: u32,
+}
+
+impl Phrase {
+    /// A text as it stands, in these fields; none stands for all that have positions.
+    pub fn exact(fields: impl IntoIterator<Item = String>, text: impl Into<String>) -> Self {
+        let fields = fields.into_iter().map(|field| (field, 1.0)).collect();
+        Phrase { fields, text: text.into(), slop: 0 }
+    }
 }
 
 /// Whether one or all must match.
@@ -206,6 +230,9 @@ impl Node {
                     Across::Most | Across::Cross => Ok(()),
                 }
             }
+            Node::Phrase(Phrase { fields, .. }) => {
+                fields.iter().try_for_each(|(_, weight)| check_weight(*weight))
+            }
             Node::Best { tie_breaker: value, .. } => tie_breaker(*value),
             Node::Constant { score, .. } if !(0.0..=MAX_WEIGHT).contains(score) => {
                 let (name, expected) = ("score", "from 0 to 1e9");
@@ -223,9 +250,12 @@ impl Node {
             }
             Node::Best { of, .. } => ([of, &[], &[], &[]], None),
             Node::Constant { filter: of, .. } | Node::Boost(of, _) => ([&[]; 4], Some(of)),
-            Node::Words(_) | Node::Term { .. } | Node::Filter(_) | Node::All | Node::Nothing => {
-                ([&[]; 4], None)
-            }
+            Node::Words(_)
+            | Node::Phrase(_)
+            | Node::Term { .. }
+            | Node::Filter(_)
+            | Node::All
+            | Node::Nothing => ([&[]; 4], None),
         };
         lists.into_iter().flatten().chain(one)
     }

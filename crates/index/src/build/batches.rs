@@ -90,7 +90,7 @@ impl RunSink {
             postings.clear();
             let count = write_postings(lists.postings(rank), &mut postings);
             if count > 0 {
-                writer.add(lists.term(rank), count, &postings)?;
+                writer.add(lists.term(rank), count, &postings, &[])?;
             }
         }
         writer.finish()?;

@@ -20,7 +20,7 @@ pub enum OnError {
     Skip,
 }
 
-/// How to build. Analyzer, codec, store mode and impacts apply to new indexes only.
+/// How to build. Analyzer, codec, store mode, impacts and positions apply to new indexes only.
 #[derive(Clone, Debug)]
 pub struct BuildConfig {
     /// How text becomes terms. Default: english.
@@ -34,6 +34,8 @@ pub struct BuildConfig {
     pub impacts: Option<Impacts>,
     /// If set, the index is one of n-grams for approximate search: lists hold maps of segments instead of frequencies, and the analyzer is not used. Default: none.
     pub grams: Option<GramConfig>,
+    /// Whether the positions of words are kept, so that phrases can be found; with a schema, in all text fields. Default: no, or as the schema says.
+    pub positions: bool,
     /// Worker threads. Default: one per core.
     pub threads: usize,
     /// Memory for postings before they are written, in bytes; more means fewer runs to merge. Default: a
@@ -44,7 +46,7 @@ pub struct BuildConfig {
     /// Whether documents are put in the order of recursive graph bisection: the index becomes smaller and searches faster, but the build takes longer and needs up to `memory`
     /// again. Bisection starts from the order of the reader's `order_field`, or of the input. Default: no.
     pub reorder: bool,
-    /// Inverts text instead of the workers, for example on a GPU; the index is the same. Vectors, n-grams and documents with a schema are always left to the workers. Default: none.
+    /// Inverts text instead of the workers, for example on a GPU; the index is the same. Vectors, n-grams, documents with a schema and indexes with positions are always left to the workers. Default: none.
     pub inverter: Option<Arc<dyn InverterFactory>>,
     /// How inputs are read. With an `order_field`, documents are sorted by it. With a `schema`, a new index has its text fields and attributes, and the analyzer is not used.
     pub reader: ReaderConfig,
@@ -58,6 +60,7 @@ impl Default for BuildConfig {
             store: StoreMode::default(),
             impacts: None,
             grams: None,
+            positions: false,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory: default_memory(),
             on_error: OnError::default(),

@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 use warpseek_core::limits::MAX_TERM_BYTES;
-use warpseek_text::{Analyzer, Document, GramConfig, GramScratch, Schema, Scratch};
+use warpseek_text::{Analyzer, Document, GramConfig, GramScratch, Schema, Scratch, next_value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::manifest::Manifest;
@@ -71,6 +71,13 @@ struct Term {
     postings: Vec<u8>,
 }
 
+/// The positions of a term's postings, in their order: the first of each posting, then distances.
+#[derive(Default)]
+struct Places {
+    bytes: Vec<u8>,
+    last: u32,
+}
+
 /// What is known of a document after inversion.
 #[derive(Default)]
 pub(crate) struct DocumentFact {
@@ -94,16 +101,24 @@ pub(crate) struct Inverter {
     term_bytes: Vec<u8>,
     posting_bytes: usize,
     squares: Vec<u64>,
+    /// Whether positions of each text field are wanted; empty if none are.
+    positioned: Vec<bool>,
+    /// By number of the term, as far as positions are wanted.
+    places: Vec<Places>,
 }
 
 impl Inverter {
     /// For documents of an index with these settings.
     pub(crate) fn of(manifest: &Manifest) -> Self {
-        let fields = manifest.schema.as_ref().map_or(1, |schema| schema.text().len());
-        Self::of_fields(manifest, fields)
+        let positioned = manifest.positioned();
+        let inverter = Self::of_fields(manifest, positioned.len());
+        match positioned.contains(&true) {
+            true => Inverter { positioned, ..inverter },
+            false => inverter,
+        }
     }
 
-    /// The same for the first `fields` text fields of the schema alone.
+    /// The same for the first `fields` text fields of the schema alone, and without positions.
     pub(crate) fn of_fields(manifest: &Manifest, fields: usize) -> Self {
         Inverter {
             analyzer: manifest.analyzer,
@@ -118,6 +133,8 @@ impl Inverter {
             squares: (0..SQUARES as u32)
                 .map(|f| if f == 0 { 0 } else { cosine::square(f) })
                 .collect(),
+            positioned: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -127,6 +144,7 @@ impl Inverter {
             + self.term_bytes.capacity()
             + self.terms.capacity() * size_of::<Term>()
             + self.by_key.capacity() * 5
+            + self.places.capacity() * size_of::<Places>()
             + self.posting_bytes
     }
 
@@ -151,14 +169,20 @@ impl Inverter {
             None => {
                 // The scratch buffer is lent out while words come in.
                 let mut scratch = std::mem::take(&mut self.scratch);
+                let (positioned, mut position) = (self.has_positions(0), 0u32);
                 for text in [&document.title, &document.text] {
+                    position = next_value(position);
                     analyzer.for_each_word(&mut scratch, text, |word, _| {
                         let term = self.term_of_word(0, word, |inverter| {
                             analyzer.term(word).map(|term| inverter.term(term.as_bytes()))
                         });
                         if term != NO_TERM {
                             self.count(&mut counts, term, 1);
+                            if positioned {
+                                self.place(term, position);
+                            }
                         }
+                        position = position.saturating_add(1);
                     });
                 }
                 self.scratch = scratch;
@@ -170,6 +194,7 @@ impl Inverter {
 
     fn add_fields(&mut self, doc: u32, document: &Document<'_>, schema: &Schema) -> DocumentFact {
         let mut lengths = vec![0u64; self.words.len()];
+        let mut ends = vec![0u32; self.positioned.len()];
         let mut scratch = std::mem::take(&mut self.scratch);
         for (field, text) in &document.fields {
             let number = usize::from(*field);
@@ -177,14 +202,22 @@ impl Inverter {
             let Some(length) = lengths.get_mut(number) else { continue };
             let analyzer = schema.analyzer(*field);
             let mut counts = Counts { doc, length: *length, squares: 0 };
-            analyzer.for_each_word(&mut scratch, text, |word, _, _| {
+            let positioned = self.has_positions(number);
+            let first = ends.get(number).map_or(0, |&end| next_value(end));
+            let words = analyzer.for_each_word(&mut scratch, text, |word, _, position| {
                 let term = self.term_of_word(number, word, |inverter| {
                     analyzer.term(word).map(|term| inverter.term_in_field(*field, &term))
                 });
                 if term != NO_TERM {
                     self.count(&mut counts, term, 1);
+                    if positioned {
+                        self.place(term, first.saturating_add(position));
+                    }
                 }
             });
+            if let Some(end) = ends.get_mut(number).filter(|_| words > 0) {
+                *end = first.saturating_add(words);
+            }
             *length = counts.length;
         }
         self.scratch = scratch;
@@ -299,17 +332,42 @@ impl Inverter {
         counts.squares = counts.squares.saturating_add(square(term.freq) - square(before));
     }
 
-    /// Calls `f` with each term in order, its number of postings and their bytes, which [`next_posting`] reads; then the inverter is empty.
+    fn has_positions(&self, field: usize) -> bool {
+        self.positioned.get(field).copied().unwrap_or(false)
+    }
+
+    /// Notes the position of a word that was just counted.
+    #[inline]
+    fn place(&mut self, term: u32, position: u32) {
+        let number = term as usize;
+        if self.places.len() <= number {
+            self.places.resize_with(number + 1, Places::default);
+        }
+        let places = &mut self.places[number];
+        let before = if self.terms[number].freq == 1 { 0 } else { places.last };
+        let room = places.bytes.capacity();
+        varint::write(&mut places.bytes, u64::from(position - before));
+        places.last = position;
+        self.posting_bytes += places.bytes.capacity() - room;
+    }
+
+    /// Calls `f` with each term in order, its number of postings, their bytes, which [`next_posting`] reads, and their positions as varints; then the inverter is empty.
     pub(crate) fn drain<E>(
         &mut self,
-        mut f: impl FnMut(&[u8], u32, &[u8]) -> Result<(), E>,
+        mut f: impl FnMut(&[u8], u32, &[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut terms = std::mem::take(&mut self.terms);
         let arena = std::mem::take(&mut self.term_bytes);
-        terms.sort_unstable_by(|a, b| a.key.of(&arena).cmp(b.key.of(&arena)));
-        for term in &mut terms {
+        let places = std::mem::take(&mut self.places);
+        for (number, term) in (0..).zip(&mut terms) {
             term.flush();
-            f(term.key.of(&arena), term.count, &term.postings)?;
+            // Its newest document has been written, and its number is needed after sorting.
+            term.doc = number;
+        }
+        terms.sort_unstable_by(|a, b| a.key.of(&arena).cmp(b.key.of(&arena)));
+        for term in &terms {
+            let places = places.get(term.doc as usize).map_or(&[][..], |places| &places.bytes);
+            f(term.key.of(&arena), term.count, &term.postings, places)?;
         }
         self.by_key = HashTable::new();
         self.words.iter_mut().for_each(|words| *words = Words::default());

@@ -196,7 +196,7 @@ impl<L: Lists> Part for ListPart<'_, L> {
         self.lists.documents()
     }
 
-    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
+    fn load(&self, out: &mut Vec<(u32, u32)>, _: Option<&mut Vec<u32>>) -> Result<()> {
         self.lists.load(self.list, out);
         Ok(())
     }

@@ -54,6 +54,7 @@ struct Admission {
     /// Parts of the documents admitted; as many as documents, unless those are cut.
     parts: u64,
     quantized: bool,
+    positions: bool,
     limit: u64,
     on_error: OnError,
     skipped: u64,
@@ -115,6 +116,10 @@ impl Admission {
         if self.quantized && content == Content::Vector {
             let location = batch.location(record.number);
             return Err(IndexError::QuantizedVector { location, id: document.id.to_string() });
+        }
+        if self.positions && content == Content::Vector {
+            let location = batch.location(record.number);
+            return Err(IndexError::PositionsOfVector { location, id: document.id.to_string() });
         }
         if *self.content.get_or_insert(content) != content {
             return Err(IndexError::MixedContent {
@@ -186,7 +191,8 @@ pub(crate) fn build_segment(
     let scratch = lock.scratch()?;
     let batches = Arc::new(Runs::default());
     let factory = config.inverter.as_ref();
-    let factory = factory.filter(|_| manifest.grams.is_none() && manifest.schema.is_none());
+    let flat = manifest.grams.is_none() && manifest.schema.is_none() && !manifest.positions;
+    let factory = factory.filter(|_| flat);
     let inverter = factory.map(|factory| {
         // Half of the memory for lists, since merging and tables need some as well.
         let sink = batches.sink(scratch.path(), config.memory / 2);
@@ -210,6 +216,7 @@ pub(crate) fn build_segment(
             },
             parts: 0,
             quantized: manifest.impacts.is_some(),
+            positions: manifest.positions,
             limit: MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit())),
             on_error: config.on_error,
             skipped: 0,

@@ -19,14 +19,14 @@ const IN_MEMORY: &str = "a run in memory";
 /// Writes all that the inverter holds to `path` and empties it; returns the number of terms.
 pub(super) fn spill(inverter: &mut Inverter, path: &Path) -> Result<u64> {
     let mut writer = RunWriter::create(path)?;
-    inverter.drain(|term, count, postings| writer.add(term, count, postings))?;
+    inverter.drain(|term, count, postings, places| writer.add(term, count, postings, places))?;
     writer.finish()
 }
 
 /// The same in memory.
 pub(super) fn run_of(inverter: &mut Inverter) -> Result<Run> {
     let mut writer = RunWriter::new(Path::new(IN_MEMORY), Vec::new());
-    inverter.drain(|term, count, postings| writer.add(term, count, postings))?;
+    inverter.drain(|term, count, postings, places| writer.add(term, count, postings, places))?;
     Ok(Run(Place::Bytes(writer.out)))
 }
 
@@ -50,15 +50,23 @@ impl<'a, W: Write> RunWriter<'a, W> {
         RunWriter { path, out, head: Vec::new(), terms: 0 }
     }
 
-    /// Adds a term with its number of postings and their bytes.
-    pub(super) fn add(&mut self, term: &[u8], count: u32, postings: &[u8]) -> Result<()> {
+    /// Adds a term with its number of postings, their bytes and those of their positions, if there are any.
+    pub(super) fn add(
+        &mut self,
+        term: &[u8],
+        count: u32,
+        postings: &[u8],
+        places: &[u8],
+    ) -> Result<()> {
         self.head.clear();
         varint::write(&mut self.head, term.len() as u64);
         self.head.extend_from_slice(term);
         varint::write(&mut self.head, u64::from(count));
         varint::write(&mut self.head, postings.len() as u64);
+        varint::write(&mut self.head, places.len() as u64);
         self.terms += 1;
-        let written = self.out.write_all(&self.head).and_then(|()| self.out.write_all(postings));
+        let mut parts = [&self.head, postings, places].into_iter();
+        let written = parts.try_for_each(|part| self.out.write_all(part));
         written.map_err(IndexError::io(self.path))
     }
 
@@ -112,7 +120,7 @@ impl Run {
             path,
             cursor: Cursor::new(bytes),
             term: &[],
-            list: (&[], 0),
+            list: RunList::default(),
         };
         match &self.0 {
             Place::Disk { path, bytes } => written(path, bytes),
@@ -128,16 +136,22 @@ pub(super) enum RunSource<'a> {
     Memory { lists: &'a SortedLists, next: usize },
 }
 
-/// The bytes of a list's postings, and their number.
-type RunList<'a> = (&'a [u8], u32);
+/// A list's postings and positions, and the number of postings.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RunList<'a> {
+    postings: &'a [u8],
+    places: &'a [u8],
+    count: u32,
+}
 
 /// The next term and its list.
 fn step<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], RunList<'a>)> {
     let len = cursor.varint()? as usize;
     let term = cursor.take(len)?;
     let count = cursor.varint32()?;
-    let len = cursor.varint()? as usize;
-    Some((term, (cursor.take(len)?, count)))
+    let (postings, places) = (cursor.varint()? as usize, cursor.varint()? as usize);
+    let (postings, places) = (cursor.take(postings)?, cursor.take(places)?);
+    Some((term, RunList { postings, places, count }))
 }
 
 impl<'a> ListSource for RunSource<'a> {
@@ -170,9 +184,7 @@ impl<'a> ListSource for RunSource<'a> {
 
     fn part(&self) -> RunPart<'a> {
         match *self {
-            RunSource::Written { path, list: (postings, count), .. } => {
-                RunPart::Written { path, postings, count }
-            }
+            RunSource::Written { path, list, .. } => RunPart::Written { path, list },
             RunSource::Memory { lists, next } => RunPart::Memory { lists, rank: next - 1 },
         }
     }
@@ -180,14 +192,14 @@ impl<'a> ListSource for RunSource<'a> {
 
 /// One list of a run.
 pub(super) enum RunPart<'a> {
-    Written { path: &'a Path, postings: &'a [u8], count: u32 },
+    Written { path: &'a Path, list: RunList<'a> },
     Memory { lists: &'a SortedLists, rank: usize },
 }
 
 impl Part for RunPart<'_> {
     fn weight(&self) -> usize {
         match self {
-            RunPart::Written { postings, .. } => postings.len(),
+            RunPart::Written { list, .. } => list.postings.len() + list.places.len(),
             // About what they would take on disk.
             RunPart::Memory { lists, rank } => 2 * lists.count(*rank),
         }
@@ -195,22 +207,29 @@ impl Part for RunPart<'_> {
 
     fn count(&self) -> u32 {
         match self {
-            RunPart::Written { count, .. } => *count,
+            RunPart::Written { list, .. } => list.count,
             RunPart::Memory { lists, rank } => lists.count(*rank) as u32,
         }
     }
 
-    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()> {
+    fn load(&self, out: &mut Vec<(u32, u32)>, places: Option<&mut Vec<u32>>) -> Result<()> {
         match *self {
             RunPart::Memory { lists, rank } => lists.load(rank, out),
-            RunPart::Written { path, postings, count } => {
+            RunPart::Written { path, list: RunList { postings, places: bytes, count } } => {
+                let malformed = || IndexError::corrupt(path, "the run is malformed");
+                if let Some(places) = places {
+                    let mut cursor = Cursor::new(bytes);
+                    while !cursor.rest().is_empty() {
+                        places.push(cursor.varint32().ok_or_else(malformed)?);
+                    }
+                }
                 let mut cursor = Cursor::new(postings);
                 let mut doc = 0u32;
                 out.reserve(count as usize);
                 for _ in 0..count {
                     match next_posting(&mut cursor, &mut doc) {
                         Some(posting) => out.push(posting),
-                        None => return Err(IndexError::corrupt(path, "the run is malformed")),
+                        None => return Err(malformed()),
                     }
                 }
             }

@@ -190,7 +190,7 @@ pub(super) struct SortedJob<'a> {
 impl Job for SortedJob<'_> {
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
         self.ranks.clone().try_for_each(|rank| {
-            let load = |out: &mut _| {
+            let load = |out: &mut _, _: Option<&mut Vec<u32>>| {
                 self.lists.load(rank, out);
                 Ok(())
             };

@@ -29,8 +29,8 @@ pub(crate) trait Part: Send {
     fn weight(&self) -> usize;
     /// An upper bound of its number of postings, which may include those of deleted documents.
     fn count(&self) -> u32;
-    /// Appends its postings, ordinal and frequency.
-    fn load(&self, out: &mut Vec<(u32, u32)>) -> Result<()>;
+    /// Appends its postings, ordinal and frequency, and their positions if they are asked for: of each posting the first one, then distances.
+    fn load(&self, out: &mut Vec<(u32, u32)>, places: Option<&mut Vec<u32>>) -> Result<()>;
 }
 
 /// A source in the heap of a merge: smallest term first, then by number.
@@ -72,19 +72,22 @@ pub(crate) type Merged<P> = Vec<(Vec<u8>, Vec<P>)>;
 
 /// Lists that a worker encodes.
 pub(crate) trait Job: Send {
-    /// Calls `f` with each term in order, with a function that appends its postings, ordinal and frequency, and with blocks that are encoded.
+    /// Calls `f` with each term in order, with a function that appends its postings, ordinal and frequency, and their positions if they are asked for, and with blocks that are encoded.
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()>;
 }
 
 /// Takes a term, what appends its postings, and blocks of the list if they have been encoded.
 pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>, Option<ListBlocks<'_>>) -> Result<()> + 'a;
-/// Appends postings.
-pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>) -> Result<()> + 'a;
+/// Appends postings, and their positions.
+pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>, Option<&mut Vec<u32>>) -> Result<()> + 'a;
 
 impl<P: Part> Job for Merged<P> {
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
-        let load = |parts: &[P], out: &mut _| parts.iter().try_for_each(|part| part.load(out));
-        self.iter().try_for_each(|(term, parts)| f(term, &|out| load(parts, out), None))
+        let load = |parts: &[P], out: &mut _, mut places: Option<&mut Vec<u32>>| {
+            parts.iter().try_for_each(|part| part.load(out, places.as_deref_mut()))
+        };
+        self.iter()
+            .try_for_each(|(term, parts)| f(term, &|out, places| load(parts, out, places), None))
     }
 }
 

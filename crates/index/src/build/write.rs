@@ -6,12 +6,14 @@ use warpseek_core::saturation::Saturation;
 use super::config::Progress;
 use super::ordered::ordered_map;
 use super::sources::{Job, ListSource, Merge};
-use crate::container::{Sealed, SealedWriter};
+use crate::container::Sealed;
 use crate::dictionary::DictionaryWriter;
 use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
 use crate::parts::Parts;
+use crate::positions::{PositionsWriter, encode_positions};
 use crate::postings::{ListEncoder, MapListEncoder};
+use crate::segment_writer::ListFiles;
 
 /// Encoded lists of some terms.
 #[derive(Default)]
@@ -20,12 +22,16 @@ struct Encoded {
     terms: Vec<(usize, u32, u64)>,
     term_bytes: Vec<u8>,
     bytes: Vec<u8>,
+    /// Where the positions of each term end in `places`; empty if there are none at all.
+    place_ends: Vec<usize>,
+    places: Vec<u8>,
 }
 
 /// Files and counts of what [`write_lists`] wrote.
 pub(crate) struct Written {
     pub(crate) dictionary: Sealed,
     pub(crate) lists: Sealed,
+    pub(crate) positions: Option<Sealed>,
     pub(crate) terms: u64,
     pub(crate) postings: u64,
 }
@@ -45,7 +51,7 @@ pub(crate) fn write_lists<S: ListSource>(
     table: &DocumentTable,
     coding: Coding<'_>,
     threads: usize,
-    files: (SealedWriter, SealedWriter),
+    files: ListFiles,
     progress: &Progress,
 ) -> Result<Written>
 where
@@ -61,10 +67,12 @@ pub(crate) fn write_jobs<J: Job>(
     table: &DocumentTable,
     coding: Coding<'_>,
     threads: usize,
-    (dictionary, mut postings): (SealedWriter, SealedWriter),
+    files: ListFiles,
     progress: &Progress,
 ) -> Result<Written> {
+    let ListFiles { dictionary, mut postings, positions, positioned } = files;
     let mut dictionary = DictionaryWriter::new(dictionary);
+    let mut positions = positions.map(PositionsWriter::new);
     // A thread of its own adds terms, so that the one that writes lists need not.
     let (send, terms) = std::sync::mpsc::channel::<Encoded>();
     std::thread::scope(|scope| {
@@ -94,11 +102,21 @@ pub(crate) fn write_jobs<J: Job>(
                 },
                 lengths: &table.lengths,
                 positions: table.positions(),
+                positioned: &positioned,
                 lists: Default::default(),
+                places: Default::default(),
             },
             Worker::encode,
             |mut encoded| {
                 postings.write(&encoded.bytes)?;
+                if let Some(positions) = &mut positions {
+                    let mut start = 0;
+                    for &end in &encoded.place_ends {
+                        positions.add(&encoded.places[start..end])?;
+                        start = end;
+                    }
+                    (encoded.place_ends, encoded.places) = Default::default();
+                }
                 progress.add_terms_written(encoded.terms.len() as u64);
                 encoded.bytes = Vec::new();
                 // If nobody takes it, the thread has failed, and its error is the one to report.
@@ -113,6 +131,7 @@ pub(crate) fn write_jobs<J: Job>(
     Ok(Written {
         dictionary: dictionary.finish()?,
         lists: postings.finish()?,
+        positions: positions.map(PositionsWriter::finish).transpose()?,
         terms,
         postings: count,
     })
@@ -129,7 +148,39 @@ struct Worker<'a> {
     lengths: &'a [u32],
     /// The position of each ordinal, if the segment is reordered.
     positions: Option<&'a [u32]>,
+    /// Whether each text field has positions of words; empty if none has.
+    positioned: &'a [bool],
     lists: (Vec<(u32, u32)>, Vec<u32>, Vec<u32>),
+    places: Places,
+}
+
+/// The positions of the words of a list.
+#[derive(Default)]
+struct Places {
+    gaps: Vec<u32>,
+    /// Postings with where their positions begin, to sort them.
+    keyed: Vec<(u32, u32, usize)>,
+    sorted: Vec<u32>,
+}
+
+impl Places {
+    /// Puts postings in the order of their documents, and their positions with them. There must be as many positions as frequencies say.
+    fn sort(&mut self, pairs: &mut [(u32, u32)]) {
+        let mut start = 0;
+        self.keyed.clear();
+        self.keyed.extend(pairs.iter().map(|&(doc, freq)| {
+            let keyed = (doc, freq, start);
+            start += freq as usize;
+            keyed
+        }));
+        self.keyed.sort_unstable();
+        self.sorted.clear();
+        for (pair, &(doc, freq, start)) in pairs.iter_mut().zip(&self.keyed) {
+            *pair = (doc, freq);
+            self.sorted.extend_from_slice(&self.gaps[start..][..freq as usize]);
+        }
+        std::mem::swap(&mut self.gaps, &mut self.sorted);
+    }
 }
 
 impl Worker<'_> {
@@ -138,7 +189,14 @@ impl Worker<'_> {
         job.for_each_list(&mut |term, load, blocks| {
             let (pairs, docs, freqs) = &mut self.lists;
             pairs.clear();
-            load(pairs)?;
+            // If there are several text fields, terms begin with the number of theirs.
+            let field = |fields: usize| {
+                term.first().filter(|_| fields > 1).map_or(0, |&field| usize::from(field))
+            };
+            let positioned = self.positioned.get(field(self.positioned.len())) == Some(&true);
+            let gaps = &mut self.places.gaps;
+            gaps.clear();
+            load(pairs, positioned.then_some(gaps))?;
             if pairs.is_empty() {
                 return Ok(());
             }
@@ -146,19 +204,25 @@ impl Worker<'_> {
                 pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
             }
             // Runs of several workers interleave, and so do the documents of a reordered segment.
-            if !pairs.is_sorted() {
-                pairs.sort();
+            match pairs.is_sorted() {
+                true => {}
+                false if positioned => self.places.sort(pairs),
+                false => pairs.sort(),
             }
             docs.clear();
             freqs.clear();
             docs.extend(pairs.iter().map(|p| p.0));
             freqs.extend(pairs.iter().map(|p| p.1));
+            if positioned {
+                encode_positions(&self.places.gaps, freqs, &mut out.places);
+            }
+            if !self.positioned.is_empty() {
+                out.place_ends.push(out.places.len());
+            }
             let before = out.bytes.len();
             match &mut self.encoder {
                 Encoder::Frequencies(encoders, quantize) => {
-                    // If there are several, terms begin with the number of their field.
-                    let several = encoders.len() > 1;
-                    let field = term.first().filter(|_| several).map_or(0, |&f| usize::from(f));
+                    let field = field(encoders.len());
                     for (freq, &doc) in freqs.iter_mut().zip(&*docs) {
                         let Some(saturation) = quantize else { break };
                         *freq = saturation.level(*freq, self.lengths[doc as usize]);

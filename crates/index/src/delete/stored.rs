@@ -103,7 +103,7 @@ impl Counter<'_> {
     fn count(&self, job: &[(u32, u32)]) -> Result<Option<Vec<(u32, u32)>>> {
         let Some(mut inverter) = self.invert(job)? else { return Ok(None) };
         let (mut counts, mut postings, mut complete) = (Vec::new(), Vec::new(), true);
-        inverter.drain(|term, count, bytes| {
+        inverter.drain(|term, count, bytes, _| {
             let (mut cursor, mut number) = (Cursor::new(bytes), 0);
             postings.clear();
             for _ in 0..count {

@@ -36,6 +36,7 @@ impl LiveIndex {
         let mut settings = Manifest { segments: Vec::new(), log: None, ..committed.clone() };
         let known = !committed.segments.is_empty()
             || committed.impacts.is_some()
+            || committed.positions
             || committed.schema.is_some();
         let content = known.then_some(committed.content);
         let writing = match committed.log {

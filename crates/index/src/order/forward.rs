@@ -122,7 +122,7 @@ fn for_each_list<S: ListSource>(
         |postings, job| {
             let load = |(number, parts): (u32, Vec<S::Part>)| {
                 postings.clear();
-                parts.iter().try_for_each(|part| part.load(postings))?;
+                parts.iter().try_for_each(|part| part.load(postings, None))?;
                 Ok((number, postings.iter().map(|&(doc, _)| doc).collect::<Vec<u32>>()))
             };
             job.into_iter().map(load).collect::<Result<Vec<_>>>()

@@ -52,6 +52,14 @@ pub enum Analyzer {
     Raw,
 }
 
+/// Where the next value of a field begins, if the values before it have this many positions: far enough from them that no phrase reaches from one to the next.
+pub fn next_value(positions: u32) -> u32 {
+    if positions == 0 { 0 } else { positions.saturating_add(VALUE_GAP) }
+}
+
+/// Positions between two values of a field.
+const VALUE_GAP: u32 = 100;
+
 /// The buffers for changed words, kept between calls so that words need no allocation.
 #[derive(Debug, Default)]
 pub struct Scratch {

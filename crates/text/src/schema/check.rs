@@ -162,6 +162,7 @@ pub(super) fn extends(new: &Schema, old: &Schema) -> Result<(), TextError> {
         let same = new.text().get(i).is_some_and(|other| {
             (&other.name, other.source()) == (&field.name, field.source())
                 && (other.k1, other.b) == (field.k1, field.b)
+                && other.positions == field.positions
                 && new.analyzers[i] == old.analyzers[i]
         });
         if !same {

@@ -42,6 +42,9 @@ pub struct TextField {
     /// BM25: how much the length counts, 0 to 1. Default: 0.4.
     #[serde(default = "TextField::default_b")]
     pub b: f64,
+    /// Whether the index keeps the positions of its words, so that phrases can be found in it. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub positions: bool,
 }
 
 /// A field with values for filters, sorting and display.
@@ -78,7 +81,8 @@ impl TextField {
     /// A field with default parameters, whose source is its name.
     pub fn new(name: impl Into<String>, analyzer: impl Into<String>) -> Self {
         let (name, analyzer) = (name.into(), analyzer.into());
-        TextField { name, source: None, analyzer, k1: Self::default_k1(), b: Self::default_b() }
+        let (k1, b) = (Self::default_k1(), Self::default_b());
+        TextField { name, source: None, analyzer, k1, b, positions: false }
     }
 
     /// The path of its values in a record.

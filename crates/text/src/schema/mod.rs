@@ -93,6 +93,13 @@ impl Schema {
         schema
     }
 
+    /// The same fields, with positions in all text fields.
+    pub fn with_positions(&self) -> Self {
+        let mut schema = self.clone();
+        schema.config.text.iter_mut().for_each(|field| field.positions = true);
+        schema
+    }
+
     /// The analyzer of a text field, which must be below the number of [`text`](Self::text) fields.
     pub fn analyzer(&self, field: u8) -> &FieldAnalyzer {
         &self.analyzers[usize::from(field)]
