@@ -3,6 +3,8 @@ use std::str::FromStr;
 
 use warpseek_exec::{Candidate, Load, Mode, Plan, Rates};
 
+use crate::filtered;
+
 /// Number of terms from which the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
 /// Postings that justify waking threads for a single query: a guess, not measured.
@@ -19,6 +21,8 @@ const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 
 /// Every posting goes through the scores of a window for each part of the tree: a guess, not measured.
 const TREE: Rates = Rates::thread(8_000.0, 4.0);
+/// Nanoseconds of a posting that is scored, which [`filtered`] compares a look-up with.
+const SCORED: u64 = 3;
 /// Why an algorithm does not answer a tree.
 const SUMS: &str = "it adds up words, and the query is no sum";
 
@@ -42,13 +46,15 @@ pub enum Algorithm {
     /// Windowed MaxScore for a batch of queries, one tile of documents after another; or for a single query, with its
     /// tiles spread over the threads.
     Cohort,
+    /// The documents of the mask are looked up in the lists. For AND, the mask is one more list, and the shortest one leads.
+    Filtered,
     /// Windows of documents along the query tree. The only one that answers trees whose scores are not sums.
     Tree,
 }
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Algorithm; 9] = [
+    pub const ALL: [Algorithm; 10] = [
         Algorithm::Daat,
         Algorithm::Taat,
         Algorithm::Wand,
@@ -57,11 +63,12 @@ impl Algorithm {
         Algorithm::BlockMaxMaxScore,
         Algorithm::WindowedMaxScore,
         Algorithm::Cohort,
+        Algorithm::Filtered,
         Algorithm::Tree,
     ];
 
     /// Names that `FromStr` accepts, in the order of [`Algorithm::ALL`].
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 10] = [
         "daat",
         "taat",
         "wand",
@@ -70,6 +77,7 @@ impl Algorithm {
         "block-max-maxscore",
         "windowed-maxscore",
         "cohort",
+        "filtered",
         "tree",
     ];
 
@@ -88,7 +96,7 @@ impl Algorithm {
         load: &Load,
         documents: u64,
         threads: usize,
-    ) -> [(Algorithm, Candidate); 5] {
+    ) -> [(Algorithm, Candidate); 6] {
         let of = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
@@ -99,6 +107,7 @@ impl Algorithm {
                 no(Algorithm::Daat),
                 no(Algorithm::Taat),
                 no(Algorithm::WindowedMaxScore),
+                no(Algorithm::Filtered),
                 of(Algorithm::Tree, Ok(TREE), "the score is no sum of words"),
             ];
         }
@@ -128,6 +137,11 @@ impl Algorithm {
             of(Algorithm::Daat, daat, "for few postings, reading is faster than skipping"),
             of(Algorithm::Taat, taat, "with this many terms there is nothing to skip"),
             of(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),
+            of(
+                Algorithm::Filtered,
+                filtered_rates(plan),
+                "the filter admits few documents: they are looked up in the lists",
+            ),
             of(Algorithm::Tree, Err("it is for query trees"), ""),
         ]
     }
@@ -138,7 +152,7 @@ impl Algorithm {
             Algorithm::Daat => DAAT,
             Algorithm::Taat => TAAT,
             Algorithm::Tree => TREE,
-            Algorithm::WindowedMaxScore | Algorithm::Cohort => WINDOWED,
+            Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Filtered => WINDOWED,
             Algorithm::Wand
             | Algorithm::MaxScore
             | Algorithm::BlockMaxWand
@@ -155,9 +169,23 @@ impl Algorithm {
             | Algorithm::BlockMaxMaxScore
             | Algorithm::WindowedMaxScore
             | Algorithm::Cohort
+            | Algorithm::Filtered
             | Algorithm::Tree => Pruning::Blocks,
         }
     }
+}
+
+/// The cost of looking up the documents of a mask. It is rounded up to a power of two, since queries with the same rates
+/// are summed, which is to say that there should be few different ones.
+fn filtered_rates(plan: &Plan) -> Result<Rates, &'static str> {
+    let Some(mask) = &plan.mask else { return Err("it is for filtered queries") };
+    let look_up = match plan.mode {
+        Mode::Or => filtered::LOOK_UP,
+        Mode::And | Mode::AndOr => filtered::TESTS,
+    };
+    let look_ups = mask.documents().saturating_mul(plan.terms.len() as u64);
+    let time = look_ups.saturating_mul(look_up * SCORED).min(1 << 60).next_power_of_two();
+    Ok(Rates::thread(WINDOWED.query + time as f64, 0.0))
 }
 
 /// The bounds that may be used for skipping.
