@@ -27,7 +27,7 @@ const GROUP: usize = 128;
 pub(crate) const LOOK_UP: u64 = 2;
 
 /// Postings of a list that are tested against the mask in the time in which a document of the mask is looked up in it.
-pub(crate) const TESTS: u64 = 8;
+const TESTS: u64 = 8;
 
 /// A group of documents, reused from query to query.
 #[derive(Default)]
