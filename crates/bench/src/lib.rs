@@ -4,6 +4,7 @@
 mod build;
 mod codecs;
 mod deadlines;
+mod filters;
 mod gpu;
 mod load;
 mod ngram;
@@ -31,6 +32,7 @@ Examples:
   warpseek bench queries --index idx --queries log.txt --html queries.html
   warpseek bench codecs --index idx
   warpseek bench deadlines --index idx --queries log.txt
+  warpseek bench filters --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs
   warpseek bench load --index idx --queries log.txt
@@ -48,6 +50,7 @@ enum What {
     Build(build::Options),
     Codecs(codecs::Options),
     Deadlines(deadlines::Options),
+    Filters(filters::Options),
     Gpu(gpu::Options),
     Load(load::Options),
     Ngram(ngram::Options),
@@ -61,6 +64,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Build(options) => build::run(options),
         What::Codecs(options) => codecs::run(options),
         What::Deadlines(options) => deadlines::run(options),
+        What::Filters(options) => filters::run(options),
         What::Gpu(options) => gpu::run(options),
         What::Load(options) => load::run(options),
         What::Ngram(options) => ngram::run(options),

@@ -22,6 +22,9 @@ const SLOTS: usize = 1 << 13;
 /// With fewer candidates in a block than this, they are searched for one by one.
 const MANY: usize = 24;
 
+/// A mask is selective if it has less than one in this many documents.
+const SELECTIVE: u64 = 4;
+
 /// Memory that is reused from query to query.
 pub(crate) struct Scratch {
     docs: [u32; BLOCK],
@@ -61,6 +64,8 @@ pub(crate) fn and<'a>(
 ) -> Result<u32, ListError> {
     streams.sort_by_key(Stream::df);
     let Some((shortest, others)) = streams.split_first_mut() else { return Ok(docs.end) };
+    let all = u64::from(query.segment.documents().count());
+    let selective = query.mask.is_some_and(|mask| mask.len() * SELECTIVE < all);
     for block in shortest.find(docs.start)..shortest.blocks() as usize {
         let (from, last) = shortest.span(block);
         if from >= docs.end {
@@ -85,34 +90,34 @@ pub(crate) fn and<'a>(
         let mut n = run.len();
         // As long as every match is a hit, only documents that are in all lists are worth scoring.
         let early = threshold > 0;
-        if early {
+        if selective {
+            // Most postings are not in the mask, so they are tested before they are scored.
+            n = scratch.begin(&shortest.docs()[run]);
+            n = scratch.retain(n, |doc| query.admits(doc));
+            if early && n > 0 {
+                n = scratch.pass(shortest, n, threshold, others_most, work)?;
+            }
+        } else if early {
             shortest.score()?;
             work.postings_scored += n as u64;
             n = scratch.start(shortest, run, threshold.saturating_sub(others_most));
         } else {
-            scratch.docs[..n].copy_from_slice(&shortest.docs()[run]);
-            scratch.sums[..n].fill(0);
+            n = scratch.begin(&shortest.docs()[run]);
         }
-        if query.mask.is_some() {
+        if query.mask.is_some() && !selective {
             n = scratch.retain(n, |doc| query.admits(doc));
         }
-        for (i, stream) in others.iter_mut().enumerate() {
-            if ticker.must_stop(n) {
-                return Ok(done);
-            }
-            // Unscored sums are 0, and so is the threshold then.
-            let rest = scratch.most_from[i + 1];
-            n = scratch.pass(stream, n, threshold, rest, work)?;
-            if n == 0 {
-                break;
-            }
+        if n == 0 {
+            continue;
         }
+        // Unscored sums are 0, and so is the threshold then.
+        let Some(mut n) = scratch.pass_all(others, n, threshold, ticker, work)? else {
+            return Ok(done);
+        };
         if !early && n > 0 {
             n = scratch.pass(shortest, n, 0, 0, work)?;
         }
-        for (&doc, &sum) in scratch.docs[..n].iter().zip(&scratch.sums[..n]) {
-            query.offer(doc, sum, collector);
-        }
+        scratch.offer(query, n, collector);
     }
     Ok(docs.end)
 }
@@ -120,7 +125,7 @@ pub(crate) fn and<'a>(
 impl Scratch {
     /// The most that all other lists together contribute to documents `from` to `last`; `None` if one of them has
     /// ended.
-    fn bounds(
+    pub(crate) fn bounds(
         &mut self,
         query: &SegmentQuery<'_>,
         others: &mut [Stream<'_>],
@@ -134,6 +139,44 @@ impl Scratch {
             most_from[i] = most_from[i + 1] + u64::from(stream.most_over(from, last)?);
         }
         most_from.first().copied()
+    }
+
+    /// Makes documents, at most [`BLOCK`], candidates that no list has contributed to; returns how many there are.
+    pub(crate) fn begin(&mut self, docs: &[u32]) -> usize {
+        let n = docs.len();
+        self.docs[..n].copy_from_slice(docs);
+        self.sums[..n].fill(0);
+        n
+    }
+
+    /// Intersects the first `n` candidates with the lists that [`Scratch::bounds`] was called for; returns how many
+    /// remain, or `None` if the ticker asked to stop.
+    pub(crate) fn pass_all(
+        &mut self,
+        streams: &mut [Stream<'_>],
+        mut n: usize,
+        threshold: u64,
+        ticker: &mut Ticker<'_>,
+        work: &mut Work,
+    ) -> Result<Option<usize>, ListError> {
+        for (i, stream) in streams.iter_mut().enumerate() {
+            if ticker.must_stop(n) {
+                return Ok(None);
+            }
+            let rest = self.most_from[i + 1];
+            n = self.pass(stream, n, threshold, rest, work)?;
+            if n == 0 {
+                break;
+            }
+        }
+        Ok(Some(n))
+    }
+
+    /// Offers the first `n` candidates.
+    pub(crate) fn offer(&self, query: &SegmentQuery<'_>, n: usize, collector: &mut Collector) {
+        for (&doc, &sum) in self.docs[..n].iter().zip(&self.sums[..n]) {
+            query.offer(doc, sum, collector);
+        }
     }
 
     /// Makes those postings of a run in the block candidates that contribute more than `least`.

@@ -273,7 +273,7 @@ impl<'a> Reading<'a> {
                 query,
                 streams,
                 docs.clone(),
-                false,
+                windowed_maxscore::How::default(),
                 ticker,
                 &mut scratch.windowed,
                 collector,

@@ -22,7 +22,7 @@ use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{
     block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
-    maxscore, taat, tree, wand, windowed_maxscore,
+    filtered, maxscore, taat, tree, wand, windowed_maxscore,
 };
 
 /// Documents that are counted and searched alternately if matches are counted and the search may have to stop.
@@ -50,6 +50,7 @@ pub(crate) struct Scratch {
     pub(crate) windowed: windowed_maxscore::Scratch,
     pub(crate) count: count::Scratch,
     and: block_conjunction::Scratch,
+    group: filtered::Group,
     tree: tree::Scratch,
 }
 
@@ -256,12 +257,17 @@ impl Pass<'_> {
         let query = engine.query(self.plan, number, ticker)?;
         query.enter(&mut self.collector);
         let (collector, work) = (&mut self.collector, &mut self.work);
-        if matches!(self.algorithm, Algorithm::WindowedMaxScore | Algorithm::Cohort) {
+        let filtered = self.algorithm == Algorithm::Filtered;
+        if filtered || matches!(self.algorithm, Algorithm::WindowedMaxScore | Algorithm::Cohort) {
             let mut streams = query.streams(maxima, ticker)?;
-            let (streams, scratch) = (&mut streams, &mut scratch.and);
-            let end =
-                block_conjunction::and(&query, streams, docs, ticker, scratch, collector, work)
-                    .map_err(|what| query.broken(what))?;
+            let (streams, and) = (&mut streams, &mut scratch.and);
+            let end = if filtered || filtered::leads(&query, streams) {
+                let scratch = (&mut scratch.group, and);
+                filtered::and(&query, streams, docs, ticker, scratch, collector, work)
+            } else {
+                block_conjunction::and(&query, streams, docs, ticker, and, collector, work)
+            };
+            let end = end.map_err(|what| query.broken(what))?;
             account(streams.iter().map(|s| (s.decoded, s.blocks())), work);
             return Ok(end);
         }
@@ -324,7 +330,7 @@ impl Pass<'_> {
         query.enter(&mut self.collector);
         let mut lists = match self.algorithm {
             Algorithm::Taat => Lists::None,
-            Algorithm::WindowedMaxScore | Algorithm::Cohort => {
+            Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Filtered => {
                 Lists::Streams(query.streams(engine.maxima(number), ticker)?)
             }
             algorithm => {
@@ -334,8 +340,8 @@ impl Pass<'_> {
         };
         let exhaustive = self.algorithm.pruning() == Pruning::None;
         let on_the_way = match &lists {
-            Lists::Streams(streams) => {
-                self.plan.count && !streams.is_empty() && windowed_maxscore::counts(streams)
+            Lists::Streams(streams) if self.plan.count && !streams.is_empty() => {
+                self.algorithm == Algorithm::Filtered || windowed_maxscore::counts(streams)
             }
             _ => false,
         };
@@ -409,9 +415,11 @@ impl Pass<'_> {
                 return Ok(taat::or(query, docs, ticker, &mut scratch.sums, collector, work)?);
             }
             Lists::Streams(streams) => {
-                let scratch = &mut scratch.windowed;
+                let (scratch, mask_drives) =
+                    (&mut scratch.windowed, self.algorithm == Algorithm::Filtered);
+                let how = windowed_maxscore::How { count, mask_drives };
                 return windowed_maxscore::or(
-                    query, streams, docs, count, ticker, scratch, collector, work,
+                    query, streams, docs, how, ticker, scratch, collector, work,
                 )
                 .map_err(|what| query.broken(what).into());
             }
@@ -426,6 +434,7 @@ impl Pass<'_> {
             | Algorithm::Taat
             | Algorithm::WindowedMaxScore
             | Algorithm::Cohort
+            | Algorithm::Filtered
             | Algorithm::Tree => daat::or,
         };
         or(query, cursors, docs, ticker, collector, work).map_err(|what| query.broken(what).into())

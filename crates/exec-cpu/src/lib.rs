@@ -17,6 +17,7 @@ mod cursor;
 mod daat;
 mod engine;
 mod factors;
+mod filtered;
 mod halt;
 mod maxima;
 mod maxscore;

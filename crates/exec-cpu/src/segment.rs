@@ -187,6 +187,27 @@ impl<'a> SegmentQuery<'a> {
         any != 0
     }
 
+    /// Sets `out` to the first documents of a range that may be hits, at most `room` of them; returns the end of the documents that these are all of.
+    pub(crate) fn take_admitted(&self, docs: Range<u32>, room: usize, out: &mut Vec<u32>) -> u32 {
+        match (self.mask, self.segment.deletes()) {
+            (Some(mask), _) => take(docs, room, out, |i| mask.words()[i]),
+            (None, Some(deletes)) => take(docs, room, out, |i| !deletes.docs.words()[i]),
+            (None, None) => take(docs, room, out, |_| u64::MAX),
+        }
+    }
+
+    /// Whether the mask has fewer documents than `limit` in a range, or in the words that the range touches.
+    pub(crate) fn admits_fewer(&self, docs: Range<u32>, limit: u64) -> bool {
+        let Some(mask) = self.mask else { return u64::from(docs.end - docs.start) < limit };
+        let words = &mask.words()[docs.start as usize / 64..(docs.end as usize).div_ceil(64)];
+        let mut count = 0;
+        // Of a dense mask, few words suffice.
+        words.chunks(16).all(|words| {
+            count += words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+            count < limit
+        })
+    }
+
     /// The first document of a range that may be a hit, or the end of the range. Without a mask, it is the first of all.
     pub(crate) fn first_admitted(&self, docs: Range<u32>) -> u32 {
         let Some(mask) = self.mask else { return docs.start };
@@ -229,6 +250,24 @@ impl<'a> SegmentQuery<'a> {
     pub(crate) fn number(&self) -> usize {
         self.number
     }
+}
+
+/// Sets `out` to the first documents of a range whose bits are set, at most `room`; returns the end of the documents that these are all of.
+fn take(docs: Range<u32>, room: usize, out: &mut Vec<u32>, word: impl Fn(usize) -> u64) -> u32 {
+    out.clear();
+    let mut before = !0 << (docs.start % 64);
+    for i in docs.start / 64..docs.end.div_ceil(64) {
+        let mut left = word(i as usize) & std::mem::replace(&mut before, !0);
+        while left != 0 {
+            let doc = 64 * i + left.trailing_zeros();
+            if doc >= docs.end || out.len() == room {
+                return doc.min(docs.end);
+            }
+            out.push(doc);
+            left &= left - 1;
+        }
+    }
+    docs.end
 }
 
 /// Adds the blocks that were decoded, out of how many, to the work.

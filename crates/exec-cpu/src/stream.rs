@@ -82,6 +82,44 @@ impl<'a> Stream<'a> {
         self.maxima.get(block).map_or(self.most, |&max| Formula::units(self.weight, max))
     }
 
+    /// About how many postings are from `from` up to, but not including, `to`, in blocks with a contribution above
+    /// `needed`. [`Stream::window`] must have been called for these documents.
+    pub(crate) fn postings_within(&self, from: u32, to: u32, needed: Score) -> u64 {
+        let (mut postings, mut begin) = (0, from);
+        let most = u64::from(self.df()).min(BLOCK as u64);
+        for block in self.ahead..self.list.blocks() {
+            let (first, last) = self.span(block);
+            if first >= to {
+                break;
+            }
+            if self.block_most(block) > needed {
+                let inside = (last.min(to - 1) + 1).saturating_sub(begin);
+                let all = (last + 1).saturating_sub(first).max(1);
+                postings += most * u64::from(inside) / u64::from(all);
+            }
+            begin = last + 1;
+        }
+        postings
+    }
+
+    /// Adds to `most` what the list contributes at most to each of these documents, which ascend.
+    pub(crate) fn add_bounds(&mut self, docs: &[u32], most: &mut [u64]) {
+        let Some(&first) = docs.first() else { return };
+        self.ahead = find_block(&self.list, self.ahead, first);
+        let (mut block, mut at) = (self.ahead, 0);
+        while at < docs.len() {
+            block = find_block(&self.list, block, docs[at]);
+            if block == self.list.blocks() {
+                return;
+            }
+            let (last, bound) = (self.list.block_max_doc(block), u64::from(self.block_most(block)));
+            while at < docs.len() && docs[at] <= last {
+                most[at] += bound;
+                at += 1;
+            }
+        }
+    }
+
     /// The most that a posting from `from` to `last` contributes; `None` if there is no posting from `from` on. If that
     /// spans many blocks, it is the list's maximum.
     pub(crate) fn most_over(&mut self, from: u32, last: u32) -> Option<Score> {

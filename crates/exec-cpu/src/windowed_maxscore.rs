@@ -3,7 +3,9 @@
 //!
 //! In each window the block maxima determine which lists are essential there, and whether the window can contain a hit
 //! at all. Essential lists are decoded and scored block by block into accumulators, without a branch per posting; the
-//! few documents whose sums are high enough are then looked up in the other lists.
+//! few documents whose sums are high enough are then looked up in the other lists. If a mask admits so few documents of a
+//! window that looking them up in all lists is less work than scoring the essential ones, this is done
+//! ([`filtered`](crate::filtered)).
 
 use std::ops::Range;
 
@@ -12,6 +14,7 @@ use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
+use crate::filtered::{Group, LOOK_UP};
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
@@ -20,6 +23,18 @@ use crate::stream::Stream;
 const WINDOW: u32 = 1 << 13;
 const LARGEST: u32 = 1 << 17;
 const ENOUGH: u64 = 256;
+/// If a mask admits fewer documents than this in a window, windows are larger, too.
+const ENOUGH_ADMITTED: u64 = 64;
+
+/// How windows are searched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    /// Whether all matches are counted in the scratch.
+    pub(crate) count: bool,
+    /// Whether documents come from the mask in all windows, or from all live documents if there is no mask. Otherwise
+    /// it is done where it is less work.
+    pub(crate) mask_drives: bool,
+}
 
 /// Accumulators and lists of a window, reused from query to query.
 #[derive(Default)]
@@ -30,6 +45,7 @@ pub(crate) struct Scratch {
     candidates: Vec<(u32, Score)>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
+    group: Group,
     /// Matches so far, if they are counted.
     pub(crate) counted: u64,
 }
@@ -37,7 +53,11 @@ pub(crate) struct Scratch {
 /// Documents per window for these lists.
 fn window(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> u32 {
     let postings: u64 = streams.iter().map(|stream| u64::from(stream.df())).sum();
-    let docs = u64::from(query.segment.documents().count()) * ENOUGH / postings.max(1);
+    let all = u64::from(query.segment.documents().count());
+    let mut docs = all * ENOUGH / postings.max(1);
+    if let Some(mask) = query.mask {
+        docs = docs.max(all * ENOUGH_ADMITTED / mask.len().max(1));
+    }
     docs.clamp(u64::from(WINDOW), u64::from(LARGEST)).next_power_of_two() as u32
 }
 
@@ -47,14 +67,13 @@ pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
     streams.iter().map(|stream| u64::from(stream.df())).sum::<u64>() <= 1 << 15
 }
 
-/// Searches a range of documents; the next range must not begin before its end. With `count`, all matches are counted
-/// in the scratch. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
+/// Searches a range of documents; the next range must not begin before its end. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
 #[expect(clippy::too_many_arguments, reason = "the state of a search, as its siblings take it")]
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
     docs: Range<u32>,
-    count: bool,
+    how: How,
     ticker: &mut Ticker<'_>,
     scratch: &mut Scratch,
     collector: &mut Collector,
@@ -74,7 +93,7 @@ pub(crate) fn or<'a>(
         if ticker.must_stop(streams.len()) {
             return Ok(from);
         }
-        let mut here = Window { query, streams, scratch, ticker, from, to, count };
+        let mut here = Window { query, streams, scratch, ticker, from, to, how };
         let next = here.bounds()?;
         if next >= to {
             // The window is empty; continue with the window of the next posting.
@@ -102,7 +121,7 @@ struct Window<'w, 'a, 't> {
     ticker: &'w mut Ticker<'t>,
     from: u32,
     to: u32,
-    count: bool,
+    how: How,
 }
 
 impl Window<'_, '_, '_> {
@@ -138,8 +157,13 @@ impl Window<'_, '_, '_> {
         let lists = self.scratch.order.len();
         let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);
         // To count matches, every posting must be read.
-        let Some(first) = (if self.count { Some(0) } else { first }) else { return Ok(self.to) };
-        if first + 1 == lists && !self.count {
+        let Some(first) = (if self.how.count { Some(0) } else { first }) else {
+            return Ok(self.to);
+        };
+        if self.mask_drives(first, collector) {
+            return self.search_admitted(collector, work);
+        }
+        if first + 1 == lists && !self.how.count {
             return self.search_one(first, collector, work);
         }
         let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
@@ -161,6 +185,42 @@ impl Window<'_, '_, '_> {
             }
         }
         self.collect(first, collector, work)
+    }
+
+    /// Whether the documents that are looked up come from the mask, and not from the essential lists.
+    fn mask_drives(&self, first: usize, collector: &Collector) -> bool {
+        let (true, false) = (self.query.mask.is_some(), self.how.mask_drives) else {
+            return self.how.mask_drives;
+        };
+        let Scratch { order, most_below, .. } = &*self.scratch;
+        // Blocks of a single essential list may be skipped.
+        let alone = first + 1 == order.len() && !self.how.count;
+        let least = if alone { needed(collector, most_below[first]) } else { 0 };
+        let essential = order[first..].iter();
+        let postings: u64 = essential
+            .map(|&(_, i)| self.streams[i].postings_within(self.from, self.to, least))
+            .sum();
+        self.query.admits_fewer(self.from..self.to, postings / (LOOK_UP * order.len() as u64))
+    }
+
+    /// Looks the documents of the mask up in all lists.
+    fn search_admitted(
+        &mut self,
+        collector: &mut Collector,
+        work: &mut Work,
+    ) -> Result<u32, ListError> {
+        let Scratch { order, group, counted, .. } = &mut *self.scratch;
+        let mut from = self.from;
+        while from < self.to {
+            let end = group.take(self.query, from..self.to);
+            let threshold = if self.how.count { 0 } else { u64::from(collector.threshold()) };
+            if !group.score(self.query, (self.streams, order), threshold, self.ticker, work)? {
+                return Ok(from);
+            }
+            *counted += group.offer(self.query, collector);
+            from = end;
+        }
+        Ok(self.to)
     }
 
     /// Searches with one essential list: its blocks need no sums, and those that cannot contain a hit are not decoded.
@@ -220,7 +280,7 @@ impl Window<'_, '_, '_> {
                     out &= out - 1;
                 }
             }
-            if self.count {
+            if self.how.count {
                 *counted += u64::from(left.count_ones());
                 if self.query.mask.is_none() && self.query.segment.deletes().is_some() {
                     let from = self.from + 64 * word as u32;

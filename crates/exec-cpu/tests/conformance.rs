@@ -19,6 +19,7 @@ algorithms! {
     block_max_maxscore Some(Algorithm::BlockMaxMaxScore),
     windowed_maxscore Some(Algorithm::WindowedMaxScore),
     cohort Some(Algorithm::Cohort),
+    filtered Some(Algorithm::Filtered),
     tree Some(Algorithm::Tree),
     auto None,
 }

@@ -297,6 +297,8 @@ fn masks(snapshot: &Snapshot) -> Vec<Arc<Mask>> {
         mask(&mut |doc, _| doc / 70 % 3 == 1),
         mask(&mut |_, random| !random.one_in(50)),
         mask(&mut |_, random| random.one_in(200)),
+        mask(&mut |_, random| random.one_in(100)),
+        mask(&mut |_, random| random.one_in(1000)),
     ]
 }
 

@@ -51,6 +51,23 @@ fn queries_have_a_cell_for_each_algorithm_mode_and_k() {
 }
 
 #[test]
+fn filters_have_a_cell_for_each_share_beside_one_without() {
+    let space = space();
+    let run = "bench filters --index idx --queries log.tsv --rounds 1 -q";
+    let report = space.run(&format!("{run} --shares 0,2.5,100 --json")).json();
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2 * 4);
+    assert_eq!(
+        [&cells[1]["share"], &cells[3]["share"]],
+        [2.5, f64::NAN].map(serde_json::Value::from).each_ref()
+    );
+    assert_eq!(cells[3]["of_unfiltered"], 1.0);
+    assert!(cells[0]["chosen"]["filtered"].is_number(), "{}", cells[0]);
+    assert!(space.run(run).ok().contains("no filter"));
+    space.run(&format!("{run} --shares 101")).code(2).says("101 is no percentage");
+}
+
+#[test]
 fn codec_measurements_have_a_page_too() {
     let space = space();
     let run = "bench codecs --index idx --rounds 1 -q --codecs bitpack,rice,ef --html page.html";

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The algorithms that answer a query; all of them return the same hits.
-pub(crate) const ALGORITHMS: [&str; 11] = [
+pub(crate) const ALGORITHMS: [&str; 12] = [
     "auto",
     "reference",
     "daat",
@@ -25,6 +25,7 @@ pub(crate) const ALGORITHMS: [&str; 11] = [
     "block-max-maxscore",
     "windowed-maxscore",
     "cohort",
+    "filtered",
     "tree",
 ];
 
