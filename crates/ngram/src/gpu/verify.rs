@@ -85,7 +85,7 @@ pub struct VerifyCounts {
     pub on_cpu: u64,
     /// Texts that were read and copied to the GPU.
     pub texts_read: u64,
-    /// Texts that a round needed and that were there already.
+    /// Candidates whose texts were there already.
     pub texts_kept: u64,
 }
 
@@ -286,25 +286,21 @@ impl State {
         matches: &mut [Option<Match>],
     ) -> Result<Vec<u32>, NgramError> {
         let numbers = self.send_queries(batch, round)?;
-        let mut order: Vec<usize> = (0..round.len()).collect();
-        order.sort_unstable_by_key(|&i| (batch.doc(round[i]), i));
         let mut placing =
             Placing { round, numbers, placed: Vec::new(), left: Vec::new(), texts_read: 0 };
-        let by_doc = order.chunk_by(|&a, &b| batch.doc(round[a]) == batch.doc(round[b]));
-        let mut missing: Vec<(DocId, &[usize])> = Vec::new();
-        for of_doc in by_doc {
-            let doc = batch.doc(round[of_doc[0]]);
-            match self.texts.get(doc) {
-                Some(text) => {
-                    counts.texts_kept += 1;
-                    placing.place(batch, of_doc, text);
-                }
-                None => missing.push((doc, of_doc)),
+        let mut missing: Vec<(DocId, u32)> = Vec::new();
+        for (&pair, number) in round.iter().zip(0..) {
+            match self.texts.get(batch.doc(pair)) {
+                Some(text) => placing.place(batch, number, text),
+                None => missing.push((batch.doc(pair), number)),
             }
         }
+        counts.texts_kept += placing.placed.len() as u64;
+        missing.sort_unstable();
+        let missing: Vec<&[(DocId, u32)]> = missing.chunk_by(|a, b| a.0 == b.0).collect();
         let mut compared = self.compare(&mut placing.placed)?;
         for wave in missing.chunks(READ_TOGETHER * READ_PER_THREAD * batch.context.threads()) {
-            let docs: Vec<DocId> = wave.iter().map(|(doc, _)| *doc).collect();
+            let docs: Vec<DocId> = wave.iter().map(|of_doc| of_doc[0].0).collect();
             let groups: Vec<&[DocId]> = docs.chunks(READ_TOGETHER).collect();
             let read = batch.context.pool().map(&groups, || (), |(), docs| (batch.read)(docs));
             let texts = read.into_iter().flatten();
@@ -347,18 +343,19 @@ impl State {
         &mut self,
         batch: &Batch<'_>,
         placing: &mut Placing<'_>,
-        docs: &[(DocId, &[usize])],
+        docs: &[&[(DocId, u32)]],
         texts: impl Iterator<Item = Option<String>>,
     ) -> Result<Vec<u32>, NgramError> {
         let (mut compared, mut copied): (Vec<u32>, Vec<(usize, String)>) = Default::default();
-        for (&(doc, of_doc), text) in docs.iter().zip(texts) {
+        for (of_doc, text) in docs.iter().zip(texts) {
             let Some(text) = text else { continue };
             if !self.texts.takes(text.len()) {
-                placing.left.extend(of_doc.iter().map(|&i| placing.round[i]));
+                let round = placing.round;
+                placing.left.extend(of_doc.iter().map(|(_, number)| round[*number as usize]));
                 continue;
             }
             let (at, place) = loop {
-                match self.texts.place(doc, &text) {
+                match self.texts.place(of_doc[0].0, &text) {
                     Some((place, at)) => break (at, place),
                     None => {
                         // Texts may be dropped to make room.
@@ -369,7 +366,7 @@ impl State {
                 }
             };
             placing.texts_read += 1;
-            placing.place(batch, of_doc, place);
+            of_doc.iter().for_each(|(_, number)| placing.place(batch, *number, place));
             copied.push((at, text));
         }
         self.copy_texts(&mut copied)?;
@@ -389,7 +386,9 @@ impl State {
     /// Launches kernels for pairs whose texts are there; returns their numbers.
     fn compare(&mut self, placed: &mut Vec<Placed>) -> Result<Vec<u32>, NgramError> {
         // Lanes of a warp should have the same query, and texts of about the same length.
-        placed.sort_unstable_by_key(|p| (p.lanes_log, p.pair.query, p.pair.bytes, p.pair.number));
+        placed.sort_by_key(|p| {
+            (p.lanes_log, u64::from(p.pair.query) << 32 | u64::from(p.pair.bytes))
+        });
         for of_kernel in placed.chunk_by(|a, b| a.lanes_log == b.lanes_log) {
             let (mut pairs, mut ranges) = (Vec::new(), Vec::new());
             for placed in of_kernel {
@@ -462,16 +461,14 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// Notes that the text of some pairs has a place.
-    fn place(&mut self, batch: &Batch<'_>, of_doc: &[usize], text: Text) {
+    /// Notes that the text of the pair with a number has a place.
+    fn place(&mut self, batch: &Batch<'_>, number: u32, text: Text) {
         let Text { address, bytes, letters } = text;
-        for &i in of_doc {
-            let Some(query) = batch.query(self.round[i]) else { continue };
-            let (number, query_number) = (i as u32, self.numbers[i]);
-            let pair = DevicePair { text: address, bytes, letters, query: query_number, number };
-            let (lanes_log, length) = (query.lanes_log(), query.len() as u32);
-            self.placed.push(Placed { lanes_log, length, pair });
-        }
+        let Some(spelling) = batch.query(self.round[number as usize]) else { return };
+        let query = self.numbers[number as usize];
+        let pair = DevicePair { text: address, bytes, letters, query, number };
+        let (lanes_log, length) = (spelling.lanes_log(), spelling.len() as u32);
+        self.placed.push(Placed { lanes_log, length, pair });
     }
 }
 

@@ -71,7 +71,7 @@ impl NgramOptions {
         NgramOptions { algorithm, ..self }
     }
 
-    /// The GPU that answers, by number. The index is copied to it; if it has no room there, lists are copied when queries need them. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
+    /// The GPU that answers, by number. The index is copied to it; if it has no room there, lists are copied when queries need them. It verifies, too, and keeps texts for that. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
     pub fn gpu(self, gpu: u32) -> Self {
         NgramOptions { gpu: Some(gpu), ..self }
     }
@@ -310,15 +310,21 @@ impl NgramSearcher {
         let most = requests.iter().map(NgramRequest::wanted).max().unwrap_or(0);
         let found = gpu.searcher.search_many(&sound, most, self.options.algorithm, &self.context);
         let mut found = found.into_iter();
-        let answered = queries.into_iter().zip(requests).map(|(query, request)| {
+        let mut answered = queries.into_iter().zip(requests).map(|(query, request)| {
             let query = query?;
             // There is an answer for each query that is sound.
             let mut answer = found.next().unwrap_or(Err(NgramError::NotGrams))?;
             answer.hits.truncate(request.wanted());
             Ok(Answered { request, query, answer })
         });
-        let (answered, verifier) = (answered.collect(), Some(&gpu.verifier));
-        finish_many(answered, verifier, searcher.snapshot(), &self.context, start)
+        let (snapshot, verifier) = (searcher.snapshot(), Some(&gpu.verifier));
+        let mut responses = Vec::with_capacity(requests.len());
+        while responses.len() < requests.len() {
+            // So many that the candidates of all have room.
+            let some = answered.by_ref().take(BATCH_OF_GPU).collect();
+            responses.extend(finish_many(some, verifier, snapshot, &self.context, start));
+        }
+        responses
     }
 }
 

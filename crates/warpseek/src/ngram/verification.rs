@@ -1,10 +1,10 @@
 //! Candidates compared with the query character by character: ranked by edit distance, and dropped if they have too many errors.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use warpseek_core::{DocId, Hit};
-use warpseek_exec::Context;
+use warpseek_exec::{Context, Coverage};
 use warpseek_index::{Snapshot, StoreBlock};
 use warpseek_ngram::distance::{Match, Pattern};
 use warpseek_ngram::verify::{Pair, best_matches};
@@ -26,20 +26,6 @@ pub(super) struct Answered<'a> {
 }
 
 impl Answered<'_> {
-    /// The response, without hits.
-    fn response(&self, snapshot: &Arc<Snapshot>, start: Instant) -> NgramResponse {
-        NgramResponse {
-            snapshot: snapshot.clone(),
-            query: self.query.clone(),
-            hits: Vec::new(),
-            matches: Vec::new(),
-            coverage: self.answer.coverage.clone(),
-            unverified: 0,
-            too_distant: 0,
-            took: start.elapsed(),
-        }
-    }
-
     /// Verifies the candidates if the request asks for it, one request alone.
     pub(super) fn finish(
         self,
@@ -47,11 +33,11 @@ impl Answered<'_> {
         context: &Context,
         start: Instant,
     ) -> Result<NgramResponse> {
-        let mut response = self.response(snapshot, start);
-        if self.request.verify {
-            let candidates = &self.answer.hits;
-            let pattern = Pattern::new(&self.query.grams.text);
-            let groups: Vec<&[Hit]> = candidates.chunks(VERIFIED_TOGETHER).collect();
+        let Answered { request, query, answer } = self;
+        let mut response = response(snapshot, query, answer.coverage);
+        if request.verify {
+            let pattern = Pattern::new(&response.query.grams.text);
+            let groups: Vec<&[Hit]> = answer.hits.chunks(VERIFIED_TOGETHER).collect();
             let matched = context.pool().map(
                 &groups,
                 || (),
@@ -60,35 +46,48 @@ impl Answered<'_> {
                     false => matches(&pattern, snapshot, group).map(Some),
                 },
             );
-            let mut verified: Vec<(Match, &Hit)> = Vec::with_capacity(candidates.len());
+            let mut verified: Vec<(Match, &Hit)> = Vec::with_capacity(answer.hits.len());
             for (group, matched) in groups.into_iter().zip(matched) {
                 match matched? {
                     Some(matched) => verified.extend(matched.into_iter().zip(group)),
                     None => response.unverified += group.len(),
                 }
             }
-            rank(&mut response, verified, self.request);
+            rank(&mut response, verified, request);
         } else {
-            response.matches = vec![None; self.answer.hits.len()];
-            response.hits = self.answer.hits.iter().map(|hit| NgramHit::of(hit, None)).collect();
+            response.matches = vec![None; answer.hits.len()];
+            response.hits = answer.hits.iter().map(|hit| NgramHit::of(hit, None)).collect();
         }
         response.took = start.elapsed();
         Ok(response)
     }
 
-    /// The same with matches that are known, if all are.
+    /// The same with known matches of all candidates.
     fn finish_with(
-        &self,
-        matches: &[Option<Match>],
+        self,
+        matches: Vec<Match>,
         snapshot: &Arc<Snapshot>,
         start: Instant,
-    ) -> Option<NgramResponse> {
-        let mut response = self.response(snapshot, start);
-        let pairs = matches.iter().zip(&self.answer.hits);
-        let verified =
-            pairs.map(|(matched, hit)| Some(((*matched)?, hit))).collect::<Option<_>>()?;
-        rank(&mut response, verified, self.request);
-        Some(response)
+    ) -> NgramResponse {
+        let Answered { request, query, answer } = self;
+        let mut response = response(snapshot, query, answer.coverage);
+        rank(&mut response, matches.into_iter().zip(&answer.hits).collect(), request);
+        response.took = start.elapsed();
+        response
+    }
+}
+
+/// A response without hits.
+fn response(snapshot: &Arc<Snapshot>, query: Query, coverage: Coverage) -> NgramResponse {
+    NgramResponse {
+        snapshot: snapshot.clone(),
+        query,
+        hits: Vec::new(),
+        matches: Vec::new(),
+        coverage,
+        unverified: 0,
+        too_distant: 0,
+        took: Duration::ZERO,
     }
 }
 
@@ -121,8 +120,8 @@ pub(super) fn finish_many(
         let own = next..next + answered.answer.hits.len();
         next = own.end;
         let matches = &found.as_ref().map_err(NgramError::clone)?[own];
-        match answered.finish_with(matches, snapshot, start) {
-            Some(response) => Ok(response),
+        match matches.iter().copied().collect() {
+            Some(matches) => Ok(answered.finish_with(matches, snapshot, start)),
             // A document cannot be read: alone, the request finds out why.
             None => answered.finish(snapshot, context, start),
         }

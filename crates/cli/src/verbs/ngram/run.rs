@@ -126,11 +126,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let verified = searcher.verified().filter(|verified| *verified != Default::default());
         if let Some(VerifyCounts { on_gpu, on_cpu, texts_read, texts_kept, .. }) = verified {
             summary(format!(
-                "{} verified on the GPU and {} on the CPU; {} copied to the GPU, {} used again",
+                "{} verified on the GPU and {} on the CPU; {} copied to the GPU, where {} had theirs already",
                 counted(on_gpu, "candidate"),
                 count(on_cpu),
                 counted(texts_read, "text"),
-                count(texts_kept),
+                counted(texts_kept, "candidate"),
             ));
         }
     }
