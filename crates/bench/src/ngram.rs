@@ -1,6 +1,7 @@
 //! Approximate search: times by the number of n-grams that may be missing, recall by the number of errors, and rates of batches.
 
 mod phrases;
+mod verify;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use warpseek_ngram::{
 };
 use warpseek_text::normalize;
 
+use self::verify::Verification;
 use crate::random::Random;
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Curves, Scale};
@@ -41,7 +43,8 @@ const PUBLISHED: &str = "Walkowiak et al. 2010 took 260.2 s list by list, 63.1 s
 Examples:
   warpseek bench ngram --index grams
   warpseek bench ngram --index grams --algorithms counting --misses 6,12 --json
-  warpseek bench ngram --index grams --cuda --batch 20000 --html ngram.html")]
+  warpseek bench ngram --index grams --cuda --batch 20000 --html ngram.html
+  warpseek bench ngram --index grams --cuda --measure verify --batch 8192")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
@@ -102,6 +105,8 @@ enum What {
     Recall,
     /// Rates of batches
     Rates,
+    /// Times of batches whose candidates are verified
+    Verify,
 }
 
 /// Times of an engine at a number of misses.
@@ -177,7 +182,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen(None)?;
     let snapshot = Arc::new(Snapshot::open(&options.index)?);
     let searcher = Searcher::new(snapshot).map_err(failed)?;
-    let gpu = match options.cuda {
+    let measures = |what: What| options.measure.contains(&what);
+    // The last measure opens its own.
+    let gpu = match options.cuda && (measures(What::Times) || measures(What::Rates)) {
         false => None,
         true => {
             let device = Device::open(0, None)?;
@@ -187,15 +194,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     let single = Context::new(1);
     let bench = Bench { options, searcher, gpu, interrupt, single };
-    let measures = |what: What| options.measure.contains(&what);
     let times = if measures(What::Times) { bench.times()? } else { Vec::new() };
     let recalls = if measures(What::Recall) { bench.recalls()? } else { Vec::new() };
     let rates = if measures(What::Rates) { bench.rates()? } else { Vec::new() };
+    let verified = if measures(What::Verify) { bench.verifications()? } else { Vec::new() };
     let facts = bench.facts();
     if let Some(target) = target {
-        target.save(&page(&facts, &times, &recalls, &rates))?;
+        target.save(&page(&facts, &times, &recalls, &rates, &verified))?;
     }
-    show(options, &facts, &times, &recalls, &rates)?;
+    show(options, &facts, &times, &recalls, &rates, &verified)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -559,6 +566,7 @@ fn show(
     times: &[Times],
     recalls: &[Recall],
     rates: &[Rate],
+    verified: &[Verification],
 ) -> Result<(), Failure> {
     let mut out = Vec::new();
     let write = |out: &mut Vec<u8>| -> std::io::Result<()> {
@@ -567,7 +575,13 @@ fn show(
                 .iter()
                 .map(|(name, value)| (name.to_lowercase(), Value::String(value.clone())))
                 .collect();
-            let all = json!({ "facts": facts, "times": times, "recall": recalls, "rates": rates });
+            let all = json!({
+                "facts": facts,
+                "times": times,
+                "recall": recalls,
+                "rates": rates,
+                "verification": verified,
+            });
             return writeln!(out, "{all:#}");
         }
         for (name, value) in facts {
@@ -577,8 +591,10 @@ fn show(
             "One query at a time, one thread, phrases of 7 to 75 characters",
             "Phrases of 5 to 12 words by number of errors, one thread; verified: by edit distance among the best 100",
             "Batches",
+            "Batches of phrases with two errors, the best 100 candidates verified",
         ];
-        for (title, rows) in titles.into_iter().zip(tables(times, recalls, rates)) {
+        let tables = tables(times, recalls, rates).into_iter().chain([verify::rows(verified)]);
+        for (title, rows) in titles.into_iter().zip(tables) {
             if rows.len() > 1 {
                 writeln!(out, "\n{title}")?;
                 table(&rows, out)?;
@@ -595,6 +611,7 @@ fn page(
     times: &[Times],
     recalls: &[Recall],
     rates: &[Rate],
+    verified: &[Verification],
 ) -> Page {
     let mut page = Page::new("Approximate search over n-grams", facts);
     let [of_times, of_recalls, of_rates] = tables(times, recalls, rates);
@@ -642,8 +659,10 @@ fn page(
     let note = "How many times as fast as the first engine each query is, by what it takes there.";
     page.figures("Speedup", note, &engines, &drawn);
     page.table(&of_recalls);
-    if of_rates.len() > 1 {
-        page.table(&of_rates);
+    for rows in [of_rates, verify::rows(verified)] {
+        if rows.len() > 1 {
+            page.table(&rows);
+        }
     }
     page
 }

@@ -7,10 +7,15 @@
 mod divided;
 mod image;
 mod published;
+mod spelling;
+mod texts;
+mod verify;
 
 pub use divided::Division;
 pub(crate) use image::MOST_GRAMS;
 use image::{HostList, Image, Tables};
+pub use spelling::MOST_LETTERS;
+pub use verify::{GpuVerifier, VerifyCounts, VerifySettings};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -19,9 +19,12 @@ mod query;
 mod searcher;
 mod simd;
 mod tally;
+pub mod verify;
 
 pub use algorithm::Algorithm;
 pub use error::NgramError;
-pub use gpu::{Division, GpuSearcher, GpuSettings};
+pub use gpu::{
+    Division, GpuSearcher, GpuSettings, GpuVerifier, MOST_LETTERS, VerifyCounts, VerifySettings,
+};
 pub use query::{Misses, Query};
 pub use searcher::{Answer, Searcher};

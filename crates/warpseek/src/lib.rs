@@ -130,7 +130,7 @@ pub use warpseek_index::{
     Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase,
     Problem, Progress, Snapshot, SnapshotId, Statistics, StoreMode, Verification,
 };
-pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError};
+pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
 pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
 pub use warpseek_text::{

@@ -4,6 +4,7 @@ mod alignment;
 mod request;
 mod response;
 mod searcher;
+mod verification;
 
 pub use alignment::NgramAlignment;
 pub use request::NgramRequest;

@@ -346,6 +346,17 @@ fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
         let gpu = machine.run(&format!("{line} --device cuda"), "");
         assert_eq!(gpu.says("by emulated, in order").ok(), cpu, "{options}");
     }
+    // What is verified on the GPU is told, and what the CPU does for it: here a query of more letters than it takes.
+    let words = docs.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ' ');
+    let long: String = words.take(2100).collect();
+    machine.0.write("long.tsv", format!("1\t{}\n2\t{long}\n", &long[..60]));
+    let line = "ngram run grams long.tsv --misses 99% --verify --format jsonl --snippet";
+    let cpu = machine.run(line, "").ok();
+    let gpu = machine.run(&format!("{line} --device cuda"), "");
+    let gpu = gpu
+        .says("verified on the GPU and ")
+        .says("copied to the GPU, where 0 candidates had theirs already");
+    assert_eq!(gpu.ok(), cpu);
     machine.run("ngram index docs.jsonl -o small -q --codec ef", "").ok();
     let refused = machine.run("ngram search small abc --device cuda", "");
     refused.fails(2, &["codecs rice and bitpack"]);
@@ -378,4 +389,12 @@ fn bench_ngram_measures_every_engine_and_saves_phrases() {
     assert_eq!(phrases[7]["errors"], 2);
     let refused = machine.run(&line.replace("phrases.jsonl", "missing/phrases.jsonl"), "");
     refused.fails(2, &["missing/phrases.jsonl"]);
+    let line = "bench ngram --index grams --cuda --measure verify --json -q --batch 8";
+    let report = machine.run(line, "").json();
+    let measured = report["verification"].as_array().unwrap();
+    let engines: Vec<&str> = measured.iter().filter_map(|v| v["engine"].as_str()).collect();
+    let gpu = ["gpu, texts copied", "gpu, texts there"];
+    assert_eq!(engines, [&["cpu, one by one", "cpu, batch"][..], &gpu[..]].concat());
+    let read = |i: usize| measured[i]["texts_read"].as_u64().unwrap();
+    assert!(read(2) > 0 && read(3) == 0, "{report:#}");
 }

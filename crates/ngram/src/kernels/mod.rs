@@ -4,12 +4,18 @@ pub mod ngram_count;
 pub mod ngram_directory;
 pub mod ngram_look_up;
 pub mod ngram_published;
+pub mod ngram_verify;
 
 use warpseek_cuda::Source;
 
 /// Every source of this crate, for tools that compile all of them.
-pub const ALL: &[Source] =
-    &[ngram_count::SOURCE, ngram_directory::SOURCE, ngram_look_up::SOURCE, ngram_published::SOURCE];
+pub const ALL: &[Source] = &[
+    ngram_count::SOURCE,
+    ngram_directory::SOURCE,
+    ngram_look_up::SOURCE,
+    ngram_published::SOURCE,
+    ngram_verify::SOURCE,
+];
 
 /// Headers that sources share, as (name, text).
 pub mod common {

@@ -129,10 +129,24 @@ pub(super) fn read_document<T>(
     f: impl FnOnce(&str, &str) -> T,
 ) -> Result<T> {
     let json = snapshot.document(doc)?.ok_or(Error::NoText)?;
-    let damaged = |problem: String| Error::Document { doc, problem };
-    let line = str::from_utf8(&json).map_err(|error| damaged(error.to_string()))?;
     let scale = snapshot.manifest().vector_scale;
-    let document = Document::from_json(line, scale).map_err(|error| damaged(error.to_string()))?;
+    with_document(&json, scale, f).map_err(|problem| Error::Document { doc, problem })
+}
+
+/// The normal form of a stored document; an error says what is wrong with it.
+pub(super) fn normal_of_json(json: &[u8], scale: u32) -> std::result::Result<String, String> {
+    let mut normal = String::new();
+    with_document(json, scale, |title, text| write_normal(title, text, &mut normal))?;
+    Ok(normal)
+}
+
+fn with_document<T>(
+    json: &[u8],
+    scale: u32,
+    f: impl FnOnce(&str, &str) -> T,
+) -> std::result::Result<T, String> {
+    let line = str::from_utf8(json).map_err(|error| error.to_string())?;
+    let document = Document::from_json(line, scale).map_err(|error| error.to_string())?;
     Ok(f(&document.title, &document.text))
 }
 

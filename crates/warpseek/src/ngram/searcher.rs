@@ -1,17 +1,17 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use warpseek_core::Hit;
 use warpseek_cuda::Device;
 use warpseek_exec::{Context, Pool};
 use warpseek_index::{Snapshot, StoreMode};
-use warpseek_ngram::distance::{Match, Pattern};
-use warpseek_ngram::{Algorithm, Answer, GpuSearcher, GpuSettings, NgramError, Query, Searcher};
+use warpseek_ngram::{
+    Algorithm, GpuSearcher, GpuSettings, GpuVerifier, NgramError, Query, Searcher, VerifyCounts,
+};
 use warpseek_text::GramConfig;
 
-use super::alignment::{read_document, write_normal};
 use super::request::NgramRequest;
-use super::response::{NgramHit, NgramResponse};
+use super::response::NgramResponse;
+use super::verification::{Answered, finish_many};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::searcher::limited;
@@ -21,9 +21,6 @@ const BATCH_PER_THREAD: usize = 64;
 
 /// Queries in a batch for a GPU.
 const BATCH_OF_GPU: usize = 4096;
-
-/// Candidates that a thread verifies at a time; several short texts are compared faster together.
-const VERIFIED_TOGETHER: usize = 16;
 
 /// How approximate searches are answered.
 ///
@@ -74,7 +71,7 @@ impl NgramOptions {
         NgramOptions { algorithm, ..self }
     }
 
-    /// The GPU that answers, by number. The index is copied to it; if it has no room there, lists are copied when queries need them. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
+    /// The GPU that answers, by number. The index is copied to it; if it has no room there, lists are copied when queries need them. It verifies, too, and keeps texts for that. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
     pub fn gpu(self, gpu: u32) -> Self {
         NgramOptions { gpu: Some(gpu), ..self }
     }
@@ -123,14 +120,22 @@ pub struct NgramSearcher {
 #[derive(Clone)]
 struct Now {
     searcher: Searcher,
-    gpu: Option<Arc<GpuSearcher>>,
+    gpu: Option<Arc<Gpu>>,
+}
+
+struct Gpu {
+    searcher: GpuSearcher,
+    verifier: GpuVerifier,
 }
 
 impl Now {
     fn open(index: &Index, options: &NgramOptions, device: Option<&Device>) -> Result<Self> {
         let searcher = Searcher::new(index.snapshot_with(options.mmap)?)?;
         let on_gpu = |device: &Device| {
-            GpuSearcher::new(searcher.clone(), device.clone(), GpuSettings::USUAL).map(Arc::new)
+            let usual = GpuSettings::USUAL;
+            let verifier = GpuVerifier::new(device, None);
+            GpuSearcher::new(searcher.clone(), device.clone(), usual)
+                .map(|searcher| Arc::new(Gpu { searcher, verifier }))
         };
         Ok(Now { gpu: device.map(on_gpu).transpose()?, searcher })
     }
@@ -217,6 +222,11 @@ impl NgramSearcher {
             Some(gpu) if !requests.iter().any(NgramRequest::is_limited) => {
                 self.answer_on_gpu(&now.searcher, gpu, requests, start)
             }
+            _ if !requests.iter().any(NgramRequest::is_limited) => {
+                // So many that the candidates of all have room.
+                let batches = requests.chunks(self.batch_size());
+                batches.flat_map(|some| self.answer_many(&now.searcher, some, start)).collect()
+            }
             _ => {
                 let single = self.context.with_pool(Pool::shared(1));
                 let answer = |(): &mut (), request: &NgramRequest| {
@@ -225,6 +235,11 @@ impl NgramSearcher {
                 self.context.pool().map(requests, || (), answer)
             }
         }
+    }
+
+    /// What a GPU has verified of the snapshot at hand, and what was left to the CPU; `None` without a GPU.
+    pub fn verified(&self) -> Option<VerifyCounts> {
+        self.now().gpu.map(|gpu| gpu.verifier.counts())
     }
 
     /// Works on items with the searcher's threads, such as writing out the hits of a batch.
@@ -244,17 +259,46 @@ impl NgramSearcher {
         start: Instant,
     ) -> Result<NgramResponse> {
         let context = limited(context, request.deadline, request.cancel.as_ref(), start);
+        let answered = self.find(searcher, request, &context)?;
+        answered.finish(searcher.snapshot(), &context, start)
+    }
+
+    /// Answers requests without limits on the CPU: threads share the requests, and then the documents to verify.
+    fn answer_many(
+        &self,
+        searcher: &Searcher,
+        requests: &[NgramRequest],
+        start: Instant,
+    ) -> Vec<Result<NgramResponse>> {
+        let single = self.context.with_pool(Pool::shared(1));
+        // References, so that what is found may refer to the requests.
+        let each: Vec<&NgramRequest> = requests.iter().collect();
+        let answered = self.context.pool().map(
+            &each,
+            || (),
+            |(), &request| self.find(searcher, request, &single),
+        );
+        finish_many(answered, None, searcher.snapshot(), &self.context, start)
+    }
+
+    /// The candidates of a request.
+    fn find<'a>(
+        &self,
+        searcher: &Searcher,
+        request: &'a NgramRequest,
+        context: &Context,
+    ) -> Result<Answered<'a>> {
         let query = query(searcher, request)?;
         let algorithm = self.options.algorithm;
-        let answer = searcher.search(&query, request.wanted(), algorithm, &context)?;
-        finish(searcher, request, query, answer, &context, start)
+        let answer = searcher.search(&query, request.wanted(), algorithm, context)?;
+        Ok(Answered { request, query, answer })
     }
 
     /// Answers requests without limits.
     fn answer_on_gpu(
         &self,
         searcher: &Searcher,
-        gpu: &GpuSearcher,
+        gpu: &Gpu,
         requests: &[NgramRequest],
         start: Instant,
     ) -> Vec<Result<NgramResponse>> {
@@ -264,16 +308,23 @@ impl NgramSearcher {
             queries.iter().filter_map(|query| query.as_ref().ok()).cloned().collect();
         // The best of more hits begin with the best of fewer.
         let most = requests.iter().map(NgramRequest::wanted).max().unwrap_or(0);
-        let mut answers =
-            gpu.search_many(&sound, most, self.options.algorithm, &self.context).into_iter();
-        let finished = queries.into_iter().zip(requests).map(|(query, request)| {
+        let found = gpu.searcher.search_many(&sound, most, self.options.algorithm, &self.context);
+        let mut found = found.into_iter();
+        let mut answered = queries.into_iter().zip(requests).map(|(query, request)| {
             let query = query?;
             // There is an answer for each query that is sound.
-            let mut answer = answers.next().unwrap_or(Err(NgramError::NotGrams))?;
+            let mut answer = found.next().unwrap_or(Err(NgramError::NotGrams))?;
             answer.hits.truncate(request.wanted());
-            finish(searcher, request, query, answer, &self.context, start)
+            Ok(Answered { request, query, answer })
         });
-        finished.collect()
+        let (snapshot, verifier) = (searcher.snapshot(), Some(&gpu.verifier));
+        let mut responses = Vec::with_capacity(requests.len());
+        while responses.len() < requests.len() {
+            // So many that the candidates of all have room.
+            let some = answered.by_ref().take(BATCH_OF_GPU).collect();
+            responses.extend(finish_many(some, verifier, snapshot, &self.context, start));
+        }
+        responses
     }
 }
 
@@ -283,84 +334,4 @@ fn query(searcher: &Searcher, request: &NgramRequest) -> Result<Query> {
         return Err(Error::NoText);
     }
     Ok(searcher.query(&request.text, request.allowed())?)
-}
-
-/// Verifies an answer if the request asks for it.
-fn finish(
-    searcher: &Searcher,
-    request: &NgramRequest,
-    query: Query,
-    answer: Answer,
-    context: &Context,
-    start: Instant,
-) -> Result<NgramResponse> {
-    let mut response = NgramResponse {
-        snapshot: searcher.snapshot().clone(),
-        query,
-        hits: Vec::new(),
-        matches: Vec::new(),
-        coverage: answer.coverage,
-        unverified: 0,
-        too_distant: 0,
-        took: start.elapsed(),
-    };
-    if request.verify {
-        verify(&mut response, &answer.hits, request, context)?;
-    } else {
-        response.matches = vec![None; answer.hits.len()];
-        response.hits = answer.hits.iter().map(|hit| NgramHit::of(hit, None)).collect();
-    }
-    response.took = start.elapsed();
-    Ok(response)
-}
-
-/// Ranks candidates by their distance to the query, and keeps those that were asked for.
-fn verify(
-    response: &mut NgramResponse,
-    candidates: &[Hit],
-    request: &NgramRequest,
-    context: &Context,
-) -> Result<()> {
-    let (pattern, snapshot) = (Pattern::new(&response.query.grams.text), &response.snapshot);
-    let groups: Vec<&[Hit]> = candidates.chunks(VERIFIED_TOGETHER).collect();
-    let matched = context.pool().map(
-        &groups,
-        || (),
-        |(), group| match context.is_over() {
-            true => Ok(None),
-            false => matches(&pattern, snapshot, group).map(Some),
-        },
-    );
-    let mut verified: Vec<(Match, &Hit)> = Vec::with_capacity(candidates.len());
-    for (group, matched) in groups.into_iter().zip(matched) {
-        match matched? {
-            Some(matched) => verified.extend(matched.into_iter().zip(group)),
-            None => response.unverified += group.len(),
-        }
-    }
-    if let Some(errors) = request.errors {
-        let before = verified.len();
-        verified.retain(|(matched, _)| matched.distance <= errors);
-        response.too_distant = before - verified.len();
-    }
-    // Candidates come in the order of hits, which a stable sort keeps among equal distances.
-    verified.sort_by_key(|(matched, _)| matched.distance);
-    verified.truncate(request.k);
-    let hit = |&(matched, hit): &(Match, &Hit)| NgramHit::of(hit, Some(matched.distance));
-    response.hits = verified.iter().map(hit).collect();
-    response.matches = verified.iter().map(|&(matched, _)| Some(matched)).collect();
-    Ok(())
-}
-
-/// The best match of the query in each document.
-fn matches(pattern: &Pattern, snapshot: &Snapshot, hits: &[Hit]) -> Result<Vec<Match>> {
-    let mut texts = Vec::with_capacity(hits.len());
-    for hit in hits {
-        texts.push(read_document(snapshot, hit.doc, |title, text| {
-            let mut normal = String::new();
-            write_normal(title, text, &mut normal);
-            normal
-        })?);
-    }
-    Ok(pattern.best_matches(&texts))
 }

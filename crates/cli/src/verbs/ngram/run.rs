@@ -7,7 +7,9 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use warpseek::eval::RunWriter;
-use warpseek::{Error, Index, NgramError, NgramHit, NgramResponse, NgramSearcher, OnError};
+use warpseek::{
+    Error, Index, NgramError, NgramHit, NgramResponse, NgramSearcher, OnError, VerifyCounts,
+};
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt, progress};
@@ -121,6 +123,16 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             counted(done.hits, "hit"),
             searcher.engine(),
         ));
+        let verified = searcher.verified().filter(|verified| *verified != Default::default());
+        if let Some(VerifyCounts { on_gpu, on_cpu, texts_read, texts_kept, .. }) = verified {
+            summary(format!(
+                "{} verified on the GPU and {} on the CPU; {} copied to the GPU, where {} had theirs already",
+                counted(on_gpu, "candidate"),
+                count(on_cpu),
+                counted(texts_read, "text"),
+                counted(texts_kept, "candidate"),
+            ));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

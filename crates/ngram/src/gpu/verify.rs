@@ -1,0 +1,496 @@
+//! Verification on a GPU: the best match of each query in each of its candidates (`distance`), for batches.
+//!
+//! Threads of the CPU read documents while the GPU compares those that were read before. Texts stay on the device as long as there is room ([`Texts`]), so that a document that many queries find is read and copied once.
+//! Rounds have as many pairs, and tables of as many queries, as there is room for.
+
+use std::mem::size_of;
+use std::sync::Mutex;
+
+use bytemuck::{Pod, Zeroable, cast_slice};
+use warpseek_core::DocId;
+use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Uploader};
+use warpseek_exec::Context;
+
+use super::spelling::{DeviceQuery, MOST_TABLE_BYTES, Spelling};
+use super::texts::{ALIGNMENT, Text, Texts};
+use super::{is_short, lock};
+use crate::distance::Match;
+use crate::error::NgramError;
+use crate::kernels::ngram_verify::SOURCE;
+use crate::verify::{Pair, READ_TOGETHER, ReadTexts, best_matches};
+
+/// Threads of a block. Must equal the kernels'.
+const THREADS: u32 = 128;
+
+/// The kernels by the lanes that share a query: search and align.
+const KERNELS: [[&str; 2]; 6] = [
+    ["search_1", "align_1"],
+    ["search_2", "align_2"],
+    ["search_4", "align_4"],
+    ["search_8", "align_8"],
+    ["search_16", "align_16"],
+    ["search_32", "align_32"],
+];
+
+/// Of the memory that is free when the first batch is verified, one byte in this many is used; lists of an index that is not resident need the rest.
+const MEMORY_SHARE: u64 = 4;
+
+/// Groups of documents that each thread reads before they are compared.
+const READ_PER_THREAD: usize = 2;
+
+/// How much is done at a time. [`VerifySettings::within`] is right but for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifySettings {
+    /// Bytes of a chunk of texts, a multiple of 8 below 2^32. The CPU compares longer texts.
+    pub chunk: usize,
+    /// The most chunks.
+    pub chunks: usize,
+    /// The most pairs of a round.
+    pub pairs: usize,
+    /// Bytes of the tables of a round's queries.
+    pub tables: usize,
+    /// Bytes of a text that are searched by one lane or group of lanes, at least; longer texts are cut.
+    pub range: u32,
+}
+
+impl VerifySettings {
+    /// What is right for as many bytes of device memory; at least about a megabyte is used.
+    pub fn within(memory: u64) -> Self {
+        let clamp = |bytes: u64, least: usize, most: usize| {
+            usize::try_from(bytes).unwrap_or(most).clamp(least, most)
+        };
+        let texts = memory / 4 * 3;
+        let chunk = clamp(texts / 8, 1 << 16, 64 << 20).next_multiple_of(ALIGNMENT);
+        VerifySettings {
+            chunk,
+            chunks: clamp(texts / chunk as u64, 1, 1 << 16),
+            pairs: clamp(memory / 1024, 1 << 10, 1 << 18),
+            tables: clamp(memory / 16, MOST_TABLE_BYTES, 64 << 20),
+            range: 4096,
+        }
+    }
+
+    /// There is room for one range of every pair, and for all ranges of the longest text.
+    fn ranges(&self) -> usize {
+        self.pairs + self.chunk / self.range as usize + 1
+    }
+}
+
+/// What was verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyCounts {
+    /// Candidates that the GPU compared.
+    pub on_gpu: u64,
+    /// Candidates that the CPU compared: the query or the text is too long for the GPU, or it has no memory left.
+    pub on_cpu: u64,
+    /// Texts that were read and copied to the GPU.
+    pub texts_read: u64,
+    /// Candidates whose texts were there already.
+    pub texts_kept: u64,
+}
+
+/// A pair on the device. Must equal `Pair` of the kernel, as the next ones equal theirs.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+struct DevicePair {
+    text: u64,
+    bytes: u32,
+    letters: u32,
+    query: u32,
+    number: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+struct DeviceRange {
+    pair: u32,
+    from: u32,
+    to: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+struct DeviceMatch {
+    distance: u32,
+    start: u32,
+    end: u32,
+}
+
+/// Finds best matches on a GPU, in documents of one snapshot. It uses the device's memory from the first batch on. Threads that ask at the same time take turns.
+pub struct GpuVerifier {
+    device: Device,
+    settings: Option<VerifySettings>,
+    state: Mutex<Option<State>>,
+    counts: Mutex<VerifyCounts>,
+}
+
+impl GpuVerifier {
+    /// With settings for the memory that is free when the first batch comes, or with others.
+    pub fn new(device: &Device, settings: Option<VerifySettings>) -> Self {
+        let (state, counts) = (Mutex::default(), Mutex::default());
+        GpuVerifier { device: device.clone(), settings, state, counts }
+    }
+
+    /// What was verified since it was made.
+    pub fn counts(&self) -> VerifyCounts {
+        *lock(&self.counts)
+    }
+
+    /// Finds the best match of the query in the document of each pair, as [`crate::verify::best_matches`] does, which compares what the GPU does not take.
+    pub fn best_matches(
+        &self,
+        queries: &[&str],
+        pairs: &[Pair],
+        read: &ReadTexts<'_>,
+        context: &Context,
+    ) -> Result<Vec<Option<Match>>, NgramError> {
+        let mut matches = vec![None; pairs.len()];
+        let mut state = lock(&self.state);
+        let spelt = context.pool().map(queries, || (), |(), query| Spelling::new(query));
+        let batch = Batch { pairs, spelt: &spelt, read, context };
+        let mut counts = VerifyCounts::default();
+        let all = 0..pairs.len() as u32;
+        let is_short_enough = |&i: &u32| spelt[pairs[i as usize].query as usize].is_some();
+        let (mut on_gpu, mut on_cpu): (Vec<u32>, Vec<u32>) = all.partition(is_short_enough);
+        on_gpu.sort_unstable_by_key(|&i| (pairs[i as usize].query, i));
+        // A state that a failure has left half done is not used again.
+        let own = match state.take() {
+            Some(own) => Ok(own),
+            None => self.start(),
+        };
+        match own {
+            Ok(mut own) => {
+                for round in own.rounds(&batch, &on_gpu) {
+                    match own.run(&batch, round, &mut counts, &mut matches) {
+                        Ok(mut left) => on_cpu.append(&mut left),
+                        // Another user of the device may have taken what is missing.
+                        Err(error) if is_short(&error) => on_cpu.extend(round),
+                        Err(error) => return Err(error),
+                    }
+                }
+                *state = Some(own);
+            }
+            Err(error) if error.is_short() => on_cpu.append(&mut on_gpu),
+            Err(error) => return Err(error.into()),
+        }
+        let others: Vec<Pair> = on_cpu.iter().map(|&i| pairs[i as usize]).collect();
+        let found = best_matches(queries, &others, read, context);
+        on_cpu.into_iter().zip(found).for_each(|(i, found)| matches[i as usize] = found);
+        counts.on_cpu = others.len() as u64;
+        let mut total = lock(&self.counts);
+        total.on_gpu += counts.on_gpu;
+        total.on_cpu += counts.on_cpu;
+        total.texts_read += counts.texts_read;
+        total.texts_kept += counts.texts_kept;
+        Ok(matches)
+    }
+
+    fn start(&self) -> Result<State, DeviceError> {
+        let settings = match self.settings {
+            Some(settings) => settings,
+            None => VerifySettings::within(self.device.available()? / MEMORY_SHARE),
+        };
+        State::new(&self.device, settings)
+    }
+}
+
+/// What is to be verified.
+struct Batch<'a> {
+    pairs: &'a [Pair],
+    spelt: &'a [Option<Spelling>],
+    read: &'a ReadTexts<'a>,
+    context: &'a Context,
+}
+
+impl Batch<'_> {
+    fn doc(&self, pair: u32) -> DocId {
+        self.pairs[pair as usize].doc
+    }
+
+    /// The query of a pair that the GPU compares.
+    fn query(&self, pair: u32) -> Option<&Spelling> {
+        self.spelt[self.pairs[pair as usize].query as usize].as_ref()
+    }
+}
+
+/// Memory and kernels.
+struct State {
+    settings: VerifySettings,
+    kernels: Vec<[Kernel; 2]>,
+    /// Its stream runs kernels, too: so a text is there before it is searched, and searched before it is overwritten.
+    uploader: Uploader,
+    texts: Texts,
+    tables: Buffer<u64>,
+    queries: Buffer<DeviceQuery>,
+    pairs: Buffer<DevicePair>,
+    ranges: Buffer<DeviceRange>,
+    /// The least distance of each pair and where its match ends.
+    best: Buffer<u64>,
+    matches: Buffer<DeviceMatch>,
+}
+
+/// A pair whose text has a place on the device.
+struct Placed {
+    /// The kernels that compare it.
+    lanes_log: usize,
+    /// The query's letters.
+    length: u32,
+    pair: DevicePair,
+}
+
+impl State {
+    fn new(device: &Device, settings: VerifySettings) -> Result<Self, DeviceError> {
+        assert!(settings.pairs > 0 && settings.range > 0 && settings.tables >= MOST_TABLE_BYTES);
+        let kernel = |name| device.kernel(&SOURCE, name);
+        let kernels = KERNELS.map(|[search, align]| Ok([kernel(search)?, kernel(align)?]));
+        Ok(State {
+            settings,
+            kernels: kernels.into_iter().collect::<Result<_, DeviceError>>()?,
+            uploader: Uploader::new(device)?,
+            texts: Texts::new(device, settings.chunk, settings.chunks),
+            tables: device.buffer(settings.tables / size_of::<u64>())?,
+            queries: device.buffer(settings.pairs)?,
+            pairs: device.buffer(settings.pairs)?,
+            ranges: device.buffer(settings.ranges())?,
+            best: device.buffer(settings.pairs)?,
+            matches: device.buffer(settings.pairs)?,
+        })
+    }
+
+    /// Cuts pairs, in the order of queries, into rounds.
+    fn rounds<'a>(&self, batch: &Batch<'_>, order: &'a [u32]) -> Vec<&'a [u32]> {
+        let (mut rounds, mut start, mut room) = (Vec::new(), 0, self.tables.len());
+        for (i, &pair) in order.iter().enumerate() {
+            let is_new = |before: u32| {
+                batch.pairs[before as usize].query != batch.pairs[pair as usize].query
+            };
+            let table = batch.query(pair).map_or(0, Spelling::table_len);
+            let needed = if i == start || is_new(order[i - 1]) { table } else { 0 };
+            if i - start == self.settings.pairs || needed > room {
+                rounds.push(&order[start..i]);
+                (start, room) = (i, self.tables.len() - table);
+            } else {
+                room -= needed;
+            }
+        }
+        rounds.extend((start < order.len()).then(|| &order[start..]));
+        rounds
+    }
+
+    /// Compares the pairs of a round; returns those that it leaves to the CPU.
+    fn run(
+        &mut self,
+        batch: &Batch<'_>,
+        round: &[u32],
+        counts: &mut VerifyCounts,
+        matches: &mut [Option<Match>],
+    ) -> Result<Vec<u32>, NgramError> {
+        let numbers = self.send_queries(batch, round)?;
+        let mut placing =
+            Placing { round, numbers, placed: Vec::new(), left: Vec::new(), texts_read: 0 };
+        let mut missing: Vec<(DocId, u32)> = Vec::new();
+        for (&pair, number) in round.iter().zip(0..) {
+            match self.texts.get(batch.doc(pair)) {
+                Some(text) => placing.place(batch, number, text),
+                None => missing.push((batch.doc(pair), number)),
+            }
+        }
+        counts.texts_kept += placing.placed.len() as u64;
+        missing.sort_unstable();
+        let missing: Vec<&[(DocId, u32)]> = missing.chunk_by(|a, b| a.0 == b.0).collect();
+        let mut compared = self.compare(&mut placing.placed)?;
+        for wave in missing.chunks(READ_TOGETHER * READ_PER_THREAD * batch.context.threads()) {
+            let docs: Vec<DocId> = wave.iter().map(|of_doc| of_doc[0].0).collect();
+            let groups: Vec<&[DocId]> = docs.chunks(READ_TOGETHER).collect();
+            let read = batch.context.pool().map(&groups, || (), |(), docs| (batch.read)(docs));
+            let texts = read.into_iter().flatten();
+            compared.append(&mut self.add_texts(batch, &mut placing, wave, texts)?);
+        }
+        let found = self.uploader.stream().download(&self.matches.slice(..round.len()))?;
+        counts.texts_read += placing.texts_read;
+        counts.on_gpu += compared.len() as u64;
+        for number in compared {
+            let DeviceMatch { distance, start, end } = found[number as usize];
+            let found = Match { distance, start: start as usize, end: end as usize };
+            matches[round[number as usize] as usize] = Some(found);
+        }
+        Ok(placing.left)
+    }
+
+    /// Copies the tables of a round's queries; returns the number of each pair's query on the device.
+    fn send_queries(&mut self, batch: &Batch<'_>, round: &[u32]) -> Result<Vec<u32>, NgramError> {
+        let (mut tables, mut queries, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last = None;
+        for &pair in round {
+            let query = batch.pairs[pair as usize].query;
+            if let Some(spelling) = batch.query(pair).filter(|_| last != Some(query)) {
+                let mut own = spelling.write(&mut tables);
+                own.table = self.tables.address() + own.table * size_of::<u64>() as u64;
+                own.letters = self.tables.address() + own.letters * size_of::<u64>() as u64;
+                queries.push(own);
+                last = Some(query);
+            }
+            numbers.push(queries.len() as u32 - 1);
+        }
+        let State { uploader, tables: to_tables, queries: to_queries, .. } = self;
+        send(uploader, &tables, to_tables)?;
+        send(uploader, &queries, to_queries)?;
+        Ok(numbers)
+    }
+
+    /// Copies texts of documents, and compares those with pairs of the round; returns which were.
+    fn add_texts(
+        &mut self,
+        batch: &Batch<'_>,
+        placing: &mut Placing<'_>,
+        docs: &[&[(DocId, u32)]],
+        texts: impl Iterator<Item = Option<String>>,
+    ) -> Result<Vec<u32>, NgramError> {
+        let (mut compared, mut copied): (Vec<u32>, Vec<(usize, String)>) = Default::default();
+        for (of_doc, text) in docs.iter().zip(texts) {
+            let Some(text) = text else { continue };
+            if !self.texts.takes(text.len()) {
+                let round = placing.round;
+                placing.left.extend(of_doc.iter().map(|(_, number)| round[*number as usize]));
+                continue;
+            }
+            let (at, place) = loop {
+                match self.texts.place(of_doc[0].0, &text) {
+                    Some((place, at)) => break (at, place),
+                    None => {
+                        // Texts may be dropped to make room.
+                        self.copy_texts(&mut copied)?;
+                        compared.append(&mut self.compare(&mut placing.placed)?);
+                        self.texts.make_room()?;
+                    }
+                }
+            };
+            placing.texts_read += 1;
+            of_doc.iter().for_each(|(_, number)| placing.place(batch, *number, place));
+            copied.push((at, text));
+        }
+        self.copy_texts(&mut copied)?;
+        compared.append(&mut self.compare(&mut placing.placed)?);
+        Ok(compared)
+    }
+
+    /// Copies texts to the last chunk.
+    fn copy_texts(&mut self, texts: &mut Vec<(usize, String)>) -> Result<(), DeviceError> {
+        let Some(chunk) = self.texts.last() else { return Ok(()) };
+        let pieces = texts.iter().map(|(at, text)| (*at, text.as_bytes()));
+        self.uploader.scatter(chunk, ALIGNMENT, pieces)?;
+        texts.clear();
+        Ok(())
+    }
+
+    /// Launches kernels for pairs whose texts are there; returns their numbers.
+    fn compare(&mut self, placed: &mut Vec<Placed>) -> Result<Vec<u32>, NgramError> {
+        // Lanes of a warp should have the same query, and texts of about the same length.
+        placed.sort_by_key(|p| {
+            (p.lanes_log, u64::from(p.pair.query) << 32 | u64::from(p.pair.bytes))
+        });
+        for of_kernel in placed.chunk_by(|a, b| a.lanes_log == b.lanes_log) {
+            let (mut pairs, mut ranges) = (Vec::new(), Vec::new());
+            for placed in of_kernel {
+                let own = ranges_of(&placed.pair, placed.length, self.settings.range);
+                if pairs.len() == self.pairs.len() || ranges.len() + own.len() > self.ranges.len() {
+                    self.launch(of_kernel[0].lanes_log, &pairs, &ranges)?;
+                    (pairs, ranges) = Default::default();
+                }
+                let number = pairs.len() as u32;
+                pairs.push(placed.pair);
+                ranges.extend(own.map(|(from, to)| DeviceRange { pair: number, from, to }));
+            }
+            self.launch(of_kernel[0].lanes_log, &pairs, &ranges)?;
+        }
+        Ok(placed.drain(..).map(|placed| placed.pair.number).collect())
+    }
+
+    fn launch(
+        &mut self,
+        lanes_log: usize,
+        pairs: &[DevicePair],
+        ranges: &[DeviceRange],
+    ) -> Result<(), DeviceError> {
+        send(&mut self.uploader, pairs, &self.pairs)?;
+        send(&mut self.uploader, ranges, &self.ranges)?;
+        self.search(lanes_log, pairs.len(), ranges)?;
+        self.align(lanes_log, pairs)
+    }
+
+    /// Searches as many pairs as were copied in ranges, which were copied too.
+    fn search(
+        &self,
+        lanes_log: usize,
+        pairs: usize,
+        ranges: &[DeviceRange],
+    ) -> Result<(), DeviceError> {
+        assert!(pairs <= self.pairs.len() && pairs <= self.best.len());
+        assert!(ranges.len() <= self.ranges.len());
+        assert!(ranges.iter().all(|range| (range.pair as usize) < pairs && range.from < range.to));
+        let stream = self.uploader.stream();
+        stream.fill(&self.best.slice(..pairs), u8::MAX)?;
+        let args = Args::new().buffer(&self.queries).buffer(&self.pairs).buffer(&self.ranges);
+        let args = args.value(ranges.len() as u32).buffer(&self.best).keep(&self.tables);
+        let grid = Grid::over(ranges.len() << lanes_log, THREADS);
+        // SAFETY: arguments are those of the kernel, whose structures equal ours. Lengths were checked; texts and tables live as long as this state, whose stream orders copies and kernels, and a range lies in its text.
+        unsafe { stream.launch(&self.kernels[lanes_log][0], grid, &args) }
+    }
+
+    /// Finds where the matches of pairs begin that were searched.
+    fn align(&self, lanes_log: usize, pairs: &[DevicePair]) -> Result<(), DeviceError> {
+        assert!(pairs.len() <= self.pairs.len() && pairs.len() <= self.best.len());
+        assert!(pairs.iter().all(|pair| (pair.number as usize) < self.matches.len()));
+        let args = Args::new().buffer(&self.queries).buffer(&self.pairs).value(pairs.len() as u32);
+        let args = args.buffer(&self.best).buffer(&self.matches).keep(&self.tables);
+        let grid = Grid::over(pairs.len() << lanes_log, THREADS);
+        // SAFETY: as in `search`; there is room for the matches of all numbers.
+        unsafe { self.uploader.stream().launch(&self.kernels[lanes_log][1], grid, &args) }
+    }
+}
+
+/// The pairs of a round that are not compared yet.
+struct Placing<'a> {
+    round: &'a [u32],
+    /// The number of each pair's query on the device.
+    numbers: Vec<u32>,
+    placed: Vec<Placed>,
+    /// Pairs whose texts are too long.
+    left: Vec<u32>,
+    texts_read: u64,
+}
+
+impl Placing<'_> {
+    /// Notes that the text of the pair with a number has a place.
+    fn place(&mut self, batch: &Batch<'_>, number: u32, text: Text) {
+        let Text { address, bytes, letters } = text;
+        let Some(spelling) = batch.query(self.round[number as usize]) else { return };
+        let query = self.numbers[number as usize];
+        let pair = DevicePair { text: address, bytes, letters, query, number };
+        let (lanes_log, length) = (spelling.lanes_log(), spelling.len() as u32);
+        self.placed.push(Placed { lanes_log, length, pair });
+    }
+}
+
+/// The ranges of a text that are searched for a query of this length: parts of about as many bytes, or more, each with what lies before it as far as a match that ends in it may reach. That is twice
+/// the query's length, since to insert the whole query costs its length (`distance`).
+fn ranges_of(
+    pair: &DevicePair,
+    length: u32,
+    bytes: u32,
+) -> impl ExactSizeIterator<Item = (u32, u32)> + use<> {
+    let (all, most) = (pair.bytes, if pair.bytes == pair.letters { 1 } else { 4 });
+    // A range begins with the first letter that begins in it.
+    let overlap = most * (2 * length + 1);
+    let stride = bytes.max(2 * overlap);
+    (0..all.div_ceil(stride)).map(move |i| {
+        let start = i * stride;
+        (start.saturating_sub(overlap), all.min(start.saturating_add(stride)))
+    })
+}
+
+/// Copies values to the beginning of a buffer, which must have room for them.
+fn send<T: Pod>(uploader: &mut Uploader, values: &[T], to: &Buffer<T>) -> Result<(), DeviceError> {
+    let to = to.slice(..values.len()).cast::<u8>();
+    uploader.scatter(&to, 1, [(0, cast_slice(values))])
+}
