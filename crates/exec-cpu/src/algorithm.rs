@@ -22,6 +22,9 @@ const TREE: Rates = Rates::thread(8_000.0, 4.0);
 /// Why an algorithm does not answer a tree.
 const SUMS: &str = "it adds up words, and the query is no sum";
 
+/// Why an algorithm neither sorts nor counts by attributes.
+const BEST: &str = "it finds the best by score, and all matches are wanted";
+
 /// The algorithm that answers an OR. All of them return the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -92,14 +95,18 @@ impl Algorithm {
         let of = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
-        if plan.needed_tree().is_some() {
-            let no = |algorithm| of(algorithm, Err(SUMS), "");
+        if plan.needed_tree().is_some() || plan.gather.is_some() {
+            let (refusal, why) = match plan.gather {
+                Some(_) => (BEST, "all matches are sorted or counted"),
+                None => (SUMS, "the score is no sum of words"),
+            };
+            let no = |algorithm| of(algorithm, Err(refusal), "");
             return [
                 no(Algorithm::Cohort),
                 no(Algorithm::Daat),
                 no(Algorithm::Taat),
                 no(Algorithm::WindowedMaxScore),
-                of(Algorithm::Tree, Ok(TREE), "the score is no sum of words"),
+                of(Algorithm::Tree, Ok(TREE), why),
             ];
         }
         let or = plan.mode == Mode::Or;

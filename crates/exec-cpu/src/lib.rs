@@ -17,6 +17,7 @@ mod cursor;
 mod daat;
 mod engine;
 mod factors;
+mod gather;
 mod halt;
 mod maxima;
 mod maxscore;

@@ -1,5 +1,6 @@
 //! Parsing of query text into weighted terms, and query trees with a syntax of their own.
 
+mod fields;
 mod least;
 mod near;
 mod plan_node;
@@ -15,6 +16,7 @@ use warpseek_text::{Analyzer, Schema};
 
 use crate::error::ExecError;
 
+pub(crate) use fields::{attribute, read};
 pub use least::Least;
 pub(crate) use plan_node::{Facts, listed};
 pub use plan_node::{Group, PlanNode, PlanTree, best_score};
@@ -23,6 +25,7 @@ pub use tree::{
     Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,
     Node, Operator, Words,
 };
+pub(crate) use values::expected;
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.
 #[derive(Clone, Debug, Default, PartialEq)]
