@@ -125,9 +125,7 @@ impl Sorting {
     pub(crate) fn json(&self, response: &Response) -> Value {
         let facet = |(facet, counts): (&Facet, &FacetCounts)| match (facet, counts) {
             (_, FacetCounts::Values { values, other, distinct, missing }) => {
-                let value = |(value, count): &(AttributeValue<'_>, u64)| {
-                    json!({ "value": value_as_json(value), "count": count })
-                };
+                let value = |(value, count): &(AttributeValue<'_>, u64)| json!({ "value": value_as_json(value), "count": count });
                 let values: Vec<Value> = values.iter().map(value).collect();
                 json!({
                     "field": field_of(facet), "values": values, "other": other, "distinct": distinct,
@@ -135,7 +133,8 @@ impl Sorting {
                 })
             }
             (facet, FacetCounts::Ranges { counts, missing }) => {
-                let range = |(range, count): (String, &u64)| json!({ "range": range, "count": count });
+                let range =
+                    |(range, count): (String, &u64)| json!({ "range": range, "count": count });
                 let ranges: Vec<Value> = names(facet).into_iter().zip(counts).map(range).collect();
                 json!({ "field": field_of(facet), "ranges": ranges, "missing": missing })
             }

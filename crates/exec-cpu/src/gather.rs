@@ -111,7 +111,8 @@ impl<'a> Gathering<'a> {
             if query.admitted(from..to, &mut live[..]) {
                 let (scratch, work) = (&mut scratch.tree, &mut self.work);
                 let found = tree::matches(&query, &mut tree, from, &live, scratch, work)?;
-                let matches = found.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+                let matches =
+                    found.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
                 self.matches += matches;
                 // A match takes about as long as a posting for the order, and for each facet.
                 postings += matches as usize * (1 + facets.len());

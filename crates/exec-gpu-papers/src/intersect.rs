@@ -9,8 +9,8 @@ use std::time::Duration;
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode,
-    Plan, Rates, Work, answer_supported, fail_all, only_formula,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode, Plan, Rates,
+    Work, answer_supported, fail_all, only_formula,
 };
 use warpseek_index::{Snapshot, SnapshotId};
 

@@ -107,7 +107,9 @@ pub enum ExecError {
         name: String,
     },
     /// A filter of a text field.
-    #[error("`{name}` is a text field and has no values to filter, sort or count by; search for its words")]
+    #[error(
+        "`{name}` is a text field and has no values to filter, sort or count by; search for its words"
+    )]
     NotAttribute {
         /// The name.
         name: String,

@@ -326,3 +326,35 @@ impl<V: Ord> Top<V> {
         Ok(FacetCounts::Values { values, other, distinct: self.distinct, missing })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn different_numbers_are_limited_at_the_edge() {
+        let numbers: HashMap<i64, u64> = (0..5).map(|key| (key, 1)).collect();
+        assert!(check(&numbers, 5).is_ok());
+        assert!(matches!(check(&numbers, 4), Err(ExecError::Facet(_))));
+    }
+
+    #[test]
+    fn the_highest_counts_are_shown_and_of_equal_ones_the_smallest_values() {
+        let counts = [(3, 7i64), (5, 2), (3, 1), (3, 4), (1, 0)];
+        let shown = |most: usize| {
+            let mut top = Top::new(most);
+            counts.iter().for_each(|&(count, value)| top.offer(count, value));
+            top.finish(0, |key| Ok(Some(AttributeValue::Integer(key)))).unwrap()
+        };
+        let order = [(2, 5), (1, 3), (4, 3), (7, 3), (0, 1)];
+        for most in 0..=6 {
+            let kept = &order[..most.min(5)];
+            let values = kept.iter().map(|&(v, n)| (AttributeValue::Integer(v), n)).collect();
+            let other = order[kept.len()..].iter().map(|of| of.1).sum();
+            let want = FacetCounts::Values { values, other, distinct: 5, missing: 0 };
+            assert_eq!(shown(most), want);
+        }
+    }
+}

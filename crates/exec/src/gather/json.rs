@@ -36,11 +36,7 @@ pub fn value_as_json(value: &AttributeValue<'_>) -> Value {
 
 impl Planner {
     /// Reads values as [`SortValues::to_json`] writes them: one for each key, or the score if there are no keys, and optionally the document's id. Strings are read by the type of the attribute.
-    pub fn sort_values(
-        &self,
-        sort: &[SortKey],
-        values: &[Value],
-    ) -> Result<SortValues, ExecError> {
+    pub fn sort_values(&self, sort: &[SortKey], values: &[Value]) -> Result<SortValues, ExecError> {
         let plain = [SortKey::score()];
         let sort = if sort.is_empty() { &plain } else { sort };
         let order = self.order(sort)?;
