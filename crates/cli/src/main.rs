@@ -5,6 +5,7 @@ mod options;
 mod outputs;
 mod queries;
 mod residency;
+mod sorting;
 mod verbs;
 
 use std::process::ExitCode;

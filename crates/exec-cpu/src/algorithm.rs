@@ -26,6 +26,9 @@ const LOOK_UP: u64 = 24;
 /// Why an algorithm does not answer a tree.
 const SUMS: &str = "it adds up words, and the query is no sum";
 
+/// Why an algorithm neither sorts nor counts by attributes.
+const BEST: &str = "it finds the best by score, and all matches are wanted";
+
 /// The algorithm that answers an OR. All of them return the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -100,12 +103,14 @@ impl Algorithm {
         let of = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
-        if let Some(tree) = plan.needed_tree() {
-            let why = match tree.phrases.is_empty() {
-                true => "the score is no sum of words",
-                false => "it looks for phrases",
+        let tree = plan.needed_tree();
+        if tree.is_some() || plan.gather.is_some() {
+            let (refusal, why) = match tree {
+                _ if plan.gather.is_some() => (BEST, "all matches are sorted or counted"),
+                Some(tree) if !tree.phrases.is_empty() => (SUMS, "it looks for phrases"),
+                _ => (SUMS, "the score is no sum of words"),
             };
-            let no = |algorithm| of(algorithm, Err(SUMS), "");
+            let no = |algorithm| of(algorithm, Err(refusal), "");
             return [
                 no(Algorithm::Cohort),
                 no(Algorithm::Daat),

@@ -334,7 +334,8 @@ impl<'a> Reading<'a> {
         let matches = if self.all { self.collector.matches() } else { self.counted };
         let matches = self.plan.count.then_some(matches);
         let coverage = if self.stopped { Coverage::of(self.covered) } else { Coverage::Complete };
-        Answer { hits: self.collector.into_hits(), matches, coverage, work: Some(self.work) }
+        let (hits, work) = (self.collector.into_hits(), Some(self.work));
+        Answer { hits, matches, coverage, work, gathered: None }
     }
 }
 

@@ -3,7 +3,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use warpseek_core::Score;
-use warpseek_exec::query::{Group, PlanNode};
 use warpseek_exec::{
     Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formulas, Load, Mode, Plan,
     Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
@@ -22,7 +21,7 @@ use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{
     block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
-    filtered, maxscore, taat, tree, wand, windowed_maxscore,
+    filtered, gather, maxscore, taat, tree, wand, windowed_maxscore,
 };
 
 /// Documents that are counted and searched alternately if matches are counted and the search may have to stop.
@@ -51,7 +50,7 @@ pub(crate) struct Scratch {
     pub(crate) count: count::Scratch,
     and: block_conjunction::Scratch,
     group: filtered::Group,
-    tree: tree::Scratch,
+    pub(crate) tree: tree::Scratch,
 }
 
 /// A borrowed scratch, which is returned when it is dropped.
@@ -132,6 +131,12 @@ impl CpuEngine {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
+    /// The coverage of a search that stopped at this document of a segment.
+    pub(crate) fn up_to(&self, number: usize, end: u32) -> Coverage {
+        let start = self.within.as_ref().map_or(0, |docs| docs.start);
+        Coverage::of(std::iter::once(start..self.segments()[number].base() + end))
+    }
+
     pub(crate) fn segments(&self) -> &[Arc<Segment>] {
         self.snapshot.segments()
     }
@@ -152,6 +157,9 @@ impl CpuEngine {
         plan: &Plan,
         ticker: &mut Ticker<'_>,
     ) -> Result<Answer, ExecError> {
+        if let Some(gather) = &plan.gather {
+            return gather::answer(self, plan, gather, scratch, ticker);
+        }
         let mut before = Some(Work::default());
         let algorithm = self.choose(plan, 1);
         if plan.mode != Mode::Or {
@@ -214,9 +222,7 @@ impl CpuEngine {
                 Err(Halt::Failed(error)) => return Err(error),
             };
             if end < docs.end {
-                let start = self.within.as_ref().map_or(0, |docs| docs.start);
-                coverage =
-                    Coverage::of(std::iter::once(start..self.segments()[number].base() + end));
+                coverage = self.up_to(number, end);
                 break;
             }
         }
@@ -227,7 +233,7 @@ impl CpuEngine {
         let matches = (plan.count || exhaustive).then_some(matches);
         let mut hits = pass.collector.into_hits();
         hits.iter_mut().for_each(|hit| hit.score -= lift);
-        Ok(Answer { matches, coverage, work: Some(pass.work), hits })
+        Ok(Answer { matches, coverage, work: Some(pass.work), hits, gathered: None })
     }
 }
 
@@ -292,23 +298,13 @@ impl Pass<'_> {
         query.enter(&mut self.collector);
         let maxima = self.engine.maxima(number);
         let (collector, work) = (&mut self.collector, &mut self.work);
-        let tree = plan.needed_tree();
-        if let Some(all) = tree.and_then(|tree| PhraseConjunction::of(plan, tree)) {
-            return all.search(&query, maxima, docs, ticker, collector, work);
+        let phrases = plan.needed_tree().and_then(|tree| PhraseConjunction::of(plan, tree));
+        if let Some(phrases) = phrases {
+            return phrases.search(&query, maxima, docs, ticker, collector, work);
         }
-        let flat;
-        let root = match tree {
-            Some(tree) => &tree.root,
-            None => {
-                let terms = (0..plan.terms.len()).map(PlanNode::Term).collect();
-                flat = PlanNode::Group(match all {
-                    true => Group { must: terms, ..Group::default() },
-                    false => Group { should: terms, least: 1, ..Group::default() },
-                });
-                &flat
-            }
-        };
-        let mut tree = tree::Tree::open(&query, root, tree, maxima, ticker)?;
+        let flat = tree::flat(plan, all);
+        let (root, tree) = tree::root(plan, &flat);
+        let mut tree = tree::Tree::open(&query, root, tree, true, maxima, ticker)?;
         let scratch = &mut scratch.tree;
         let end = tree::search(&query, &mut tree, docs, ticker, scratch, collector, work)?;
         account(tree.blocks(), work);
@@ -481,7 +477,7 @@ impl Engine for CpuEngine {
 
     fn takes(&self) -> Takes {
         let trees = matches!(self.algorithm, None | Some(Algorithm::Tree));
-        Takes { trees, ..Takes::ALL }
+        Takes { trees, gathers: trees, ..Takes::ALL }
     }
 
     fn supports(&self, _plan: &Plan) -> Result<(), &'static str> {

@@ -18,6 +18,7 @@ mod daat;
 mod engine;
 mod factors;
 mod filtered;
+mod gather;
 mod halt;
 mod maxima;
 mod maxscore;

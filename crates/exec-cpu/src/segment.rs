@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpseek_core::Score;
+use warpseek_core::{DocId, Score};
 use warpseek_exec::{ExecError, Formula, Plan, PlanTerm, Ticker, Work};
 use warpseek_index::{DocSet, Floats, List, ListError, Ordinals, Segment, TermInfo};
 
@@ -225,11 +225,20 @@ impl<'a> SegmentQuery<'a> {
     #[inline]
     pub(crate) fn offer(&self, position: u32, sum: Score, collector: &mut Collector) {
         if self.admits(position) {
-            let fixed = self.statics.map_or(0, |s| self.plan.static_score(s.get(position)));
-            collector.offer(sum + fixed, || {
-                self.segment.base() + self.ordinals.map_or(position, |o| o.get(position))
-            });
+            collector.offer(sum + self.static_score(position), || self.doc(position));
         }
+    }
+
+    /// What its static score adds to a document.
+    #[inline]
+    pub(crate) fn static_score(&self, position: u32) -> Score {
+        self.statics.map_or(0, |s| self.plan.static_score(s.get(position)))
+    }
+
+    /// The id of the document at a position.
+    #[inline]
+    pub(crate) fn doc(&self, position: u32) -> DocId {
+        self.segment.base() + self.ordinals.map_or(position, |o| o.get(position))
     }
 
     /// Counts a document that matches but cannot become a hit, if it may be one.

@@ -20,21 +20,39 @@ use crate::segment::{Scorer, SegmentQuery};
 use crate::stream::find_block;
 
 /// Documents of a window. The scores of a part take 32 KiB, so that those of a few parts stay in the cache.
-const WINDOW: u32 = 1 << 13;
-const WORDS: usize = WINDOW as usize / 64;
+pub(crate) const WINDOW: u32 = 1 << 13;
+pub(crate) const WORDS: usize = WINDOW as usize / 64;
 
 /// What is added to scores on the way: documents may match a tree with a score of 0, and the collector takes 0 for none.
 pub(crate) fn lift(plan: &Plan) -> Score {
     u32::from(plan.needed_tree().is_some())
 }
 
+/// The tree that says the same as the terms of a flat plan, with AND (`all`) or OR.
+pub(crate) fn flat(plan: &Plan, all: bool) -> PlanNode {
+    let terms = (0..plan.terms.len()).map(PlanNode::Term).collect();
+    PlanNode::Group(match all {
+        true => Group { must: terms, ..Group::default() },
+        false => Group { should: terms, least: 1, ..Group::default() },
+    })
+}
+
+/// What to evaluate for a plan: its own tree, or the flat one.
+pub(crate) fn root<'a>(
+    plan: &'a Plan,
+    flat: &'a PlanNode,
+) -> (&'a PlanNode, Option<&'a PlanTree>) {
+    let tree = plan.needed_tree();
+    (tree.map_or(flat, |tree| &tree.root), tree)
+}
+
 /// Some documents of a window.
-type Bits = [u64; WORDS];
+pub(crate) type Bits = [u64; WORDS];
 
 /// The documents of a window that match a part of the tree, and their scores. Scores of other documents mean nothing.
 pub(crate) struct Values {
-    bits: Box<Bits>,
-    scores: Vec<Score>,
+    pub(crate) bits: Box<Bits>,
+    pub(crate) scores: Vec<Score>,
 }
 
 /// Memory that is reused from part to part and from query to query.
@@ -55,7 +73,7 @@ impl Scratch {
         values
     }
 
-    fn give_back(&mut self, values: Values) {
+    pub(crate) fn give_back(&mut self, values: Values) {
         self.free.push(values);
     }
 }
@@ -70,28 +88,30 @@ pub(crate) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Opens the lists of a part of a plan's tree, or of one that has no words and phrases.
+    /// Opens the lists of a part of a plan's tree, or of one that has no words and phrases. If it is not `scored`, nothing adds to scores.
     pub(crate) fn open(
         query: &SegmentQuery<'a>,
         root: &'a PlanNode,
         tree: Option<&'a PlanTree>,
+        scored: bool,
         cache: &MaximaCache,
         ticker: &mut Ticker<'_>,
     ) -> Result<Self, Halt> {
         let number = query.number();
-        let pruning = if query.plan.count { Pruning::None } else { Pruning::Blocks };
-        let mut scored =
+        let all = query.plan.count || query.plan.gather.is_some();
+        let pruning = if all { Pruning::None } else { Pruning::Blocks };
+        let mut opened =
             query.lists(pruning, cache, ticker, |list, weight, scorer, most, maxima| Leaf {
                 weight,
-                scorer: Some(scorer),
+                scorer: scored.then_some(scorer),
                 most,
                 maxima,
                 ..Leaf::new(list)
             })?;
-        let mut scored = scored.drain(..);
+        let mut opened = opened.drain(..);
         let of_segment = |lists: &[Option<TermInfo>]| lists[number].is_some();
         let terms = query.plan.terms.iter().map(|term| match of_segment(&term.lists) {
-            true => scored.next(),
+            true => opened.next(),
             false => None,
         });
         let terms = terms.collect();
@@ -191,9 +211,7 @@ pub(crate) fn search(
         let before = work.postings_scored;
         if tree.may_have_hits(query, from..to, collector) && query.admitted(from..to, &mut live[..])
         {
-            let Tree { root, lists, terms, words, phrases } = tree;
-            let mut window = Window { query, lists, terms, words, phrases, from, scratch, work };
-            let values = window.values(root, &live)?;
+            let values = matches(query, tree, from, &live, scratch, work)?;
             for_each(&values.bits, |at| {
                 query.offer(from + at as u32, values.scores[at] + lift, collector);
             });
@@ -203,6 +221,19 @@ pub(crate) fn search(
         from = to;
     }
     Ok(docs.end)
+}
+
+/// Which of some documents of the window from `from` on match, and their scores.
+pub(crate) fn matches(
+    query: &SegmentQuery<'_>,
+    tree: &mut Tree<'_>,
+    from: u32,
+    live: &Bits,
+    scratch: &mut Scratch,
+    work: &mut Work,
+) -> Result<Values, ExecError> {
+    let Tree { root, lists, terms, words, phrases } = tree;
+    Window { query, lists, terms, words, phrases, from, scratch, work }.values(root, live)
 }
 
 /// A window of documents.
@@ -484,7 +515,7 @@ fn add(found: &Values, scores: &mut [Score]) {
 }
 
 /// Calls `f` with the set bits, ascending.
-fn for_each(bits: &Bits, mut f: impl FnMut(usize)) {
+pub(crate) fn for_each(bits: &Bits, mut f: impl FnMut(usize)) {
     for (i, &word) in bits.iter().enumerate() {
         let mut left = word;
         while left != 0 {

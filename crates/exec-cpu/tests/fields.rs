@@ -4,105 +4,14 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use warpseek_exec::query::{Filter, Node, Words};
 use warpseek_exec::{Engine, ExecError, Planner, Ranking};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_index::MergeConfig;
-use warpseek_index::{BuildConfig, FilterCache, Progress, Snapshot, add, create, delete, merge};
+use warpseek_index::{FilterCache, Progress, Snapshot, merge};
 use warpseek_testkit::conformance::check_trees;
-use warpseek_testkit::{Fixture, Names, Random, answers, external_hits, orders};
-use warpseek_text::{Schema, format_date};
-
-const SCHEMA: &str = r#"{
-    "text": [{"name": "title", "analyzer": "plain", "k1": 1.2, "b": 0.75}, {"name": "text"}, {"name": "note", "analyzer": "raw", "b": 1}],
-    "attributes": [{"name": "tag", "type": "keyword", "many": true}, {"name": "name", "type": "keyword"}, {"name": "year", "type": "integer"},
-        {"name": "price", "type": "float"}, {"name": "open", "type": "boolean"}, {"name": "published", "type": "date"}]
-}"#;
-
-const DAY: i64 = 86_400_000;
-
-fn word(random: &mut Random) -> String {
-    // Few words are in many documents, many in few.
-    let most = *random.pick(&[3, 10, 40]);
-    format!("w{}", random.below(most))
-}
-
-fn text(random: &mut Random, most: usize) -> String {
-    let words: Vec<String> = (0..random.below(most + 1)).map(|_| word(random)).collect();
-    words.join(" ")
-}
-
-/// A document in which any field may be missing.
-fn document(id: usize, random: &mut Random) -> Value {
-    let mut fields = Map::new();
-    let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-    put("id", json!(format!("d{id}")));
-    let mut there = || !random.one_in(5);
-    let has: Vec<bool> = (0..9).map(|_| there()).collect();
-    let mut some = |i: usize, name: &str, value: Value| {
-        if has[i] {
-            put(name, value);
-        }
-    };
-    some(0, "title", json!(text(random, 3)));
-    some(1, "text", json!(text(random, 12)));
-    some(2, "note", json!(text(random, 2)));
-    let tags: Vec<&str> =
-        (0..random.below(4)).map(|_| *random.pick(&["a", "ab", "b c", "é"])).collect();
-    some(3, "tag", json!(tags));
-    some(4, "name", json!(format!("n{}", random.below(30))));
-    some(5, "year", json!(random.below(12) as i64 + 2010));
-    some(6, "price", json!(random.below(200) as f64 / 8.0 - 5.0));
-    some(7, "open", json!(random.one_in(2)));
-    some(8, "published", json!(format_date(random.below(3000) as i64 * DAY)));
-    Value::Object(fields)
-}
-
-/// An index with a history, and its live documents.
-struct Library {
-    fixture: Fixture,
-    live: Vec<Value>,
-}
-
-impl Library {
-    fn new(seed: u64, docs: usize, config: BuildConfig) -> Self {
-        let mut random = Random::new(seed);
-        let mut config = config;
-        config.reader.schema = Some(Arc::new(Schema::parse(SCHEMA).unwrap()));
-        let mut library = Library { fixture: Fixture::empty(config), live: Vec::new() };
-        for part in 0..3 {
-            let mut new: Vec<Value> =
-                (part * docs..(part + 1) * docs).map(|id| document(id, &mut random)).collect();
-            if part > 0 {
-                // Some replace earlier ones.
-                new.extend((0..docs / 8).map(|i| document(i * 8, &mut random)));
-            }
-            library.add(&new);
-            let gone: Vec<String> =
-                (0..docs / 10).map(|_| format!("d{}", random.below((part + 1) * docs))).collect();
-            library.delete(&gone);
-        }
-        library
-    }
-
-    fn add(&mut self, new: &[Value]) {
-        let lines: String = new.iter().map(|document| format!("{document}\n")).collect();
-        let input = [self.fixture.input(lines.as_bytes())];
-        let (dir, config) = (self.fixture.dir(), self.fixture.config());
-        match self.live.is_empty() {
-            true => drop(create(&dir, &input, config, false, &Progress::default()).unwrap()),
-            false => drop(add(&dir, &input, config, &Progress::default()).unwrap()),
-        }
-        self.live.retain(|old| new.iter().all(|new| new["id"] != old["id"]));
-        self.live.extend(new.iter().cloned());
-    }
-
-    fn delete(&mut self, ids: &[String]) {
-        delete(&self.fixture.dir(), ids, 1, &Progress::default()).unwrap();
-        self.live.retain(|old| !ids.contains(&old["id"].as_str().unwrap().to_owned()));
-    }
-}
+use warpseek_testkit::{Library, Names, Random, answers, external_hits, orders};
 
 fn planner(snapshot: &Arc<Snapshot>) -> Planner {
     Planner::new(snapshot.clone(), Ranking::suited(snapshot.manifest())).unwrap()

@@ -9,8 +9,8 @@ use std::time::Duration;
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formula, Formulas, Mode,
-    Plan, Rates, Work, answer_supported, fail_all, only_formula,
+    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode, Plan, Rates,
+    Work, answer_supported, fail_all, only_formula,
 };
 use warpseek_index::{Snapshot, SnapshotId};
 
@@ -198,7 +198,7 @@ impl IntersectEngine {
             keys.sort_unstable_by(|a, b| b.cmp(a));
             let hits = keys.iter().take(plan.k).map(|&key| Hit::from_key(key)).collect();
             let matches = Some(matches).filter(|_| plan.count || plan.k > 0);
-            Answer { hits, matches, coverage: Coverage::Complete, work: Some(work) }
+            Answer { hits, matches, work: Some(work), ..Answer::default() }
         };
         Ok(answers.map(answer).collect())
     }

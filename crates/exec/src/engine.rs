@@ -10,6 +10,7 @@ use crate::cost::Load;
 use crate::coverage::Coverage;
 use crate::error::ExecError;
 use crate::formula::{Formula, Formulas};
+use crate::gather::Gathered;
 use crate::plan::Plan;
 
 /// What an engine did for a query.
@@ -34,7 +35,7 @@ impl AddAssign for Work {
 /// The answer to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// At most k hits, best first: by descending score, then by ascending document. Scores are in units of the plan.
+    /// At most k hits, best first: by descending score, then by ascending document, or in the order of [`Plan::gather`]. Scores are in units of the plan.
     pub hits: Vec<Hit>,
     /// How many live documents match: always if [`Plan::count`] asks for it, otherwise only if the engine knows.
     pub matches: Option<u64>,
@@ -42,16 +43,19 @@ pub struct Answer {
     pub coverage: Coverage,
     /// The work it took, if the engine counts it.
     pub work: Option<Work>,
+    /// What [`Plan::gather`] asks for, if there is one.
+    pub gathered: Option<Box<Gathered>>,
 }
 
 impl Answer {
     /// The answer of an engine that did not start.
     pub fn nothing(plan: &Plan) -> Self {
-        let matches = plan.count.then_some(0);
-        Answer { matches, coverage: Coverage::NOTHING, ..Answer::default() }
+        let gathered = plan.gather.as_ref().map(|gather| Box::new(Gathered::empty(gather)));
+        let matches = (plan.count || gathered.is_some()).then_some(0);
+        Answer { matches, gathered, coverage: Coverage::NOTHING, ..Answer::default() }
     }
 
-    /// The answer over the documents of all parts, which answered one plan for k hits; the caller knows what they cover together.
+    /// The answer over the documents of all parts, which answered one plan for k hits, and gathered nothing; the caller knows what they cover together.
     pub fn merged(parts: impl IntoIterator<Item = Answer>, k: usize, coverage: Coverage) -> Self {
         let mut parts = parts.into_iter();
         let mut whole = parts.next().unwrap_or_default();
@@ -85,11 +89,13 @@ pub struct Takes {
     pub fields: bool,
     /// A [tree](Plan::needed_tree) whose scores are not sums of contributions.
     pub trees: bool,
+    /// A [`Gather`](crate::gather::Gather).
+    pub gathers: bool,
 }
 
 impl Takes {
     /// Everything that there is.
-    pub const ALL: Takes = Takes { masks: true, fields: true, trees: true };
+    pub const ALL: Takes = Takes { masks: true, fields: true, trees: true, gathers: true };
 
     /// What both take, for an engine made of others.
     pub fn and(self, other: Takes) -> Takes {
@@ -97,6 +103,7 @@ impl Takes {
             masks: self.masks && other.masks,
             fields: self.fields && other.fields,
             trees: self.trees && other.trees,
+            gathers: self.gathers && other.gathers,
         }
     }
 }
@@ -253,6 +260,7 @@ mod tests {
     use warpseek_testkit::Fixture;
 
     use super::*;
+    use crate::gather::SortKey;
     use crate::mask::Mask;
     use crate::plan::{Mode, Planner};
     use crate::query::{Node, Query};
@@ -299,7 +307,9 @@ mod tests {
         let fields = Plan { formulas: several.clone(), ..plain.clone() };
         let cache = FilterCache::new(0);
         let tree = planner.plan_tree(&Node::All, None, None, 1, &cache).unwrap();
-        let plans = [&plain, &masked, &fields, &tree];
+        let gather = planner.gather(&[SortKey::document()], None, &[]).unwrap();
+        let sorted = Plan { gather: gather.map(Arc::new), ..plain.clone() };
+        let plans = [&plain, &masked, &fields, &tree, &sorted];
         let answered = |takes| {
             let answers = Fake(snapshot.id(), takes).search(&plans, Context::single());
             let refused = |error| matches!(error, ExecError::Unsupported { engine: "fake", .. });
@@ -310,11 +320,13 @@ mod tests {
         };
         let (none, all) = (Takes::default(), Takes::ALL);
         let masks = Takes { masks: true, ..none };
-        assert_eq!(answered(none), [true, false, false, false]);
-        assert_eq!(answered(masks), [true, true, false, false]);
-        assert_eq!(answered(Takes { fields: true, ..none }), [true, false, true, false]);
-        assert_eq!(answered(Takes { trees: true, ..none }), [true, false, false, true]);
-        assert_eq!(answered(all), [true, true, true, true]);
+        assert_eq!(answered(none), [true, false, false, false, false]);
+        assert_eq!(answered(masks), [true, true, false, false, false]);
+        assert_eq!(answered(Takes { fields: true, ..none }), [true, false, true, false, false]);
+        assert_eq!(answered(Takes { trees: true, ..none }), [true, false, false, true, false]);
+        let gathers = Takes { gathers: true, ..none };
+        assert_eq!(answered(gathers), [true, false, false, false, true]);
+        assert_eq!(answered(all), [true; 5]);
         assert_eq!((masks.and(all), all.and(all)), (masks, all));
         let fake = Fake(snapshot.id(), Takes::default());
         assert_eq!(only_formula(&fake, &plain.formulas).unwrap(), plain.formulas.of(0));

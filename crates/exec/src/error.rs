@@ -107,7 +107,9 @@ pub enum ExecError {
         name: String,
     },
     /// A filter of a text field.
-    #[error("`{name}` is a text field and has no values to filter by; search for its words")]
+    #[error(
+        "`{name}` is a text field and has no values to filter, sort or count by; search for its words"
+    )]
     NotAttribute {
         /// The name.
         name: String,
@@ -141,6 +143,17 @@ pub enum ExecError {
         /// What a value must be.
         expected: &'static str,
     },
+    /// Hits cannot be sorted as asked.
+    #[error("hits cannot be sorted: {0}")]
+    Sort(String),
+    /// Matches cannot be counted by attributes as asked.
+    #[error("facets cannot be counted: {0}")]
+    Facet(String),
+    /// What matches depends on the number of hits.
+    #[error(
+        "mode `and-or` depends on how many hits are wanted, so its hits cannot be sorted, continued or counted by attributes; use `or` or `and`"
+    )]
+    GatherMode,
     /// The text of a query is malformed.
     #[error(transparent)]
     Syntax(Box<SyntaxError>),

@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod explain;
 mod formula;
+pub mod gather;
 mod mask;
 mod plan;
 mod pool;

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use warpseek_core::Score;
 use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
 use warpseek_index::{Snapshot, SnapshotId, TermInfo};
+use warpseek_text::Schema;
 
 use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
 use crate::formula::Formulas;
+use crate::gather::Gather;
 use crate::mask::Mask;
 use crate::query::{PlanTree, Query, QueryTerm};
 use crate::ranking::{FieldRanking, Ranking, RankingFunction};
@@ -93,6 +95,8 @@ pub struct Plan {
     pub mask: Option<Arc<Mask>>,
     /// The query tree that the plan was made of, if it was. It says which documents match with which scores, besides static scores; if it is additive, terms, mode and mask say the same. The mask of a plan with a tree follows from the tree and must not be changed.
     pub tree: Option<Arc<PlanTree>>,
+    /// What is wanted of all matches besides, if anything: another order of hits, or counts. The planner sets none; callers set what [`Planner::gather`] makes. Then all matches are counted.
+    pub gather: Option<Arc<Gather>>,
     /// How postings contribute, for every field of the index.
     pub formulas: Formulas,
     /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
@@ -138,6 +142,9 @@ impl Plan {
         }
         if self.needed_tree().is_some() && !takes.trees {
             return Some("it answers queries whose score is the sum of their words alone");
+        }
+        if self.gather.is_some() && !takes.gathers {
+            return Some("it neither sorts by attributes nor counts by them");
         }
         None
     }
@@ -196,6 +203,11 @@ impl Planner {
     /// The snapshot that it makes plans for.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The schema of the index, if it has one.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        self.snapshot.manifest().schema.as_deref()
     }
 
     /// Makes the plan of a query.
@@ -273,6 +285,7 @@ impl Planner {
             count: false,
             mask: None,
             tree: None,
+            gather: None,
             formulas,
             static_weight,
             scale,

@@ -1,5 +1,6 @@
 //! Parsing of query text into weighted terms, and query trees with a syntax of their own.
 
+mod fields;
 mod least;
 mod near;
 mod phrase;
@@ -16,6 +17,7 @@ use warpseek_text::{Analyzer, Schema};
 
 use crate::error::ExecError;
 
+pub(crate) use fields::{attribute, read};
 pub use least::Least;
 pub use phrase::PlanPhrase;
 pub(crate) use plan_node::{Facts, listed};
@@ -25,6 +27,7 @@ pub use tree::{
     Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,
     Node, Operator, Phrase, Words,
 };
+pub(crate) use values::expected;
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.
 #[derive(Clone, Debug, Default, PartialEq)]

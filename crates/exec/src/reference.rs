@@ -14,6 +14,7 @@ use crate::coverage::Coverage;
 use crate::engine::{Answer, Answers, Engine, Takes, Work, answer_supported};
 use crate::error::ExecError;
 use crate::formula::Factors;
+use crate::gather;
 use crate::plan::{Mode, Plan};
 use crate::query::{Facts, PlanTree, listed};
 
@@ -56,20 +57,33 @@ impl Reference {
                 }
             }
         }
-        let mut hits = match plan.mode {
+        let hits = match plan.mode {
             Mode::Or => any,
             Mode::And => all,
             Mode::AndOr if all.len() < plan.k => any,
             Mode::AndOr => all,
         };
-        let matches = Some(hits.len() as u64);
-        hits.sort_unstable();
-        hits.truncate(plan.k);
-        Ok(Answer { hits, matches, coverage: self.over.clone(), work: Some(work) })
+        self.finish(plan, hits, work)
     }
 }
 
 impl Reference {
+    /// The answer that has the first of all matches, in the order of the plan.
+    fn finish(&self, plan: &Plan, mut hits: Vec<Hit>, work: Work) -> Result<Answer, ExecError> {
+        let (matches, mut gathered) = (Some(hits.len() as u64), None);
+        match &plan.gather {
+            None => {
+                hits.sort_unstable();
+                hits.truncate(plan.k);
+            }
+            Some(gather) => {
+                let found = gather::reference::gather(&self.snapshot, plan, gather, &hits)?;
+                (hits, gathered) = (found.0, Some(Box::new(found.1)));
+            }
+        }
+        Ok(Answer { hits, matches, coverage: self.over.clone(), work: Some(work), gathered })
+    }
+
     /// Evaluates the tree for one document after the other. It sees neither the mode nor the mask of the plan.
     fn answer_tree(&self, plan: &Plan, tree: &PlanTree) -> Result<Answer, ExecError> {
         let (mut work, mut hits) = (Work::default(), Vec::new());
@@ -102,10 +116,7 @@ impl Reference {
                 }
             }
         }
-        let matches = Some(hits.len() as u64);
-        hits.sort_unstable();
-        hits.truncate(plan.k);
-        Ok(Answer { hits, matches, coverage: self.over.clone(), work: Some(work) })
+        self.finish(plan, hits, work)
     }
 }
 

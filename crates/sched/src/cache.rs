@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use warpseek_exec::gather::Gather;
 use warpseek_exec::query::PlanTree;
 use warpseek_exec::{Answer, Coverage, Formula, Mask, Plan, PlanTerm};
 use warpseek_index::SnapshotId;
@@ -38,6 +39,8 @@ pub struct Key {
     mask: Option<Arc<Mask>>,
     /// The query tree, if the rest does not say the same.
     tree: Option<Arc<PlanTree>>,
+    /// The order of hits, where they begin, and what is counted, if that is asked for.
+    gather: Option<Arc<Gather>>,
 }
 
 impl Key {
@@ -53,6 +56,7 @@ impl Key {
             count,
             mask,
             tree,
+            gather,
             formulas,
             static_weight,
             scale,
@@ -106,13 +110,19 @@ impl Key {
             push_word(&mut query, word);
         }
         query.extend(mask.as_ref().map_or(u64::MAX, |mask| mask.documents()).to_le_bytes());
-        Key { mask: mask.clone(), tree: tree.cloned(), ..Key::new(*snapshot, &query) }
+        if let Some(gather) = gather {
+            // It is compared as a whole; this tells the pages of a query apart by their hashes.
+            query.extend(format!("{gather:?}").bytes());
+        }
+        let (mask, tree, gather) = (mask.clone(), tree.cloned(), gather.clone());
+        Key { mask, tree, gather, ..Key::new(*snapshot, &query) }
     }
 
     fn new(snapshot: SnapshotId, query: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         (snapshot, query).hash(&mut hasher);
-        Key { hash: hasher.finish(), snapshot, query: query.into(), mask: None, tree: None }
+        let (hash, query) = (hasher.finish(), query.into());
+        Key { hash, snapshot, query, mask: None, tree: None, gather: None }
     }
 
     /// The snapshot that the plan was made for.
@@ -149,7 +159,8 @@ impl HeapBytes for Answer {
             Coverage::Complete => 0,
             Coverage::Partial(ranges) => allocated(ranges),
         };
-        allocated(&self.hits) + coverage
+        let gathered = self.gathered.as_ref().map_or(0, |of| size_of_val(&**of) + of.bytes());
+        allocated(&self.hits) + coverage + gathered
     }
 }
 
@@ -316,7 +327,8 @@ fn entry_bytes<V: HeapBytes, W>(key: &Key, value: &V) -> u64 {
     const COUNTERS: usize = 2 * size_of::<usize>();
     let of_mask = key.mask.as_ref().map_or(0, |mask| ALLOCATION + mask.bytes());
     let of_tree = key.tree.as_ref().map_or(0, |tree| ALLOCATION + tree.bytes());
-    let of_key = ALLOCATION + COUNTERS + key.query.len() + of_mask + of_tree;
+    let of_gather = key.gather.as_ref().map_or(0, |gather| ALLOCATION + gather.bytes());
+    let of_key = ALLOCATION + COUNTERS + key.query.len() + of_mask + of_tree + of_gather;
     let of_value = 2 * ALLOCATION + COUNTERS + size_of::<V>() + value.heap_bytes();
     // Tables double when they are full, so up to half of each is empty. A map has a byte for each of its places, and
     // leaves one in eight empty.

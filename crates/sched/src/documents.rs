@@ -77,7 +77,9 @@ impl Engine for ByDocuments {
     }
 
     fn takes(&self) -> Takes {
-        self.parts.iter().map(|(_, part)| part.takes()).fold(Takes::ALL, Takes::and)
+        // Hits of parts are put together by their scores.
+        let all = Takes { gathers: false, ..Takes::ALL };
+        self.parts.iter().map(|(_, part)| part.takes()).fold(all, Takes::and)
     }
 
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {

@@ -39,6 +39,8 @@
 //! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
 //! | search fields, and require or exclude words and values | [`QueryInput::Expression`], [`query::Node`] |
 //! | search among some documents only | [`Request::filter`], [`Request::among`] |
+//! | sort hits by attributes, and continue after the last one | [`Request::sort`], [`Request::after`] |
+//! | count matches by attributes | [`Request::facets`] |
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
 //! | know why a document scored as it did | [`Response::explain`] |
 //! | know what answers such a query, and why | [`Searcher::decide`] |
@@ -110,6 +112,10 @@ pub use warpseek_codec::CodecId;
 pub use warpseek_core::{DocId, Hit, Score, limits};
 pub use warpseek_cuda::DeviceError;
 pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
+pub use warpseek_exec::gather::{
+    Facet, FacetCounts, MAX_FACET_NUMBERS, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS,
+    MAX_SORT_KEYS, Missing, SortBy, SortKey, SortValue, SortValues, value_as_json,
+};
 /// Query trees, and the syntax that says them in one line.
 pub use warpseek_exec::query;
 pub use warpseek_exec::{

@@ -197,7 +197,11 @@ impl Opened {
                 planner.plan_tree(tree, None, mask.as_ref(), k, &self.filters)?
             }
         };
-        Ok(Plan { count: request.count, ..plan })
+        let gather = planner.gather(&request.sort, request.after.as_ref(), &request.facets)?;
+        if gather.is_some() && mode == Mode::AndOr {
+            return Err(ExecError::GatherMode);
+        }
+        Ok(Plan { count: request.count, gather: gather.map(Arc::new), ..plan })
     }
 
     /// The tree of a text.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpseek_exec::gather::{Facet, SortKey, SortValues};
 use warpseek_exec::query::Node;
 use warpseek_exec::{Cancel, Mode, Query, Ranking};
 
@@ -81,6 +82,12 @@ pub struct Request {
     pub among: Option<Arc<[String]>>,
     /// Only documents that match this tree may be hits. Default: all may. Scores are the same as without.
     pub filter: Option<Arc<Node>>,
+    /// The order of hits. Default: none, which is by score. Documents that are equal by all keys are in the order of their ids, so the order is total. Scores of hits are exact whatever the order.
+    pub sort: Vec<SortKey>,
+    /// Only hits that come after this in the order. Default: from the first on.
+    pub after: Option<SortValues>,
+    /// What all matches are counted by, whatever k. Default: nothing.
+    pub facets: Vec<Facet>,
     /// Another ranking than the searcher's. Default: none. On a GPU, another formula has to be copied there first.
     pub ranking: Option<Ranking>,
     /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response covers what was searched by then.
@@ -99,6 +106,9 @@ impl Request {
             count: false,
             among: None,
             filter: None,
+            sort: Vec::new(),
+            after: None,
+            facets: Vec::new(),
             ranking: None,
             deadline: None,
             cancel: None,
@@ -161,6 +171,47 @@ impl Request {
     /// ```
     pub fn filter(self, filter: impl Into<Arc<Node>>) -> Self {
         Request { filter: Some(filter.into()), ..self }
+    }
+
+    /// With hits in another order. All matches are looked at, by the CPU; a GPU refuses, and [`DeviceChoice::Auto`](crate::DeviceChoice::Auto) then takes the CPU. [`Mode::AndOr`] cannot be sorted.
+    ///
+    /// ```
+    /// use warpseek::{Document, Index, IndexOptions, Request, Schema, SortKey};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let schema = r#"{"text": [{"name": "text"}], "attributes": [{"name": "year", "type": "integer"}]}"#;
+    /// let options = IndexOptions::new().schema(Schema::parse(schema)?);
+    /// let index = Index::create_with(folder.path().join("idx"), options)?;
+    /// let mut writer = index.writer()?;
+    /// for (id, year) in [("a", 1999), ("b", 2005), ("c", 2001)] {
+    ///     let mut document = Document::new(id, "", "apple pie");
+    ///     document.fields.insert("year".to_owned(), year.into());
+    ///     writer.add(document)?;
+    /// }
+    /// writer.commit()?;
+    /// let searcher = index.searcher()?;
+    /// let request = Request::new("apple").sort([SortKey::descending("year")]).k(2);
+    /// let page = searcher.search(&request)?;
+    /// assert_eq!((page.id(0)?, page.id(1)?), ("b".to_owned(), "c".to_owned()));
+    /// // The next page begins after the last hit of this one.
+    /// let next = searcher.search(&request.after(page.sort_values(1)))?;
+    /// assert_eq!(next.id(0)?, "a");
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    ///
+    /// To begin at a rank instead, ask for more hits and skip those before it: k is the rank plus the number wanted.
+    pub fn sort(self, keys: impl Into<Vec<SortKey>>) -> Self {
+        Request { sort: keys.into(), ..self }
+    }
+
+    /// With hits that come after a place in the order, which [`Response::sort_values`](crate::Response::sort_values) gives. It works for the usual order by score too, and is exact over one snapshot.
+    pub fn after(self, place: SortValues) -> Self {
+        Request { after: Some(place), ..self }
+    }
+
+    /// With counts of all matches by attributes: [`Response::facets`](crate::Response::facets).
+    pub fn facets(self, facets: impl Into<Vec<Facet>>) -> Self {
+        Request { facets: facets.into(), ..self }
     }
 
     /// With a ranking of its own.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warpseek_core::{DocId, Hit};
+use warpseek_exec::gather::{FacetCounts, SortValue, SortValues};
 use warpseek_exec::{Answer, Coverage, Explanation, Plan, Work, explain};
 use warpseek_index::Snapshot;
 use warpseek_text::{Snippet, snippet};
@@ -37,7 +38,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Its hits, best first: score down, then document id up. Scores are integers in units of the query; [`Response::score`] has them as numbers.
+    /// Its hits, best first: score down, then document id up; or in the order of [`Request::sort`](crate::Request::sort). Scores are integers in units of the query; [`Response::score`] has them as numbers.
     pub fn hits(&self) -> &[Hit] {
         &self.answer.hits
     }
@@ -89,6 +90,21 @@ impl Response {
     /// As the other methods of a hit, it panics if there is no hit of this rank, counted from 0.
     pub fn score(&self, rank: usize) -> f64 {
         self.plan.real(self.answer.hits[rank].score)
+    }
+
+    /// Where a hit is in the order of the request: its value for each key, or its score if there is no key, and the document. [`Request::after`](crate::Request::after) continues from there.
+    pub fn sort_values(&self, rank: usize) -> SortValues {
+        let doc = Some(self.answer.hits[rank].doc);
+        let values = match &self.answer.gathered {
+            Some(gathered) => gathered.values[rank].clone(),
+            None => vec![SortValue::Score(self.score(rank))],
+        };
+        SortValues { values, doc }
+    }
+
+    /// The counts of the request's facets, in their order, over all matches among the documents that were searched.
+    pub fn facets(&self) -> &[FacetCounts] {
+        self.answer.gathered.as_ref().map_or(&[], |gathered| &gathered.facets)
     }
 
     /// The id that the user gave the document.

@@ -2,6 +2,8 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+use warpseek_exec::gather::{SortKey, SortValues};
 use warpseek_exec::query::Node;
 use warpseek_exec::{Answers, Cancel, Context, ExecError, Mode, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
@@ -318,6 +320,11 @@ impl Searcher {
     /// Reads a query, or a filter, in the syntax of [`parse`](crate::query::parse), with the fields of the index.
     pub fn parse(&self, text: &str) -> Result<Node> {
         Ok(self.now().parse(text, Mode::Or)?)
+    }
+
+    /// Reads values as [`SortValues::to_json`] writes them, for an order of hits; none is the usual one.
+    pub fn sort_values(&self, sort: &[SortKey], values: &[Value]) -> Result<SortValues> {
+        Ok(self.now().planner.sort_values(sort, values)?)
     }
 
     /// Plans a request without answering it. Plans are of one snapshot: after [`Searcher::refresh`] they are refused.

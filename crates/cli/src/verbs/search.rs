@@ -14,6 +14,7 @@ use warpseek_console::terminal::{Theme, count, counted, note, table};
 use warpseek_console::{Failure, Interrupt};
 
 use crate::options::{Deadline, Searching};
+use crate::sorting::Sorting;
 use crate::{decision, residency};
 
 /// Search an index
@@ -32,6 +33,9 @@ Examples:
   warpseek search idx \"flap damping\" --among ids.txt              only these documents
   warpseek search idx \"+title:ospf area year:>=2010\"              fields and conditions
   warpseek search idx \"flap damping\" --filter \"year:>=2010\"      only documents that match
+  warpseek search idx ospf --sort year:desc,_score                 the newest first, of a year the best first
+  warpseek search idx ospf --sort year:desc --after '[2019, 17]'   from the hit with this `sort` on
+  warpseek search idx ospf --facet tag --facet year:..2000,2000..  counts of all matches
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
@@ -49,6 +53,8 @@ pub(crate) struct Options {
     k: usize,
     #[command(flatten)]
     searching: Searching,
+    #[command(flatten)]
+    sorting: Sorting,
     #[command(flatten)]
     deadline: Deadline,
     #[command(flatten)]
@@ -88,6 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(time) = options.deadline.deadline {
         request = request.deadline(time);
     }
+    let request = options.sorting.apply(&searcher, request)?;
     let plan = searcher.plan(&request)?;
     let decision = searcher.decide(&[&plan]);
     if decision.choices.iter().any(|choice| choice.device != "CPU") {
@@ -107,6 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         query: &query,
         explain: options.explain,
         explain_plan: options.explain_plan,
+        sorting: options.sorting.clone(),
         decision,
         searcher: &searcher,
         response,
@@ -131,7 +139,8 @@ pub(super) fn show(
     let response = searcher.search(&Request::new(query).k(k))?;
     let decision = searcher.decide(&[response.plan()]);
     let (explain, explain_plan) = (false, false);
-    Found { query, explain, explain_plan, decision, searcher: &searcher, response }
+    let sorting = Sorting::default();
+    Found { query, explain, explain_plan, sorting, decision, searcher: &searcher, response }
         .print(out, &Theme::stdout())
 }
 
@@ -139,6 +148,7 @@ struct Found<'a> {
     query: &'a str,
     explain: bool,
     explain_plan: bool,
+    sorting: Sorting,
     decision: Decision,
     searcher: &'a Searcher,
     response: Response,
@@ -187,6 +197,9 @@ impl Found<'_> {
                 "units": hit.score,
                 "document": response.document(rank)?,
             });
+            if self.sorting.is_sorted() {
+                entry["sort"] = response.sort_values(rank).to_json().into();
+            }
             if let Some(explanation) = self.explanation(rank)? {
                 entry["explanation"] = explanation_json(&explanation, plan);
             }
@@ -220,6 +233,9 @@ impl Found<'_> {
             "work": work,
             "hits": hits,
         });
+        if !response.facets().is_empty() {
+            found["facets"] = self.sorting.json(response);
+        }
         if self.explain_plan {
             let residency = self.searcher.gpu_status().residency;
             found["plan"] = decision::as_json(&self.decision, plan);
@@ -237,7 +253,11 @@ impl Found<'_> {
             let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or("");
             let number = theme.paint(theme.dim, format!("{:>3}.", rank + 1));
             let score = theme.paint(theme.dim, format!("{:.4}", response.score(rank)));
-            writeln!(out, "{number} {}  {score}", theme.paint(theme.strong, printable(&id)))?;
+            let id = theme.paint(theme.strong, printable(&id));
+            match self.sorting.line(response, rank) {
+                line if line.is_empty() => writeln!(out, "{number} {id}  {score}")?,
+                line => writeln!(out, "{number} {id}  {line}  {score}")?,
+            }
             let texts: Vec<String> = match self.has_fields() {
                 true => self.fields(rank, theme)?,
                 false => [(field("title"), 74), (field("text"), 220)]
@@ -251,6 +271,7 @@ impl Found<'_> {
                 print_explanation(&explanation, plan, out)?;
             }
         }
+        self.sorting.print(response, out, theme)?;
         let mut dim = |line: String| writeln!(out, "{}", theme.paint(theme.dim, line));
         let unknown = plan.unknown_words();
         if !unknown.is_empty() {
@@ -330,7 +351,7 @@ pub(super) fn matching(n: u64) -> String {
 }
 
 /// Replaces control characters, so that a document cannot control the terminal.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

@@ -95,6 +95,106 @@ fn the_queries_of_the_page() {
     space.args(&["search", "idx", query]).fails(2, &message);
 }
 
+/// What a command prints, as the page has it: facets if there are any, else the ids of hits.
+fn shown(found: &serde_json::Value) -> String {
+    let Some(facets) = found["facets"].as_array() else {
+        let hits = found["hits"].as_array().unwrap();
+        return hits.iter().map(|hit| hit["id"].as_str().unwrap()).collect::<Vec<_>>().join(" ");
+    };
+    let mut parts = Vec::new();
+    for facet in facets {
+        let counts = facet["values"].as_array().or(facet["ranges"].as_array()).unwrap();
+        for count in counts {
+            let name = if count["value"].is_null() { &count["range"] } else { &count["value"] };
+            let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+            parts.push(format!("{name} {}", count["count"]));
+        }
+        if facet["other"].as_u64().unwrap_or(0) > 0 {
+            let more = facet["distinct"].as_u64().unwrap() - counts.len() as u64;
+            parts.push(format!("{more} other value {}", facet["other"]));
+        }
+        if facet["missing"].as_u64().unwrap() > 0 {
+            parts.push(format!("no value {}", facet["missing"]));
+        }
+    }
+    parts.join(", ")
+}
+
+#[test]
+fn the_orders_and_facets_of_the_page() {
+    let space = example();
+    let table = PAGE.split("| command | prints |\n").nth(1).unwrap();
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let (mut count, mut wrong) = (0, Vec::new());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [command, prints] = cells[..] else { panic!("{row}") };
+        let args: Vec<&str> = command.trim_matches('`').split(' ').collect();
+        count += 1;
+        if let Some(error) = prints.strip_prefix("error: ") {
+            space.args(&[&["search", "idx"], &args[..]].concat()).fails(2, &[error]);
+            continue;
+        }
+        let found = shown(&space.args(&[&["search", "idx", "--json"], &args[..]].concat()).json());
+        if found != prints {
+            wrong.push((command, found));
+        }
+    }
+    assert!(count > 10 && wrong.is_empty(), "{count} commands, of which {wrong:?}");
+}
+
+#[test]
+fn pages_and_tables_of_sorted_hits() {
+    let space = example();
+    let search = |more: &[&str]| {
+        let order = ["search", "idx", "*", "--sort", "published:desc,_score", "-k", "1", "--json"];
+        space.args(&[&order, more].concat()).json()
+    };
+    let (mut ids, mut page) = (Vec::new(), search(&[]));
+    while let Some(hit) = page["hits"].as_array().unwrap().first() {
+        ids.push(hit["id"].as_str().unwrap().to_owned());
+        page = search(&["--after", &hit["sort"].to_string()]);
+    }
+    assert_eq!(ids, ["3", "2", "1", "4"]);
+    let facets = ["--facet", "tag", "--facet", "year:2020..", "--facet", "open:1"];
+    let order = ["search", "idx", "*", "--sort", "year:desc,tag"];
+    let text = space.args(&[&order[..], &facets].concat()).ok();
+    for part in [
+        "  1. 3  year 2022, tag language  1.0000\n",
+        "  2. 4  year 2022, no tag  1.0000\n",
+        "tag\n     language  2\n     systems   2\n     no value  1\n",
+        "year\n     2020..  3\n",
+        "open\n     false          1\n     1 other value  1\n     no value       2\n",
+        "by tree (all matches are sorted or counted)",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
+fn orders_and_facets_that_cannot_be() {
+    let space = example();
+    for (args, messages) in [
+        (&["--sort", "yaer"][..], &["there is no field `yaer`; did you mean `year`?"][..]),
+        (&["--facet", "tga"], &["there is no field `tga`; did you mean `tag`?"]),
+        (&["--sort", "year:up"], &["`up` is none of asc, desc, first and last"]),
+        (&["--facet", "year:a..b"], &["`a` cannot be a value of `year`"]),
+        (&["--facet", "tag:65537"], &["at most 65536 are shown"]),
+        (&["--sort", "year", "--after", "[1]]"], &["--after is no array of JSON"]),
+        (&["--sort", "year", "--after", "[true, 1]"], &["`true` cannot be a value of `year`"]),
+        (&["--sort", "year", "--after", "[]"], &["there must be 1, one for each key"]),
+        (&["--sort", "year", "--algorithm", "wand"], &["`wand` cannot answer the query"]),
+    ] {
+        space.args(&[&["search", "idx", "rust"], args].concat()).fails(2, messages);
+    }
+    let plain = Space::with_index(DOCS);
+    let sort = ["search", "idx", "route", "--sort", "year"];
+    plain.args(&sort).fails(2, &["there is no field `year`"]);
+    let mode = ["search", "idx", "route", "--mode", "and-or", "--sort", "_doc"];
+    plain.args(&mode).fails(2, &["mode `and-or` depends on how many hits are wanted"]);
+    assert_eq!(ids(&plain, &["route damping", "--sort", "_doc:desc"]), "c b a");
+}
+
 #[test]
 fn filters_with_a_schema() {
     let space = example();

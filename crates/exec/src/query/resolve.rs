@@ -8,17 +8,15 @@ use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{
     Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Segment, Snapshot, TermInfo,
 };
-use warpseek_text::{AttributeKind, AttributeValue, FieldAnalyzer, FieldId, Schema};
+use warpseek_text::{AttributeKind, FieldAnalyzer, FieldId, Schema};
 
-use super::near::nearest;
+use super::fields::{self, read};
 use super::phrase::PlanPhrase;
 use super::plan_node::{Group, Matches, PlanNode, PlanTree, TIE};
 use super::reduce::reduce;
-use super::syntax::names;
 use super::tree::{
     Across, Bool, Filter, MAX_TREE_SET_BYTES, Node, Operator, Phrase, Words, is_weight,
 };
-use super::values;
 use crate::error::ExecError;
 use crate::mask::Mask;
 use crate::plan::{Mode, Plan, PlanTerm, Planner};
@@ -486,11 +484,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn field(&self, name: &str) -> Result<FieldId, ExecError> {
-        let known = self.schema.and_then(|schema| schema.find(name));
-        known.ok_or_else(|| {
-            let near = self.schema.and_then(|schema| nearest(name, names(schema)));
-            ExecError::UnknownField { name: name.to_owned(), near: near.map(str::to_owned) }
-        })
+        fields::field(self.schema, name)
     }
 
     fn text_field(&self, name: &str) -> Result<u8, ExecError> {
@@ -500,14 +494,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The number and type of an attribute.
     fn attribute(&self, name: &str) -> Result<(u16, AttributeKind), ExecError> {
-        match (self.field(name)?, self.schema) {
-            (FieldId::Attribute(number), Some(schema)) => {
-                Ok((number, schema.attributes()[usize::from(number)].kind))
-            }
-            _ => Err(ExecError::NotAttribute { name: name.to_owned() }),
-        }
+        fields::attribute(self.schema, name)
     }
 
     /// Refuses a set that would take too much memory together with those so far.
@@ -652,17 +640,5 @@ fn constant(filter: PlanNode, real: f64) -> Result<PlanNode, ExecError> {
     Ok(match filter {
         PlanNode::Nothing => PlanNode::Nothing,
         filter => PlanNode::Constant { filter: Box::new(filter), real, score: 0 },
-    })
-}
-
-fn read(
-    field: &str,
-    kind: AttributeKind,
-    value: &str,
-) -> Result<AttributeValue<'static>, ExecError> {
-    values::read(kind, value).ok_or_else(|| ExecError::Value {
-        name: field.to_owned(),
-        value: value.to_owned(),
-        expected: values::expected(kind),
     })
 }

@@ -55,6 +55,11 @@ pub(super) struct Bits<'a> {
 }
 
 impl Bits<'_> {
+    /// Bits of a number.
+    pub(super) fn width(&self) -> u8 {
+        self.width
+    }
+
     /// The number at `index`.
     #[inline]
     pub(super) fn get(&self, index: u64) -> u64 {

@@ -114,9 +114,25 @@ impl<'a> Numbers<'a> {
     /// The key of a document's value.
     #[inline]
     pub fn key(&self, doc: u32) -> Option<i64> {
+        self.code(doc).map(|code| self.key_of(code))
+    }
+
+    /// The number that stands for a document's value in this column, below [`Numbers::codes`]. Numbers ascend as values do.
+    #[inline]
+    pub fn code(&self, doc: u32) -> Option<u64> {
+        self.has(doc).then(|| self.numbers.get(u64::from(doc)))
+    }
+
+    /// How many numbers can stand for values, rounded up to a power of two and at most 2^63.
+    pub fn codes(&self) -> u64 {
+        1 << self.numbers.width().min(63)
+    }
+
+    /// The key of the value that a number stands for.
+    #[inline]
+    pub fn key_of(&self, code: u64) -> i64 {
         // Forged numbers may be too large; they wrap around rather than panic.
-        let above = || self.numbers.get(u64::from(doc)).wrapping_mul(self.unit);
-        self.has(doc).then(|| self.smallest.wrapping_add(above() as i64))
+        self.smallest.wrapping_add(code.wrapping_mul(self.unit) as i64)
     }
 
     /// Adds the documents with a value to `out`.

@@ -1,0 +1,43 @@
+//! Fields by their names, and values of their types.
+
+use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
+
+use super::near::nearest;
+use super::syntax::names;
+use super::values;
+use crate::error::ExecError;
+
+/// The field with a name; the error has a name like it.
+pub(crate) fn field(schema: Option<&Schema>, name: &str) -> Result<FieldId, ExecError> {
+    let known = schema.and_then(|schema| schema.find(name));
+    known.ok_or_else(|| {
+        let near = schema.and_then(|schema| nearest(name, names(schema)));
+        ExecError::UnknownField { name: name.to_owned(), near: near.map(str::to_owned) }
+    })
+}
+
+/// The number and type of an attribute.
+pub(crate) fn attribute(
+    schema: Option<&Schema>,
+    name: &str,
+) -> Result<(u16, AttributeKind), ExecError> {
+    match (field(schema, name)?, schema) {
+        (FieldId::Attribute(number), Some(schema)) => {
+            Ok((number, schema.attributes()[usize::from(number)].kind))
+        }
+        _ => Err(ExecError::NotAttribute { name: name.to_owned() }),
+    }
+}
+
+/// The value of an attribute that a text stands for.
+pub(crate) fn read(
+    field: &str,
+    kind: AttributeKind,
+    value: &str,
+) -> Result<AttributeValue<'static>, ExecError> {
+    values::read(kind, value).ok_or_else(|| ExecError::Value {
+        name: field.to_owned(),
+        value: value.to_owned(),
+        expected: values::expected(kind),
+    })
+}
