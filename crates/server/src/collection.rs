@@ -171,21 +171,28 @@ impl Collection {
             return Ok(());
         }
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(live) = live.take() {
-            live.close()?;
-        }
-        let is_empty = index.snapshot()?.doc_limit() == 0;
-        if is_empty && old.is_some_and(Mapping::has_placeholder) {
+        let before = self.view().mapping.clone();
+        let extended = live.take().map_or(Ok(()), LiveIndex::close).map_err(Failure::from);
+        let extended = extended.and_then(|()| self.extend(&index, &mapping, schema));
+        // Whatever happened, the index goes on, with its new fields or without.
+        let opened = index.live(live_options(&self.opening))?;
+        let searcher = opened.searcher(self.opening.searcher.clone())?;
+        *live = Some(opened);
+        self.show(View { searcher, mapping: if extended.is_ok() { mapping } else { before } });
+        extended
+    }
+
+    /// Gives the index, which is closed, the fields of a mapping.
+    fn extend(&self, index: &Index, mapping: &Mapping, schema: Schema) -> Result<(), Failure> {
+        let snapshot = index.snapshot()?;
+        let old = snapshot.manifest().schema.as_deref().map(Schema::config);
+        if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
             // It need not keep a field that stands for none.
             let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
             Index::create_with(&self.dir, IndexOptions::new().schema(schema).overwrite(true))?;
         } else {
             index.extend_schema(schema)?;
         }
-        let opened = index.live(live_options(&self.opening))?;
-        let searcher = opened.searcher(self.opening.searcher.clone())?;
-        *live = Some(opened);
-        self.show(View { searcher, mapping });
         Ok(())
     }
 
