@@ -1,8 +1,10 @@
 //! Real clients against a real server: each script of crates/server/tests/clients in a virtual environment of its own, with a fresh server.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// A script, the packages that it needs, and the name of their environment.
 struct Client {
@@ -166,7 +168,20 @@ impl Server {
         // What it logs must be read, or it would wait.
         std::thread::spawn(move || lines.for_each(drop));
         let url = url.ok_or("the server did not start")?;
-        Ok(Server { process, url })
+        let server = Server { process, url };
+        while !server.is_ready() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(server)
+    }
+
+    fn is_ready(&self) -> bool {
+        let host = self.url.trim_start_matches("http://");
+        let Ok(mut stream) = TcpStream::connect(host) else { return false };
+        let mut answer = String::new();
+        let asked =
+            write!(stream, "GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.contains(" 200 ")
     }
 
     /// Asks it to end, which it must do properly.

@@ -24,7 +24,11 @@ impl Server {
             lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).unwrap();
         std::thread::spawn(move || lines.for_each(drop));
         let address = line.split("http://").nth(1).unwrap().trim().to_owned();
-        Server { process, address }
+        let server = Server { process, address };
+        while server.ask("GET", "/readyz", "").is_none_or(|(status, _)| status != 200) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        server
     }
 
     /// The status and body of an answer; `None` if there is none.

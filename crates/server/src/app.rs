@@ -1,7 +1,7 @@
 //! What all requests share, and the threads that work for them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
@@ -15,7 +15,8 @@ use crate::scrolls::Scrolls;
 /// What all requests share.
 pub(crate) struct App {
     pub(crate) config: Config,
-    pub(crate) catalogue: Catalogue,
+    /// Not there before all indexes are open.
+    catalogue: OnceLock<Catalogue>,
     pub(crate) keys: Keys,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) scrolls: Scrolls,
@@ -27,26 +28,40 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(
-        config: Config,
-        catalogue: Catalogue,
-        keys: Keys,
-        metrics: PrometheusHandle,
-    ) -> Self {
+    pub(crate) fn new(config: Config, keys: Keys, metrics: PrometheusHandle) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let queue = config.limits.queue;
         App {
             scrolls: Scrolls::new(config.limits.scrolls),
-            catalogue,
+            catalogue: OnceLock::new(),
             keys,
             metrics,
-            ready: AtomicBool::new(true),
+            ready: AtomicBool::new(false),
             searches: Gate::new(cores, queue, "searches"),
             // Writes wait for the disk, so that more of them than cores share a sync.
             writes: Gate::new(cores.max(4) * 4, queue, "writes"),
             requests: AtomicU64::new(0),
             config,
         }
+    }
+
+    /// From now on requests are welcome.
+    pub(crate) fn open(&self, catalogue: Catalogue) {
+        let _ = self.catalogue.set(catalogue);
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// All indexes. Requests that would ask before they are open are refused.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        self.catalogue.get().expect("requests are refused until it is there")
+    }
+
+    /// The same, if they are open.
+    pub(crate) fn catalogue_if_open(&self) -> Option<&Catalogue> {
+        self.catalogue.get()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -61,7 +76,7 @@ impl App {
 
 /// Admits so many at a time; others wait, and if too many do, further ones are refused.
 pub(crate) struct Gate {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     most_waiting: usize,
     what: &'static str,
@@ -69,7 +84,12 @@ pub(crate) struct Gate {
 
 impl Gate {
     fn new(permits: usize, most_waiting: usize, what: &'static str) -> Self {
-        Gate { permits: Semaphore::new(permits), waiting: AtomicUsize::new(0), most_waiting, what }
+        Gate {
+            permits: Arc::new(Semaphore::new(permits)),
+            waiting: AtomicUsize::new(0),
+            most_waiting,
+            what,
+        }
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -81,7 +101,7 @@ impl Gate {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let permit = match self.permits.try_acquire() {
+        let permit = match self.permits.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
                 let waiting = Waiting::new(&self.waiting);
@@ -92,11 +112,19 @@ impl Gate {
                     );
                     return Err(Failure::new(Kind::Overload, reason));
                 }
-                self.permits.acquire().await.map_err(|_| Failure::broken("the server ends"))?
+                self.permits
+                    .clone()
+                    .acquire_owned()
+                    .await
+                    .map_err(|_| Failure::broken("the server ends"))?
             }
         };
+        // The permit goes with the work, which goes on if whoever asked is gone.
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
         let done = tokio::task::spawn_blocking(work).await;
-        drop(permit);
         done.unwrap_or_else(|error| {
             tracing::error!(%error, "a request has panicked");
             Err(Failure::broken("the request failed for a reason that is in the log of the server"))

@@ -68,6 +68,8 @@ fn decode(text: &str) -> String {
 pub(crate) struct Call {
     pub(crate) params: Params,
     pub(crate) body: Bytes,
+    /// When it was there: limits of time count from here.
+    pub(crate) arrived: Instant,
 }
 
 impl Call {
@@ -117,7 +119,7 @@ impl FromRequest<Arc<App>> for Call {
             }
             Failure::parsing(format!("the body could not be read: {error}"))
         })?;
-        Ok(Call { params, body })
+        Ok(Call { params, body, arrived: Instant::now() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! warpseek's own routes under `/v1`, in which every answer says what it covers.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -39,26 +39,26 @@ fn described(of: &Collection) -> Value {
 
 async fn list(State(app): State<Arc<App>>) -> Reply {
     search(&app, |app| {
-        let all: Vec<Value> = app.catalogue.all().iter().map(|of| described(of)).collect();
+        let all: Vec<Value> = app.catalogue().all().iter().map(|of| described(of)).collect();
         Ok(Answer::json(json!({"indexes": all})))
     })
     .await
 }
 
 async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    search(&app, move |app| Ok(Answer::json(described(&*app.catalogue.get(&index)?)))).await
+    search(&app, move |app| Ok(Answer::json(described(&*app.catalogue().get(&index)?)))).await
 }
 
 /// The body has `mappings` and `settings`, as `PUT /{index}` has.
 async fn create(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     let (declared, _) = crate::facade::declared(&call.json()?)?;
     let made =
-        write(&app, move |app| Ok(described(&*app.catalogue.create(&index, declared)?))).await?;
+        write(&app, move |app| Ok(described(&*app.catalogue().create(&index, declared)?))).await?;
     Ok(Answer::json(made).status(201))
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    write(&app, move |app| app.catalogue.delete(&index)).await?;
+    write(&app, move |app| app.catalogue().delete(&index)).await?;
     Ok(Answer::json(json!({"deleted": true})))
 }
 
@@ -72,7 +72,7 @@ async fn put_document(
     };
     let refresh = call.params.flag("refresh");
     let result = write(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         of.admit([&source])?;
         let written = of.put(&id, &source)?;
         if let Some(ticket) = written.ticket {
@@ -91,7 +91,7 @@ async fn get_document(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
 ) -> Reply {
-    search(&app, move |app| match app.catalogue.get(&index)?.get(&id)? {
+    search(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(json!({"id": id, "document": source}))),
         None => Err(Failure::new(Kind::DocumentMissing, format!("there is no document [{id}]"))
             .of_index(&index)),
@@ -106,7 +106,7 @@ async fn delete_document(
 ) -> Reply {
     let refresh = call.params.flag("refresh");
     write(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         let Some(ticket) = of.delete(&id)?.ticket else {
             return Err(Failure::new(
                 Kind::DocumentMissing,
@@ -126,7 +126,7 @@ async fn delete_document(
 /// Lines of documents with an `id`; the answer has what became of each that failed, by line.
 async fn bulk(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     write(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         let (mut read, mut errors) = (Vec::new(), Vec::new());
         for (number, line) in call.lines() {
             let wrong = |what: String| json!({"line": number, "error": what});
@@ -166,7 +166,7 @@ async fn bulk(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call
 }
 
 async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    write(&app, move |app| app.catalogue.get(&index)?.refresh()).await?;
+    write(&app, move |app| app.catalogue().get(&index)?.refresh()).await?;
     Ok(Answer::json(json!({"refreshed": true})))
 }
 
@@ -176,7 +176,7 @@ struct Ask {
     documents: bool,
 }
 
-fn read(app: &App, view: &View, body: &Value) -> Result<Ask, Failure> {
+fn read(app: &App, view: &View, body: &Value, arrived: Instant) -> Result<Ask, Failure> {
     let known = ["query", "k", "deadline_ms", "count", "documents"];
     let Value::Object(map) = body else {
         return Err(Failure::parsing("a search must be an object with [query]"));
@@ -216,7 +216,8 @@ fn read(app: &App, view: &View, body: &Value) -> Result<Ask, Failure> {
     let mut request = Request::new(node).k(k).count(body["count"] == json!(true));
     let deadline = number("deadline_ms", app.config.deadline_ms)?;
     if deadline > 0 {
-        request = request.deadline(Duration::from_millis(deadline));
+        let left = Duration::from_millis(deadline).saturating_sub(arrived.elapsed());
+        request = request.deadline(left);
     }
     Ok(Ask { request, documents: body["documents"] != json!(false) })
 }
@@ -257,9 +258,9 @@ fn shown(
 
 async fn search_one(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     search(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         let view = of.view();
-        let ask = read(app, &view, &call.json()?)?;
+        let ask = read(app, &view, &call.json()?, call.arrived)?;
         let response = view.searcher.search(&ask.request)?;
         Ok(Answer::json(shown(&of, &view, &response, ask.documents)?))
     })
@@ -269,7 +270,7 @@ async fn search_one(State(app): State<Arc<App>>, Path(index): Path<String>, call
 /// A search a line, or `searches`, an array; the answers are in the same order, and one that fails has an `error`.
 async fn search_many(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     search(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         let view = of.view();
         let bodies: Vec<Value> = match call.json() {
             Ok(Value::Object(body)) if body.contains_key("searches") => match &body["searches"] {
@@ -292,7 +293,7 @@ async fn search_many(State(app): State<Arc<App>>, Path(index): Path<String>, cal
             )));
         }
         let asks: Vec<Result<Ask, Failure>> =
-            bodies.iter().map(|body| read(app, &view, body)).collect();
+            bodies.iter().map(|body| read(app, &view, body, call.arrived)).collect();
         let requests: Vec<Request> = asks.iter().flatten().map(|ask| ask.request.clone()).collect();
         let mut responses = view.searcher.search_batch(&requests).into_iter();
         let results = asks.into_iter().map(|ask| {

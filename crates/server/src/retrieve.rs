@@ -115,9 +115,9 @@ fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
 /// The index that is asked: by the request, by the settings, or the only one.
 fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
     if let Some(name) = body["index"].as_str().or(app.config.retrieve_index.as_deref()) {
-        return app.catalogue.get(name);
+        return app.catalogue().get(name);
     }
-    let mut all = app.catalogue.all();
+    let mut all = app.catalogue().all();
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => Ok(only),
         (None, _) => Err(Failure::new(Kind::NotReady, "there is no index yet")),

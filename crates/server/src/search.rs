@@ -72,6 +72,7 @@ pub(crate) fn plan(
     collection: Arc<Collection>,
     ask: &Ask,
     all: bool,
+    arrived: Instant,
     warnings: &mut Vec<String>,
 ) -> Result<Planned, Failure> {
     let view = collection.view();
@@ -100,7 +101,7 @@ pub(crate) fn plan(
     let mut request = Request::new(node).k(k).count(ask.total != Total::None);
     let default = Duration::from_millis(app.config.deadline_ms);
     if let Some(deadline) = ask.timeout.or((!default.is_zero()).then_some(default)) {
-        request = request.deadline(deadline);
+        request = request.deadline(deadline.saturating_sub(arrived.elapsed()));
     }
     Ok(Planned { collection, view, request })
 }
@@ -111,11 +112,12 @@ pub(crate) fn search(
     collections: Vec<Arc<Collection>>,
     ask: Ask,
     all: bool,
+    arrived: Instant,
 ) -> Result<Found, Failure> {
     let (start, mut warnings) = (Instant::now(), Vec::new());
     let mut parts = Vec::with_capacity(collections.len());
     for collection in collections {
-        let planned = plan(app, collection, &ask, all, &mut warnings)?;
+        let planned = plan(app, collection, &ask, all, arrived, &mut warnings)?;
         let response = planned.view.searcher.search(&planned.request)?;
         parts.push(finish(app, planned, response));
     }

@@ -49,16 +49,17 @@ pub enum ServeError {
     Close(String),
 }
 
-/// A server that listens and has its indexes open.
+/// A server that listens.
 pub struct Server {
     app: Arc<App>,
+    opening: Opening,
     listener: TcpListener,
     address: SocketAddr,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Server {
-    /// Opens all indexes and listens.
+    /// Checks the settings and listens. Indexes are opened when it runs; until then requests are answered with 503.
     pub fn start(config: Config) -> Result<Self, ServeError> {
         telemetry::start_logging(config.log);
         let keys = match &config.api_key_file {
@@ -88,9 +89,8 @@ impl Server {
             .map_err(io(format!("cannot listen on {address}")))?;
         let address = listener.local_addr().map_err(io("the address".into()))?;
         let metrics = telemetry::recorder().map_err(ServeError::Setup)?;
-        let catalogue = Catalogue::open(&config.data, opening).map_err(ServeError::Setup)?;
-        let app = Arc::new(App::new(config, catalogue, keys, metrics));
-        Ok(Server { app, listener, address, runtime })
+        let app = Arc::new(App::new(config, keys, metrics));
+        Ok(Server { app, opening, listener, address, runtime })
     }
 
     /// Where it listens.
@@ -108,13 +108,21 @@ impl Server {
         self,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
-        let Server { app, listener, runtime, .. } = self;
+        let Server { app, opening, listener, runtime, .. } = self;
         let drain = Duration::from_secs(app.config.drain_s);
         let limit = Arc::new(Semaphore::new(app.config.limits.connections));
         let router = routes(app.clone());
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
-        let shared = app.clone();
+        let (shared, loaded) = (app.clone(), app.clone());
         let served = runtime.block_on(async move {
+            let loading = tokio::task::spawn_blocking(move || open(&loaded, opening));
+            let loading = async move {
+                match loading.await {
+                    Ok(Ok(())) => std::future::pending().await,
+                    Ok(Err(error)) => error,
+                    Err(error) => ServeError::Setup(error.to_string()),
+                }
+            };
             let graceful = async move {
                 end.await;
                 tracing::info!("ending: requests under way are finished");
@@ -131,19 +139,32 @@ impl Server {
                 }
             };
             tokio::select! {
-                served = serving.into_future() => served,
+                served = serving.into_future() => served.map_err(|source| ServeError::Io { what: "serving".into(), source }),
+                error = loading => Err(error),
                 () = too_long => {
                     tracing::warn!("some requests took too long and are given up");
                     Ok(())
                 }
             }
         });
-        served.map_err(|source| ServeError::Io { what: "serving".into(), source })?;
-        let closed = app.catalogue.close();
+        let closed = app.catalogue_if_open().map_or(Ok(()), Catalogue::close);
         runtime.shutdown_timeout(Duration::from_secs(1));
+        served?;
         tracing::info!("ended");
         closed.map_err(|failure| ServeError::Close(failure.reason))
     }
+}
+
+/// Opens all indexes, on GPUs too if they are to be used.
+fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
+    let catalogue = Catalogue::open(&app.config.data, opening).map_err(ServeError::Setup)?;
+    for of in catalogue.all() {
+        let prepared = of.view().searcher.prepare();
+        prepared.map_err(|error| ServeError::Setup(format!("{}: {error}", of.dir().display())))?;
+    }
+    tracing::info!(indexes = catalogue.all().len(), "ready");
+    app.open(catalogue);
+    Ok(())
 }
 
 /// Done when the process is told to end.

@@ -6,6 +6,7 @@ use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::app::App;
+use crate::catalogue::Catalogue;
 use crate::config::LogFormat;
 
 /// Bounds of histograms in seconds.
@@ -48,7 +49,7 @@ pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
     let mut gpu = 0;
-    for of in app.catalogue.all() {
+    for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
         gauge!("warpseek_index_documents", "index" => of.name.clone()).set(of.documents() as f64);
         gauge!("warpseek_index_size_bytes", "index" => of.name.clone()).set(of.bytes() as f64);
         gpu += of.view().searcher.gpu_status().residency.iter().map(|r| r.used).sum::<u64>();

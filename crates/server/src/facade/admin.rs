@@ -20,7 +20,7 @@ async fn each(
     act: fn(&Collection) -> Result<(), Failure>,
 ) -> Reply {
     let count = write(&app, move |app| {
-        let selected = app.catalogue.select(&index, params.flag("ignore_unavailable"))?;
+        let selected = app.catalogue().select(&index, params.flag("ignore_unavailable"))?;
         selected.iter().try_for_each(|of| act(of))?;
         Ok(selected.len())
     })
@@ -53,11 +53,11 @@ pub(super) async fn flush(
 }
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Reply {
-    Ok(Answer::json(health_body(app.catalogue.all().len())))
+    Ok(Answer::json(health_body(app.catalogue().all().len())))
 }
 
 pub(super) async fn health_of(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    Ok(Answer::json(health_body(app.catalogue.select(&index, false)?.len())))
+    Ok(Answer::json(health_body(app.catalogue().select(&index, false)?.len())))
 }
 
 fn health_body(indexes: usize) -> Value {
@@ -95,7 +95,7 @@ fn indices(app: &App, index: &str, params: &Params) -> Reply {
         "pri.store.size",
     ];
     let mut rows = Vec::new();
-    for of in app.catalogue.select(index, params.flag("ignore_unavailable"))? {
+    for of in app.catalogue().select(index, params.flag("ignore_unavailable"))? {
         let snapshot = of.view().searcher.snapshot();
         let documents = snapshot.statistics().documents;
         let deleted = u64::from(snapshot.doc_limit()).saturating_sub(documents);
@@ -143,7 +143,7 @@ pub(super) async fn cat_count_of(
 }
 
 fn documents(app: &App, index: &str, params: &Params) -> Reply {
-    let selected = app.catalogue.select(index, params.flag("ignore_unavailable"))?;
+    let selected = app.catalogue().select(index, params.flag("ignore_unavailable"))?;
     let count: u64 = selected.iter().map(|of| of.documents()).sum();
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -218,7 +218,7 @@ fn statistics(app: &App, index: &str, params: &Params) -> Reply {
         let part = json!({"docs": {"count": documents, "deleted": deleted}, "store": {"size_in_bytes": bytes}});
         json!({"primaries": part, "total": part})
     };
-    for one in app.catalogue.select(index, params.flag("ignore_unavailable"))? {
+    for one in app.catalogue().select(index, params.flag("ignore_unavailable"))? {
         let snapshot = one.view().searcher.snapshot();
         let live = snapshot.statistics().documents;
         let deleted = u64::from(snapshot.doc_limit()).saturating_sub(live);
@@ -258,7 +258,7 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
             _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: text is missing;")),
         };
-        let collection = index.map(|index| app.catalogue.get(&index)).transpose()?;
+        let collection = index.map(|index| app.catalogue().get(&index)).transpose()?;
         let analyzer: FieldAnalyzer = match (body["field"].as_str(), body["analyzer"].as_str(), &collection) {
             (Some(field), _, Some(of)) => {
                 let view = of.view();

@@ -180,7 +180,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     fn collection(&mut self, name: &str, create: bool) -> Result<Arc<Collection>, Failure> {
-        let catalogue = &self.app.catalogue;
+        let catalogue = self.app.catalogue();
         let open = || if create { catalogue.get_or_create(name) } else { catalogue.get(name) };
         let known = self.collections.entry(name.to_owned()).or_insert_with(open);
         if create && known.is_err() {
@@ -256,7 +256,7 @@ mod tests {
 
     fn read(body: &str) -> Result<Vec<Action>, Failure> {
         let body = axum::body::Bytes::copy_from_slice(body.as_bytes());
-        parse(&Call { params: Params::default(), body }, None)
+        parse(&Call { params: Params::default(), body, arrived: Instant::now() }, None)
     }
 
     #[test]

@@ -77,7 +77,7 @@ async fn store(
     let create = create || call.params.get("op_type") == Some("create");
     let refresh = refreshes(&call.params);
     let answer = write(app, move |app| {
-        let of = app.catalogue.get_or_create(&index)?;
+        let of = app.catalogue().get_or_create(&index)?;
         let id = id.unwrap_or_else(new_id);
         of.admit([&source])?;
         let written =
@@ -124,7 +124,7 @@ pub(super) async fn get(
 ) -> Reply {
     let filter = SourceFilter::parse(None, &call.params, None)?;
     search(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         Ok(match of.get(&id)? {
             Some(source) => Answer::json(found(&of, &id, source, &filter)),
             None => Answer::json(json!({"_index": index, "_id": id, "found": false})).status(404),
@@ -147,7 +147,7 @@ pub(super) async fn source(
     call: Call,
 ) -> Reply {
     let filter = SourceFilter::parse(None, &call.params, None)?;
-    search(&app, move |app| match app.catalogue.get(&index)?.get(&id)? {
+    search(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(filter.apply(source))),
         None => {
             Err(Failure::new(Kind::DocumentMissing, format!("Document not found [{index}]/[{id}]"))
@@ -165,7 +165,7 @@ pub(super) async fn delete(
     check(&call.params)?;
     let refresh = refreshes(&call.params);
     let answer = write(&app, move |app| {
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         let written = of.delete(&id)?;
         let answer = acknowledged(&of, &id, written)?;
         if refresh {
@@ -188,8 +188,8 @@ pub(super) async fn update(
     let refresh = refreshes(&call.params);
     let answer = write(&app, move |app| {
         let of = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
-            true => app.catalogue.get_or_create(&index)?,
-            false => app.catalogue.get(&index)?,
+            true => app.catalogue().get_or_create(&index)?,
+            false => app.catalogue().get(&index)?,
         };
         let written = change(&of, &id, &body)?;
         let answer = acknowledged(&of, &id, written)?;
@@ -294,7 +294,7 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
                 Failure::new(Kind::Action, "Validation Failed: 1: id is missing for doc 0;")
             })?;
             let filter = SourceFilter::parse(of.get("_source"), &params, None)?;
-            docs.push(match app.catalogue.get(&name) {
+            docs.push(match app.catalogue().get(&name) {
                 Err(failure) => json!({"_index": name, "_id": id, "error": failure.cause()}),
                 Ok(of) => match of.get(&id)? {
                     Some(source) => found(&of, &id, source, &filter),

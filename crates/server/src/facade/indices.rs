@@ -19,7 +19,7 @@ pub(super) async fn create(
     let body = call.json()?;
     let (declared, warnings) = declared(&body)?;
     let name = index.clone();
-    write(&app, move |app| app.catalogue.create(&name, declared)).await?;
+    write(&app, move |app| app.catalogue().create(&name, declared)).await?;
     let made = json!({"acknowledged": true, "shards_acknowledged": true, "index": index});
     Ok(Answer::json(made).warnings(warnings))
 }
@@ -61,8 +61,8 @@ pub(super) async fn delete(
         ));
     }
     write(&app, move |app| {
-        let selected = app.catalogue.select(&index, lenient)?;
-        selected.iter().try_for_each(|of| app.catalogue.delete(&of.name))
+        let selected = app.catalogue().select(&index, lenient)?;
+        selected.iter().try_for_each(|of| app.catalogue().delete(&of.name))
     })
     .await?;
     Ok(Answer::json(json!({"acknowledged": true})))
@@ -70,7 +70,7 @@ pub(super) async fn delete(
 
 /// Something of every index that an expression names, by name.
 fn each(app: &App, expression: &str, call: &Call, of: impl Fn(&Collection) -> Value) -> Reply {
-    let selected = app.catalogue.select(expression, call.params.flag("ignore_unavailable"))?;
+    let selected = app.catalogue().select(expression, call.params.flag("ignore_unavailable"))?;
     let all: Map<String, Value> = selected.iter().map(|c| (c.name.clone(), of(c))).collect();
     Ok(Answer::json(Value::Object(all)))
 }
@@ -150,7 +150,7 @@ pub(super) async fn put_mapping(
         return Err(Failure::parsing("the body must be an object with [properties]"));
     };
     write(&app, move |app| {
-        for of in app.catalogue.select(&index, false)? {
+        for of in app.catalogue().select(&index, false)? {
             of.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
         }
         Ok(())
@@ -171,7 +171,7 @@ pub(super) async fn put_settings(
         return Err(Failure::illegal(format!("Can't update non dynamic settings [index.{key}]")));
     }
     write(&app, move |app| {
-        for of in app.catalogue.select(&index, false)? {
+        for of in app.catalogue().select(&index, false)? {
             of.redeclare(|declared| {
                 declared.settings.extend(settings.clone());
                 Ok(())

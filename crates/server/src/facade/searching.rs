@@ -32,12 +32,12 @@ pub(super) async fn search(
 async fn run(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
         let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
-        let collections = app.catalogue.select(&index, call.params.flag("ignore_unavailable"))?;
+        let collections = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
         if scroll.is_some() && (from > 0 || size == 0) {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
         }
-        let found = find(app, collections, ask, scroll.is_some())?;
+        let found = find(app, collections, ask, scroll.is_some(), call.arrived)?;
         let mut body = found.body(from, size)?;
         let warnings = found.warnings.clone();
         if let Some(keep) = scroll {
@@ -142,10 +142,10 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
             let prepare = || {
                 let (collections, ask) = asked?;
                 let [one] = collections.as_slice() else {
-                    return find(app, collections, ask, false).map(Err);
+                    return find(app, collections, ask, false, call.arrived).map(Err);
                 };
                 let mut warnings = Vec::new();
-                let planned = plan(app, one.clone(), &ask, false, &mut warnings)?;
+                let planned = plan(app, one.clone(), &ask, false, call.arrived, &mut warnings)?;
                 Ok::<_, Failure>(Ok((planned, ask, warnings)))
             };
             match prepare() {
@@ -232,7 +232,7 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
         };
         let lenient = header["ignore_unavailable"] == json!(true);
         asked.push(
-            app.catalogue
+            app.catalogue()
                 .select(&of, lenient)
                 .and_then(|of| Ok((of, Ask::parse(&body, &call.params, &app.config.limits)?))),
         );
@@ -258,7 +258,7 @@ pub(super) async fn count(
 async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
         let (counted, warnings) = number_of(app, &index, &call)?;
-        let parts = app.catalogue.select(&index, call.params.flag("ignore_unavailable"))?.len();
+        let parts = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?.len();
         Ok(Answer::json(json!({"count": counted, "_shards": {"total": parts, "successful": parts, "skipped": 0, "failed": 0}})).warnings(warnings))
     })
     .await
@@ -273,8 +273,8 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     }
     let ask = Ask::parse(&body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
-    let collections = app.catalogue.select(index, call.params.flag("ignore_unavailable"))?;
-    let found = find(app, collections, ask, false)?;
+    let collections = app.catalogue().select(index, call.params.flag("ignore_unavailable"))?;
+    let found = find(app, collections, ask, false, call.arrived)?;
     Ok((found.total(), found.warnings))
 }
 
@@ -295,8 +295,8 @@ pub(super) async fn delete_by_query(
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: query is missing;"));
         }
         let ask = Ask::parse(&json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
-        let collections = app.catalogue.select(&index, call.params.flag("ignore_unavailable"))?;
-        let found = find(app, collections, ask, true)?;
+        let collections = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        let found = find(app, collections, ask, true, call.arrived)?;
         let most = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
         for &(part, rank) in found.hits.iter().take(most) {
@@ -331,9 +331,10 @@ pub(super) async fn explain(
 ) -> Reply {
     searching(&app, move |app| {
         let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
-        let of = app.catalogue.get(&index)?;
+        let of = app.catalogue().get(&index)?;
         let mut warnings = Vec::new();
-        let Planned { view, request, .. } = plan(app, of, &ask, false, &mut warnings)?;
+        let Planned { view, request, .. } =
+            plan(app, of, &ask, false, call.arrived, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {
             return Err(Failure::broken("the query is no tree"));
         };

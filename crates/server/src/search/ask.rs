@@ -27,6 +27,7 @@ pub(crate) struct Ask {
     pub(crate) total: Total,
     pub(crate) order: Order,
     pub(crate) min_score: Option<f64>,
+    /// Counts from when the request came.
     pub(crate) timeout: Option<Duration>,
     pub(crate) explain: bool,
     pub(crate) highlight: Option<Highlight>,

@@ -36,7 +36,11 @@ pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
         };
         server.run_until(wait).unwrap();
     });
-    Running { url, end: Some(end), thread: Some(thread) }
+    let running = Running { url, end: Some(end), thread: Some(thread) };
+    while running.send("GET", "/readyz", &[], None).status != 200 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    running
 }
 
 /// An answer of a server.
