@@ -1,5 +1,6 @@
 //! Development tasks of the workspace: `cargo xtask ci` runs all checks.
 
+mod clients;
 mod gpu;
 mod peers;
 
@@ -10,6 +11,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
+  clients    run real clients of Elasticsearch and others against a server; needs Python and a network. --require: fail if they are not available
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
         Some("ci") => ci(),
+        Some("clients") => clients::run(args.next().as_deref() == Some("--require")),
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
         Some("gpu-tests") => gpu::tests(),
         Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
@@ -61,6 +64,7 @@ fn ci() -> Result<(), String> {
         cargo(&["run", "--quiet", "--locked", "-p", "warpseek", "--example", example], &deny)?;
     }
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    clients::run(false)?;
     gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     // The targets themselves need nightly Rust and a C++ compiler; the library code they call does

@@ -16,6 +16,7 @@ pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod synth;
 pub(crate) mod verify;
 pub(crate) mod weights;
@@ -40,6 +41,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Ngram(options) => ngram::run(&options),
         Verb::Dictionary(options) => dictionary::run(&options),
         Verb::Bench(options) => warpseek_bench::run(&options),
+        Verb::Serve(options) => serve::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
         Verb::Calibrate(options) => calibrate::run(&options),

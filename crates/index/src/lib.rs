@@ -68,5 +68,7 @@ pub use postings::{
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};
-pub use update::{UpdateReport, add, create, create_from_lists, create_from_reader, update};
+pub use update::{
+    UpdateReport, add, create, create_from_lists, create_from_reader, extend_schema, update,
+};
 pub use verify::{Problem, Verification, verify};

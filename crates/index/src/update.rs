@@ -252,6 +252,20 @@ fn update_locked(
     Ok(UpdateReport { added, deleted, generation: manifest.generation })
 }
 
+/// Gives the index in `dir` a schema that begins with all fields of the one it has, and may have further ones at the end. Documents that are in the index have no values in these. Returns the generation.
+pub fn extend_schema(dir: &Path, schema: &Arc<Schema>) -> Result<u64> {
+    read_manifest(dir)?;
+    let lock = settle(WriteLock::take(dir)?)?;
+    let mut manifest = read_manifest(lock.dir())?;
+    let schema = schema_for(&manifest, Some(schema))?;
+    if manifest.schema != schema {
+        manifest.schema = schema;
+        manifest.generation += 1;
+        lock.commit(&manifest)?;
+    }
+    Ok(manifest.generation)
+}
+
 /// Refuses what an index of n-grams cannot have.
 fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Result<()> {
     grams.check().map_err(|what| IndexError::Grams { what })?;

@@ -6,7 +6,7 @@ use warpseek_index::{
     BuildReport, DeleteReport, Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport,
     OpenOptions, Progress, Snapshot, Verification,
 };
-use warpseek_text::{OwnedDocument, Reader};
+use warpseek_text::{OwnedDocument, Reader, Schema};
 
 use crate::build_device::input_bytes;
 use crate::error::Result;
@@ -192,6 +192,26 @@ impl Index {
         let mut report = warpseek_index::add(&self.dir, inputs, &config, progress)?;
         report.notices.splice(0..0, notice);
         Ok(report)
+    }
+
+    /// Gives the index a schema with further fields: it begins with all fields of the one there, unchanged. Documents that are in the index have no values in the new fields.
+    /// The index must not be open for single writes.
+    ///
+    /// ```
+    /// use warpseek::{Attribute, AttributeKind, Index, IndexOptions, Schema};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let dir = folder.path().join("index");
+    /// let schema = Schema::parse(r#"{"text": [{"name": "title"}]}"#)?;
+    /// let index = Index::create_with(&dir, IndexOptions::new().schema(schema.clone()))?;
+    /// let mut config = schema.config().clone();
+    /// config.attributes.push(Attribute::new("year", AttributeKind::Integer));
+    /// index.extend_schema(Schema::new(config)?)?;
+    /// assert!(index.extend_schema(schema).is_err()); // It has a field less.
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn extend_schema(&self, schema: impl Into<Arc<Schema>>) -> Result<u64> {
+        Ok(warpseek_index::extend_schema(&self.dir, &schema.into())?)
     }
 
     /// Deletes the documents with these ids.

@@ -140,8 +140,11 @@ pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, Verify
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
 pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
 pub use warpseek_text::{
-    Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldId, Format, GramConfig,
-    OwnedDocument as Document, Schema, SchemaConfig, Snippet, TextError, TextField, Unit, Unknown,
+    Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, Format,
+    GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_KEYWORD_BYTES,
+    MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, Schema, SchemaConfig, Scratch,
+    Snippet, StopWords, TextError, TextField, Tokens, Unit, Unknown, format_date, parse_date,
+    snippet,
 };
 
 /// The CPU and the GPUs of this machine, and how fast they copy.

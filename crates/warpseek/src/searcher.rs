@@ -150,6 +150,12 @@ impl Searcher {
         Searcher { context: Context::new(threads), ..self.clone() }
     }
 
+    /// A searcher of the snapshot that this one has now. It stays with it when this one goes on to a later one.
+    pub fn frozen(&self) -> Self {
+        let now = Arc::new(RwLock::new(self.now()));
+        Searcher { now, live: None, ..self.clone() }
+    }
+
     fn now(&self) -> Arc<Opened> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

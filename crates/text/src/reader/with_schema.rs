@@ -14,7 +14,7 @@ use super::known;
 use super::values::{Key, Skip};
 use crate::attribute::Scalar;
 use crate::schema::Route;
-use crate::{AttributeValue, Document, FieldId, RecordErrorKind, Schema, Unknown};
+use crate::{Attribute, AttributeValue, Document, FieldId, RecordErrorKind, Schema, Unknown};
 
 /// Parses one line.
 pub(super) fn parse<'a>(
@@ -83,6 +83,14 @@ fn bad_field(field: &str, reason: impl Into<String>) -> RecordErrorKind {
     RecordErrorKind::BadField { field: field.to_owned(), reason: reason.into() }
 }
 
+/// Whether a string is too long to be a value of the attribute.
+fn is_ignored(attribute: &Attribute, value: &Scalar<'_>) -> bool {
+    match (attribute.ignore_above, value) {
+        (Some(most), Scalar::String(text)) => text.chars().nth(most as usize).is_some(),
+        _ => false,
+    }
+}
+
 /// What has been read so far.
 struct Values<'s, 'de> {
     schema: &'s Schema,
@@ -128,7 +136,11 @@ impl<'s, 'de> Values<'s, 'de> {
                     return Err(bad_field(route.path(), reason));
                 }
                 (FieldId::Attribute(number), value) => {
-                    let kind = self.schema.attributes()[usize::from(number)].kind;
+                    let attribute = &self.schema.attributes()[usize::from(number)];
+                    if is_ignored(attribute, value) {
+                        continue;
+                    }
+                    let kind = attribute.kind;
                     let value = kind.read(value).map_err(|why| bad_field(route.path(), why))?;
                     self.attributes.push((number, value));
                 }

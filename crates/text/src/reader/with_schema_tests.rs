@@ -157,6 +157,22 @@ fn ids_scores_and_json_are_checked_as_without_a_schema() {
 }
 
 #[test]
+fn long_keywords_are_no_values_if_the_schema_says_so() {
+    let schema = r#"{"text":[{"name":"t"}],"attributes":[{"name":"t.keyword","source":"t","type":"keyword","many":true,"ignore_above":3}]}"#;
+    let config = ReaderConfig {
+        schema: Some(Arc::new(Schema::parse(schema).unwrap())),
+        ..ReaderConfig::default()
+    };
+    let long = "x".repeat(crate::MAX_KEYWORD_BYTES + 1);
+    let line = serde_json::json!({"id": "1", "t": ["äöü", "äöüß", long]}).to_string();
+    let document = Document::parse(&line, &config).unwrap();
+    assert_eq!(document.attributes, [(0, keyword("äöü"))]);
+    assert_eq!(document.fields.len(), 3);
+    let number = schema.replace("keyword\",\"many\":true", "integer\"");
+    assert!(Schema::parse(&number).unwrap_err().to_string().contains("ignore_above"));
+}
+
+#[test]
 fn order_keys() {
     let key = |field: &str, line: &str| {
         let config = ReaderConfig { order_field: Some(field.into()), ..config(Unknown::Refuse) };

@@ -32,6 +32,10 @@ pub(super) fn check(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextErr
             let reason = "only keywords can have several values; leave out \"many\"";
             return bad(format!("attribute {:?}", attribute.name), reason);
         }
+        if attribute.ignore_above.is_some() && attribute.kind != AttributeKind::Keyword {
+            let reason = "only keywords can be too long; leave out \"ignore_above\"";
+            return bad(format!("attribute {:?}", attribute.name), reason);
+        }
     }
     check_text(config)
 }
@@ -173,6 +177,7 @@ pub(super) fn extends(new: &Schema, old: &Schema) -> Result<(), TextError> {
         let same = new.attributes().get(i).is_some_and(|other| {
             (&other.name, other.source()) == (&field.name, field.source())
                 && (other.kind, other.many) == (field.kind, field.many)
+                && other.ignore_above == field.ignore_above
         });
         if !same {
             return changed("attribute", &field.name);

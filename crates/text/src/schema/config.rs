@@ -62,6 +62,9 @@ pub struct Attribute {
     /// Whether a document may have several values; only keywords can. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub many: bool,
+    /// Keywords with more characters than this are no values of the attribute: the document is stored with them, and no filter finds them. Default: all are values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignore_above: Option<u32>,
 }
 
 /// What happens to fields of records that are not in the schema.
@@ -106,7 +109,7 @@ impl TextField {
 impl Attribute {
     /// An attribute of one value, whose source is its name.
     pub fn new(name: impl Into<String>, kind: AttributeKind) -> Self {
-        Attribute { name: name.into(), source: None, kind, many: false }
+        Attribute { name: name.into(), source: None, kind, many: false, ignore_above: None }
     }
 
     /// The path of its values in a record.

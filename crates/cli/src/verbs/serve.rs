@@ -1,0 +1,112 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use warpseek_console::Failure;
+use warpseek_console::terminal::note;
+use warpseek_server::{Config, ServeError, Server};
+
+/// Serve a folder of indexes over HTTP
+///
+/// Clients of Elasticsearch and OpenSearch can use it unchanged, as far as docs/server.md lists; `/retrieve` is for the training of models, `/v1` is warpseek's own.
+/// Settings come from a file, then from variables such as WARPSEEK__LIMITS__BODY, then from flags.
+/// Ctrl-C or SIGTERM ends it: requests under way are finished and all writes are in the indexes. A second one ends it at once; nothing that was acknowledged is lost then either.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek serve data
+  warpseek serve data --listen 0.0.0.0:9200 --api-key-file keys.txt
+  warpseek serve data --print-config > warpseek.toml
+  curl -X PUT localhost:9200/books/_doc/1 -H 'content-type: application/json' -d '{\"title\": \"Emma\"}'")]
+pub(crate) struct Options {
+    /// Folder of indexes; it is made if it is not there [default: that of the settings, else the current one]
+    #[arg(value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Settings in TOML
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port [default: 127.0.0.1:9200]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// File of lines `admin KEY` and `read KEY`; needed to listen on other addresses than those of this machine
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+    /// Listen on any address without keys
+    #[arg(long)]
+    insecure: bool,
+    /// Where queries are answered [default: cpu]
+    #[arg(long, value_enum)]
+    device: Option<Device>,
+    /// The index that /retrieve searches [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    retrieve_index: Option<String>,
+    /// How logs are written [default: pretty]
+    #[arg(long, value_enum)]
+    log: Option<Log>,
+    /// Print all settings as TOML and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Device {
+    Cpu,
+    Cuda,
+    Auto,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Log {
+    Pretty,
+    Json,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let config = Config::load(options.config.as_deref(), std::env::vars(), options.flags())
+        .map_err(Failure::user)?;
+    if options.print_config {
+        print!("{}", config.to_toml());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let failed = |error: ServeError| match error {
+        ServeError::Setup(_) => Failure::user(error),
+        error => Failure::broken(error),
+    };
+    let server = Server::start(config).map_err(failed)?;
+    note(format!("listening on http://{}", server.address()));
+    server.run().map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    /// The flags that were given, as settings.
+    fn flags<T: From<String> + From<bool>>(&self) -> BTreeMap<String, T> {
+        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let device = self.device.map(|device| match device {
+            Device::Cpu => "cpu".to_owned(),
+            Device::Cuda => "cuda".to_owned(),
+            Device::Auto => "auto".to_owned(),
+        });
+        let log = self.log.map(|log| match log {
+            Log::Pretty => "pretty".to_owned(),
+            Log::Json => "json".to_owned(),
+        });
+        let given = [
+            ("data", self.data.as_ref().map(path)),
+            ("listen", self.listen.clone()),
+            ("api_key_file", self.api_key_file.as_ref().map(path)),
+            ("device", device),
+            ("retrieve_index", self.retrieve_index.clone()),
+            ("log", log),
+        ];
+        let mut flags: BTreeMap<String, T> = given
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), T::from(value?))))
+            .collect();
+        if self.insecure {
+            flags.insert("insecure".to_owned(), true.into());
+        }
+        flags
+    }
+}

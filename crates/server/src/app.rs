@@ -1,0 +1,202 @@
+//! What all requests share, and the threads that work for them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::Semaphore;
+
+use crate::catalogue::Catalogue;
+use crate::config::Config;
+use crate::error::{Failure, Kind};
+use crate::keys::Keys;
+use crate::scrolls::Scrolls;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    /// Not there before all indexes are open.
+    catalogue: OnceLock<Catalogue>,
+    pub(crate) keys: Keys,
+    pub(crate) metrics: PrometheusHandle,
+    pub(crate) scrolls: Scrolls,
+    /// Whether requests are welcome: not before all indexes are open, and not once the server ends.
+    pub(crate) ready: AtomicBool,
+    pub(crate) searches: Gate,
+    pub(crate) writes: Gate,
+    requests: AtomicU64,
+}
+
+impl App {
+    pub(crate) fn new(config: Config, keys: Keys, metrics: PrometheusHandle) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let queue = config.limits.queue;
+        App {
+            scrolls: Scrolls::new(config.limits.scrolls),
+            catalogue: OnceLock::new(),
+            keys,
+            metrics,
+            ready: AtomicBool::new(false),
+            searches: Gate::new(cores, queue, "searches"),
+            // Writes wait for the disk, so that more of them than cores share a sync.
+            writes: Gate::new(cores.max(4) * 4, queue, "writes"),
+            requests: AtomicU64::new(0),
+            config,
+        }
+    }
+
+    /// From now on requests are welcome.
+    pub(crate) fn open(&self, catalogue: Catalogue) {
+        let _ = self.catalogue.set(catalogue);
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// All indexes. Requests that would ask before they are open are refused.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        self.catalogue.get().expect("requests are refused until it is there")
+    }
+
+    /// The same, if they are open.
+    pub(crate) fn catalogue_if_open(&self) -> Option<&Catalogue> {
+        self.catalogue.get()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// An id for a request that brought none.
+    pub(crate) fn request_id(&self) -> String {
+        format!("ws-{:08x}", self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Admits so many at a time; others wait, and if too many do, further ones are refused.
+pub(crate) struct Gate {
+    permits: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    most_waiting: usize,
+    what: &'static str,
+}
+
+impl Gate {
+    fn new(permits: usize, most_waiting: usize, what: &'static str) -> Self {
+        Gate {
+            permits: Arc::new(Semaphore::new(permits)),
+            waiting: AtomicUsize::new(0),
+            most_waiting,
+            what,
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Does work on a thread that may block.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let permit = match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let waiting = Waiting::new(&self.waiting);
+                if waiting.0.load(Ordering::Relaxed) > self.most_waiting {
+                    let reason = format!(
+                        "{} {} wait already (limits.queue); try again later",
+                        self.most_waiting, self.what
+                    );
+                    return Err(Failure::new(Kind::Overload, reason));
+                }
+                self.permits
+                    .clone()
+                    .acquire_owned()
+                    .await
+                    .map_err(|_| Failure::broken("the server ends"))?
+            }
+        };
+        // The permit goes with the work, which goes on if whoever asked is gone.
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request has panicked");
+            Err(Failure::broken("the request failed for a reason that is in the log of the server"))
+        })
+    }
+}
+
+/// One who waits, also if it gives up.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Does work of a request on a blocking thread, with everything that requests share.
+pub(crate) async fn search<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let shared = app.clone();
+    app.searches.run(move || work(&shared)).await
+}
+
+/// The same for writes.
+pub(crate) async fn write<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let shared = app.clone();
+    app.writes.run(move || work(&shared)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn too_many_are_refused_and_others_wait() {
+        let gate = Arc::new(Gate::new(1, 1, "searches"));
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let running = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.run(move || Ok(held.recv().is_ok())).await }
+        });
+        while gate.permits.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let waiting = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.run(|| Ok(2)).await }
+        });
+        while gate.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = gate.run(|| Ok(3)).await.unwrap_err();
+        assert_eq!((refused.kind, refused.status()), (Kind::Overload, 429));
+        release.send(()).unwrap();
+        assert!(running.await.unwrap().unwrap());
+        assert_eq!(waiting.await.unwrap().unwrap(), 2);
+        assert_eq!(gate.waiting(), 0);
+        let panicked =
+            gate.run(|| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(panicked.status(), 500);
+        assert!(gate.run(|| Ok(())).await.is_ok());
+    }
+}

@@ -1,0 +1,325 @@
+//! An index that is open: it takes writes, gets new fields, and is searched.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use warpseek::{
+    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Schema, Searcher,
+    SearcherOptions, WriteTicket,
+};
+
+use crate::error::{Failure, Kind};
+use crate::mapping::{Declared, Layout, Mapping};
+
+/// How indexes are opened.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    pub(crate) refresh: Duration,
+    pub(crate) searcher: SearcherOptions,
+}
+
+/// An index that is open.
+pub(crate) struct Collection {
+    pub(crate) name: String,
+    dir: PathBuf,
+    /// What the engine does not keep; none if the server did not make the index.
+    declaration: Option<PathBuf>,
+    opening: Opening,
+    /// `None` after it was closed, or if it could not be opened again.
+    live: RwLock<Option<LiveIndex>>,
+    view: RwLock<Arc<View>>,
+    /// Held while fields are added.
+    growing: Mutex<()>,
+}
+
+/// What searches see.
+pub(crate) struct View {
+    pub(crate) searcher: Searcher,
+    pub(crate) mapping: Mapping,
+}
+
+/// What became of a write.
+pub(crate) struct Written {
+    pub(crate) ticket: Option<WriteTicket>,
+    pub(crate) result: &'static str,
+}
+
+impl Collection {
+    /// Makes an index.
+    pub(crate) fn create(
+        name: &str,
+        dir: PathBuf,
+        declaration: PathBuf,
+        declared: Declared,
+        opening: Opening,
+    ) -> Result<Self, Failure> {
+        let mapping = Mapping::new(declared)?;
+        write_declaration(&declaration, &mapping.declared)?;
+        let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
+        Index::create_with(&dir, IndexOptions::new().schema(schema))?;
+        Self::open(name, dir, declaration, opening)
+    }
+
+    /// Opens an index that is there, with the fields that its declaration has and it has not yet.
+    pub(crate) fn open(
+        name: &str,
+        dir: PathBuf,
+        declaration: PathBuf,
+        opening: Opening,
+    ) -> Result<Self, Failure> {
+        let index = Index::at(&dir);
+        let manifest = index.manifest()?;
+        let (mapping, declaration) = match std::fs::read(&declaration) {
+            Ok(bytes) => {
+                let wrong = |e: serde_json::Error| {
+                    Failure::broken(format!("{}: {e}", declaration.display()))
+                };
+                let mapping = Mapping::new(serde_json::from_slice(&bytes).map_err(wrong)?)?;
+                extend(&index, &mapping)?;
+                (mapping, Some(declaration))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                (Mapping::of_manifest(&manifest), None)
+            }
+            Err(error) => {
+                return Err(Failure::broken(format!("{}: {error}", declaration.display())));
+            }
+        };
+        let live = index.live(live_options(&opening))?;
+        let searcher = live.searcher(opening.searcher.clone())?;
+        Ok(Collection {
+            name: name.to_owned(),
+            dir,
+            declaration,
+            opening,
+            live: RwLock::new(Some(live)),
+            view: RwLock::new(Arc::new(View { searcher, mapping })),
+            growing: Mutex::default(),
+        })
+    }
+
+    /// What searches see now.
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn live(&self) -> Result<Live<'_>, Failure> {
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        match live.is_some() {
+            true => Ok(Live(live)),
+            false => Err(Failure::new(Kind::NotReady, format!("index [{}] is closed", self.name))),
+        }
+    }
+
+    fn growing(&self) -> MutexGuard<'_, ()> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Declares the fields that these documents have and the index has not.
+    pub(crate) fn admit<'a>(
+        &self,
+        sources: impl IntoIterator<Item = &'a Map<String, Value>> + Clone,
+    ) -> Result<(), Failure> {
+        if self.view().mapping.grown(sources.clone())?.is_none() {
+            return Ok(());
+        }
+        let _growing = self.growing();
+        // Somebody else may have added them in the meantime.
+        match self.view().mapping.grown(sources)? {
+            Some(declared) => self.declare(declared),
+            None => Ok(()),
+        }
+    }
+
+    /// Changes the declaration. `change` gets what there is.
+    pub(crate) fn redeclare(
+        &self,
+        change: impl FnOnce(&mut Declared) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let _growing = self.growing();
+        let mut declared = self.view().mapping.declared.clone();
+        change(&mut declared)?;
+        self.declare(declared)
+    }
+
+    /// Goes over to a declaration with further fields. The declaration is written first: if the server ends before the index has them, they are added when it is opened again.
+    fn declare(&self, declared: Declared) -> Result<(), Failure> {
+        let Some(path) = &self.declaration else {
+            return Err(Failure::illegal(format!(
+                "index [{}] was not made by the server, so its mapping is fixed",
+                self.name
+            )));
+        };
+        let mapping = Mapping::new(declared)?;
+        let index = Index::at(&self.dir);
+        let manifest = index.manifest()?;
+        let old = manifest.schema.as_deref().map(Schema::config);
+        let schema = mapping.schema(old);
+        // Everything that can be wrong with it is found before anything changes.
+        let schema = Schema::new(schema).map_err(|e| Failure::new(Kind::Mapper, e.to_string()))?;
+        write_declaration(path, &mapping.declared)?;
+        let unchanged = old.is_some_and(|old| old == schema.config());
+        if unchanged {
+            let searcher = self.view().searcher.clone();
+            self.show(View { searcher, mapping });
+            return Ok(());
+        }
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let before = self.view().mapping.clone();
+        let extended = live.take().map_or(Ok(()), LiveIndex::close).map_err(Failure::from);
+        let extended = extended.and_then(|()| self.extend(&index, &mapping, schema));
+        // Whatever happened, the index goes on, with its new fields or without.
+        let opened = index.live(live_options(&self.opening))?;
+        let searcher = opened.searcher(self.opening.searcher.clone())?;
+        *live = Some(opened);
+        self.show(View { searcher, mapping: if extended.is_ok() { mapping } else { before } });
+        extended
+    }
+
+    /// Gives the index, which is closed, the fields of a mapping.
+    fn extend(&self, index: &Index, mapping: &Mapping, schema: Schema) -> Result<(), Failure> {
+        let snapshot = index.snapshot()?;
+        let old = snapshot.manifest().schema.as_deref().map(Schema::config);
+        if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
+            // It need not keep a field that stands for none.
+            let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
+            Index::create_with(&self.dir, IndexOptions::new().schema(schema).overwrite(true))?;
+        } else {
+            index.extend_schema(schema)?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, view: View) {
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+    }
+
+    /// Adds or replaces a document, whose fields were admitted.
+    pub(crate) fn put(&self, id: &str, source: &Map<String, Value>) -> Result<Written, Failure> {
+        let line = self.view().mapping.line(id, source)?;
+        let live = self.live()?;
+        if !live.get().contains(id)? {
+            match live.get().create_json(&line) {
+                Ok(ticket) => return Ok(Written { ticket: Some(ticket), result: "created" }),
+                // Another thread was faster.
+                Err(Error::Index(IndexError::Conflict { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let ticket = live.get().put_json(&line)?;
+        Ok(Written { ticket: Some(ticket), result: "updated" })
+    }
+
+    /// Adds a document, unless there is one.
+    pub(crate) fn create_document(
+        &self,
+        id: &str,
+        source: &Map<String, Value>,
+    ) -> Result<Written, Failure> {
+        let line = self.view().mapping.line(id, source)?;
+        match self.live()?.get().create_json(&line) {
+            Ok(ticket) => Ok(Written { ticket: Some(ticket), result: "created" }),
+            Err(Error::Index(IndexError::Conflict { .. })) => {
+                let reason = format!("[{id}]: version conflict, document already exists");
+                Err(Failure::new(Kind::Conflict, reason).of_index(&self.name))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes a document.
+    pub(crate) fn delete(&self, id: &str) -> Result<Written, Failure> {
+        let ticket = self.live()?.get().delete(id)?;
+        let result = if ticket.is_some() { "deleted" } else { "not_found" };
+        Ok(Written { ticket, result })
+    }
+
+    /// The newest source of a document.
+    pub(crate) fn get(&self, id: &str) -> Result<Option<Value>, Failure> {
+        let stored = self.live()?.get().get(id)?;
+        Ok(stored.map(|stored| self.view().mapping.source_of(stored)))
+    }
+
+    pub(crate) fn refresh(&self) -> Result<(), Failure> {
+        self.live()?.get().refresh()?;
+        Ok(())
+    }
+
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        self.live()?.get().flush()?;
+        Ok(())
+    }
+
+    /// Flushes and closes; it takes no writes any more.
+    pub(crate) fn close(&self) -> Result<(), Failure> {
+        let live = self.live.write().unwrap_or_else(PoisonError::into_inner).take();
+        match live {
+            Some(live) => Ok(live.close()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Live documents as searches see them.
+    pub(crate) fn documents(&self) -> u64 {
+        self.view().searcher.snapshot().statistics().documents
+    }
+
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        let Ok(files) = std::fs::read_dir(&self.dir) else { return 0 };
+        files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
+    }
+
+    pub(crate) fn is_wrapped(&self) -> bool {
+        self.view().mapping.layout == Layout::Wrapped
+    }
+}
+
+/// The live index, which is there as long as this is held.
+struct Live<'a>(RwLockReadGuard<'a, Option<LiveIndex>>);
+
+impl Live<'_> {
+    fn get(&self) -> &LiveIndex {
+        self.0.as_ref().expect("checked when it was made")
+    }
+}
+
+fn live_options(opening: &Opening) -> LiveOptions {
+    LiveOptions::new().refresh_every(opening.refresh)
+}
+
+/// Gives the index the fields that its mapping has and it has not.
+fn extend(index: &Index, mapping: &Mapping) -> Result<(), Failure> {
+    let manifest = index.manifest()?;
+    let old = manifest.schema.as_deref().map(Schema::config);
+    let schema = mapping.schema(old);
+    if old != Some(&schema) {
+        index.extend_schema(Schema::new(schema).map_err(Error::from)?)?;
+    }
+    Ok(())
+}
+
+/// Written beside and renamed, so that there is always a whole one.
+fn write_declaration(path: &Path, declared: &Declared) -> Result<(), Failure> {
+    let broken = |e: std::io::Error| Failure::broken(format!("{}: {e}", path.display()));
+    let bytes = serde_json::to_vec_pretty(declared).map_err(|e| Failure::broken(e.to_string()))?;
+    let beside = path.with_extension("json.new");
+    let write = || {
+        use std::io::Write;
+        let mut file = std::fs::File::create(&beside)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)?;
+        match path.parent() {
+            Some(folder) => std::fs::File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    write().map_err(broken)
+}

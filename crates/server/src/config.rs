@@ -1,0 +1,280 @@
+//! How a server is set up: a file, the environment and flags, each over the one before.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// Variables of the environment that are settings begin with this; `WARPSEEK__LIMITS__BODY` is `body` in the part `limits`.
+const PREFIX: &str = "WARPSEEK__";
+
+/// The settings of a server. In TOML every one has its default if it is left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The folder of indexes. It is made if it is not there.
+    pub data: PathBuf,
+    /// Where to listen. Default: 127.0.0.1:9200.
+    pub listen: String,
+    /// A file of lines `admin KEY` and `read KEY`. Default: none; everybody may do everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<PathBuf>,
+    /// Whether to listen on other addresses than those of this machine without keys. Default: false.
+    pub insecure: bool,
+    /// Where queries are answered: `cpu`, `cuda` or `auto`. Default: `cpu`.
+    pub device: Device,
+    /// The index that `/retrieve` searches. Default: the only one there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieve_index: Option<String>,
+    /// How many documents `/retrieve` returns if the request does not say. Default: 3.
+    pub retrieve_k: usize,
+    /// Milliseconds after which writes can be searched without a refresh. Default: 1000.
+    pub refresh_ms: u64,
+    /// The most milliseconds of a search whose request has no limit of its own; 0: none. Default: 0.
+    pub deadline_ms: u64,
+    /// Searches that take at least this many milliseconds are logged; 0: none. Default: 1000.
+    pub slow_query_ms: u64,
+    /// How logs are written: `pretty` or `json`. Default: `pretty`.
+    pub log: LogFormat,
+    /// The most seconds for requests under way when the server is asked to end. Default: 30.
+    pub drain_s: u64,
+    /// What requests may ask for at most.
+    pub limits: Limits,
+}
+
+/// What requests may ask for at most. Each has its own error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of a body, decompressed. Default: 128 MiB, as helpers of clients send up to 100 MiB.
+    pub body: usize,
+    /// Hits of a search, `from` and `size` together. Default: 10,000.
+    pub window: usize,
+    /// Bytes of the text of a query. Default: 64 KiB.
+    pub query_text: usize,
+    /// Searches in one `_msearch`, `/retrieve` or batch. Default: 10,000.
+    pub batch: usize,
+    /// Requests that wait for a thread, of searches and of writes each. Default: 1,024.
+    pub queue: usize,
+    /// Open connections; further ones wait to be accepted. Default: 4,096.
+    pub connections: usize,
+    /// Searches whose results are kept for further pages (scroll). Default: 100.
+    pub scrolls: usize,
+}
+
+/// Where queries are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// On the CPU.
+    #[default]
+    Cpu,
+    /// On a GPU; without one the server does not start.
+    Cuda,
+    /// On the GPU if there is one and it is faster.
+    Auto,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Pretty,
+    /// An object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            data: PathBuf::from("."),
+            listen: "127.0.0.1:9200".into(),
+            api_key_file: None,
+            insecure: false,
+            device: Device::Cpu,
+            retrieve_index: None,
+            retrieve_k: 3,
+            refresh_ms: 1000,
+            deadline_ms: 0,
+            slow_query_ms: 1000,
+            log: LogFormat::Pretty,
+            drain_s: 30,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            body: 128 << 20,
+            window: 10_000,
+            query_text: 64 << 10,
+            batch: 10_000,
+            queue: 1024,
+            connections: 4096,
+            scrolls: 100,
+        }
+    }
+}
+
+impl Config {
+    /// The settings of a file, if there is one, under those of the environment, under `flags`, which are TOML values by key, `limits.body` being one.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use warpseek_server::Config;
+    ///
+    /// let environment = [("WARPSEEK__LIMITS__BODY".to_owned(), "1000".to_owned())];
+    /// let flags = BTreeMap::from([("listen".to_owned(), "127.0.0.1:8000".into())]);
+    /// let config = Config::load(None, environment, flags).unwrap();
+    /// assert_eq!((config.limits.body, config.listen.as_str()), (1000, "127.0.0.1:8000"));
+    /// ```
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: BTreeMap<String, Value>,
+    ) -> Result<Self, String> {
+        let mut table = Table::new();
+        if let Some(path) = file {
+            let named = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+            let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
+            table = text.parse().map_err(|e: toml::de::Error| named(&e))?;
+            // So that a mistake is reported with its file and line.
+            toml::from_str::<Config>(&text).map_err(|e| named(&e))?;
+        }
+        for (name, value) in environment {
+            if let Some(key) = name.strip_prefix(PREFIX) {
+                let key = key.to_ascii_lowercase().replace("__", ".");
+                set(&mut table, &key, scalar(&key, value)).map_err(|e| format!("{name}: {e}"))?;
+            }
+        }
+        for (key, value) in flags {
+            set(&mut table, &key, value)?;
+        }
+        let config: Config = table.try_into().map_err(|e| format!("settings: {e}"))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// All settings as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// The address to listen on.
+    pub fn address(&self) -> Result<SocketAddr, String> {
+        let wrong =
+            |_| format!("listen = {:?} is no address; write it as 127.0.0.1:9200", self.listen);
+        self.listen.parse().map_err(wrong)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let address = self.address()?;
+        if !is_loopback(address.ip()) && self.api_key_file.is_none() && !self.insecure {
+            return Err(format!(
+                "{address} can be reached from other machines, and there is no key; give --api-key-file, or --insecure if the network is trusted"
+            ));
+        }
+        let limits = &self.limits;
+        for (name, value) in [
+            ("body", limits.body),
+            ("window", limits.window),
+            ("query_text", limits.query_text),
+            ("batch", limits.batch),
+            ("connections", limits.connections),
+        ] {
+            if value == 0 {
+                return Err(format!(
+                    "limits.{name} is 0, so nothing could be asked; make it larger"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.is_loopback()
+}
+
+/// The value that the text of a variable stands for.
+fn scalar(key: &str, text: String) -> Value {
+    // Strings that look like numbers stay strings where a string is wanted.
+    if matches!(key, "data" | "listen" | "api_key_file" | "retrieve_index") {
+        return Value::String(text);
+    }
+    match (text.parse::<i64>(), text.parse::<bool>()) {
+        (Ok(number), _) => Value::Integer(number),
+        (_, Ok(flag)) => Value::Boolean(flag),
+        _ => Value::String(text),
+    }
+}
+
+fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+            Ok(())
+        }
+        Some((part, rest)) => {
+            let inner = table.entry(part.to_owned()).or_insert_with(|| Value::Table(Table::new()));
+            match inner {
+                Value::Table(inner) => set(inner, rest, value),
+                _ => Err(format!("`{part}` has no parts")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(
+        file: &str,
+        environment: &[(&str, &str)],
+        flags: &[(&str, Value)],
+    ) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        std::fs::write(&path, file).unwrap();
+        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let flags = flags.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        Config::load(Some(&path), environment, flags.collect())
+    }
+
+    #[test]
+    fn flags_come_before_the_environment_and_that_before_the_file() {
+        let file = "listen = '127.0.0.1:1'\nrefresh_ms = 7\n[limits]\nbody = 1\nqueue = 5\n";
+        let environment =
+            [("WARPSEEK__LIMITS__BODY", "2"), ("WARPSEEK__LISTEN", "127.0.0.1:2"), ("OTHER", "x")];
+        let flags = [("listen", Value::from("127.0.0.1:3"))];
+        let config = load(file, &environment, &flags).unwrap();
+        assert_eq!(config.listen, "127.0.0.1:3");
+        assert_eq!((config.limits.body, config.limits.queue, config.refresh_ms), (2, 5, 7));
+        let again = load(&config.to_toml(), &[], &[]).unwrap();
+        assert_eq!(again, config);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (file, wanted) in [
+            ("listn = 'x'", "listn"),
+            ("[limits]\nbody = 'many'", "body"),
+            ("listen = 'here'", "here"),
+            ("listen = '0.0.0.0:9200'", "--api-key-file"),
+            ("[limits]\nbatch = 0", "batch"),
+        ] {
+            let error = load(file, &[], &[]).unwrap_err();
+            assert!(error.contains(wanted), "{file}: {error}");
+        }
+        assert!(load("listen = '0.0.0.0:9200'\ninsecure = true", &[], &[]).is_ok());
+        assert!(load("listen = '[::1]:9200'", &[], &[]).is_ok());
+        assert!(load("", &[("WARPSEEK__LISTEN__X", "1")], &[]).is_err());
+    }
+}

@@ -1,0 +1,382 @@
+//! Elasticsearch's query language, as query trees of the library: a pure function of a query and a mapping.
+//!
+//! A clause that only filters (range, exists, terms) has the score 1 where scores count, as there, and none in a filter. Words of a text field have Elasticsearch's factor k1 + 1 as their weight. A field that no document has matches
+//! nothing; one that is stored and cannot be searched is an error, as is every clause that is not here.
+
+mod leaves;
+mod query_string;
+mod value;
+
+use serde_json::{Map, Value};
+use warpseek::query::{Across, Bool, Filter, Least, Node, Operator, Words};
+
+use crate::error::Failure;
+use crate::mapping::{Field, Layout, Mapping};
+
+/// Translates a query. What is ignored is said in `warnings`. Texts have at most `most_text` bytes.
+pub(crate) fn translate(
+    query: &Value,
+    mapping: &Mapping,
+    most_text: usize,
+    warnings: &mut Vec<String>,
+) -> Result<Node, Failure> {
+    Translator { mapping, most_text, warnings }.node(query, true)
+}
+
+/// The query of `?q=`.
+pub(crate) fn translate_q(
+    text: &str,
+    field: Option<&str>,
+    operator: Operator,
+    mapping: &Mapping,
+    most_text: usize,
+    warnings: &mut Vec<String>,
+) -> Result<Node, Failure> {
+    let mut body = serde_json::json!({"query": text, "default_operator": if operator == Operator::And { "and" } else { "or" }});
+    if let Some(field) = field {
+        body["default_field"] = field.into();
+    }
+    translate(&serde_json::json!({"query_string": body}), mapping, most_text, warnings)
+}
+
+pub(super) struct Translator<'a> {
+    mapping: &'a Mapping,
+    most_text: usize,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Translator<'_> {
+    /// A query. Where scores do not count, `scored` is false.
+    fn node(&mut self, query: &Value, scored: bool) -> Result<Node, Failure> {
+        let Value::Object(query) = query else {
+            return Err(Failure::parsing("[query] must be an object with one clause"));
+        };
+        let mut clauses = query.iter();
+        let (Some((clause, body)), None) = (clauses.next(), clauses.next()) else {
+            let names: Vec<&str> = query.keys().map(String::as_str).collect();
+            return Err(match names.is_empty() {
+                true => Failure::illegal("query malformed, empty clause found"),
+                false => Failure::parsing(format!(
+                    "[{}] malformed query, expected one clause; put several into [bool]",
+                    names.join(", ")
+                )),
+            });
+        };
+        match clause.as_str() {
+            "match_all" => {
+                let parts = self.parts(clause, body, &["boost"])?;
+                let boost = parts.boost()?;
+                Ok(boosted(Node::All, boost))
+            }
+            "match_none" => Ok(Node::Nothing),
+            "bool" => self.bool(clause, body, scored),
+            "match" => self.match_words(clause, body, scored),
+            "multi_match" => self.multi_match(clause, body, scored),
+            "combined_fields" => self.combined_fields(clause, body, scored),
+            "term" => self.term(clause, body, scored),
+            "terms" => self.terms(clause, body, scored),
+            "ids" => self.ids(clause, body, scored),
+            "exists" => self.exists(clause, body, scored),
+            "range" => self.range(clause, body, scored),
+            "prefix" => self.prefix(clause, body, scored),
+            "constant_score" => {
+                let parts = self.parts(clause, body, &["filter", "boost"])?;
+                let filter = parts
+                    .get("filter")
+                    .ok_or_else(|| Failure::parsing("[constant_score] requires a [filter]"))?;
+                let filter = Box::new(self.node(filter, false)?);
+                Ok(Node::Constant { filter, score: parts.boost()? })
+            }
+            "dis_max" => {
+                let parts = self.parts(clause, body, &["queries", "tie_breaker", "boost"])?;
+                let of = match parts.get("queries") {
+                    Some(Value::Array(queries)) => queries
+                        .iter()
+                        .map(|query| self.node(query, scored))
+                        .collect::<Result<_, _>>()?,
+                    _ => return Err(Failure::parsing("[dis_max] requires [queries], an array")),
+                };
+                let tie_breaker = parts.number("tie_breaker")?.unwrap_or(0.0);
+                Ok(boosted(Node::Best { of, tie_breaker }, parts.boost()?))
+            }
+            "query_string" | "simple_query_string" => self.query_string(clause, body, scored),
+            "match_phrase" | "match_phrase_prefix" => self.phrase(clause),
+            other => Err(match KNOWN_ELSEWHERE.contains(&other) {
+                true => Failure::unsupported(other),
+                false => Failure::parsing(format!("unknown query [{other}]")),
+            }),
+        }
+    }
+
+    /// Words that stand next to each other. The one place where they are refused.
+    fn phrase(&mut self, clause: &str) -> Result<Node, Failure> {
+        Err(Failure::unsupported(clause))
+    }
+
+    fn bool(&mut self, clause: &str, body: &Value, scored: bool) -> Result<Node, Failure> {
+        let allowed = [
+            "must",
+            "should",
+            "filter",
+            "must_not",
+            "mustNot",
+            "minimum_should_match",
+            "boost",
+            "adjust_pure_negative",
+            "_name",
+        ];
+        let parts = self.parts(clause, body, &allowed)?;
+        let mut list = |key: &str, scored: bool| -> Result<Vec<Node>, Failure> {
+            match parts.get(key) {
+                None | Some(Value::Null) => Ok(Vec::new()),
+                Some(Value::Array(queries)) => {
+                    queries.iter().map(|query| self.node(query, scored)).collect()
+                }
+                // An object without a clause is what some clients send for no filter.
+                Some(Value::Object(query)) if query.is_empty() => Ok(Vec::new()),
+                Some(query) => Ok(vec![self.node(query, scored)?]),
+            }
+        };
+        let mut must_not = list("must_not", false)?;
+        must_not.extend(list("mustNot", false)?);
+        let (must, should, filter) =
+            (list("must", scored)?, list("should", scored)?, list("filter", false)?);
+        let least = parts.least("minimum_should_match")?;
+        let only_excludes =
+            must.is_empty() && should.is_empty() && filter.is_empty() && !must_not.is_empty();
+        let node = Node::Bool(Bool { must, should, must_not, filter, least });
+        // As there: a query that only excludes has the score 0, one without parts is match_all.
+        let node = match only_excludes {
+            true => Node::Bool(Bool { filter: vec![node], ..Bool::default() }),
+            false => node,
+        };
+        Ok(boosted(node, parts.boost()?))
+    }
+
+    /// The parts of a clause, which has no others than these.
+    fn parts<'b>(
+        &mut self,
+        clause: &str,
+        body: &'b Value,
+        allowed: &[&str],
+    ) -> Result<Parts<'b>, Failure> {
+        let Value::Object(body) = body else {
+            return Err(Failure::parsing(format!(
+                "[{clause}] query malformed, expected an object"
+            )));
+        };
+        if let Some(key) =
+            body.keys().find(|key| !allowed.contains(&key.as_str()) && *key != "_name")
+        {
+            return Err(Failure::parsing(format!("[{clause}] query does not support [{key}]")));
+        }
+        Ok(Parts(body))
+    }
+
+    /// Reads `{FIELD: VALUE}`, beside which only a boost may stand.
+    fn single<'b>(
+        &mut self,
+        clause: &str,
+        body: &'b Value,
+    ) -> Result<(&'b str, &'b Value), Failure> {
+        let Value::Object(body) = body else {
+            return Err(Failure::parsing(format!(
+                "[{clause}] query malformed, expected an object"
+            )));
+        };
+        let mut fields = body.iter().filter(|(key, _)| !matches!(key.as_str(), "boost" | "_name"));
+        match (fields.next(), fields.next()) {
+            (Some((field, value)), None) => Ok((field, value)),
+            (None, _) => Err(Failure::parsing(format!("[{clause}] query requires a field"))),
+            (Some((first, _)), Some((second, _))) => Err(Failure::parsing(format!(
+                "[{clause}] query doesn't support multiple fields, found [{first}] and [{second}]"
+            ))),
+        }
+    }
+
+    fn text(&self, clause: &str, value: &Value) -> Result<String, Failure> {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(value) => value.to_string(),
+            _ => return Err(Failure::parsing(format!("[{clause}] requires a text to search for"))),
+        };
+        match text.len() > self.most_text {
+            true => Err(Failure::illegal(format!(
+                "the text of a query has {} bytes, the limit is {} (limits.query_text)",
+                text.len(),
+                self.most_text
+            ))),
+            false => Ok(text),
+        }
+    }
+
+    fn warn(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        if !self.warnings.contains(&what) {
+            self.warnings.push(what);
+        }
+    }
+
+    /// Words in fields of the index, each with its weight.
+    fn words(
+        &mut self,
+        fields: &[(String, f64)],
+        words: &Words,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let (mut text, mut others) = (Vec::new(), Vec::new());
+        for (path, weight) in fields {
+            match self.mapping.field(path) {
+                None | Some(Field::Object) if path != "_id" => {}
+                Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
+                Some(Field::Text { name, factor }) => text.push((name.clone(), weight * factor)),
+                _ => {
+                    let value = Value::String(words.text.clone());
+                    // Among several fields, those that cannot have the value do not match.
+                    match self.equals(path, &value) {
+                        Ok(filter) => others.push(constant(filter, *weight, scored)),
+                        Err(_) if fields.len() > 1 => {}
+                        Err(failure) => return Err(failure),
+                    }
+                }
+            }
+        }
+        if self.mapping.layout == Layout::NoSchema && !text.is_empty() {
+            // Title and text are one field, which has no name.
+            let weight = text.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
+            text.clear();
+            others
+                .push(boosted(Node::Words(Words { fields: Vec::new(), ..words.clone() }), weight));
+        }
+        if !text.is_empty() {
+            let node = Node::Words(Words { fields: text, ..words.clone() });
+            if others.is_empty() {
+                return Ok(node);
+            }
+            others.push(node);
+        }
+        Ok(match (others.len(), words.across) {
+            (0, _) => Node::Nothing,
+            (1, _) => others.remove(0),
+            (_, Across::Best { tie_breaker }) => Node::Best { of: others, tie_breaker },
+            _ => Node::Bool(Bool { should: others, ..Bool::default() }),
+        })
+    }
+}
+
+/// Clauses of Elasticsearch that are not here.
+const KNOWN_ELSEWHERE: [&str; 32] = [
+    "wildcard",
+    "regexp",
+    "fuzzy",
+    "nested",
+    "knn",
+    "function_score",
+    "terms_set",
+    "boosting",
+    "match_bool_prefix",
+    "intervals",
+    "span_term",
+    "span_near",
+    "span_or",
+    "span_not",
+    "span_first",
+    "has_child",
+    "has_parent",
+    "parent_id",
+    "geo_distance",
+    "geo_bounding_box",
+    "geo_shape",
+    "more_like_this",
+    "percolate",
+    "rank_feature",
+    "script",
+    "script_score",
+    "distance_feature",
+    "pinned",
+    "sparse_vector",
+    "text_expansion",
+    "semantic",
+    "neural",
+];
+
+/// The parts of a clause.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a>(&'a Map<String, Value>);
+
+impl<'a> Parts<'a> {
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.0.get(key)
+    }
+
+    fn number(&self, key: &str) -> Result<Option<f64>, Failure> {
+        match self.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+                let wrong = || Failure::parsing(format!("[{key}] must be a number, found {value}"));
+                number.map(Some).ok_or_else(wrong)
+            }
+        }
+    }
+
+    fn boost(&self) -> Result<f64, Failure> {
+        let boost = self.number("boost")?.unwrap_or(1.0);
+        match boost >= 0.0 {
+            true => Ok(boost),
+            false => {
+                Err(Failure::illegal(format!("negative [boost] are not allowed, found {boost}")))
+            }
+        }
+    }
+
+    fn operator(&self, key: &str) -> Result<Operator, Failure> {
+        match self.get(key).map(|value| value.as_str().unwrap_or("").to_lowercase()) {
+            None => Ok(Operator::Or),
+            Some(name) if name == "or" => Ok(Operator::Or),
+            Some(name) if name == "and" => Ok(Operator::And),
+            Some(name) => {
+                Err(Failure::parsing(format!("[{key}] must be `and` or `or`, found [{name}]")))
+            }
+        }
+    }
+
+    fn least(&self, key: &str) -> Result<Option<Least>, Failure> {
+        let text = match self.get(key) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+        };
+        let wrong = |why: String| Failure::parsing(format!("[{key}]: {why}"));
+        text.parse().map(Some).map_err(wrong)
+    }
+}
+
+/// A condition, with this score where scores count.
+pub(super) fn constant(filter: Filter, score: f64, scored: bool) -> Node {
+    let filter = Node::Filter(filter);
+    match scored {
+        true => Node::Constant { filter: Box::new(filter), score },
+        false => filter,
+    }
+}
+
+/// A node whose scores are multiplied.
+pub(super) fn boosted(node: Node, weight: f64) -> Node {
+    if weight == 1.0 {
+        node
+    } else if weight == 0.0 {
+        Node::Bool(Bool { filter: vec![node], ..Bool::default() })
+    } else {
+        Node::Boost(Box::new(node), weight)
+    }
+}
+
+pub(super) fn unsearchable(path: &str, why: &str) -> Failure {
+    Failure::illegal(format!("field [{path}] cannot be searched: {why}"))
+}
+
+#[cfg(test)]
+#[path = "dsl/tests.rs"]
+mod tests;

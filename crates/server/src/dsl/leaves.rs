@@ -1,0 +1,434 @@
+//! Clauses without other clauses inside.
+
+use std::ops::Bound;
+
+use serde_json::Value;
+use warpseek::query::{Across, Bool, Filter, Node, Operator, Words};
+
+use super::value::{Side, bound, equal, text};
+use super::{Parts, Translator, boosted, constant, unsearchable};
+use crate::error::Failure;
+use crate::mapping::{Field, Layout};
+
+/// Options that change how fuzzily words match, which they do not here.
+const FUZZY: [&str; 5] =
+    ["fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite"];
+
+/// Options that change nothing here.
+const HARMLESS: [&str; 4] =
+    ["lenient", "zero_terms_query", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
+
+impl Translator<'_> {
+    /// The condition that a field has this value.
+    pub(super) fn equals(&mut self, path: &str, value: &Value) -> Result<Filter, Failure> {
+        if path == "_id" {
+            return Ok(Filter::Ids(vec![text(path, value)?]));
+        }
+        match self.mapping.field(path) {
+            Some(Field::Attribute { name, kind }) => equal(path, name, *kind, value),
+            Some(Field::Stored(why)) => Err(unsearchable(path, why)),
+            _ => Ok(Filter::Ids(Vec::new())),
+        }
+    }
+
+    fn ignore(&mut self, clause: &str, parts: Parts<'_>) {
+        for key in FUZZY {
+            // Without fuzziness the others have no effect there either.
+            let is_off = matches!(parts.get("fuzziness"), None | Some(Value::Null))
+                || parts.get("fuzziness").is_some_and(|f| f == 0 || f == "0");
+            if parts.get(key).is_some() && !is_off && key == "fuzziness" {
+                self.warn(format!("[{clause}] [fuzziness] is ignored: words match exactly"));
+            }
+        }
+        if parts.get("zero_terms_query").is_some_and(|value| value == "all") {
+            self.warn(format!("[{clause}] [zero_terms_query] is ignored: no words match nothing"));
+        }
+    }
+
+    pub(super) fn match_words(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let (field, given) = self.single(clause, body)?;
+        let Value::Object(_) = given else {
+            let text = self.text(clause, given)?;
+            return self.words(&[(field.to_owned(), 1.0)], &Words::any([], text), scored);
+        };
+        let mut allowed = vec!["query", "operator", "minimum_should_match", "boost", "analyzer"];
+        allowed.extend(FUZZY.iter().chain(&HARMLESS));
+        let parts = self.parts(clause, given, &allowed)?;
+        self.ignore(clause, parts);
+        if parts.get("analyzer").is_some() {
+            return Err(Failure::unsupported("match with its own [analyzer]"));
+        }
+        let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
+        let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
+        let words = Words { operator, least, ..Words::any([], text) };
+        let node = self.words(&[(field.to_owned(), 1.0)], &words, scored)?;
+        Ok(boosted(node, parts.boost()?))
+    }
+
+    pub(super) fn multi_match(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let mut allowed = vec![
+            "query",
+            "fields",
+            "type",
+            "operator",
+            "tie_breaker",
+            "minimum_should_match",
+            "boost",
+            "analyzer",
+            "slop",
+        ];
+        allowed.extend(FUZZY.iter().chain(&HARMLESS));
+        let parts = self.parts(clause, body, &allowed)?;
+        self.ignore(clause, parts);
+        if parts.get("analyzer").is_some() {
+            return Err(Failure::unsupported("multi_match with its own [analyzer]"));
+        }
+        let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
+        let fields = self.fields(clause, parts.get("fields"))?;
+        let tie_breaker = parts.number("tie_breaker")?;
+        let across = match parts.get("type").map_or(Some("best_fields"), Value::as_str) {
+            Some("best_fields") => Across::Best { tie_breaker: tie_breaker.unwrap_or(0.0) },
+            Some("most_fields") => Across::Most,
+            Some("cross_fields") => Across::Cross,
+            Some(kind @ ("phrase" | "phrase_prefix")) => {
+                return self.phrase(&format!("multi_match of type {kind}"));
+            }
+            Some(kind) => return Err(Failure::unsupported(&format!("multi_match of type {kind}"))),
+            None => return Err(Failure::parsing("[multi_match] [type] must be a string")),
+        };
+        let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
+        let words = Words { operator, least, across, ..Words::any([], text) };
+        let node = self.words(&fields, &words, scored)?;
+        Ok(boosted(node, parts.boost()?))
+    }
+
+    pub(super) fn combined_fields(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let allowed = ["query", "fields", "operator", "minimum_should_match", "boost"];
+        let parts = self.parts(clause, body, &allowed)?;
+        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] does");
+        let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
+        let fields = self.fields(clause, parts.get("fields"))?;
+        let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
+        let words = Words { operator, least, across: Across::Cross, ..Words::any([], text) };
+        let node = self.words(&fields, &words, scored)?;
+        Ok(boosted(node, parts.boost()?))
+    }
+
+    /// Fields with weights, as `title^2`; patterns stand for the text fields that they match, and none for all.
+    pub(super) fn fields(
+        &mut self,
+        clause: &str,
+        fields: Option<&Value>,
+    ) -> Result<Vec<(String, f64)>, Failure> {
+        let given: Vec<&str> = match fields {
+            None | Some(Value::Null) => vec!["*"],
+            Some(Value::String(one)) => vec![one],
+            Some(Value::Array(many)) => {
+                let name = |value: &'_ Value| value.as_str().map(str::to_owned);
+                if many.iter().any(|value| name(value).is_none()) {
+                    return Err(Failure::parsing(format!("[{clause}] [fields] must be strings")));
+                }
+                many.iter().filter_map(Value::as_str).collect()
+            }
+            Some(_) => {
+                return Err(Failure::parsing(format!("[{clause}] [fields] must be an array")));
+            }
+        };
+        let mut found: Vec<(String, f64)> = Vec::new();
+        for field in given {
+            let (name, weight) = match field.rsplit_once('^') {
+                Some((name, weight)) => {
+                    let weight = weight.parse().ok().filter(|weight: &f64| *weight > 0.0);
+                    (
+                        name,
+                        weight.ok_or_else(|| {
+                            Failure::parsing(format!(
+                                "[{clause}] field [{field}]: the boost must be a number above 0"
+                            ))
+                        })?,
+                    )
+                }
+                None => (field, 1.0),
+            };
+            if name.contains('*') {
+                let matching = self.mapping.matching(name).into_iter();
+                let text = matching.filter(|(_, field)| matches!(field, Field::Text { .. }));
+                found.extend(text.map(|(name, _)| (name.to_owned(), weight)));
+            } else {
+                found.push((name.to_owned(), weight));
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn term(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let (field, given) = self.single(clause, body)?;
+        let (value, boost) = match given {
+            Value::Object(_) => {
+                let parts = self.parts(clause, given, &["value", "boost", "case_insensitive"])?;
+                if parts.get("case_insensitive").is_some_and(|value| value == true) {
+                    return Err(Failure::unsupported("term with [case_insensitive]"));
+                }
+                let value = parts
+                    .get("value")
+                    .ok_or_else(|| Failure::parsing("[term] query requires a [value]"))?;
+                (value, parts.boost()?)
+            }
+            value => (value, 1.0),
+        };
+        let node = self.exactly(field, value, scored)?;
+        Ok(boosted(node, boost))
+    }
+
+    /// Documents that have this very value, or in a text field this very term.
+    pub(super) fn exactly(
+        &mut self,
+        field: &str,
+        value: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        match self.mapping.field(field) {
+            Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
+                Err(unsearchable(
+                    field,
+                    "the index has no schema, so it has no terms of single fields; use [match]",
+                ))
+            }
+            Some(Field::Text { name, factor }) => {
+                let term = Node::Term { field: name.clone(), term: text(field, value)? };
+                Ok(boosted(term, *factor))
+            }
+            other => {
+                if scored
+                    && matches!(
+                        other,
+                        Some(Field::Attribute { kind: warpseek::AttributeKind::Keyword, .. })
+                    )
+                {
+                    self.warn("[term] of a keyword field has the score 1 and no idf");
+                }
+                Ok(constant(self.equals(field, value)?, 1.0, scored))
+            }
+        }
+    }
+
+    pub(super) fn terms(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let (field, given) = self.single(clause, body)?;
+        let Value::Array(values) = given else {
+            return Err(match given {
+                Value::Object(_) => Failure::unsupported("terms lookup"),
+                _ => Failure::parsing("[terms] query requires an array of values"),
+            });
+        };
+        let boost = Parts(body.as_object().unwrap_or(&serde_json::Map::new())).boost()?;
+        let filter = match self.mapping.field(field) {
+            Some(Field::Text { name, .. }) if self.mapping.layout != Layout::NoSchema => {
+                let term = |value: &Value| {
+                    Ok(Node::Term { field: name.clone(), term: text(field, value)? })
+                };
+                let should = values.iter().map(term).collect::<Result<Vec<_>, Failure>>()?;
+                if should.is_empty() {
+                    Node::Nothing
+                } else {
+                    Node::Bool(Bool { should, ..Bool::default() })
+                }
+            }
+            Some(Field::Text { .. }) => {
+                return Err(unsearchable(field, "the index has no schema; use [match]"));
+            }
+            _ if field == "_id" => {
+                let ids =
+                    values.iter().map(|value| text(field, value)).collect::<Result<_, _>>()?;
+                Node::Filter(Filter::Ids(ids))
+            }
+            _ => {
+                let (mut listed, mut others) = (Vec::new(), Vec::new());
+                let mut known = String::new();
+                for value in values.iter().filter(|value| !value.is_null()) {
+                    match self.equals(field, value)? {
+                        Filter::Terms { field, values } => {
+                            known = field;
+                            listed.extend(values);
+                        }
+                        other => others.push(Node::Filter(other)),
+                    }
+                }
+                if !listed.is_empty() {
+                    others.push(Node::Filter(Filter::Terms { field: known, values: listed }));
+                }
+                match others.len() {
+                    0 => Node::Nothing,
+                    1 => others.remove(0),
+                    _ => Node::Bool(Bool { should: others, ..Bool::default() }),
+                }
+            }
+        };
+        Ok(match scored {
+            true => Node::Constant { filter: Box::new(filter), score: boost },
+            false => filter,
+        })
+    }
+
+    pub(super) fn ids(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let parts = self.parts(clause, body, &["values", "boost"])?;
+        let ids = match parts.get("values") {
+            Some(Value::Array(values)) => {
+                values.iter().map(|value| text("_id", value)).collect::<Result<_, _>>()?
+            }
+            Some(value) => vec![text("_id", value)?],
+            None => return Err(Failure::parsing("[ids] query requires [values]")),
+        };
+        Ok(constant(Filter::Ids(ids), parts.boost()?, scored))
+    }
+
+    pub(super) fn exists(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let parts = self.parts(clause, body, &["field", "boost"])?;
+        let field = parts.get("field").and_then(Value::as_str);
+        let field =
+            field.ok_or_else(|| Failure::parsing("[exists] must be provided with a [field]"))?;
+        let boost = parts.boost()?;
+        let of = |name: &str| Node::Filter(Filter::Exists { field: name.to_owned() });
+        let filter = match self.mapping.field(field) {
+            _ if field == "_id" => Node::All,
+            Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
+                return Err(unsearchable(field, "the index has no schema"));
+            }
+            Some(Field::Text { name, .. } | Field::Attribute { name, .. }) => of(name),
+            Some(Field::Stored(why)) => return Err(unsearchable(field, why)),
+            Some(Field::Object) => {
+                let inside = self.mapping.matching(&format!("{field}.*")).into_iter();
+                let should: Vec<Node> = inside
+                    .filter_map(|(_, field)| match field {
+                        Field::Text { name, .. } | Field::Attribute { name, .. } => Some(of(name)),
+                        _ => None,
+                    })
+                    .collect();
+                if should.is_empty() {
+                    Node::Nothing
+                } else {
+                    Node::Bool(Bool { should, ..Bool::default() })
+                }
+            }
+            None => Node::Nothing,
+        };
+        Ok(match scored {
+            true => Node::Constant { filter: Box::new(filter), score: boost },
+            false => filter,
+        })
+    }
+
+    pub(super) fn range(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let (path, given) = self.single(clause, body)?;
+        let parts = self.parts(
+            clause,
+            given,
+            &["gte", "gt", "lte", "lt", "boost", "format", "relation", "time_zone"],
+        )?;
+        if parts.get("time_zone").is_some() {
+            return Err(Failure::unsupported("range with [time_zone]"));
+        }
+        let boost = parts.boost()?;
+        let (name, kind) = match self.mapping.field(path) {
+            Some(Field::Attribute { name, kind }) => (name.clone(), *kind),
+            Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
+            Some(Field::Text { .. }) => {
+                return Err(unsearchable(
+                    path,
+                    "it is a text field, which has no ranges; use its sub-field [keyword]",
+                ));
+            }
+            Some(Field::Object) | None => return Ok(Node::Nothing),
+        };
+        let side = |a: (&str, Side), b: (&str, Side)| -> Result<Bound<String>, Failure> {
+            for (key, side) in [a, b] {
+                if let Some(value) = parts.get(key).filter(|value| !value.is_null()) {
+                    return bound(path, kind, side, value);
+                }
+            }
+            Ok(Bound::Unbounded)
+        };
+        let from = side(("gte", Side::Gte), ("gt", Side::Gt))?;
+        let to = side(("lte", Side::Lte), ("lt", Side::Lt))?;
+        Ok(constant(Filter::Range { field: name, from, to }, boost, scored))
+    }
+
+    /// Keywords that begin with something.
+    pub(super) fn prefix(
+        &mut self,
+        clause: &str,
+        body: &Value,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let (path, given) = self.single(clause, body)?;
+        let (value, boost) = match given {
+            Value::Object(_) => {
+                let parts = self.parts(clause, given, &["value", "boost", "rewrite"])?;
+                (parts.get("value").unwrap_or(&Value::Null), parts.boost()?)
+            }
+            value => (value, 1.0),
+        };
+        let prefix = text(path, value)?;
+        match self.mapping.field(path) {
+            Some(Field::Attribute { name, kind: warpseek::AttributeKind::Keyword }) => {
+                Ok(constant(Filter::Prefix { field: name.clone(), prefix }, boost, scored))
+            }
+            None => Ok(Node::Nothing),
+            Some(Field::Stored(why)) => Err(unsearchable(path, why)),
+            _ => Err(Failure::unsupported("prefix of a field that is no keyword")),
+        }
+    }
+
+    /// How many of the words must match, for query strings.
+    pub(super) fn plain_words(
+        &mut self,
+        fields: &[(String, f64)],
+        text: &str,
+        operator: Operator,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        let across =
+            if fields.len() > 1 { Across::Best { tie_breaker: 0.0 } } else { Across::Most };
+        let words = Words { operator, across, ..Words::any([], text) };
+        self.words(fields, &words, scored)
+    }
+}

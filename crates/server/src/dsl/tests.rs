@@ -1,0 +1,296 @@
+use super::*;
+use crate::mapping::Declared;
+use serde_json::json;
+use std::ops::Bound;
+
+fn mapping() -> Mapping {
+    let mappings = json!({"properties": {
+        "title": {"type": "text"}, "body": {"type": "text", "fields": {"keyword": {"type": "keyword"}}}, "tag": {"type": "keyword"},
+        "year": {"type": "long"}, "at": {"type": "date"}, "open": {"type": "boolean"}, "v": {"type": "dense_vector", "dims": 3},
+        "meta": {"properties": {"lang": {"type": "keyword"}}}, "id": {"type": "keyword"}
+    }});
+    Mapping::new(Declared {
+        mappings: mappings.as_object().unwrap().clone(),
+        ..Declared::default()
+    })
+    .unwrap()
+}
+
+fn read(query: Value) -> Result<(Node, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    translate(&query, &mapping(), 1000, &mut warnings).map(|node| (node, warnings))
+}
+
+fn node(query: Value) -> Node {
+    let shown = query.to_string();
+    let (node, warnings) =
+        read(query).unwrap_or_else(|failure| panic!("{shown}: {}", failure.reason));
+    assert!(warnings.is_empty(), "{shown}: {warnings:?}");
+    node
+}
+
+fn words(fields: &[&str], text: &str) -> Words {
+    let fields = fields.iter().map(|field| ((*field).to_owned(), 2.2)).collect();
+    Words { fields, ..Words::any([], text) }
+}
+
+fn terms(field: &str, values: &[&str]) -> Node {
+    Node::Filter(Filter::Terms {
+        field: field.into(),
+        values: values.iter().map(|v| (*v).to_owned()).collect(),
+    })
+}
+
+fn one(node: Node) -> Node {
+    Node::Constant { filter: Box::new(node), score: 1.0 }
+}
+
+#[test]
+fn words_have_the_factor_of_their_field() {
+    assert_eq!(node(json!({"match": {"title": "a b"}})), Node::Words(words(&["title"], "a b")));
+    let and = Words { operator: Operator::And, ..words(&["title"], "a") };
+    assert_eq!(
+        node(json!({"match": {"title": {"query": "a", "operator": "AND"}}})),
+        Node::Words(and)
+    );
+    let least = Words { least: Some("75%".parse().unwrap()), ..words(&["title"], "a") };
+    assert_eq!(
+        node(json!({"match": {"title": {"query": "a", "minimum_should_match": "75%"}}})),
+        Node::Words(least)
+    );
+    let boosted = Node::Boost(Box::new(Node::Words(words(&["title"], "a"))), 3.0);
+    assert_eq!(node(json!({"match": {"title": {"query": "a", "boost": 3}}})), boosted);
+    assert_eq!(node(json!({"match": {"nothing": "a"}})), Node::Nothing);
+    assert_eq!(node(json!({"match": {"tag": "a b"}})), one(terms("tag", &["a b"])));
+    assert_eq!(node(json!({"match": {"year": 7}})), one(terms("year", &["7"])));
+}
+
+#[test]
+fn several_fields() {
+    let best =
+        Words { across: Across::Best { tie_breaker: 0.5 }, ..words(&["title", "body"], "a") };
+    assert_eq!(
+        node(
+            json!({"multi_match": {"query": "a", "fields": ["title", "body"], "type": "best_fields", "tie_breaker": 0.5}})
+        ),
+        Node::Words(best)
+    );
+    let (mut most, all) = (
+        words(&["body", "title"], "a"),
+        json!({"multi_match": {"query": "a", "type": "most_fields"}}),
+    );
+    assert_eq!(node(all), Node::Words(most.clone()));
+    most.fields[1].1 = 2.2 * 3.0;
+    assert_eq!(
+        node(
+            json!({"multi_match": {"query": "a", "type": "most_fields", "fields": ["b*", "title^3"]}})
+        ),
+        Node::Words(most)
+    );
+    let mixed = node(json!({"multi_match": {"query": "a", "fields": ["title", "tag", "year"]}}));
+    let title =
+        Node::Words(Words { across: Across::Best { tie_breaker: 0.0 }, ..words(&["title"], "a") });
+    assert_eq!(mixed, Node::Best { of: vec![one(terms("tag", &["a"])), title], tie_breaker: 0.0 });
+}
+
+#[test]
+fn bool_takes_objects_and_arrays() {
+    let tag = || json!({"term": {"tag": "x"}});
+    let filter = || terms("tag", &["x"]);
+    let want = Node::Bool(Bool {
+        must: vec![Node::Words(words(&["title"], "a"))],
+        filter: vec![filter()],
+        ..Bool::default()
+    });
+    assert_eq!(
+        node(json!({"bool": {"must": [{"match": {"title": "a"}}], "filter": [tag()]}})),
+        want
+    );
+    assert_eq!(node(json!({"bool": {"must": {"match": {"title": "a"}}, "filter": tag()}})), want);
+    let empty =
+        Node::Bool(Bool { must: vec![Node::Words(words(&["title"], "a"))], ..Bool::default() });
+    assert_eq!(
+        node(json!({"bool": {"must": {"match": {"title": "a"}}, "filter": {}, "should": []}})),
+        empty
+    );
+    let least = Bool {
+        should: vec![Node::All, Node::All],
+        least: Some(Least::count(2)),
+        ..Bool::default()
+    };
+    assert_eq!(
+        node(
+            json!({"bool": {"should": [{"match_all": {}}, {"match_all": {}}], "minimum_should_match": 2}})
+        ),
+        Node::Bool(least)
+    );
+    let not = Node::Bool(Bool { must_not: vec![filter()], ..Bool::default() });
+    assert_eq!(
+        node(json!({"bool": {"must_not": tag()}})),
+        Node::Bool(Bool { filter: vec![not], ..Bool::default() })
+    );
+    assert_eq!(node(json!({"bool": {}})), Node::Bool(Bool::default()));
+}
+
+#[test]
+fn conditions_have_the_score_one_where_scores_count() {
+    let range = |from, to| Node::Filter(Filter::Range { field: "year".into(), from, to });
+    let included = |n: &str| Bound::Included(n.to_owned());
+    assert_eq!(
+        node(json!({"range": {"year": {"gte": 2000, "lt": 2010}}})),
+        one(range(included("2000"), Bound::Excluded("2010".into())))
+    );
+    assert_eq!(node(json!({"range": {"nothing": {"gte": 1}}})), Node::Nothing);
+    assert_eq!(
+        node(json!({"terms": {"year": [1, 2.0, "3"]}})),
+        one(terms("year", &["1", "2", "3"]))
+    );
+    assert_eq!(
+        node(json!({"terms": {"_id": [1, "b"]}})),
+        one(Node::Filter(Filter::Ids(vec!["1".into(), "b".into()])))
+    );
+    assert_eq!(
+        node(json!({"term": {"_id": "x"}})),
+        one(Node::Filter(Filter::Ids(vec!["x".into()])))
+    );
+    assert_eq!(
+        node(json!({"ids": {"values": ["x"]}})),
+        one(Node::Filter(Filter::Ids(vec!["x".into()])))
+    );
+    assert_eq!(
+        node(json!({"exists": {"field": "tag"}})),
+        one(Node::Filter(Filter::Exists { field: "tag".into() }))
+    );
+    assert_eq!(node(json!({"term": {"open": true}})), one(terms("open", &["true"])));
+    assert_eq!(
+        node(json!({"constant_score": {"filter": {"term": {"tag": "x"}}, "boost": 2}})),
+        Node::Constant { filter: Box::new(terms("tag", &["x"])), score: 2.0 }
+    );
+    let term = Node::Boost(Box::new(Node::Term { field: "title".into(), term: "a".into() }), 2.2);
+    assert_eq!(node(json!({"term": {"title": {"value": "a"}}})), term);
+    assert_eq!(
+        node(json!({"bool": {"filter": {"term": {"body.keyword": "X y"}}}})),
+        Node::Bool(Bool { filter: vec![terms("body.keyword", &["X y"])], ..Bool::default() })
+    );
+    assert_eq!(
+        node(json!({"bool": {"filter": {"term": {"id": "7"}}}})),
+        Node::Bool(Bool { filter: vec![terms(".id", &["7"])], ..Bool::default() })
+    );
+}
+
+#[test]
+fn whole_and_compound() {
+    assert_eq!(node(json!({"match_all": {}})), Node::All);
+    assert_eq!(node(json!({"match_all": {"boost": 2}})), Node::Boost(Box::new(Node::All), 2.0));
+    assert_eq!(node(json!({"match_none": {}})), Node::Nothing);
+    assert_eq!(
+        node(json!({"dis_max": {"queries": [{"match_all": {}}], "tie_breaker": 0.3}})),
+        Node::Best { of: vec![Node::All], tie_breaker: 0.3 }
+    );
+}
+
+#[test]
+fn what_is_ignored_is_said() {
+    let (node, warnings) = read(json!({"multi_match": {"query": "a", "type": "most_fields", "fields": ["title"], "fuzziness": "AUTO"}})).unwrap();
+    assert_eq!(node, Node::Words(words(&["title"], "a")));
+    assert!(warnings[0].contains("fuzziness"));
+    assert!(
+        read(json!({"match": {"title": {"query": "a", "fuzziness": 0}}})).unwrap().1.is_empty()
+    );
+    assert!(read(json!({"term": {"tag": "x"}})).unwrap().1[0].contains("idf"));
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    for (query, name) in [
+        (json!({"match_phrase": {"title": "a b"}}), "match_phrase"),
+        (json!({"wildcard": {"tag": "a*"}}), "wildcard"),
+        (json!({"fuzzy": {"tag": "a"}}), "fuzzy"),
+        (json!({"nested": {"path": "a"}}), "nested"),
+        (json!({"knn": {"field": "v"}}), "knn"),
+        (json!({"function_score": {}}), "function_score"),
+        (json!({"nonsense": {}}), "nonsense"),
+        (json!({"match": {"title": {"query": "a", "sloop": 1}}}), "sloop"),
+        (json!({"match": {"title": "a", "body": "b"}}), "multiple fields"),
+        (json!({"multi_match": {"query": "a", "type": "phrase"}}), "phrase"),
+        (json!({"term": {"v": 1}}), "dense_vector"),
+        (json!({"exists": {"field": "v"}}), "dense_vector"),
+        (json!({"range": {"title": {"gte": 1}}}), "text field"),
+        (json!({"range": {"year": {"gte": "soon"}}}), "number"),
+        (json!({"range": {"at": {"gte": "now-1d"}}}), "date math"),
+        (json!({"term": {"open": "maybe"}}), "boolean"),
+        (json!({"match": {"title": {"query": "a", "boost": -1}}}), "negative"),
+        (json!({"bool": {"most": []}}), "most"),
+        (json!([]), "object"),
+        (json!({}), "empty"),
+        (json!({"match": {"title": "a"}, "term": {"tag": "b"}}), "one clause"),
+        (json!({"match": {"title": "a".repeat(1001)}}), "limit"),
+        (json!({"query_string": {"query": "\"a b\""}}), "phrase"),
+        (json!({"query_string": {"query": "(a"}}), "parenthesis"),
+        (json!({"query_string": {"query": "title:"}}), "title"),
+        (json!({"query_string": {"query": "a*b"}}), "wildcard"),
+    ] {
+        let shown = query.to_string();
+        let failure = read(query).unwrap_err();
+        assert_eq!(failure.status(), 400, "{shown}");
+        assert!(failure.reason.contains(name), "{shown}: {}", failure.reason);
+    }
+    assert!(read(json!({"match": {"title": "a".repeat(1000)}})).is_ok());
+}
+
+#[test]
+fn queries_in_one_line() {
+    let title = |text: &str| Node::Words(words(&["title"], text));
+    let line =
+        |text: &str| node(json!({"query_string": {"query": text, "default_field": "title"}}));
+    let of = |must: &[&str], should: &[&str], must_not: &[&str]| {
+        let nodes = |list: &[&str]| list.iter().map(|text| title(text)).collect::<Vec<_>>();
+        Node::Bool(Bool {
+            must: nodes(must),
+            should: nodes(should),
+            must_not: nodes(must_not),
+            ..Bool::default()
+        })
+    };
+    assert_eq!(line("a"), title("a"));
+    assert_eq!(line("a b"), of(&[], &["a", "b"], &[]));
+    assert_eq!(line("a AND b"), of(&["a", "b"], &[], &[]));
+    assert_eq!(line("a OR b"), of(&[], &["a", "b"], &[]));
+    assert_eq!(line("+a b -c"), of(&["a"], &["b"], &["c"]));
+    assert_eq!(line("a NOT b"), of(&[], &["a"], &["b"]));
+    assert_eq!(line("a AND NOT b"), of(&["a"], &[], &["b"]));
+    assert_eq!(line("a^2"), Node::Boost(Box::new(title("a")), 2.0));
+    assert_eq!(line("(a)"), title("a"));
+    assert_eq!(line("\"a\""), title("a"));
+    assert_eq!(line("a\\:b"), title("a:b"));
+    assert_eq!(line(""), Node::Nothing);
+    assert_eq!(line("tag:x"), one(terms("tag", &["x"])).clone());
+    assert_eq!(line("_exists_:tag"), one(Node::Filter(Filter::Exists { field: "tag".into() })));
+    let range = Filter::Range {
+        field: "year".into(),
+        from: Bound::Included("1".into()),
+        to: Bound::Excluded("5".into()),
+    };
+    assert_eq!(line("year:[1 TO 5}"), one(Node::Filter(range)));
+    let simple =
+        |text: &str| node(json!({"simple_query_string": {"query": text, "fields": ["title"]}}));
+    assert_eq!(simple("a + b"), of(&["a", "b"], &[], &[]));
+    assert_eq!(simple("a | b"), of(&[], &["a", "b"], &[]));
+    assert_eq!(simple("a -b"), of(&[], &["a"], &["b"]));
+    assert_eq!(simple("a:b"), title("a:b"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_of_a_query_panics(text in ".{0,40}") {
+        let _ = read(json!({"query_string": {"query": text}}));
+        let _ = read(json!({"simple_query_string": {"query": text}}));
+        let _ = read(json!({"range": {"at": {"gte": text}}}));
+    }
+
+    #[test]
+    fn no_syntax_panics(text in "[a*?:()\\[\\]{}\"^~+|!\\\\ ANDORTO-]{0,24}") {
+        let _ = read(json!({"query_string": {"query": text}}));
+        let _ = read(json!({"simple_query_string": {"query": text}}));
+    }
+}

@@ -1,0 +1,229 @@
+//! From errors to status codes, in one place.
+//!
+//! A failure has a kind, which decides the status and the name that Elasticsearch's clients know it by, and a reason for people. How it is written down depends on who asked: the facade has Elasticsearch's
+//! form, and all other routes use the same one, so that there is one thing to parse.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use warpseek::{Error, ExecError, IndexError};
+
+/// What went wrong, for whoever asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) reason: String,
+    /// The index it is about.
+    pub(crate) index: Option<String>,
+}
+
+/// The kinds of failures. Each has a status and a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A body, query or option that cannot be read.
+    Parsing,
+    /// One that can be read and makes no sense, or asks for what is not there.
+    IllegalArgument,
+    /// A mapping that the index cannot have.
+    Mapper,
+    /// A document that does not fit the mapping.
+    Document,
+    /// A field that a strict mapping does not know.
+    Strict,
+    /// A bulk or multi-search request with a bad line.
+    Action,
+    IndexName,
+    IndexExists,
+    IndexMissing,
+    DocumentMissing,
+    Conflict,
+    /// A scroll or point in time that ended.
+    ContextMissing,
+    NoSuchRoute,
+    Method,
+    Unauthenticated,
+    Forbidden,
+    TooLarge,
+    /// Too many requests wait.
+    Overload,
+    /// The server is starting or ending.
+    NotReady,
+    /// The time was up, and a part of the answer was not wanted.
+    Timeout,
+    /// Something broke here.
+    Broken,
+}
+
+impl Kind {
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Kind::Parsing
+            | Kind::IllegalArgument
+            | Kind::Mapper
+            | Kind::Document
+            | Kind::Strict
+            | Kind::Action
+            | Kind::IndexName
+            | Kind::IndexExists => StatusCode::BAD_REQUEST,
+            Kind::IndexMissing
+            | Kind::DocumentMissing
+            | Kind::ContextMissing
+            | Kind::NoSuchRoute => StatusCode::NOT_FOUND,
+            Kind::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Kind::Conflict => StatusCode::CONFLICT,
+            Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Kind::Forbidden => StatusCode::FORBIDDEN,
+            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Overload => StatusCode::TOO_MANY_REQUESTS,
+            Kind::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Kind::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The name that Elasticsearch has for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Parsing => "parsing_exception",
+            Kind::IllegalArgument | Kind::NoSuchRoute | Kind::Method => {
+                "illegal_argument_exception"
+            }
+            Kind::Mapper => "mapper_parsing_exception",
+            Kind::Document => "document_parsing_exception",
+            Kind::Strict => "strict_dynamic_mapping_exception",
+            Kind::Action => "action_request_validation_exception",
+            Kind::IndexName => "invalid_index_name_exception",
+            Kind::IndexExists => "resource_already_exists_exception",
+            Kind::IndexMissing => "index_not_found_exception",
+            Kind::DocumentMissing => "document_missing_exception",
+            Kind::Conflict => "version_conflict_engine_exception",
+            Kind::ContextMissing => "search_context_missing_exception",
+            Kind::Unauthenticated | Kind::Forbidden => "security_exception",
+            Kind::TooLarge => "content_too_long_exception",
+            Kind::Overload => "es_rejected_execution_exception",
+            Kind::NotReady => "cluster_block_exception",
+            Kind::Timeout => "timeout_exception",
+            Kind::Broken => "internal_server_error",
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, reason: impl Into<String>) -> Self {
+        Failure { kind, reason: reason.into(), index: None }
+    }
+
+    pub(crate) fn parsing(reason: impl Into<String>) -> Self {
+        Failure::new(Kind::Parsing, reason)
+    }
+
+    pub(crate) fn illegal(reason: impl Into<String>) -> Self {
+        Failure::new(Kind::IllegalArgument, reason)
+    }
+
+    pub(crate) fn broken(reason: impl Into<String>) -> Self {
+        Failure::new(Kind::Broken, reason)
+    }
+
+    /// Something of Elasticsearch's that is not here.
+    pub(crate) fn unsupported(what: &str) -> Self {
+        Failure::parsing(format!("[{what}] is not supported by warpseek; see docs/server.md"))
+    }
+
+    pub(crate) fn no_index(name: &str) -> Self {
+        let index = Some(name.to_owned());
+        Failure { kind: Kind::IndexMissing, reason: format!("no such index [{name}]"), index }
+    }
+
+    pub(crate) fn of_index(self, name: &str) -> Self {
+        Failure { index: Some(name.to_owned()), ..self }
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.kind.status().as_u16()
+    }
+
+    /// The cause alone, as items of a bulk response have it.
+    pub(crate) fn cause(&self) -> Value {
+        let mut cause = json!({"type": self.kind.name(), "reason": self.reason});
+        if let Some(index) = &self.index {
+            cause["index"] = json!(index);
+            if self.kind == Kind::IndexMissing {
+                cause["resource.type"] = json!("index_or_alias");
+                cause["resource.id"] = json!(index);
+            }
+        }
+        cause
+    }
+
+    /// The whole body.
+    pub(crate) fn body(&self) -> Value {
+        let cause = self.cause();
+        let mut error = cause.clone();
+        error["root_cause"] = json!([cause]);
+        json!({"error": error, "status": self.status()})
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let reason = error.to_string();
+        match error {
+            Error::Index(error) => error.into(),
+            Error::Query(error) => error.into(),
+            Error::Text(_) => Failure::new(Kind::Mapper, reason),
+            Error::Options(_) => Failure::illegal(reason),
+            _ => Failure::broken(reason),
+        }
+    }
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Self {
+        let kind = match &error {
+            IndexError::Refused { .. } | IndexError::Attribute { .. } => Kind::Document,
+            IndexError::Conflict { .. } => Kind::Conflict,
+            IndexError::Schema { .. } => Kind::Mapper,
+            IndexError::TooManyDocuments => Kind::IllegalArgument,
+            _ => Kind::Broken,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<ExecError> for Failure {
+    fn from(error: ExecError) -> Self {
+        let reason = error.to_string();
+        match error {
+            ExecError::Index(_) | ExecError::NoAnswer | ExecError::OtherSnapshot => {
+                Failure::broken(reason)
+            }
+            ExecError::Device { .. } => Failure::broken(reason),
+            ExecError::Syntax(_) | ExecError::Json(_) => Failure::parsing(reason),
+            _ => Failure::illegal(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_has_what_clients_read() {
+        let body = Failure::no_index("books").body();
+        assert_eq!(body["status"], 404);
+        assert_eq!(body["error"]["type"], "index_not_found_exception");
+        assert_eq!(body["error"]["root_cause"][0]["reason"], "no such index [books]");
+        assert_eq!(body["error"]["index"], "books");
+    }
+
+    #[test]
+    fn errors_of_the_library_keep_their_reason() {
+        let conflict = Failure::from(IndexError::Conflict { id: "7".into() });
+        assert_eq!((conflict.status(), conflict.kind), (409, Kind::Conflict));
+        let tree = Failure::from(ExecError::Tree("it may have 3 parts".into()));
+        assert_eq!(tree.status(), 400);
+        assert!(tree.reason.contains("3 parts"));
+        assert_eq!(Failure::from(ExecError::NoAnswer).status(), 500);
+    }
+}

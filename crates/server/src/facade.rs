@@ -1,0 +1,105 @@
+//! The routes of Elasticsearch and OpenSearch, at the root.
+
+mod admin;
+mod bulk;
+mod documents;
+mod indices;
+mod searching;
+
+pub(crate) use bulk::id_of;
+pub(crate) use indices::declared;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{delete, get, post, put};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::http::{Answer, Reply};
+
+/// The version that clients are told. They refuse others than numbers like this.
+const VERSION: &str = "8.19.3";
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(info))
+        .route("/_bulk", post(bulk::all).put(bulk::all))
+        .route("/{index}/_bulk", post(bulk::one).put(bulk::one))
+        .route("/{index}", put(indices::create).delete(indices::delete).get(indices::get))
+        .route("/_mapping", get(indices::mapping_of_all))
+        .route(
+            "/{index}/_mapping",
+            get(indices::mapping).put(indices::put_mapping).post(indices::put_mapping),
+        )
+        .route("/{index}/_mappings", get(indices::mapping).put(indices::put_mapping))
+        .route("/{index}/_settings", get(indices::settings).put(indices::put_settings))
+        .route("/{index}/_doc", post(documents::add))
+        .route(
+            "/{index}/_doc/{id}",
+            put(documents::put).post(documents::put).get(documents::get).delete(documents::delete),
+        )
+        .route("/{index}/_create/{id}", put(documents::create).post(documents::create))
+        .route("/{index}/_source/{id}", get(documents::source))
+        .route("/{index}/_update/{id}", post(documents::update))
+        .route("/_mget", get(documents::mget_all).post(documents::mget_all))
+        .route("/{index}/_mget", get(documents::mget).post(documents::mget))
+        .route("/_search", get(searching::search_all).post(searching::search_all))
+        .route("/{index}/_search", get(searching::search).post(searching::search))
+        .route("/_msearch", get(searching::msearch_all).post(searching::msearch_all))
+        .route("/{index}/_msearch", get(searching::msearch).post(searching::msearch))
+        .route("/_count", get(searching::count_all).post(searching::count_all))
+        .route("/{index}/_count", get(searching::count).post(searching::count))
+        .route(
+            "/_search/scroll",
+            get(searching::scroll).post(searching::scroll).delete(searching::end_scroll),
+        )
+        .route(
+            "/_search/scroll/{id}",
+            delete(searching::end_scroll_in_path)
+                .get(searching::scroll_in_path)
+                .post(searching::scroll_in_path),
+        )
+        .route("/{index}/_delete_by_query", post(searching::delete_by_query))
+        .route("/{index}/_explain/{id}", get(searching::explain).post(searching::explain))
+        .route("/_refresh", get(admin::refresh_all).post(admin::refresh_all))
+        .route("/{index}/_refresh", get(admin::refresh).post(admin::refresh))
+        .route("/_flush", get(admin::flush_all).post(admin::flush_all))
+        .route("/{index}/_flush", get(admin::flush).post(admin::flush))
+        .route("/_analyze", get(admin::analyze_all).post(admin::analyze_all))
+        .route("/{index}/_analyze", get(admin::analyze).post(admin::analyze))
+        .route("/_cluster/health", get(admin::health))
+        .route("/_cluster/health/{index}", get(admin::health_of))
+        .route("/_cat/indices", get(admin::cat_indices))
+        .route("/_cat/indices/{index}", get(admin::cat_indices_of))
+        .route("/_cat/count", get(admin::cat_count).post(admin::cat_count))
+        .route("/_cat/count/{index}", get(admin::cat_count_of).post(admin::cat_count_of))
+        .route("/_stats", get(admin::stats_all))
+        .route("/{index}/_stats", get(admin::stats))
+        .route("/{index}/_stats/{metric}", get(admin::stats_of))
+}
+
+async fn info() -> Reply {
+    Ok(Answer::json(json!({
+        "name": "warpseek",
+        "cluster_name": "warpseek",
+        "cluster_uuid": "warpseek",
+        "version": {
+            "number": VERSION,
+            "build_flavor": "default",
+            "build_type": "warpseek",
+            "build_hash": env!("CARGO_PKG_VERSION"),
+            "build_date": "1970-01-01T00:00:00.000Z",
+            "build_snapshot": false,
+            "lucene_version": "9.12.0",
+            "minimum_wire_compatibility_version": "7.17.0",
+            "minimum_index_compatibility_version": "7.0.0",
+        },
+        "tagline": "You Know, for Search",
+    })))
+}
+
+/// What clients read of shards, of which there are none.
+fn shards(count: usize) -> Value {
+    json!({"total": count, "successful": count, "failed": 0})
+}

@@ -1,0 +1,300 @@
+//! Refreshing, and what is asked about the server and its indexes.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde_json::{Map, Value, json};
+use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
+
+use super::shards;
+use crate::app::{App, search, write};
+use crate::collection::Collection;
+use crate::error::{Failure, Kind};
+use crate::http::{Answer, Call, Params, Reply};
+use crate::mapping::Field;
+
+async fn each(
+    app: Arc<App>,
+    index: String,
+    params: Params,
+    act: fn(&Collection) -> Result<(), Failure>,
+) -> Reply {
+    let count = write(&app, move |app| {
+        let selected = app.catalogue().select(&index, params.flag("ignore_unavailable"))?;
+        selected.iter().try_for_each(|of| act(of))?;
+        Ok(selected.len())
+    })
+    .await?;
+    Ok(Answer::json(json!({"_shards": shards(count)})))
+}
+
+pub(super) async fn refresh_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    each(app, "_all".into(), call.params, Collection::refresh).await
+}
+
+pub(super) async fn refresh(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    each(app, index, call.params, Collection::refresh).await
+}
+
+pub(super) async fn flush_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    each(app, "_all".into(), call.params, Collection::flush).await
+}
+
+pub(super) async fn flush(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    each(app, index, call.params, Collection::flush).await
+}
+
+pub(super) async fn health(State(app): State<Arc<App>>) -> Reply {
+    Ok(Answer::json(health_body(app.catalogue().all().len())))
+}
+
+pub(super) async fn health_of(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
+    Ok(Answer::json(health_body(app.catalogue().select(&index, false)?.len())))
+}
+
+fn health_body(indexes: usize) -> Value {
+    json!({
+        "cluster_name": "warpseek", "status": "green", "timed_out": false, "number_of_nodes": 1, "number_of_data_nodes": 1,
+        "active_primary_shards": indexes, "active_shards": indexes, "relocating_shards": 0, "initializing_shards": 0, "unassigned_shards": 0,
+        "delayed_unassigned_shards": 0, "number_of_pending_tasks": 0, "number_of_in_flight_fetch": 0, "task_max_waiting_in_queue_millis": 0,
+        "active_shards_percent_as_number": 100.0,
+    })
+}
+
+pub(super) async fn cat_indices(State(app): State<Arc<App>>, call: Call) -> Reply {
+    indices(&app, "_all", &call.params)
+}
+
+pub(super) async fn cat_indices_of(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    indices(&app, &index, &call.params)
+}
+
+fn indices(app: &App, index: &str, params: &Params) -> Reply {
+    let columns = [
+        "health",
+        "status",
+        "index",
+        "uuid",
+        "pri",
+        "rep",
+        "docs.count",
+        "docs.deleted",
+        "store.size",
+        "pri.store.size",
+    ];
+    let mut rows = Vec::new();
+    for of in app.catalogue().select(index, params.flag("ignore_unavailable"))? {
+        let snapshot = of.view().searcher.snapshot();
+        let documents = snapshot.statistics().documents;
+        let deleted = u64::from(snapshot.doc_limit()).saturating_sub(documents);
+        let bytes = of.bytes();
+        let size = match params.get("bytes") {
+            Some("b") => bytes.to_string(),
+            _ => readable(bytes),
+        };
+        let uuid = of.view().mapping.declared.uuid.clone();
+        rows.push(vec![
+            "green".into(),
+            "open".into(),
+            of.name.clone(),
+            uuid,
+            "1".into(),
+            "0".into(),
+            documents.to_string(),
+            deleted.to_string(),
+            size.clone(),
+            size,
+        ]);
+    }
+    table(&columns, &rows, params)
+}
+
+fn readable(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes}b"),
+        1024..1_048_576 => format!("{:.1}kb", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1}mb", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1}gb", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+pub(super) async fn cat_count(State(app): State<Arc<App>>, call: Call) -> Reply {
+    documents(&app, "_all", &call.params)
+}
+
+pub(super) async fn cat_count_of(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    documents(&app, &index, &call.params)
+}
+
+fn documents(app: &App, index: &str, params: &Params) -> Reply {
+    let selected = app.catalogue().select(index, params.flag("ignore_unavailable"))?;
+    let count: u64 = selected.iter().map(|of| of.documents()).sum();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let time = format!("{:02}:{:02}:{:02}", since / 3600 % 24, since / 60 % 60, since % 60);
+    table(
+        &["epoch", "timestamp", "count"],
+        &[vec![since.to_string(), time, count.to_string()]],
+        params,
+    )
+}
+
+/// Rows as text, or as JSON if it was asked for; `h` names columns, `v` shows their names.
+fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> Reply {
+    let wanted: Vec<usize> = match params.get("h") {
+        None => (0..columns.len()).collect(),
+        Some(names) => {
+            let position = |name: &str| {
+                let alias = match name {
+                    "i" | "idx" => "index",
+                    "dc" => "docs.count",
+                    other => other,
+                };
+                columns.iter().position(|column| *column == alias)
+            };
+            names.split(',').filter_map(position).collect()
+        }
+    };
+    if params.get("format") == Some("json") {
+        let row = |row: &Vec<String>| {
+            wanted.iter().map(|&i| (columns[i].to_owned(), json!(row[i]))).collect::<Map<_, _>>()
+        };
+        return Ok(Answer::json(rows.iter().map(row).map(Value::Object).collect()));
+    }
+    let heads: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+    let shown: Vec<&Vec<String>> =
+        params.flag("v").then_some(&heads).into_iter().chain(rows).collect();
+    let width = |i: usize| shown.iter().map(|row| row[i].len()).max().unwrap_or(0);
+    let line = |row: &&Vec<String>| {
+        let cells: Vec<String> =
+            wanted.iter().map(|&i| format!("{:width$}", row[i], width = width(i))).collect();
+        format!("{}\n", cells.join(" ").trim_end())
+    };
+    Ok(Answer::text(shown.iter().map(line).collect::<String>()))
+}
+
+pub(super) async fn stats_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    statistics(&app, "_all", &call.params)
+}
+
+pub(super) async fn stats(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    statistics(&app, &index, &call.params)
+}
+
+pub(super) async fn stats_of(
+    State(app): State<Arc<App>>,
+    Path((index, _metric)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    statistics(&app, &index, &call.params)
+}
+
+fn statistics(app: &App, index: &str, params: &Params) -> Reply {
+    let mut indices = Map::new();
+    let (mut documents, mut gone, mut size) = (0, 0, 0);
+    let of = |documents: u64, deleted: u64, bytes: u64| {
+        let part = json!({"docs": {"count": documents, "deleted": deleted}, "store": {"size_in_bytes": bytes}});
+        json!({"primaries": part, "total": part})
+    };
+    for one in app.catalogue().select(index, params.flag("ignore_unavailable"))? {
+        let snapshot = one.view().searcher.snapshot();
+        let live = snapshot.statistics().documents;
+        let deleted = u64::from(snapshot.doc_limit()).saturating_sub(live);
+        let bytes = one.bytes();
+        documents += live;
+        gone += deleted;
+        size += bytes;
+        indices.insert(one.name.clone(), of(live, deleted, bytes));
+    }
+    let count = indices.len();
+    Ok(Answer::json(
+        json!({"_shards": shards(count), "_all": of(documents, gone, size), "indices": indices}),
+    ))
+}
+
+pub(super) async fn analyze_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    analyzed(app, None, call).await
+}
+
+pub(super) async fn analyze(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    analyzed(app, Some(index), call).await
+}
+
+async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
+    let body = call.json()?;
+    search(&app, move |app| {
+        let known = ["text", "analyzer", "field"];
+        if let Some(key) = body.as_object().into_iter().flatten().map(|(key, _)| key).find(|key| !known.contains(&key.as_str())) {
+            return Err(Failure::unsupported(&format!("_analyze with [{key}]")));
+        }
+        let texts: Vec<&str> = match &body["text"] {
+            Value::String(text) => vec![text],
+            Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
+            _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: text is missing;")),
+        };
+        let collection = index.map(|index| app.catalogue().get(&index)).transpose()?;
+        let analyzer: FieldAnalyzer = match (body["field"].as_str(), body["analyzer"].as_str(), &collection) {
+            (Some(field), _, Some(of)) => {
+                let view = of.view();
+                let snapshot = view.searcher.snapshot();
+                let schema = snapshot.manifest().schema.clone();
+                let name = match view.mapping.field(field) {
+                    Some(Field::Text { name, .. }) => name.clone(),
+                    _ => return Err(Failure::illegal(format!("[{field}] is no text field of the index"))),
+                };
+                match schema.as_ref().and_then(|schema| Some((schema, schema.find(&name)?))) {
+                    Some((schema, FieldId::Text(number))) => schema.analyzer(number).clone(),
+                    _ => snapshot.manifest().analyzer.into(),
+                }
+            }
+            (None, Some("standard") | None, _) => Analyzer::Plain.into(),
+            (None, Some("whitespace"), _) => Analyzer::Raw.into(),
+            (None, Some(name), _) => {
+                let chain = warpseek::Chain::predefined(name);
+                let chain = chain.ok_or_else(|| Failure::illegal(format!("failed to find global analyzer [{name}]")))?;
+                chain.compile().map_err(|e| Failure::illegal(e.to_string()))?
+            }
+            (Some(_), ..) => return Err(Failure::illegal("[field] needs an index")),
+        };
+        let (mut tokens, mut base) = (Vec::new(), 0);
+        for text in texts {
+            let next = analyzer.for_each_word(&mut Scratch::default(), text, |word, range, position| {
+                if let Some(term) = analyzer.term(word) {
+                    // Offsets are in UTF-16 units there.
+                    let units = |at: usize| text[..at].encode_utf16().count();
+                    let (start, end) = (units(range.start), units(range.end));
+                    tokens.push(json!({"token": term, "start_offset": start, "end_offset": end, "type": "<ALPHANUM>", "position": base + position}));
+                }
+            });
+            base += next;
+        }
+        Ok(Answer::json(json!({"tokens": tokens})))
+    })
+    .await
+}

@@ -1,0 +1,185 @@
+//! Making, describing and deleting indexes.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde_json::{Map, Value, json};
+
+use crate::app::{App, write};
+use crate::collection::Collection;
+use crate::error::{Failure, Kind};
+use crate::http::{Answer, Call, Reply};
+use crate::mapping::{Declared, merge, normalize_settings};
+
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    let body = call.json()?;
+    let (declared, warnings) = declared(&body)?;
+    let name = index.clone();
+    write(&app, move |app| app.catalogue().create(&name, declared)).await?;
+    let made = json!({"acknowledged": true, "shards_acknowledged": true, "index": index});
+    Ok(Answer::json(made).warnings(warnings))
+}
+
+/// Reads `mappings` and `settings`, and what of them is ignored.
+pub(crate) fn declared(body: &Value) -> Result<(Declared, Vec<String>), Failure> {
+    let empty = Map::new();
+    let body = match body {
+        Value::Null => &empty,
+        Value::Object(body) => body,
+        _ => return Err(Failure::parsing("the body must be an object with mappings and settings")),
+    };
+    if let Some(key) =
+        body.keys().find(|key| !matches!(key.as_str(), "mappings" | "settings" | "aliases"))
+    {
+        return Err(Failure::parsing(format!("unknown key [{key}] for create index")));
+    }
+    if body.get("aliases").and_then(Value::as_object).is_some_and(|aliases| !aliases.is_empty()) {
+        return Err(Failure::unsupported("aliases"));
+    }
+    let mappings = match body.get("mappings") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(mappings)) => mappings.clone(),
+        Some(_) => return Err(Failure::new(Kind::Mapper, "[mappings] must be an object")),
+    };
+    let settings = normalize_settings(body.get("settings").unwrap_or(&Value::Null));
+    Ok((Declared { mappings, settings, ..Declared::default() }, Vec::new()))
+}
+
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    let lenient = call.params.flag("ignore_unavailable");
+    if index == "_all" || index.contains('*') {
+        return Err(Failure::illegal(
+            "Wildcard expressions or all indices are not allowed; name the indexes to delete",
+        ));
+    }
+    write(&app, move |app| {
+        let selected = app.catalogue().select(&index, lenient)?;
+        selected.iter().try_for_each(|of| app.catalogue().delete(&of.name))
+    })
+    .await?;
+    Ok(Answer::json(json!({"acknowledged": true})))
+}
+
+/// Something of every index that an expression names, by name.
+fn each(app: &App, expression: &str, call: &Call, of: impl Fn(&Collection) -> Value) -> Reply {
+    let selected = app.catalogue().select(expression, call.params.flag("ignore_unavailable"))?;
+    let all: Map<String, Value> = selected.iter().map(|c| (c.name.clone(), of(c))).collect();
+    Ok(Answer::json(Value::Object(all)))
+}
+
+fn mappings_of(of: &Collection) -> Value {
+    Value::Object(of.view().mapping.declared.mappings.clone())
+}
+
+fn settings_of(of: &Collection) -> Value {
+    let declared = &of.view().mapping.declared;
+    let mut settings = as_strings(&Value::Object(declared.settings.clone()));
+    for (key, value) in [("number_of_shards", "1"), ("number_of_replicas", "0")] {
+        if settings.get(key).is_none() {
+            settings[key] = json!(value);
+        }
+    }
+    settings["provided_name"] = json!(of.name);
+    settings["uuid"] = json!(declared.uuid);
+    settings["creation_date"] = json!(declared.created.to_string());
+    settings["version"] = json!({"created": "8190399"});
+    json!({"index": settings})
+}
+
+/// Settings are strings there.
+fn as_strings(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), as_strings(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(values) => values.iter().map(as_strings).collect(),
+        Value::String(_) | Value::Null => value.clone(),
+        other => json!(other.to_string()),
+    }
+}
+
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    each(
+        &app,
+        &index,
+        &call,
+        |of| json!({"aliases": {}, "mappings": mappings_of(of), "settings": settings_of(of)}),
+    )
+}
+
+pub(super) async fn mapping(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    each(&app, &index, &call, |of| json!({"mappings": mappings_of(of)}))
+}
+
+pub(super) async fn mapping_of_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    each(&app, "_all", &call, |of| json!({"mappings": mappings_of(of)}))
+}
+
+pub(super) async fn settings(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    each(&app, &index, &call, |of| json!({"settings": settings_of(of)}))
+}
+
+pub(super) async fn put_mapping(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    let Value::Object(mappings) = call.json()? else {
+        return Err(Failure::parsing("the body must be an object with [properties]"));
+    };
+    write(&app, move |app| {
+        for of in app.catalogue().select(&index, false)? {
+            of.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(Answer::json(json!({"acknowledged": true})))
+}
+
+pub(super) async fn put_settings(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    let settings = normalize_settings(&call.json()?);
+    if let Some(key) =
+        ["analysis", "similarity"].into_iter().find(|key| settings.contains_key(*key))
+    {
+        return Err(Failure::illegal(format!("Can't update non dynamic settings [index.{key}]")));
+    }
+    write(&app, move |app| {
+        for of in app.catalogue().select(&index, false)? {
+            of.redeclare(|declared| {
+                declared.settings.extend(settings.clone());
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+    .await?;
+    let warnings = vec!["index settings are stored and have no effect".to_owned()];
+    Ok(Answer::json(json!({"acknowledged": true})).warnings(warnings))
+}

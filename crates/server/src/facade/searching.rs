@@ -1,0 +1,359 @@
+//! Searching, counting, and deleting what a search finds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+use warpseek::Request;
+use warpseek::query::{Bool, Filter, Node};
+
+use super::documents::refreshes;
+use crate::app::{App, search as searching, write};
+use crate::error::{Failure, Kind};
+use crate::http::{Answer, Call, Params, Reply};
+use crate::search::{
+    Ask, Found, Planned, Total, duration, finish, plan, put_together, search as find,
+};
+
+pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    run(app, "_all".into(), call).await
+}
+
+pub(super) async fn search(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    run(app, index, call).await
+}
+
+async fn run(app: Arc<App>, index: String, call: Call) -> Reply {
+    searching(&app, move |app| {
+        let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
+        let collections = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
+        if scroll.is_some() && (from > 0 || size == 0) {
+            return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
+        }
+        let found = find(app, collections, ask, scroll.is_some(), call.arrived)?;
+        let mut body = found.body(from, size)?;
+        let warnings = found.warnings.clone();
+        if let Some(keep) = scroll {
+            body["_scroll_id"] = json!(app.scrolls.keep(found, size, keep)?);
+        }
+        Ok(Answer::json(body).warnings(warnings))
+    })
+    .await
+}
+
+pub(super) async fn scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
+    let body = call.json()?;
+    let id = body["scroll_id"].as_str().or(call.params.get("scroll_id")).map(str::to_owned);
+    let id =
+        id.ok_or_else(|| Failure::new(Kind::Action, "Validation Failed: 1: scrollId is missing;"))?;
+    scroll_on(app, id, body, call.params).await
+}
+
+pub(super) async fn scroll_in_path(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    call: Call,
+) -> Reply {
+    let body = call.json()?;
+    scroll_on(app, id, body, call.params).await
+}
+
+async fn scroll_on(app: Arc<App>, id: String, body: Value, params: Params) -> Reply {
+    let keep = body.get("scroll").cloned().or_else(|| params.get("scroll").map(Value::from));
+    let keep = keep.map(|keep| duration("scroll", &keep)).transpose()?.flatten();
+    searching(&app, move |app| {
+        let body = app.scrolls.with(&id, keep, |scroll| {
+            let (at, size) = (scroll.at, scroll.found.ask.size);
+            let body = scroll.found.body(at, size)?;
+            scroll.at = (at + size).min(scroll.found.hits.len());
+            Ok::<_, Failure>(body)
+        })?;
+        let mut body = body?;
+        body["_scroll_id"] = json!(id);
+        Ok(Answer::json(body))
+    })
+    .await
+}
+
+pub(super) async fn end_scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
+    let body = call.json()?;
+    let ids: Vec<String> = match &body["scroll_id"] {
+        Value::Array(ids) => ids.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::String(id) => vec![id.clone()],
+        _ => call
+            .params
+            .get("scroll_id")
+            .unwrap_or("")
+            .split(',')
+            .filter(|id| !id.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    };
+    ended(&app, &ids)
+}
+
+pub(super) async fn end_scroll_in_path(
+    State(app): State<Arc<App>>,
+    Path(ids): Path<String>,
+    _call: Call,
+) -> Reply {
+    ended(&app, &ids.split(',').map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn ended(app: &App, ids: &[String]) -> Reply {
+    let freed = match ids {
+        [all] if all == "_all" => app.scrolls.end_all(),
+        ids => ids.iter().filter(|id| app.scrolls.end(id)).count(),
+    };
+    let status = if freed == 0 { 404 } else { 200 };
+    Ok(Answer::json(json!({"succeeded": true, "num_freed": freed})).status(status))
+}
+
+pub(super) async fn msearch_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    multi(app, "_all".into(), call).await
+}
+
+pub(super) async fn msearch(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    multi(app, index, call).await
+}
+
+/// Many searches at once. Those of the same index are one batch to the engine.
+async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
+    searching(&app, move |app| {
+        let start = Instant::now();
+        let asked = pairs(app, &index, &call)?;
+        let mut answers: Vec<Option<Result<Found, Failure>>> = Vec::new();
+        // By index, with the number of the search.
+        let mut batches: BTreeMap<String, Vec<(usize, Planned, Ask, Vec<String>)>> =
+            BTreeMap::new();
+        for (i, asked) in asked.into_iter().enumerate() {
+            answers.push(None);
+            let prepare = || {
+                let (collections, ask) = asked?;
+                let [one] = collections.as_slice() else {
+                    return find(app, collections, ask, false, call.arrived).map(Err);
+                };
+                let mut warnings = Vec::new();
+                let planned = plan(app, one.clone(), &ask, false, call.arrived, &mut warnings)?;
+                Ok::<_, Failure>(Ok((planned, ask, warnings)))
+            };
+            match prepare() {
+                Ok(Ok((planned, ask, warnings))) => {
+                    let name = planned.collection.name.clone();
+                    batches.entry(name).or_default().push((i, planned, ask, warnings));
+                }
+                Ok(Err(found)) => answers[i] = Some(Ok(found)),
+                Err(failure) => answers[i] = Some(Err(failure)),
+            }
+        }
+        for batch in batches.into_values() {
+            let requests: Vec<Request> =
+                batch.iter().map(|(_, planned, ..)| planned.request.clone()).collect();
+            let responses = batch[0].1.view.searcher.search_batch(&requests);
+            for ((i, planned, ask, warnings), response) in batch.into_iter().zip(responses) {
+                let answer = response.map_err(Failure::from);
+                let answer = answer.and_then(|response| {
+                    let took = response.took();
+                    put_together(vec![finish(app, planned, response)], ask, warnings, took)
+                });
+                answers[i] = Some(answer);
+            }
+        }
+        let mut warnings: Vec<String> = Vec::new();
+        let shown = answers.into_iter().map(|answer| {
+            let answer = answer.unwrap_or_else(|| Err(Failure::broken("a search got no answer")));
+            let body = answer.and_then(|found| {
+                found.warnings.iter().for_each(|warning| {
+                    if !warnings.contains(warning) {
+                        warnings.push(warning.clone());
+                    }
+                });
+                let mut body = found.body(found.ask.from, found.ask.size)?;
+                body["status"] = json!(200);
+                Ok(body)
+            });
+            body.unwrap_or_else(|failure| failure.body())
+        });
+        let responses: Vec<Value> = shown.collect();
+        let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Answer::json(json!({"took": took, "responses": responses})).warnings(warnings))
+    })
+    .await
+}
+
+type Asked = Result<(Vec<Arc<crate::collection::Collection>>, Ask), Failure>;
+
+/// The searches of a body of header and body lines. One that is wrong fails alone; a line that is no JSON fails all.
+fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
+    let mut asked = Vec::new();
+    let lines: Vec<&[u8]> =
+        call.body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
+    let mut lines = lines.iter().enumerate();
+    while let Some((i, header)) = lines.next() {
+        // An empty header line is one without options; one at the end is the end.
+        if header.is_empty() && lines.clone().all(|(_, line)| line.is_empty()) {
+            break;
+        }
+        let read = |i: usize, line: &[u8]| match line.is_empty() {
+            true => Ok(json!({})),
+            false => serde_json::from_slice::<Value>(line)
+                .map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1))),
+        };
+        let header = read(i, header)?;
+        let Some((i, body)) = lines.next() else {
+            return Err(Failure::illegal(
+                "The msearch request must be terminated by a newline, and every header has a search after it",
+            ));
+        };
+        let body = read(i, body)?;
+        if asked.len() >= app.config.limits.batch {
+            return Err(Failure::illegal(format!(
+                "more than {} searches in one request (limits.batch)",
+                app.config.limits.batch
+            )));
+        }
+        let of = match &header["index"] {
+            Value::String(name) => name.clone(),
+            Value::Array(names) => {
+                names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+            }
+            _ => index.to_owned(),
+        };
+        let lenient = header["ignore_unavailable"] == json!(true);
+        asked.push(
+            app.catalogue()
+                .select(&of, lenient)
+                .and_then(|of| Ok((of, Ask::parse(&body, &call.params, &app.config.limits)?))),
+        );
+    }
+    match asked.is_empty() {
+        true => Err(Failure::new(Kind::Action, "Validation Failed: 1: no requests added;")),
+        false => Ok(asked),
+    }
+}
+
+pub(super) async fn count_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    count_of(app, "_all".into(), call).await
+}
+
+pub(super) async fn count(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    count_of(app, index, call).await
+}
+
+async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
+    searching(&app, move |app| {
+        let (counted, warnings) = number_of(app, &index, &call)?;
+        let parts = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?.len();
+        Ok(Answer::json(json!({"count": counted, "_shards": {"total": parts, "successful": parts, "skipped": 0, "failed": 0}})).warnings(warnings))
+    })
+    .await
+}
+
+fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), Failure> {
+    let body = call.json()?;
+    if let Some(key) =
+        body.as_object().into_iter().flatten().map(|(key, _)| key).find(|key| *key != "query")
+    {
+        return Err(Failure::parsing(format!("request does not support [{key}]")));
+    }
+    let ask = Ask::parse(&body, &call.params, &app.config.limits)?;
+    let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
+    let collections = app.catalogue().select(index, call.params.flag("ignore_unavailable"))?;
+    let found = find(app, collections, ask, false, call.arrived)?;
+    Ok((found.total(), found.warnings))
+}
+
+pub(super) async fn delete_by_query(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    if call.params.get("wait_for_completion") == Some("false") {
+        return Err(Failure::unsupported("wait_for_completion=false"));
+    }
+    write(&app, move |app| {
+        let start = Instant::now();
+        let body = call.json()?;
+        let max = body["max_docs"].as_u64().or_else(|| call.params.get("max_docs")?.parse().ok());
+        let query = body.get("query").cloned();
+        if query.is_none() && call.params.get("q").is_none() {
+            return Err(Failure::new(Kind::Action, "Validation Failed: 1: query is missing;"));
+        }
+        let ask = Ask::parse(&json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
+        let collections = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        let found = find(app, collections, ask, true, call.arrived)?;
+        let most = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+        let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
+        for &(part, rank) in found.hits.iter().take(most) {
+            let of = &found.parts[part].collection;
+            let id = found.parts[part].response.id(rank)?;
+            total += 1;
+            if let Some(ticket) = of.delete(&id)?.ticket {
+                deleted += 1;
+                last.insert(part, ticket);
+            }
+        }
+        for (part, ticket) in last {
+            ticket.wait()?;
+            if refreshes(&call.params) {
+                found.parts[part].collection.refresh()?;
+            }
+        }
+        let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let answer = json!({
+            "took": took, "timed_out": false, "total": total, "deleted": deleted, "batches": 1, "version_conflicts": total - deleted, "noops": 0,
+            "retries": {"bulk": 0, "search": 0}, "throttled_millis": 0, "requests_per_second": -1.0, "throttled_until_millis": 0, "failures": [],
+        });
+        Ok(Answer::json(answer).warnings(found.warnings))
+    })
+    .await
+}
+
+pub(super) async fn explain(
+    State(app): State<Arc<App>>,
+    Path((index, id)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    searching(&app, move |app| {
+        let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
+        let of = app.catalogue().get(&index)?;
+        let mut warnings = Vec::new();
+        let Planned { view, request, .. } =
+            plan(app, of, &ask, false, call.arrived, &mut warnings)?;
+        let warpseek::QueryInput::Tree(node) = request.query else {
+            return Err(Failure::broken("the query is no tree"));
+        };
+        let only = Node::Bool(Bool {
+            must: vec![node],
+            filter: vec![Node::Filter(Filter::Ids(vec![id.clone()]))],
+            ..Bool::default()
+        });
+        let response = view.searcher.search(&Request::new(only).k(1))?;
+        if response.hits().is_empty() {
+            let there = response.snapshot().find_id(&id).map_err(Failure::from)?.is_some();
+            let answer = json!({"_index": index, "_id": id, "matched": false});
+            return Ok(Answer::json(answer).status(if there { 200 } else { 404 }));
+        }
+        let explanation = crate::search::explained(&response, &response.explain(0)?);
+        Ok(Answer::json(
+            json!({"_index": index, "_id": id, "matched": true, "explanation": explanation}),
+        )
+        .warnings(warnings))
+    })
+    .await
+}

@@ -1,0 +1,226 @@
+//! Who may do what: an admin key for everything, a read-only key for searching and reading.
+
+use std::path::Path;
+
+use axum::http::{HeaderMap, Method};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::{Failure, Kind};
+
+/// The shortest key that is accepted.
+const MIN_KEY_BYTES: usize = 16;
+
+/// The keys of a server; none: everybody may do everything.
+#[derive(Clone, Default)]
+pub(crate) struct Keys(Vec<(Access, String)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    Read,
+    Admin,
+}
+
+impl Keys {
+    /// Reads a file of lines `admin KEY` and `read KEY`; blank lines and those that begin with # do not count.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Self::parse(&text).map_err(|what| format!("{}: {what}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut keys = Vec::new();
+        for (i, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |what: &str| format!("line {}: {what}", i + 1);
+            let (access, key) = match line.split_once(char::is_whitespace) {
+                Some(("admin", key)) => (Access::Admin, key.trim()),
+                Some(("read", key)) => (Access::Read, key.trim()),
+                _ => return Err(wrong("write `admin KEY` or `read KEY`")),
+            };
+            if key.len() < MIN_KEY_BYTES || key.contains(char::is_whitespace) {
+                let what = format!("a key has at least {MIN_KEY_BYTES} characters and no blanks");
+                return Err(wrong(&what));
+            }
+            keys.push((access, key.to_owned()));
+        }
+        match keys.is_empty() {
+            true => Err("there is no key in it; write a line `admin KEY`".into()),
+            false => Ok(Keys(keys)),
+        }
+    }
+
+    /// Refuses a request whose key does not allow it.
+    pub(crate) fn check(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<(), Failure> {
+        if self.0.is_empty() || is_open(path) {
+            return Ok(());
+        }
+        let given = candidates(headers);
+        let granted = self.0.iter().filter(|(_, key)| given.iter().any(|given| same(given, key)));
+        match granted.map(|(access, _)| *access).max() {
+            Some(access) if access >= needed(method, path) => Ok(()),
+            Some(_) => {
+                let reason = "this key is read-only; use an admin key to write";
+                Err(Failure::new(Kind::Forbidden, reason))
+            }
+            None if given.is_empty() => {
+                let reason = "missing authentication credentials; send `Authorization: Bearer KEY`, `ApiKey KEY`, Basic with the key as password, or the header `api-key`";
+                Err(Failure::new(Kind::Unauthenticated, reason))
+            }
+            None => Err(Failure::new(Kind::Unauthenticated, "the key is not one of this server")),
+        }
+    }
+}
+
+/// Health is for everybody.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/health" | "/livez" | "/readyz")
+}
+
+/// What a request needs. Whatever is not known to read is taken for a write.
+fn needed(method: &Method, path: &str) -> Access {
+    if method == Method::GET || method == Method::HEAD {
+        return Access::Read;
+    }
+    let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("");
+    let reads = [
+        "_search",
+        "_msearch",
+        "_count",
+        "_mget",
+        "_analyze",
+        "_refresh",
+        "scroll",
+        "_pit",
+        "point_in_time",
+        "retrieve",
+        "search",
+        "batch",
+    ];
+    let explains = path.split('/').any(|part| part == "_explain");
+    let is_document = path.split('/').any(|part| matches!(part, "_doc" | "_create" | "documents"));
+    match (reads.contains(&last) || explains) && !is_document {
+        true => Access::Read,
+        false => Access::Admin,
+    }
+}
+
+/// The keys that a request may mean.
+fn candidates(headers: &HeaderMap) -> Vec<String> {
+    let mut given = Vec::new();
+    if let Some(key) = headers.get("api-key").and_then(|value| value.to_str().ok()) {
+        given.push(key.trim().to_owned());
+    }
+    let header = headers.get("authorization").and_then(|value| value.to_str().ok());
+    let Some((scheme, value)) = header.and_then(|value| value.split_once(' ')) else {
+        return given;
+    };
+    let value = value.trim();
+    let decoded = || {
+        let bytes = STANDARD.decode(value).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => given.push(value.to_owned()),
+        "apikey" => {
+            given.push(value.to_owned());
+            // Elasticsearch's clients send base64 of `id:key`.
+            given.extend(decoded().and_then(|pair| Some(pair.split_once(':')?.1.to_owned())));
+        }
+        "basic" => {
+            given.extend(decoded().and_then(|pair| Some(pair.split_once(':')?.1.to_owned())))
+        }
+        _ => {}
+    }
+    given
+}
+
+/// Compares in a time that does not depend on where two keys differ.
+fn same(a: &str, b: &str) -> bool {
+    let differences = a.bytes().zip(b.bytes()).fold(0, |sum, (x, y)| sum | (x ^ y));
+    a.len() == b.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADMIN: &str = "0123456789abcdef-admin";
+    const READ: &str = "0123456789abcdef-read";
+
+    fn keys() -> Keys {
+        Keys::parse(&format!("# keys\nadmin {ADMIN}\n\nread {READ}\n")).unwrap()
+    }
+
+    fn ask(method: &str, path: &str, authorization: &str) -> u16 {
+        let mut headers = HeaderMap::new();
+        if !authorization.is_empty() {
+            headers.insert("authorization", authorization.parse().unwrap());
+        }
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        keys().check(&method, path, &headers).map_or_else(|failure| failure.status(), |()| 200)
+    }
+
+    #[test]
+    fn admin_may_write_and_readers_may_not() {
+        let bearer = |key: &str| format!("Bearer {key}");
+        assert_eq!(ask("PUT", "/books", &bearer(ADMIN)), 200);
+        assert_eq!(ask("PUT", "/books", &bearer(READ)), 403);
+        assert_eq!(ask("PUT", "/books", ""), 401);
+        assert_eq!(ask("PUT", "/books", &bearer("0123456789abcdef")), 401);
+        assert_eq!(ask("GET", "/health", ""), 200);
+        for path in
+            ["/books/_search", "/_msearch", "/retrieve", "/_search/scroll", "/v1/indexes/a/search"]
+        {
+            assert_eq!(ask("POST", path, &bearer(READ)), 200, "{path}");
+        }
+        for path in [
+            "/_bulk",
+            "/books/_doc",
+            "/books/_delete_by_query",
+            "/books/_doc/_search",
+            "/v1/indexes/a/documents/search",
+        ] {
+            assert_eq!(ask("POST", path, &bearer(READ)), 403, "{path}");
+        }
+        assert_eq!(ask("GET", "/metrics", ""), 401);
+    }
+
+    #[test]
+    fn keys_come_in_several_forms() {
+        let pair = STANDARD.encode(format!("elastic:{ADMIN}"));
+        for header in [
+            format!("ApiKey {ADMIN}"),
+            format!("ApiKey {pair}"),
+            format!("Basic {pair}"),
+            format!("bearer {ADMIN}"),
+        ] {
+            assert_eq!(ask("DELETE", "/books", &header), 200, "{header}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert("api-key", ADMIN.parse().unwrap());
+        assert!(keys().check(&Method::DELETE, "/books", &headers).is_ok());
+        assert_eq!(ask("DELETE", "/books", "Basic !!!"), 401);
+    }
+
+    #[test]
+    fn bad_files_are_refused() {
+        for text in [
+            "",
+            "# nothing\n",
+            "admin short\n",
+            "root 0123456789abcdef\n",
+            "admin 0123456789abcdef more\n",
+        ] {
+            assert!(Keys::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

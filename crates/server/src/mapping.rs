@@ -1,0 +1,212 @@
+//! What an index's fields are to clients: the mappings and settings of Elasticsearch, what the engine's schema has of them, and what new documents add.
+//!
+//! An index that the server made keeps each document as `{"id": ID, "source": {...}}`, since a source may have an `id` of its own. If values had to be converted for the engine (a number in a text field), `source` has the
+//! converted ones, and `original` is what came. Fields have the names that clients use; those that the engine reserves have a dot before them.
+
+mod analysis;
+mod dynamic;
+mod fields;
+mod line;
+mod settings;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use warpseek::{Attribute, AttributeKind, Chain, Manifest, SchemaConfig, TextField};
+
+use crate::error::{Failure, Kind};
+use crate::names;
+pub(crate) use fields::merge;
+pub(crate) use settings::normalize as normalize_settings;
+
+/// BM25 as Elasticsearch has it by default.
+pub(crate) const K1: f64 = 1.2;
+pub(crate) const B: f64 = 0.75;
+
+/// The text field of a schema that has no other, as it needs one. No document has it.
+const PLACEHOLDER: &str = ".";
+
+/// How documents are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// As the server keeps them.
+    Wrapped,
+    /// As `warpseek index` does, with a schema.
+    Plain,
+    /// The same without a schema: title and text are one field.
+    NoSchema,
+}
+
+/// What is kept beside an index, as the engine has no use for it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Declared {
+    /// With all fields that documents added.
+    pub(crate) mappings: Map<String, Value>,
+    /// Under `index`.
+    pub(crate) settings: Map<String, Value>,
+    /// Fields that are stored and cannot be searched, and why.
+    pub(crate) hidden: BTreeMap<String, String>,
+    /// Milliseconds since 1970.
+    pub(crate) created: u64,
+    pub(crate) uuid: String,
+}
+
+/// The fields of an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) layout: Layout,
+    pub(crate) declared: Declared,
+    fields: HashMap<String, Field>,
+    definitions: Vec<Definition>,
+    analyzers: BTreeMap<String, Chain>,
+}
+
+/// A field by the name that clients use.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Field {
+    /// Words, by the engine's name. `factor` is what Elasticsearch's scores have more than Lucene's: k1 + 1.
+    Text { name: String, factor: f64 },
+    /// Values.
+    Attribute { name: String, kind: AttributeKind },
+    /// Kept, and not searched; the reason says why.
+    Stored(String),
+    /// It has fields inside.
+    Object,
+}
+
+/// A field of the engine's schema.
+#[derive(Clone, Debug)]
+enum Definition {
+    Text(TextField),
+    Attribute(Attribute),
+}
+
+impl Mapping {
+    /// The mapping of an index that the server makes.
+    pub(crate) fn new(declared: Declared) -> Result<Self, Failure> {
+        fields::compile(declared)
+    }
+
+    /// The mapping of an index that was made elsewhere.
+    pub(crate) fn of_manifest(manifest: &Manifest) -> Self {
+        let mut mapping = Mapping {
+            layout: Layout::NoSchema,
+            declared: Declared::default(),
+            fields: HashMap::new(),
+            definitions: Vec::new(),
+            analyzers: BTreeMap::new(),
+        };
+        let mut properties = Map::new();
+        match &manifest.schema {
+            None => {
+                for name in ["title", "text"] {
+                    // The ranking's own k1 is the library's default.
+                    let field = Field::Text { name: String::new(), factor: 1.9 };
+                    mapping.fields.insert(name.into(), field);
+                    let analyzer = manifest.analyzer.to_string();
+                    properties.insert(name.into(), json!({"type": "text", "analyzer": analyzer}));
+                }
+            }
+            Some(schema) => {
+                mapping.layout = Layout::Plain;
+                for field in schema.text() {
+                    let known = Field::Text { name: field.name.clone(), factor: field.k1 + 1.0 };
+                    mapping.fields.insert(field.name.clone(), known);
+                    fields::insert(
+                        &mut properties,
+                        &field.name,
+                        json!({"type": "text", "analyzer": field.analyzer}),
+                    );
+                }
+                for field in schema.attributes() {
+                    let known = Field::Attribute { name: field.name.clone(), kind: field.kind };
+                    mapping.fields.insert(field.name.clone(), known);
+                    fields::insert(
+                        &mut properties,
+                        &field.name,
+                        json!({"type": fields::type_of(field.kind)}),
+                    );
+                }
+            }
+        }
+        mapping.declared.mappings = Map::from_iter([
+            ("dynamic".into(), json!("false")),
+            ("properties".into(), properties.into()),
+        ]);
+        mapping
+    }
+
+    /// The field of this name.
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.get(name)
+    }
+
+    /// The fields whose names match a pattern with `*`, by name.
+    pub(crate) fn matching(&self, pattern: &str) -> Vec<(&str, &Field)> {
+        let fields = self.fields.iter().filter(|(name, _)| names::matches(pattern, name));
+        let mut found: Vec<(&str, &Field)> =
+            fields.map(|(name, field)| (name.as_str(), field)).collect();
+        found.sort_by_key(|(name, _)| *name);
+        found
+    }
+
+    /// The engine's schema: that of the index, if there is one, and what it lacks.
+    pub(crate) fn schema(&self, old: Option<&SchemaConfig>) -> SchemaConfig {
+        let mut config = old.cloned().unwrap_or_default();
+        for definition in &self.definitions {
+            match definition {
+                Definition::Text(field) if config.text.iter().all(|f| f.name != field.name) => {
+                    config.text.push(field.clone());
+                }
+                Definition::Attribute(field)
+                    if config.attributes.iter().all(|f| f.name != field.name) =>
+                {
+                    config.attributes.push(field.clone());
+                }
+                _ => {}
+            }
+        }
+        for (name, chain) in &self.analyzers {
+            config.analyzers.insert(name.clone(), chain.clone());
+        }
+        if config.text.is_empty() {
+            let nothing = TextField {
+                source: Some("nothing".into()),
+                ..TextField::new(PLACEHOLDER, "plain")
+            };
+            config.text.push(nothing);
+        }
+        config
+    }
+
+    /// Whether a schema has no text field but the one that stands for none.
+    pub(crate) fn has_placeholder(schema: &SchemaConfig) -> bool {
+        schema.text.iter().any(|field| field.name == PLACEHOLDER)
+    }
+
+    /// What a stored document is to clients.
+    pub(crate) fn source_of(&self, stored: Value) -> Value {
+        match (self.layout, stored) {
+            (Layout::Wrapped, Value::Object(mut stored)) => stored
+                .remove("original")
+                .or_else(|| stored.remove("source"))
+                .unwrap_or_else(|| json!({})),
+            (_, stored) => stored,
+        }
+    }
+
+    /// The path of a text field's values in the source.
+    pub(crate) fn path_of<'a>(&self, name: &'a str) -> &'a str {
+        // A sub-field has the value of the field that it belongs to.
+        let parent = name.rsplit_once('.').map(|(parent, _)| parent);
+        match parent {
+            Some(parent) if !matches!(self.field(parent), None | Some(Field::Object)) => parent,
+            _ => name,
+        }
+    }
+}
+
+fn refused(path: &str, reason: impl std::fmt::Display) -> Failure {
+    Failure::new(Kind::Mapper, format!("Failed to parse mapping: field [{path}]: {reason}"))
+}

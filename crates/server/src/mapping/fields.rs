@@ -1,0 +1,347 @@
+//! From mappings to fields.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use warpseek::{
+    Attribute, AttributeKind, Chain, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
+};
+
+use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused};
+use crate::error::{Failure, Kind};
+
+/// Types whose values are kept and echoed, and cannot be searched.
+const STORED_TYPES: [&str; 22] = [
+    "dense_vector",
+    "knn_vector",
+    "sparse_vector",
+    "rank_feature",
+    "rank_features",
+    "semantic_text",
+    "geo_point",
+    "geo_shape",
+    "point",
+    "shape",
+    "binary",
+    "completion",
+    "nested",
+    "flattened",
+    "flat_object",
+    "join",
+    "percolator",
+    "ip",
+    "integer_range",
+    "long_range",
+    "date_range",
+    "histogram",
+];
+
+/// Parts of a mapping that change what is found and are not there.
+const REFUSED_PARAMETERS: [&str; 6] =
+    ["copy_to", "search_analyzer", "search_quote_analyzer", "normalizer", "null_value", "script"];
+
+pub(super) fn type_of(kind: AttributeKind) -> &'static str {
+    match kind {
+        AttributeKind::Keyword => "keyword",
+        AttributeKind::Integer => "long",
+        AttributeKind::Float => "double",
+        AttributeKind::Boolean => "boolean",
+        AttributeKind::Date => "date",
+    }
+}
+
+pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
+    let mut compiler = Compiler {
+        declared: &declared,
+        fields: HashMap::new(),
+        definitions: Vec::new(),
+        analyzers: BTreeMap::new(),
+    };
+    compiler.object("", &declared.mappings, 1)?;
+    let Compiler { fields, definitions, analyzers, .. } = compiler;
+    let mapping = Mapping { layout: Layout::Wrapped, fields, definitions, analyzers, declared };
+    // The engine's own limits on fields.
+    warpseek::Schema::new(mapping.schema(None))
+        .map_err(|error| Failure::new(Kind::Mapper, error.to_string()))?;
+    Ok(mapping)
+}
+
+struct Compiler<'a> {
+    declared: &'a Declared,
+    fields: HashMap<String, Field>,
+    definitions: Vec<Definition>,
+    analyzers: BTreeMap<String, Chain>,
+}
+
+impl Compiler<'_> {
+    fn object(
+        &mut self,
+        path: &str,
+        mapping: &Map<String, Value>,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        if depth >= MAX_SOURCE_PARTS {
+            return Err(refused(
+                path,
+                format!("more than {MAX_SOURCE_PARTS} objects inside one another"),
+            ));
+        }
+        match mapping.get("properties") {
+            None => Ok(()),
+            Some(Value::Object(properties)) => {
+                for (key, value) in properties {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    if key.split('.').any(str::is_empty) {
+                        return Err(refused(
+                            &path,
+                            "a name must not be empty, nor begin or end with a dot",
+                        ));
+                    }
+                    let Value::Object(mapping) = value else {
+                        return Err(refused(&path, "expected an object"));
+                    };
+                    self.field(&path, mapping, depth)?;
+                }
+                Ok(())
+            }
+            Some(_) => Err(refused(path, "[properties] must be an object")),
+        }
+    }
+
+    fn field(
+        &mut self,
+        path: &str,
+        mapping: &Map<String, Value>,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        let kind = match mapping.get("type") {
+            None => "object",
+            Some(Value::String(kind)) => kind,
+            Some(_) => return Err(refused(path, "[type] must be a string")),
+        };
+        if kind == "object" && mapping.get("enabled") != Some(&json!(false)) {
+            self.fields.insert(path.to_owned(), Field::Object);
+            return self.object(path, mapping, depth + 1);
+        }
+        if let Some(why) = self.declared.hidden.get(path) {
+            self.fields.insert(path.to_owned(), Field::Stored(why.clone()));
+            return Ok(());
+        }
+        self.leaf(path, path, kind, mapping)?;
+        if let Some(Value::Object(inner)) = mapping.get("fields") {
+            for (key, mapping) in inner {
+                let Value::Object(mapping) = mapping else {
+                    return Err(refused(path, "[fields] must have objects"));
+                };
+                let kind = mapping.get("type").and_then(Value::as_str).unwrap_or("object");
+                if kind == "object" {
+                    return Err(refused(path, "a sub-field must have a type"));
+                }
+                self.leaf(&format!("{path}.{key}"), path, kind, mapping)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A field with values from `source`.
+    fn leaf(
+        &mut self,
+        path: &str,
+        source: &str,
+        kind: &str,
+        mapping: &Map<String, Value>,
+    ) -> Result<(), Failure> {
+        if STORED_TYPES.contains(&kind) || kind == "object" {
+            let why = format!("fields of type [{kind}] are stored and cannot be searched");
+            self.fields.insert(path.to_owned(), Field::Stored(why));
+            return Ok(());
+        }
+        if let Some(parameter) = REFUSED_PARAMETERS.iter().find(|name| mapping.contains_key(**name))
+        {
+            return Err(refused(path, format!("[{parameter}] is not supported by warpseek")));
+        }
+        let is_unsearchable = mapping.get("index") == Some(&json!(false));
+        let attribute = match kind {
+            "text" | "match_only_text" => None,
+            "keyword" | "constant_keyword" | "wildcard" => Some(AttributeKind::Keyword),
+            "long" | "integer" | "short" | "byte" | "unsigned_long" => Some(AttributeKind::Integer),
+            "double" | "float" | "half_float" | "scaled_float" => Some(AttributeKind::Float),
+            "boolean" => Some(AttributeKind::Boolean),
+            "date" | "date_nanos" => Some(AttributeKind::Date),
+            other => return Err(refused(path, format!("no handler for type [{other}]"))),
+        };
+        if is_unsearchable {
+            let why = "it is mapped with [index: false]".to_owned();
+            self.fields.insert(path.to_owned(), Field::Stored(why));
+            return Ok(());
+        }
+        let name = match path == "id" || path.starts_with('_') {
+            true => format!(".{path}"),
+            false => path.to_owned(),
+        };
+        let source = Some(format!("source.{source}"));
+        if source.as_ref().is_some_and(|source| source.len() > MAX_FIELD_NAME_BYTES) {
+            return Err(refused(
+                path,
+                format!("its name has more than {MAX_FIELD_NAME_BYTES} bytes"),
+            ));
+        }
+        match attribute {
+            Some(kind) => {
+                let ignore_above = mapping.get("ignore_above").and_then(Value::as_u64);
+                let ignore_above = ignore_above.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+                let ignore_above = ignore_above.filter(|_| kind == AttributeKind::Keyword);
+                let many = kind == AttributeKind::Keyword;
+                let field =
+                    Attribute { source, many, ignore_above, ..Attribute::new(name.clone(), kind) };
+                self.definitions.push(Definition::Attribute(field));
+                self.fields.insert(path.to_owned(), Field::Attribute { name, kind });
+            }
+            None => {
+                let (k1, b) = self.similarity(path, mapping.get("similarity"))?;
+                let analyzer = self.analyzer(path, mapping.get("analyzer"))?;
+                let field = TextField { source, k1, b, ..TextField::new(name.clone(), analyzer) };
+                self.definitions.push(Definition::Text(field));
+                self.fields.insert(path.to_owned(), Field::Text { name, factor: k1 + 1.0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// k1 and b.
+    fn similarity(&self, path: &str, name: Option<&Value>) -> Result<(f64, f64), Failure> {
+        let name = match name {
+            None => "default",
+            Some(Value::String(name)) => name,
+            Some(_) => return Err(refused(path, "[similarity] must be a name")),
+        };
+        let settings = &self.declared.settings;
+        let defined = settings.get("similarity").and_then(|all| all.get(name));
+        match (defined, name) {
+            (None, "default" | "BM25") => Ok((K1, B)),
+            (None, name) => Err(refused(path, format!("Unknown Similarity type [{name}]"))),
+            (Some(defined), name) => {
+                if defined.get("type").and_then(Value::as_str).unwrap_or("BM25") != "BM25" {
+                    return Err(refused(
+                        path,
+                        format!(
+                            "similarity [{name}] is not of type BM25, which is all that warpseek has"
+                        ),
+                    ));
+                }
+                let number = |key: &str, default: f64| match defined.get(key) {
+                    None => Some(default),
+                    Some(Value::String(text)) => text.parse().ok(),
+                    Some(value) => value.as_f64(),
+                };
+                let wrong =
+                    || refused(path, format!("k1 and b of similarity [{name}] must be numbers"));
+                Ok((number("k1", K1).ok_or_else(wrong)?, number("b", B).ok_or_else(wrong)?))
+            }
+        }
+    }
+
+    /// The engine's name of an analyzer.
+    fn analyzer(&mut self, path: &str, name: Option<&Value>) -> Result<String, Failure> {
+        let settings = &self.declared.settings;
+        let has_default =
+            settings.get("analysis").is_some_and(|a| !a["analyzer"]["default"].is_null());
+        let name = match name {
+            None if has_default => "default",
+            None => "standard",
+            Some(Value::String(name)) => name,
+            Some(_) => return Err(refused(path, "[analyzer] must be a name")),
+        };
+        let chain = analysis::chain(name, settings).map_err(|why| refused(path, why))?;
+        // The short names, so that equal chains are the same analyzer.
+        if let Some(known) = ["plain", "english", "raw", name]
+            .into_iter()
+            .find(|known| Chain::predefined(known).as_ref() == Some(&chain))
+        {
+            return Ok(known.to_owned());
+        }
+        let ours = format!("es:{name}");
+        self.analyzers.insert(ours.clone(), chain);
+        Ok(ours)
+    }
+}
+
+/// Puts the mapping of a path into properties, with objects on the way.
+pub(super) fn insert(properties: &mut Map<String, Value>, path: &str, mapping: Value) {
+    match path.split_once('.') {
+        Some((first, rest)) => {
+            let inner =
+                properties.entry(first.to_owned()).or_insert_with(|| json!({"properties": {}}));
+            if let Value::Object(inner) = inner {
+                let inner = inner.entry("properties").or_insert_with(|| json!({}));
+                if let Value::Object(inner) = inner {
+                    insert(inner, rest, mapping);
+                }
+            }
+        }
+        None => {
+            properties.insert(path.to_owned(), mapping);
+        }
+    }
+}
+
+/// Adds what `new` has to mappings. What is there may be given again, but not changed.
+pub(crate) fn merge(old: &mut Map<String, Value>, new: &Map<String, Value>) -> Result<(), Failure> {
+    for (key, value) in new {
+        match (key.as_str(), old.get_mut(key), value) {
+            ("properties", Some(Value::Object(old)), Value::Object(new)) => {
+                properties(old, new, "")?
+            }
+            (_, _, value) => {
+                old.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn properties(
+    old: &mut Map<String, Value>,
+    new: &Map<String, Value>,
+    path: &str,
+) -> Result<(), Failure> {
+    for (key, value) in new {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let (Some(Value::Object(was)), Value::Object(is)) = (old.get_mut(key), value) else {
+            old.insert(key.clone(), value.clone());
+            continue;
+        };
+        let kind = |mapping: &Map<String, Value>| {
+            mapping.get("type").and_then(Value::as_str).unwrap_or("object").to_owned()
+        };
+        let (before, after) = (kind(was), kind(is));
+        if before != after {
+            return Err(Failure::illegal(format!(
+                "mapper [{path}] cannot be changed from type [{before}] to [{after}]"
+            )));
+        }
+        for (key, value) in is {
+            match (key.as_str(), was.get_mut(key), value) {
+                ("properties" | "fields", Some(Value::Object(was)), Value::Object(is)) => {
+                    properties(was, is, &path)?
+                }
+                ("analyzer" | "similarity" | "index" | "ignore_above", Some(was), is)
+                    if was != is =>
+                {
+                    return Err(Failure::illegal(format!(
+                        "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [{was}] to [{is}]"
+                    )));
+                }
+                ("analyzer" | "similarity", None, is) if is != "standard" && is != "BM25" => {
+                    return Err(Failure::illegal(format!(
+                        "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] to [{is}]"
+                    )));
+                }
+                (key, _, value) => {
+                    was.insert(key.to_owned(), value.clone());
+                }
+            }
+        }
+    }
+    Ok(())
+}

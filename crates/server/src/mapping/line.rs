@@ -1,0 +1,219 @@
+//! From a source to the line that the engine keeps.
+
+use serde_json::{Map, Number, Value, json};
+use warpseek::{AttributeKind, MAX_KEYWORD_BYTES};
+
+use super::{Field, Layout, Mapping};
+use crate::error::{Failure, Kind};
+
+impl Mapping {
+    /// The line of a document, with values converted to what their fields want.
+    pub(crate) fn line(&self, id: &str, source: &Map<String, Value>) -> Result<String, Failure> {
+        let mut line = Map::from_iter([("id".to_owned(), json!(id))]);
+        if self.layout != Layout::Wrapped {
+            if source.get("id").is_some_and(|own| own != &json!(id)) {
+                let reason = format!(
+                    "the document has another `id` than [{id}], which is its id in this index"
+                );
+                return Err(Failure::new(Kind::Document, reason));
+            }
+            line.extend(source.clone());
+            line.insert("id".into(), json!(id));
+            return Ok(Value::Object(line).to_string());
+        }
+        match self.object("", source)? {
+            None => line.insert("source".into(), Value::Object(source.clone())),
+            Some(converted) => {
+                line.insert("original".into(), Value::Object(source.clone()));
+                line.insert("source".into(), Value::Object(converted))
+            }
+        };
+        Ok(Value::Object(line).to_string())
+    }
+
+    /// The object with converted values; `None` if all are as they must be.
+    fn object(
+        &self,
+        path: &str,
+        object: &Map<String, Value>,
+    ) -> Result<Option<Map<String, Value>>, Failure> {
+        let mut changed: Option<Map<String, Value>> = None;
+        for (key, value) in object {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            if let Some(value) = self.value(&path, value)? {
+                changed.get_or_insert_with(|| object.clone()).insert(key.clone(), value);
+            }
+        }
+        Ok(changed)
+    }
+
+    fn value(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
+        let field = self.field(path);
+        match (value, field) {
+            (Value::Null, _) | (_, Some(Field::Stored(_))) => Ok(None),
+            (Value::Object(inner), None | Some(Field::Object)) => {
+                Ok(self.object(path, inner)?.map(Value::Object))
+            }
+            (Value::Array(values), field) => {
+                let single = matches!(field, Some(Field::Attribute { kind, .. }) if *kind != AttributeKind::Keyword);
+                if single && values.iter().filter(|value| !value.is_null()).count() > 1 {
+                    return Err(failed(
+                        path,
+                        field,
+                        "several values in a field of this type are not supported yet",
+                    ));
+                }
+                let mut changed: Option<Vec<Value>> = None;
+                for (i, value) in values.iter().enumerate() {
+                    if let Some(value) = self.value(path, value)? {
+                        changed.get_or_insert_with(|| values.clone())[i] = value;
+                    }
+                }
+                Ok(changed.map(Value::Array))
+            }
+            (_, None) => Ok(None),
+            (_, Some(Field::Object)) => {
+                let reason = format!(
+                    "object mapping for [{path}] tried to parse field [{path}] as object, but found a concrete value"
+                );
+                Err(Failure::new(Kind::Document, reason))
+            }
+            (Value::Object(_), field) => {
+                Err(failed(path, field, "found an object, expected a value"))
+            }
+            (value, Some(Field::Text { .. })) => Ok(match value {
+                Value::String(_) => None,
+                other => Some(json!(other.to_string())),
+            }),
+            (value, Some(Field::Attribute { kind, .. })) => {
+                scalar(*kind, value).map_err(|why| failed(path, field, why))
+            }
+        }
+    }
+}
+
+/// The value as the engine wants it; `None` if it is.
+fn scalar(kind: AttributeKind, value: &Value) -> Result<Option<Value>, &'static str> {
+    match (kind, value) {
+        (AttributeKind::Keyword, Value::String(text)) if text.len() > MAX_KEYWORD_BYTES => {
+            Err("a keyword has at most 32766 bytes; map the field as text, or with ignore_above")
+        }
+        (AttributeKind::Keyword, Value::Number(number)) if number.is_f64() => {
+            Ok(Some(json!(number.to_string())))
+        }
+        (AttributeKind::Integer, Value::Number(number)) if number.is_f64() => {
+            integer(number.as_f64())
+        }
+        (AttributeKind::Integer, Value::Number(number)) if !number.is_i64() => {
+            Err("the integer does not fit 64 bits with a sign")
+        }
+        (AttributeKind::Integer, Value::String(text)) => match text.trim().parse::<i64>() {
+            Ok(number) => Ok(Some(json!(number))),
+            Err(_) => integer(text.trim().parse().ok()),
+        },
+        (AttributeKind::Float, Value::String(text)) => {
+            let number = text.trim().parse().ok().and_then(Number::from_f64);
+            number.map(|number| Some(number.into())).ok_or("expected a number")
+        }
+        (AttributeKind::Boolean, Value::String(text)) => match text.as_str() {
+            "true" => Ok(Some(json!(true))),
+            "false" | "" => Ok(Some(json!(false))),
+            _ => Err("only [true] or [false] are allowed"),
+        },
+        (AttributeKind::Date, Value::String(text)) if warpseek::parse_date(text).is_none() => {
+            match text.parse::<i64>() {
+                Ok(milliseconds) => Ok(Some(json!(milliseconds))),
+                Err(_) => Err(
+                    "expected a date such as 2020-01-31 or 2020-01-31T10:15:30Z, or milliseconds since 1970",
+                ),
+            }
+        }
+        (AttributeKind::Date, Value::Number(number)) if number.is_f64() => integer(number.as_f64()),
+        (AttributeKind::Integer | AttributeKind::Float | AttributeKind::Date, Value::Bool(_)) => {
+            Err("found a boolean")
+        }
+        (AttributeKind::Boolean, Value::Number(_)) => Err("only [true] or [false] are allowed"),
+        _ => Ok(None),
+    }
+}
+
+/// Without its fraction, as Elasticsearch does it.
+fn integer(number: Option<f64>) -> Result<Option<Value>, &'static str> {
+    match number {
+        Some(number) if number.abs() < 9e18 => Ok(Some(json!(number as i64))),
+        _ => Err("expected an integer of 64 bits"),
+    }
+}
+
+fn failed(path: &str, field: Option<&Field>, why: &str) -> Failure {
+    let kind = match field {
+        Some(Field::Attribute { kind, .. }) => super::fields::type_of(*kind),
+        Some(Field::Text { .. }) => "text",
+        _ => "object",
+    };
+    Failure::new(Kind::Document, format!("failed to parse field [{path}] of type [{kind}]: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Declared;
+    use super::*;
+
+    fn mapping() -> Mapping {
+        let mappings = json!({"properties": {
+            "t": {"type": "text"}, "k": {"type": "keyword"}, "n": {"type": "long"}, "x": {"type": "double"},
+            "b": {"type": "boolean"}, "d": {"type": "date"}, "o": {"properties": {"n": {"type": "long"}}}, "v": {"type": "dense_vector", "dims": 2}
+        }});
+        Mapping::new(Declared {
+            mappings: mappings.as_object().unwrap().clone(),
+            ..Declared::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn values_become_what_the_fields_want_and_the_original_is_kept() {
+        let mapping = mapping();
+        for (source, converted) in [
+            (
+                json!({"t": "a", "k": ["b", 1], "n": 1, "x": 2, "b": true, "d": "2020", "v": [1.5, 2], "id": "own"}),
+                None,
+            ),
+            (json!({"t": 5}), Some(json!({"t": "5"}))),
+            (json!({"k": 1.5}), Some(json!({"k": "1.5"}))),
+            (json!({"n": "7", "x": "1.5"}), Some(json!({"n": 7, "x": 1.5}))),
+            (json!({"o": {"n": 7.9}}), Some(json!({"o": {"n": 7}}))),
+            (json!({"b": "false"}), Some(json!({"b": false}))),
+            (json!({"t": ["a", 1]}), Some(json!({"t": ["a", "1"]}))),
+        ] {
+            let line: Value =
+                serde_json::from_str(&mapping.line("1", source.as_object().unwrap()).unwrap())
+                    .unwrap();
+            assert_eq!(line["id"], "1");
+            assert_eq!(line["source"], converted.clone().unwrap_or_else(|| source.clone()));
+            assert_eq!(line.get("original").is_some(), converted.is_some());
+            assert_eq!(mapping.source_of(line), source);
+        }
+    }
+
+    #[test]
+    fn values_that_fit_no_way_are_refused() {
+        for source in [
+            json!({"n": "seven"}),
+            json!({"n": true}),
+            json!({"n": [1, 2]}),
+            json!({"n": {"a": 1}}),
+            json!({"o": 3}),
+            json!({"t": {"a": 1}}),
+            json!({"b": 1}),
+            json!({"d": "soon"}),
+            json!({"n": u64::MAX}),
+            json!({"k": "x".repeat(MAX_KEYWORD_BYTES + 1)}),
+        ] {
+            let failure = mapping().line("1", source.as_object().unwrap()).unwrap_err();
+            assert_eq!(failure.kind, Kind::Document, "{source}");
+        }
+        let longest = json!({"k": "x".repeat(MAX_KEYWORD_BYTES)});
+        assert!(mapping().line("1", longest.as_object().unwrap()).is_ok());
+    }
+}

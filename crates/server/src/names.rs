@@ -1,0 +1,132 @@
+//! Names of indexes, which are also names of folders.
+
+use crate::error::{Failure, Kind};
+
+/// The longest name in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// First segments of the server's own routes.
+const RESERVED: [&str; 10] = [
+    "health",
+    "livez",
+    "readyz",
+    "metrics",
+    "retrieve",
+    "ui",
+    "mcp",
+    "v1",
+    "snapshots",
+    "openapi.json",
+];
+
+/// Refuses what cannot be the name of an index. What passes is one folder name, and never leads out of the data folder.
+pub(crate) fn check(name: &str) -> Result<(), Failure> {
+    let fault = if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        format!("it must have 1 to {MAX_NAME_BYTES} bytes")
+    } else if name.starts_with(['-', '_', '+', '.']) {
+        "must not start with '_', '-', '+', or '.'".to_owned()
+    } else if name.chars().any(char::is_uppercase) {
+        "must be lowercase".to_owned()
+    } else if name.contains(|c: char| {
+        matches!(c, '\\' | '/' | '*' | '?' | '"' | '<' | '>' | '|' | ',' | '#' | ':')
+            || c.is_whitespace()
+            || c.is_control()
+    }) {
+        "must not contain blanks, control characters or any of \\/*?\"<>|,#:".to_owned()
+    } else if RESERVED.contains(&name) {
+        "this name is reserved for a route of the server".to_owned()
+    } else {
+        return Ok(());
+    };
+    let reason = format!("Invalid index name [{name}], {fault}");
+    Err(Failure::new(Kind::IndexName, reason).of_index(name))
+}
+
+/// Whether a name matches a pattern in which `*` stands for any characters.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_that_are_none() {
+        for name in ["books", "a", "books-2024.01", "ü", "a_b", "a+b"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        let long = "a".repeat(MAX_NAME_BYTES);
+        assert!(check(&long).is_ok() && check(&format!("{long}a")).is_err());
+        for name in [
+            "",
+            ".",
+            "..",
+            "../a",
+            "a/b",
+            "a\\b",
+            "Books",
+            "_all",
+            "-a",
+            "+a",
+            "a b",
+            "a,b",
+            "a*",
+            "a\0",
+            "a#b",
+            "a:b",
+            ".warpseek",
+            "health",
+            "v1",
+            "openapi.json",
+            "metrics",
+        ] {
+            assert!(check(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, want) in [
+            ("*", "", true),
+            ("*", "abc", true),
+            ("a*", "abc", true),
+            ("a*", "bc", false),
+            ("*c", "abc", true),
+            ("a*c", "abc", true),
+            ("a*c", "ac", true),
+            ("a*a", "a", false),
+            ("a*b*c", "axbxc", true),
+            ("a*b*c", "axcxb", false),
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), want, "{pattern} {name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_that_passes_is_one_plain_component(name in ".{0,12}") {
+            if check(&name).is_ok() {
+                let path = std::path::Path::new(&name);
+                let parts: Vec<_> = path.components().collect();
+                prop_assert_eq!(parts.len(), 1);
+                prop_assert!(matches!(parts[0], std::path::Component::Normal(_)));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A search as Elasticsearch's clients ask for it: what they ask, how it is answered, and how hits are shown.
+
+mod ask;
+mod highlight;
+mod show;
+mod source;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use warpseek::query::{Bool, Node};
+use warpseek::{Request, Response};
+
+pub(crate) use ask::{Ask, Order, Total, duration};
+pub(crate) use show::explained;
+pub(crate) use source::SourceFilter;
+
+use crate::app::App;
+use crate::collection::{Collection, View};
+use crate::error::{Failure, Kind};
+use crate::{dsl, telemetry};
+
+/// A search over one index, ready to be answered.
+pub(crate) struct Planned {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) view: Arc<View>,
+    pub(crate) request: Request,
+}
+
+/// What a search found, in all of its indexes.
+pub(crate) struct Found {
+    pub(crate) parts: Vec<Part>,
+    /// Hits in their order: the number of the part, and the rank there.
+    pub(crate) hits: Vec<(usize, usize)>,
+    pub(crate) ask: Ask,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) took: Duration,
+}
+
+/// What was found in one index.
+pub(crate) struct Part {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) view: Arc<View>,
+    pub(crate) response: Response,
+}
+
+impl Found {
+    pub(crate) fn is_complete(&self) -> bool {
+        self.parts.iter().all(|part| part.response.coverage().is_complete())
+    }
+
+    /// How many documents match.
+    pub(crate) fn total(&self) -> u64 {
+        match self.ask.min_score {
+            Some(_) => self.hits.len() as u64,
+            None => self
+                .parts
+                .iter()
+                .map(|part| part.response.matches().unwrap_or(part.response.hits().len() as u64))
+                .sum(),
+        }
+    }
+
+    pub(crate) fn score(&self, (part, rank): (usize, usize)) -> f64 {
+        self.parts[part].response.score(rank)
+    }
+}
+
+/// Plans a search over an index. All hits are asked for if `all`.
+pub(crate) fn plan(
+    app: &App,
+    collection: Arc<Collection>,
+    ask: &Ask,
+    all: bool,
+    arrived: Instant,
+    warnings: &mut Vec<String>,
+) -> Result<Planned, Failure> {
+    let view = collection.view();
+    let most_text = app.config.limits.query_text;
+    let mut translate =
+        |query: &serde_json::Value| dsl::translate(query, &view.mapping, most_text, warnings);
+    let mut node = match (&ask.query, &ask.q) {
+        (Some(query), _) => translate(query)?,
+        (None, Some(q)) => dsl::translate_q(
+            &q.text,
+            q.field.as_deref(),
+            q.operator,
+            &view.mapping,
+            most_text,
+            warnings,
+        )?,
+        (None, None) => Node::All,
+    };
+    if let Some(filter) = &ask.post_filter {
+        let filter = vec![dsl::translate(filter, &view.mapping, most_text, warnings)?];
+        node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
+    }
+    let documents = view.searcher.snapshot().doc_limit() as usize;
+    let all = all || ask.min_score.is_some() || ask.order == Order::Document;
+    let k = if all { documents } else { (ask.from + ask.size).min(documents) };
+    let mut request = Request::new(node).k(k).count(ask.total != Total::None);
+    let default = Duration::from_millis(app.config.deadline_ms);
+    if let Some(deadline) = ask.timeout.or((!default.is_zero()).then_some(default)) {
+        request = request.deadline(deadline.saturating_sub(arrived.elapsed()));
+    }
+    Ok(Planned { collection, view, request })
+}
+
+/// Searches indexes and puts their hits together: score down, then index by index, then document id up.
+pub(crate) fn search(
+    app: &App,
+    collections: Vec<Arc<Collection>>,
+    ask: Ask,
+    all: bool,
+    arrived: Instant,
+) -> Result<Found, Failure> {
+    let (start, mut warnings) = (Instant::now(), Vec::new());
+    let mut parts = Vec::with_capacity(collections.len());
+    for collection in collections {
+        let planned = plan(app, collection, &ask, all, arrived, &mut warnings)?;
+        let response = planned.view.searcher.search(&planned.request)?;
+        parts.push(finish(app, planned, response));
+    }
+    put_together(parts, ask, warnings, start.elapsed())
+}
+
+/// Counts an answer.
+pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
+    let Planned { collection, view, request } = planned;
+    let device = if view.searcher.gpu_status().name.is_some() { "gpu" } else { "cpu" };
+    telemetry::count_search(
+        &collection.name,
+        device,
+        response.took(),
+        response.coverage().is_complete(),
+    );
+    let slow = app.config.slow_query_ms;
+    if slow > 0 && response.took() >= Duration::from_millis(slow) {
+        let ms = response.took().as_secs_f64() * 1e3;
+        tracing::warn!(index = collection.name, ms, k = request.k, terms = response.plan().terms.len(), query = ?request.query, "slow query");
+    }
+    Part { collection, view, response }
+}
+
+pub(crate) fn put_together(
+    parts: Vec<Part>,
+    ask: Ask,
+    warnings: Vec<String>,
+    took: Duration,
+) -> Result<Found, Failure> {
+    let ranks = |(number, part): (usize, &Part)| {
+        (0..part.response.hits().len()).map(move |rank| (number, rank))
+    };
+    let mut hits: Vec<(usize, usize)> = parts.iter().enumerate().flat_map(ranks).collect();
+    let score = |&(part, rank): &(usize, usize)| parts[part].response.score(rank);
+    match ask.order {
+        Order::Document => {
+            hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc))
+        }
+        // Stable, so that ties stay in the order of indexes and documents.
+        Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),
+        Order::Score => {}
+    }
+    if let Some(least) = ask.min_score {
+        hits.retain(|hit| score(hit) >= least);
+    }
+    let found = Found { parts, hits, ask, warnings, took };
+    if !found.is_complete() && !found.ask.allow_partial {
+        return Err(Failure::new(
+            Kind::Timeout,
+            "the time was up before all documents were searched, and allow_partial_search_results is false",
+        ));
+    }
+    Ok(found)
+}

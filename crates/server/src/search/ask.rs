@@ -1,0 +1,366 @@
+//! What a search asks for, in its body or in the query string.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use warpseek::query::Operator;
+
+use super::highlight::Highlight;
+use super::source::SourceFilter;
+use crate::config::Limits;
+use crate::error::Failure;
+use crate::http::Params;
+
+/// Hits if the request does not say how many.
+const SIZE: usize = 10;
+/// Matches up to which totals are exact if the request does not say.
+const EXACT_TO: u64 = 10_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) query: Option<Value>,
+    pub(crate) q: Option<Line>,
+    pub(crate) post_filter: Option<Value>,
+    pub(crate) from: usize,
+    pub(crate) size: usize,
+    pub(crate) source: SourceFilter,
+    pub(crate) total: Total,
+    pub(crate) order: Order,
+    pub(crate) min_score: Option<f64>,
+    /// Counts from when the request came.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) explain: bool,
+    pub(crate) highlight: Option<Highlight>,
+    /// Whether a part of the documents will do when the time is up.
+    pub(crate) allow_partial: bool,
+    /// Whether the total is a plain number (`rest_total_hits_as_int`).
+    pub(crate) plain_total: bool,
+    pub(crate) scroll: Option<Duration>,
+}
+
+/// The query of `?q=`.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) field: Option<String>,
+    pub(crate) operator: Operator,
+}
+
+/// How far matches are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Total {
+    All,
+    UpTo(u64),
+    None,
+}
+
+/// The order of hits. Fields to sort by come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Score,
+    Document,
+}
+
+/// Parts of a body that change nothing here.
+const HARMLESS: [&str; 8] = [
+    "track_scores",
+    "version",
+    "seq_no_primary_term",
+    "stats",
+    "profile",
+    "ext",
+    "preference",
+    "batched_reduce_size",
+];
+
+impl Ask {
+    /// Reads a search. Options stand in the body or in the query string; the body counts first.
+    pub(crate) fn parse(body: &Value, params: &Params, limits: &Limits) -> Result<Self, Failure> {
+        let empty = serde_json::Map::new();
+        let body = match body {
+            Value::Null => &empty,
+            Value::Object(body) => body,
+            _ => return Err(Failure::parsing("the body of a search must be an object")),
+        };
+        let known = [
+            "query",
+            "post_filter",
+            "from",
+            "size",
+            "_source",
+            "track_total_hits",
+            "sort",
+            "min_score",
+            "timeout",
+            "explain",
+            "highlight",
+            "terminate_after",
+            "stored_fields",
+        ];
+        if let Some(key) = body
+            .keys()
+            .find(|key| !known.contains(&key.as_str()) && !HARMLESS.contains(&key.as_str()))
+        {
+            let elsewhere = [
+                "aggs",
+                "aggregations",
+                "knn",
+                "rescore",
+                "collapse",
+                "suggest",
+                "search_after",
+                "pit",
+                "slice",
+                "fields",
+                "docvalue_fields",
+                "script_fields",
+                "indices_boost",
+                "rank",
+                "retriever",
+                "runtime_mappings",
+                "sub_searches",
+                "search_pipeline",
+                "derived",
+            ];
+            return Err(match elsewhere.contains(&key.as_str()) {
+                true => Failure::unsupported(key),
+                false => Failure::parsing(format!("unknown key [{key}] in the body of a search")),
+            });
+        }
+        let option =
+            |key: &str| body.get(key).cloned().or_else(|| params.get(key).map(Value::from));
+        let number = |key: &str, default: usize| match option(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(value) => {
+                let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+                let wrong = || {
+                    Failure::illegal(format!("[{key}] must be a number from 0 on, found {value}"))
+                };
+                number.and_then(|number| usize::try_from(number).ok()).ok_or_else(wrong)
+            }
+        };
+        let (from, size) = (number("from", 0)?, number("size", SIZE)?);
+        if from.saturating_add(size) > limits.window {
+            return Err(Failure::illegal(format!(
+                "Result window is too large, from + size must be less than or equal to: [{}] but was [{}]. See the scroll api for a more efficient way to request large data sets. This limit can be set by changing limits.window.",
+                limits.window,
+                from.saturating_add(size)
+            )));
+        }
+        let timeout = match option("timeout") {
+            None | Some(Value::Null) => None,
+            Some(value) => duration("timeout", &value)?,
+        };
+        let highlight = body.get("highlight").map(Highlight::parse).transpose()?;
+        let min_score = match option("min_score") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(
+                value
+                    .as_f64()
+                    .or_else(|| value.as_str()?.parse().ok())
+                    .ok_or_else(|| Failure::illegal("[min_score] must be a number"))?,
+            ),
+        };
+        let q = params.get("q").map(|text| -> Result<Line, Failure> {
+            let operator = match params.get("default_operator").map(str::to_lowercase).as_deref() {
+                None | Some("or") => Operator::Or,
+                Some("and") => Operator::And,
+                Some(other) => {
+                    return Err(Failure::illegal(format!(
+                        "[default_operator] must be AND or OR, found [{other}]"
+                    )));
+                }
+            };
+            Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
+        });
+        let explain =
+            option("explain").is_some_and(|value| value == true || value == "true" || value == "");
+        let allow_partial = params.get("allow_partial_search_results") != Some("false");
+        let scroll = match params.get("scroll") {
+            Some(time) => duration("scroll", &Value::from(time))?,
+            None => None,
+        };
+        Ok(Ask {
+            query: body.get("query").filter(|query| !query.is_null()).cloned(),
+            q: q.transpose()?,
+            post_filter: body.get("post_filter").cloned(),
+            from,
+            size,
+            source: SourceFilter::parse(body.get("_source"), params, body.get("stored_fields"))?,
+            total: total(option("track_total_hits").as_ref(), params)?,
+            order: order(option("sort").as_ref())?,
+            min_score,
+            timeout,
+            explain,
+            highlight,
+            allow_partial,
+            plain_total: params.flag("rest_total_hits_as_int"),
+            scroll,
+        })
+    }
+}
+
+fn total(value: Option<&Value>, params: &Params) -> Result<Total, Failure> {
+    let wrong = |value: &Value| {
+        Failure::illegal(format!(
+            "[track_total_hits] must be true, false or a number, found {value}"
+        ))
+    };
+    match value {
+        None | Some(Value::Null) if params.flag("rest_total_hits_as_int") => Ok(Total::All),
+        None | Some(Value::Null) => Ok(Total::UpTo(EXACT_TO)),
+        Some(Value::Bool(true)) => Ok(Total::All),
+        Some(Value::Bool(false)) => Ok(Total::None),
+        Some(Value::String(text)) => match text.as_str() {
+            "true" => Ok(Total::All),
+            "false" => Ok(Total::None),
+            number => number.parse().map(Total::UpTo).map_err(|_| wrong(&Value::from(number))),
+        },
+        Some(value) => match value.as_i64() {
+            Some(-1) => Ok(Total::All),
+            Some(number @ 0..) => Ok(Total::UpTo(number.unsigned_abs())),
+            _ => Err(wrong(value)),
+        },
+    }
+}
+
+fn order(sort: Option<&Value>) -> Result<Order, Failure> {
+    let keys: Vec<Value> = match sort {
+        None | Some(Value::Null) => return Ok(Order::Score),
+        Some(Value::Array(keys)) => keys.clone(),
+        Some(Value::String(keys)) => keys.split(',').map(Value::from).collect(),
+        Some(key) => vec![key.clone()],
+    };
+    let mut order = None;
+    for key in &keys {
+        let (name, direction) = match key {
+            Value::String(name) => match name.split_once(':') {
+                Some((name, direction)) => (name.to_owned(), Some(direction.to_owned())),
+                None => (name.clone(), None),
+            },
+            Value::Object(map) if map.len() == 1 => {
+                let (name, options) = map
+                    .iter()
+                    .next()
+                    .map(|(name, options)| (name.clone(), options.clone()))
+                    .unwrap_or_default();
+                let direction =
+                    options.as_str().or_else(|| options.get("order")?.as_str()).map(str::to_owned);
+                (name, direction)
+            }
+            other => return Err(Failure::parsing(format!("[sort] cannot be {other}"))),
+        };
+        let this = match (name.as_str(), direction.as_deref()) {
+            ("_score", None | Some("desc")) => Order::Score,
+            ("_doc" | "_shard_doc", None | Some("asc")) => Order::Document,
+            (name, direction) => {
+                let direction =
+                    direction.map_or(String::new(), |direction| format!(" {direction}"));
+                return Err(Failure::unsupported(&format!("sort by {name}{direction}")));
+            }
+        };
+        // Hits with the same score are in the order of documents anyway.
+        order = order.or(Some(this));
+    }
+    Ok(order.unwrap_or(Order::Score))
+}
+
+/// A time as `5m`, `10s`, `500ms`; without a unit, milliseconds. `None` for -1, which is no limit.
+pub(crate) fn duration(what: &str, value: &Value) -> Result<Option<Duration>, Failure> {
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        value => value.to_string(),
+    };
+    if text == "-1" {
+        return Ok(None);
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit {
+        "d" => 86_400.0,
+        "h" => 3600.0,
+        "m" => 60.0,
+        "s" => 1.0,
+        "ms" | "" => 1e-3,
+        "micros" => 1e-6,
+        "nanos" => 1e-9,
+        _ => f64::NAN,
+    };
+    let seconds = number.parse::<f64>().map_or(f64::NAN, |number| number * seconds);
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if seconds < 1e9 => Ok(Some(duration)),
+        _ => Err(Failure::illegal(format!(
+            "failed to parse setting [{what}] with value [{text}] as a time value; write it as 10s or 500ms"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(body: Value, query: &str) -> Result<Ask, Failure> {
+        Ask::parse(&body, &Params::parse(Some(query)), &Limits::default())
+    }
+
+    #[test]
+    fn options_stand_in_the_body_or_the_query_string() {
+        let ask =
+            parse(json!({"size": 3}), "size=5&from=7&timeout=2s&track_total_hits=false").unwrap();
+        assert_eq!((ask.size, ask.from, ask.total), (3, 7, Total::None));
+        assert_eq!(ask.timeout, Some(Duration::from_secs(2)));
+        let ask = parse(Value::Null, "").unwrap();
+        assert_eq!(
+            (ask.size, ask.from, ask.total, ask.order),
+            (10, 0, Total::UpTo(10_000), Order::Score)
+        );
+        assert_eq!(parse(json!({"track_total_hits": true}), "").unwrap().total, Total::All);
+        assert_eq!(parse(json!({"sort": "_doc"}), "").unwrap().order, Order::Document);
+        assert_eq!(
+            parse(json!({"sort": [{"_score": {"order": "desc"}}, "_doc"]}), "").unwrap().order,
+            Order::Score
+        );
+        assert_eq!(
+            parse(json!({"sort": ["_score"]}), "sort=_doc:asc").unwrap().order,
+            Order::Score
+        );
+    }
+
+    #[test]
+    fn the_window_has_its_edge() {
+        assert!(parse(json!({"from": 9990, "size": 10}), "").is_ok());
+        let failure = parse(json!({"from": 9991, "size": 10}), "").unwrap_err();
+        assert_eq!((failure.status(), failure.kind.name()), (400, "illegal_argument_exception"));
+        assert!(parse(json!({"from": u64::MAX, "size": u64::MAX}), "").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (body, wanted) in [
+            (json!({"aggs": {}}), "aggs"),
+            (json!({"sise": 1}), "sise"),
+            (json!({"size": -1}), "size"),
+            (json!({"sort": "year"}), "sort by year"),
+            (json!({"sort": {"_score": "asc"}}), "_score asc"),
+            (json!({"timeout": "soon"}), "timeout"),
+            (json!({"track_total_hits": "x"}), "track_total_hits"),
+            (json!([]), "object"),
+        ] {
+            let failure = parse(body.clone(), "").unwrap_err();
+            assert!(failure.reason.contains(wanted), "{body}: {}", failure.reason);
+        }
+    }
+
+    #[test]
+    fn times() {
+        let read = |text: &str| duration("t", &json!(text)).unwrap();
+        assert_eq!(read("5m"), Some(Duration::from_secs(300)));
+        assert_eq!(read("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(read("30"), Some(Duration::from_millis(30)));
+        assert_eq!(read("-1"), None);
+        for wrong in ["", "m", "5x", "1e99d", "-5s"] {
+            assert!(duration("t", &json!(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Parts of texts that show why they matched.
+
+use serde_json::{Map, Value, json};
+
+use super::Part;
+use crate::error::Failure;
+use crate::mapping::Field;
+
+/// The longest fragment that can be asked for, in characters.
+const MAX_FRAGMENT: usize = 1 << 20;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Highlight {
+    fields: Vec<(String, Options)>,
+}
+
+#[derive(Clone, Debug)]
+struct Options {
+    before: String,
+    after: String,
+    /// Characters of a fragment.
+    width: usize,
+}
+
+impl Highlight {
+    pub(super) fn parse(value: &Value) -> Result<Self, Failure> {
+        let whole =
+            options(value, &Options { before: "<em>".into(), after: "</em>".into(), width: 100 })?;
+        let fields: Vec<(&String, &Value)> = match &value["fields"] {
+            Value::Object(fields) => fields.iter().collect(),
+            Value::Array(fields) => fields.iter().filter_map(Value::as_object).flatten().collect(),
+            _ => return Err(Failure::parsing("[highlight] requires [fields]")),
+        };
+        let fields =
+            fields.into_iter().map(|(name, value)| Ok((name.clone(), options(value, &whole)?)));
+        Ok(Highlight { fields: fields.collect::<Result<_, Failure>>()? })
+    }
+
+    /// The highlights of a hit; fields without a match are left out.
+    pub(super) fn of(&self, part: &Part, source: &Value) -> Map<String, Value> {
+        let mut shown = Map::new();
+        for (pattern, options) in &self.fields {
+            for (name, field) in part.view.mapping.matching(pattern) {
+                let Field::Text { name: engine, .. } = field else { continue };
+                let schema = part.response.snapshot().manifest().schema.clone();
+                let number = match (&schema, engine.as_str()) {
+                    (None, _) => Some(0),
+                    (Some(schema), engine) => match schema.find(engine) {
+                        Some(warpseek::FieldId::Text(number)) => Some(number),
+                        _ => None,
+                    },
+                };
+                let (Some(number), Some(text)) =
+                    (number, text_at(source, part.view.mapping.path_of(name)))
+                else {
+                    continue;
+                };
+                let snippet = part.response.snippet_in(number, &text, options.width);
+                if !snippet.highlights.is_empty() {
+                    shown.insert(name.to_owned(), json!([marked(&snippet, options)]));
+                }
+            }
+        }
+        shown
+    }
+}
+
+fn options(value: &Value, outer: &Options) -> Result<Options, Failure> {
+    let tag = |key: &str, default: &str| match &value[key] {
+        Value::Array(tags) => tags.first().and_then(Value::as_str).unwrap_or(default).to_owned(),
+        Value::String(tag) => tag.clone(),
+        _ => default.to_owned(),
+    };
+    let mut width = match value.get("fragment_size") {
+        None => outer.width,
+        Some(size) => size
+            .as_u64()
+            .and_then(|size| usize::try_from(size).ok())
+            .ok_or_else(|| Failure::parsing("[fragment_size] must be a number"))?,
+    };
+    if value.get("number_of_fragments").is_some_and(|n| n == 0) {
+        width = MAX_FRAGMENT;
+    }
+    Ok(Options {
+        before: tag("pre_tags", &outer.before),
+        after: tag("post_tags", &outer.after),
+        width: width.clamp(3, MAX_FRAGMENT),
+    })
+}
+
+fn marked(snippet: &warpseek::Snippet, options: &Options) -> String {
+    let (mut out, mut at) = (String::new(), 0);
+    for range in &snippet.highlights {
+        out.push_str(&snippet.text[at..range.start]);
+        out.push_str(&options.before);
+        out.push_str(&snippet.text[range.clone()]);
+        out.push_str(&options.after);
+        at = range.end;
+    }
+    out.push_str(&snippet.text[at..]);
+    out
+}
+
+/// The strings at a path of a source, each on a line of its own.
+fn text_at(source: &Value, path: &str) -> Option<String> {
+    let mut out = Vec::new();
+    collect(source, path, &mut out);
+    (!out.is_empty()).then(|| out.join("\n"))
+}
+
+fn collect(value: &Value, path: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                if key == path {
+                    collect(value, "", out);
+                } else if let Some(inner) =
+                    path.strip_prefix(key.as_str()).and_then(|rest| rest.strip_prefix('.'))
+                {
+                    collect(value, inner, out);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, path, out)),
+        Value::String(text) if path.is_empty() => out.push(text.clone()),
+        Value::Null => {}
+        other if path.is_empty() => out.push(other.to_string()),
+        _ => {}
+    }
+}

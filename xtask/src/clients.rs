@@ -1,0 +1,197 @@
+//! Real clients against a real server: each script of crates/server/tests/clients in a virtual environment of its own, with a fresh server.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A script, the packages that it needs, and the name of their environment.
+struct Client {
+    environment: &'static str,
+    packages: &'static [&'static str],
+    script: &'static str,
+}
+
+const CLIENTS: [Client; 5] = [
+    Client {
+        environment: "elasticsearch-8",
+        packages: &["elasticsearch==8.19.3", "aiohttp", "opensearch-py==3.2.0"],
+        script: "elasticsearch_8_9.py",
+    },
+    Client {
+        environment: "elasticsearch-9",
+        packages: &["elasticsearch==9.5.1", "aiohttp"],
+        script: "elasticsearch_8_9.py",
+    },
+    Client {
+        environment: "elasticsearch-8",
+        packages: &["elasticsearch==8.19.3", "aiohttp", "opensearch-py==3.2.0"],
+        script: "opensearch.py",
+    },
+    Client {
+        environment: "frameworks",
+        packages: &[
+            "elasticsearch==8.19.3",
+            "langchain-elasticsearch==1.0.0",
+            "elasticsearch-haystack==7.1.0",
+            "opensearch-haystack==9.0.0",
+            "llama-index-vector-stores-elasticsearch==0.7.0",
+        ],
+        script: "frameworks.py",
+    },
+    Client {
+        environment: "retrieval",
+        packages: &["skyrl-gym==0.4.0", "requests"],
+        script: "retrieval.py",
+    },
+];
+
+/// Whose client is loaded from its wheel alone, as the package itself needs much more.
+const VERL: &str = "verl==0.7.1";
+const VERL_FILE: &str = "verl/tools/utils/search_r1_like_utils.py";
+
+pub(crate) fn run(require: bool) -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let environments = target.join("clients");
+    let built = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args(["build", "--locked", "-p", "warpseek-cli"])
+        .status()
+        .map_err(|e| e.to_string())?;
+    if !built.success() {
+        return Err("building the server".into());
+    }
+    let program = target.join("debug").join("warpseek");
+    for client in &CLIENTS {
+        let name = format!("clients, {} in {}", client.script, client.environment);
+        eprintln!("\n== {name}");
+        let python = match environment(&environments.join(client.environment), client.packages) {
+            Ok(python) => python,
+            Err(why) if require => return Err(format!("{name}: {why}")),
+            Err(why) => {
+                eprintln!("skipped: {name}: {why}");
+                continue;
+            }
+        };
+        let mut arguments = Vec::new();
+        if client.environment == "retrieval" {
+            match wheel_file(&python, &environments) {
+                Ok(file) => arguments.push(file),
+                Err(why) if require => return Err(format!("{name}: {why}")),
+                Err(why) => {
+                    eprintln!("skipped: {name}: {why}");
+                    continue;
+                }
+            }
+        }
+        let server = Server::start(&program, &environments.join("data"))?;
+        let script = root.join("crates/server/tests/clients").join(client.script);
+        let mut command = Command::new(&python);
+        command.args(["-W", "ignore"]).arg(script).arg(&server.url).args(arguments);
+        let done = command.status().map_err(|e| e.to_string())?;
+        server.end()?;
+        if !done.success() {
+            return Err(name);
+        }
+    }
+    Ok(())
+}
+
+/// The Python of a virtual environment with these packages, which is made once.
+fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    let python = folder.join("bin/python");
+    let (stamp, wanted) = (folder.join("packages"), packages.join("\n"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(python);
+    }
+    quietly(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    quietly(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "-q", "--disable-pip-version-check"])
+            .args(packages),
+    )?;
+    std::fs::write(stamp, wanted).map_err(|e| e.to_string())?;
+    Ok(python)
+}
+
+/// verl's client from its wheel.
+fn wheel_file(python: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let file = folder.join("verl").join(VERL_FILE);
+    if !file.exists() {
+        let wheels = folder.join("verl");
+        quietly(
+            Command::new(python)
+                .args(["-m", "pip", "download", "-q", "--no-deps", "-d"])
+                .arg(&wheels)
+                .arg(VERL),
+        )?;
+        let unpack = "import glob, sys, zipfile\nzipfile.ZipFile(glob.glob(sys.argv[1] + '/verl-*.whl')[0]).extract(sys.argv[2], sys.argv[1])";
+        quietly(Command::new(python).args(["-c", unpack]).arg(&wheels).arg(VERL_FILE))?;
+    }
+    Ok(file)
+}
+
+fn quietly(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|e| e.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            Err(text.lines().last().unwrap_or("it failed").to_owned())
+        }
+    }
+}
+
+/// A server of an empty folder.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(program: &Path, data: &Path) -> Result<Self, String> {
+        let _ = std::fs::remove_dir_all(data);
+        let mut process = Command::new(program)
+            .arg("serve")
+            .arg(data)
+            .args(["--listen", "127.0.0.1:0"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let mut lines = BufReader::new(process.stderr.take().ok_or("no standard error")?).lines();
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let at = line.find("http://")?;
+            Some(line[at..].trim().to_owned())
+        });
+        // What it logs must be read, or it would wait.
+        std::thread::spawn(move || lines.for_each(drop));
+        let url = url.ok_or("the server did not start")?;
+        let server = Server { process, url };
+        while !server.is_ready() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(server)
+    }
+
+    fn is_ready(&self) -> bool {
+        let host = self.url.trim_start_matches("http://");
+        let Ok(mut stream) = TcpStream::connect(host) else { return false };
+        let mut answer = String::new();
+        let asked =
+            write!(stream, "GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.contains(" 200 ")
+    }
+
+    /// Asks it to end, which it must do properly.
+    fn end(mut self) -> Result<(), String> {
+        let asked = Command::new("kill").arg(self.process.id().to_string()).status();
+        asked.map_err(|e| e.to_string())?;
+        let status = self.process.wait().map_err(|e| e.to_string())?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("the server ended with {status}")),
+        }
+    }
+}
