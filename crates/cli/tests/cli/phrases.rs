@@ -51,7 +51,7 @@ fn phrases_are_found() {
         .args(&["search", "idx", "\"flap damping\"", "--algorithm", "wand"])
         .fails(2, &["wand", "words"]);
     space.write("queries.tsv", "q1\t\"flap damping\"\nq2\troute\n");
-    let run = space.run("run idx --queries queries.tsv -o - -q").ok();
+    let run = space.run("run idx --queries queries.tsv -q").ok();
     assert_eq!(run.lines().filter(|line| line.starts_with("q1 ")).count(), 2, "{run}");
 
     // Updates, deletions and merges keep positions.
