@@ -97,7 +97,7 @@ impl Sorting {
                 let hint = "it is the `sort` of a hit in the output of --json";
                 Failure::user(format!("--after is no array of JSON: {error}; {hint}"))
             })?;
-            request = request.after(searcher.sort_values(&request.sort, &values)?);
+            request.after = Some(searcher.sort_values(&request.sort, &values)?);
         }
         Ok(request)
     }

@@ -164,7 +164,16 @@ fn windows_of_documents() {
     // Segments of more than one window.
     let library = Library::new(50, 8300, orders()[1].clone());
     let snapshot = library.fixture.snapshot();
-    check(&snapshot, &plans(&snapshot, &mut Random::new(7), 1), &[2, 4]);
+    let planner = planner(&snapshot);
+    let query = Query::of_fields([(0, "w0", 1.0), (1, "w1", 1.0), (1, "w30", 2.0)]);
+    let facets = ["tag", "published"].map(|field| Facet::Values { field: field.into(), top: 3 });
+    let by_name = [SortKey::ascending("name"), SortKey::score()];
+    let by_price = [SortKey::descending("price")];
+    let plans = [(&by_name[..], usize::MAX), (&by_price[..], 5)].map(|(sort, k)| {
+        let gather = planner.gather(sort, None, &facets).unwrap().map(Arc::new);
+        Plan { gather, ..planner.plan(&query, Mode::Or, k).unwrap() }
+    });
+    check(&snapshot, &plans, &[6, 10]);
 }
 
 /// All documents of an index in an order, by their numbers in the order of documents, and its facets.

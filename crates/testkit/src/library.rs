@@ -1,5 +1,6 @@
 //! An index of random documents with fields and attributes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -55,6 +56,10 @@ fn document(id: usize, random: &mut Random) -> Value {
     Value::Object(fields)
 }
 
+fn id(document: &Value) -> &str {
+    document["id"].as_str().unwrap()
+}
+
 /// An index with a schema and a history, and its live documents.
 pub struct Library {
     /// The index.
@@ -94,13 +99,15 @@ impl Library {
             true => drop(create(&dir, &input, config, false, &Progress::default()).unwrap()),
             false => drop(add(&dir, &input, config, &Progress::default()).unwrap()),
         }
-        self.live.retain(|old| new.iter().all(|new| new["id"] != old["id"]));
+        let ids: HashSet<&str> = new.iter().map(id).collect();
+        self.live.retain(|old| !ids.contains(id(old)));
         self.live.extend(new.iter().cloned());
     }
 
     /// Deletes documents.
     pub fn delete(&mut self, ids: &[String]) {
         delete(&self.fixture.dir(), ids, 1, &Progress::default()).unwrap();
-        self.live.retain(|old| !ids.contains(&old["id"].as_str().unwrap().to_owned()));
+        let ids: HashSet<&str> = ids.iter().map(String::as_str).collect();
+        self.live.retain(|old| !ids.contains(id(old)));
     }
 }

@@ -176,7 +176,7 @@ fn orders_and_facets_that_cannot_be() {
     let space = example();
     for (args, messages) in [
         (&["--sort", "yaer"][..], &["there is no field `yaer`; did you mean `year`?"][..]),
-        (&["--facet", "tga"], &["there is no field `tga`; did you mean `tag`?"]),
+        (&["--facet", "tags"], &["there is no field `tags`; did you mean `tag`?"]),
         (&["--sort", "year:up"], &["`up` is none of asc, desc, first and last"]),
         (&["--facet", "year:a..b"], &["`a` cannot be a value of `year`"]),
         (&["--facet", "tag:65537"], &["at most 65536 are shown"]),
