@@ -90,6 +90,9 @@ fn spell(alphabet: u32, letters: &[u32]) -> String {
     letters.iter().map(|&i| letter(alphabet, i)).collect()
 }
 
+/// A text as it is drawn: letters, errors of the query in it, and whether and where it has one.
+type Drawn = (Vec<u32>, Vec<(u32, u32)>, (bool, u32));
+
 /// Numbers of letters, as many as one of the ranges says.
 fn letters(lengths: [std::ops::Range<usize>; 3]) -> impl Strategy<Value = Vec<u32>> {
     let [a, b, c] = lengths.map(|lengths| proptest::collection::vec(any::<u32>(), lengths));
@@ -130,7 +133,7 @@ proptest! {
         ),
     ) {
         let queries: Vec<String> = queries.iter().map(|query| spell(alphabet, query)).collect();
-        let text = |(i, (letters, edits, (has_query, at))): (usize, &(Vec<u32>, Vec<_>, (bool, u32)))| {
+        let text = |(i, (letters, edits, (has_query, at))): (usize, &Drawn)| {
             let mut text: Vec<char> = spell(alphabet, letters).chars().collect();
             if *has_query {
                 let at = *at as usize % (text.len() + 1);

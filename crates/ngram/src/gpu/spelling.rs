@@ -67,7 +67,7 @@ impl Spelling {
 
     /// Values of [`Self::write`].
     pub(super) fn table_len(&self) -> usize {
-        (ABSENT as usize + 1 + self.others.len() << self.lanes_log()) + self.slots()
+        ((ABSENT as usize + 1 + self.others.len()) << self.lanes_log()) + self.slots()
     }
 
     /// Appends the table of rows by letter and the slots of other letters. Returns the query; its addresses are indexes in `out`.
