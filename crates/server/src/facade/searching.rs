@@ -192,6 +192,9 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
     .await
 }
 
+/// A search with its number, and what was said about it.
+type Numbered = (usize, Planned, Ask, Vec<String>);
+
 type Asked = Result<(Vec<Arc<crate::collection::Collection>>, Ask), Failure>;
 
 /// The searches of a body of header and body lines. One that is wrong fails alone; a line that is no JSON fails all.
