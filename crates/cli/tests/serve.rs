@@ -1,4 +1,5 @@
 //! `warpseek serve` as a process: how it starts and ends, and what a kill leaves.
+#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -136,7 +136,7 @@ fn candidates(headers: &HeaderMap) -> Vec<String> {
             given.extend(decoded().and_then(|pair| Some(pair.split_once(':')?.1.to_owned())));
         }
         "basic" => {
-            given.extend(decoded().and_then(|pair| Some(pair.split_once(':')?.1.to_owned())))
+            given.extend(decoded().and_then(|pair| Some(pair.split_once(':')?.1.to_owned())));
         }
         _ => {}
     }

@@ -246,7 +246,7 @@ fn shown(
     }
     let (searched, all) = response.documents_searched();
     let full = response.coverage().is_complete();
-    let percent = if all == 0 { 100 } else { searched * 100 / all };
+    let percent = (searched * 100).checked_div(all).unwrap_or(100);
     Ok(json!({
         "took_us": u64::try_from(response.took().as_micros()).unwrap_or(u64::MAX),
         "hits": hits,

@@ -155,7 +155,7 @@ pub(crate) fn put_together(
     let score = |&(part, rank): &(usize, usize)| parts[part].response.score(rank);
     match ask.order {
         Order::Document => {
-            hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc))
+            hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc));
         }
         // Stable, so that ties stay in the order of indexes and documents.
         Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),

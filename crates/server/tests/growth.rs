@@ -1,4 +1,5 @@
 //! Fields that documents bring: an index that grew is the same as one that had all of them from the start.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

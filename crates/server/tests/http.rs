@@ -1,4 +1,5 @@
 //! The server as clients see it: real HTTP, real indexes.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

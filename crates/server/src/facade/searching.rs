@@ -135,8 +135,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
         let asked = pairs(app, &index, &call)?;
         let mut answers: Vec<Option<Result<Found, Failure>>> = Vec::new();
         // By index, with the number of the search.
-        let mut batches: BTreeMap<String, Vec<(usize, Planned, Ask, Vec<String>)>> =
-            BTreeMap::new();
+        let mut batches: BTreeMap<String, Vec<Numbered>> = BTreeMap::new();
         for (i, asked) in asked.into_iter().enumerate() {
             answers.push(None);
             let prepare = || {
@@ -191,6 +190,9 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
     })
     .await
 }
+
+/// A search with its number, and what was said about it.
+type Numbered = (usize, Planned, Ask, Vec<String>);
 
 type Asked = Result<(Vec<Arc<crate::collection::Collection>>, Ask), Failure>;
 

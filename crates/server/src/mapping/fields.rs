@@ -290,7 +290,7 @@ pub(crate) fn merge(old: &mut Map<String, Value>, new: &Map<String, Value>) -> R
     for (key, value) in new {
         match (key.as_str(), old.get_mut(key), value) {
             ("properties", Some(Value::Object(old)), Value::Object(new)) => {
-                properties(old, new, "")?
+                properties(old, new, "")?;
             }
             (_, _, value) => {
                 old.insert(key.clone(), value.clone());
@@ -323,7 +323,7 @@ fn properties(
         for (key, value) in is {
             match (key.as_str(), was.get_mut(key), value) {
                 ("properties" | "fields", Some(Value::Object(was)), Value::Object(is)) => {
-                    properties(was, is, &path)?
+                    properties(was, is, &path)?;
                 }
                 ("analyzer" | "similarity" | "index" | "ignore_above", Some(was), is)
                     if was != is =>

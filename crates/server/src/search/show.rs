@@ -30,7 +30,7 @@ impl Found {
             (Total::None, _) => {}
             (_, true) => found["total"] = json!(total),
             (Total::UpTo(most), _) if total > most => {
-                found["total"] = json!({"value": most, "relation": "gte"})
+                found["total"] = json!({"value": most, "relation": "gte"});
             }
             // Of a part of the documents it is a lower bound.
             _ if !self.is_complete() => found["total"] = json!({"value": total, "relation": "gte"}),
