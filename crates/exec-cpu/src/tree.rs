@@ -38,10 +38,7 @@ pub(crate) fn flat(plan: &Plan, all: bool) -> PlanNode {
 }
 
 /// What to evaluate for a plan: its own tree, or the flat one.
-pub(crate) fn root<'a>(
-    plan: &'a Plan,
-    flat: &'a PlanNode,
-) -> (&'a PlanNode, Option<&'a PlanTree>) {
+pub(crate) fn root<'a>(plan: &'a Plan, flat: &'a PlanNode) -> (&'a PlanNode, Option<&'a PlanTree>) {
     let tree = plan.needed_tree();
     (tree.map_or(flat, |tree| &tree.root), tree)
 }

@@ -169,6 +169,7 @@ fn names() -> Names {
         ids: (0..320).map(|id| format!("d{id}")).collect(),
         fields: vec![text("title"), text("text"), text("note")],
         filters: filters(),
+        phrases: false,
     }
 }
 

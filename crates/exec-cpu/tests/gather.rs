@@ -35,6 +35,7 @@ fn names() -> Names {
         ids: (0..320).map(|id| format!("d{id}")).collect(),
         fields: ["title", "text", "note"].map(str::to_owned).to_vec(),
         filters: vec![range("year", "2015"), range("name", "n2"), range("tag", "b")],
+        phrases: false,
     }
 }
 
