@@ -20,8 +20,8 @@ const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 /// Every posting goes through the scores of a window for each part of the tree: a guess, not measured.
 const TREE: Rates = Rates::thread(8_000.0, 4.0);
 /// Nanoseconds for looking up a document of a mask in a list: more than it takes, since windowed MaxScore skips windows and
-/// takes documents from the mask itself where that is less work. Chosen by measurement on `rfc` and
-/// `debian-descriptions`, with masks of 0.1 % to 10 %.
+/// takes documents from the mask itself where that is less work. A guess
+/// after runs on `rfc` and `debian-descriptions` with masks of 0.1 % to 10 %; other values were not tried.
 const LOOK_UP: u64 = 24;
 /// Why an algorithm does not answer a tree.
 const SUMS: &str = "it adds up words, and the query is no sum";
