@@ -240,7 +240,7 @@ fn orders_and_facets_are_those_of_the_documents() {
                 let mut without = 0;
                 for document in &library.live {
                     let mut values: Vec<String> =
-                        values_of(document, field).iter().map(|v| v.to_string()).collect();
+                        values_of(document, field).iter().map(ToString::to_string).collect();
                     values.sort_unstable();
                     values.dedup();
                     without += u64::from(values.is_empty());

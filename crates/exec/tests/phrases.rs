@@ -169,7 +169,7 @@ fn several_values_are_apart() {
         r#"{"id": "1", "text": ["", "new york", ""]}"#,
     ];
     std::fs::write(&input, lines[0]).unwrap();
-    create(&index, &[input.clone()], &config, false, &Default::default()).unwrap();
+    create(&index, std::slice::from_ref(&input), &config, false, &Default::default()).unwrap();
     std::fs::write(&input, lines[1]).unwrap();
     add(&index, &[input], &build_config(), &Default::default()).unwrap();
     let snapshot = Arc::new(Snapshot::open(&index).unwrap());

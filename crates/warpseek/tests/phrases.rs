@@ -75,7 +75,7 @@ fn plans_say_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let index = Index::create(folder.path().join("index")).unwrap();
     let request = Request::new(Node::Phrase(Phrase::exact([], "apple pear")));
-    let error = index.searcher().unwrap().search(&request).unwrap_err();
+    let error = index.searcher().unwrap().search(&request).err().unwrap();
     assert!(error.to_string().contains("--positions"), "{error}");
     let options = IndexOptions::new().positions(true).quantize(0.9, 0.4);
     let error = Index::create_with(folder.path().join("other"), options).unwrap_err();

@@ -89,6 +89,7 @@ mod tests {
             k: 1,
             count: false,
             mask: None,
+            gather: None,
             tree: None,
             formulas: Formula::Linear.into(),
             static_weight: 0.0,
