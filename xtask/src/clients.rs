@@ -51,13 +51,16 @@ const CLIENTS: [Client; 5] = [
 const VERL: &str = "verl==0.7.1";
 const VERL_FILE: &str = "verl/tools/utils/search_r1_like_utils.py";
 
-pub(crate) fn run(require: bool) -> Result<(), String> {
+/// Runs all clients that are available; with `require`, it is an error if one is not.
+pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let environments = target.join("clients");
+    // The same features as in tests, so that nothing is compiled twice.
     let built = Command::new(env!("CARGO"))
         .current_dir(root)
-        .args(["build", "--locked", "-p", "warpseek-cli"])
+        .args(["build", "--workspace", "--locked", "--bins", "--examples"])
+        .envs(env.iter().copied())
         .status()
         .map_err(|e| e.to_string())?;
     if !built.success() {

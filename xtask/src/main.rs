@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
         Some("ci") => ci(),
-        Some("clients") => clients::run(args.next().as_deref() == Some("--require")),
+        Some("clients") => clients::run(args.next().as_deref() == Some("--require"), &[]),
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
         Some("gpu-tests") => gpu::tests(),
         Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
@@ -64,7 +64,7 @@ fn ci() -> Result<(), String> {
         cargo(&["run", "--quiet", "--locked", "-p", "warpseek", "--example", example], &deny)?;
     }
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
-    clients::run(false)?;
+    clients::run(false, &deny)?;
     gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     // The targets themselves need nightly Rust and a C++ compiler; the library code they call does

@@ -3,6 +3,7 @@
 mod ask;
 mod highlight;
 mod show;
+mod sort;
 mod source;
 
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use std::time::{Duration, Instant};
 use warpseek::query::{Bool, Node};
 use warpseek::{Request, Response};
 
-pub(crate) use ask::{Ask, Order, Total, duration};
+pub(crate) use ask::{Ask, Total, duration};
 pub(crate) use show::explained;
+pub(crate) use sort::Order;
 pub(crate) use source::SourceFilter;
 
 use crate::app::App;
@@ -99,6 +101,9 @@ pub(crate) fn plan(
     let all = all || ask.min_score.is_some() || ask.order == Order::Document;
     let k = if all { documents } else { (ask.from + ask.size).min(documents) };
     let mut request = Request::new(node).k(k).count(ask.total != Total::None);
+    if let Order::Keys(keys) = &ask.order {
+        request = sort::sorted(request, keys, ask.after.as_deref(), &view)?;
+    }
     let default = Duration::from_millis(app.config.deadline_ms);
     if let Some(deadline) = ask.timeout.or((!default.is_zero()).then_some(default)) {
         request = request.deadline(deadline.saturating_sub(arrived.elapsed()));
@@ -115,6 +120,9 @@ pub(crate) fn search(
     arrived: Instant,
 ) -> Result<Found, Failure> {
     let (start, mut warnings) = (Instant::now(), Vec::new());
+    if matches!(ask.order, Order::Keys(_)) && collections.len() > 1 {
+        return Err(Failure::unsupported("sort by fields, or search_after, over several indexes"));
+    }
     let mut parts = Vec::with_capacity(collections.len());
     for collection in collections {
         let planned = plan(app, collection, &ask, all, arrived, &mut warnings)?;
@@ -153,13 +161,14 @@ pub(crate) fn put_together(
     };
     let mut hits: Vec<(usize, usize)> = parts.iter().enumerate().flat_map(ranks).collect();
     let score = |&(part, rank): &(usize, usize)| parts[part].response.score(rank);
-    match ask.order {
+    match &ask.order {
         Order::Document => {
             hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc));
         }
         // Stable, so that ties stay in the order of indexes and documents.
         Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),
-        Order::Score => {}
+        // One index, whose engine has sorted them.
+        Order::Score | Order::Keys(_) => {}
     }
     if let Some(least) = ask.min_score {
         hits.retain(|hit| score(hit) >= least);

@@ -225,6 +225,76 @@ fn a_scroll_stays_with_what_it_began_with() {
 }
 
 #[test]
+fn hits_are_sorted_by_fields_and_pages_continue() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let year = |i: i64| (i % 5 != 4).then_some(2000 + i * 7 % 10);
+    let document = |i: i64| match year(i) {
+        Some(year) => json!({"n": i, "year": year, "name": format!("name {}", 30 - i)}),
+        None => json!({"n": i, "name": format!("name {}", 30 - i)}),
+    };
+    let lines: String =
+        (0..20).map(|i| format!("{}\n{}\n", json!({"index": {"_id": i}}), document(i))).collect();
+    server.ok("POST", "/a/_bulk?refresh=true", &lines.into());
+    // Years down, documents without one last, then in the order of documents.
+    let mut wanted: Vec<i64> = (0..20).collect();
+    wanted.sort_by_key(|&i| (year(i).is_none(), year(i).map(|year| -year), i));
+    let sort = json!([{"year": {"order": "desc"}}, "n"]);
+    let ids = |found: &Value| -> Vec<i64> {
+        let hits = found["hits"]["hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["_source"]["n"].as_i64().unwrap()).collect()
+    };
+    let all = server.ok("POST", "/a/_search", &json!({"size": 20, "sort": sort}));
+    assert_eq!(ids(&all), wanted);
+    let first = &all["hits"]["hits"][0];
+    assert_eq!(
+        (&first["sort"], &first["_score"]),
+        (&json!([year(wanted[0]), wanted[0]]), &Value::Null)
+    );
+    assert_eq!(all["hits"]["hits"][19]["sort"], json!([null, wanted[19]]));
+    assert_eq!(all["hits"]["total"]["value"], 20);
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let mut body = json!({"size": 6, "sort": sort});
+        if let Some(after) = &after {
+            body["search_after"] = Value::clone(after);
+        }
+        let page = server.ok("POST", "/a/_search", &body);
+        let Some(last) = page["hits"]["hits"].as_array().unwrap().last() else { break };
+        after = Some(last["sort"].clone());
+        pages.extend(ids(&page));
+    }
+    assert_eq!(pages, wanted);
+    let by_name = json!({"size": 3, "sort": "name.keyword:asc", "track_scores": true});
+    let by_name = server.ok("POST", "/a/_search", &by_name);
+    assert_eq!(
+        (ids(&by_name), &by_name["hits"]["hits"][0]["_score"]),
+        (vec![19, 18, 17], &json!(1.0))
+    );
+    // By score too, which is the same for all here.
+    let scores = json!({"size": 1, "sort": ["_score", "n"], "search_after": [1.0, 6]});
+    assert_eq!(ids(&server.ok("POST", "/a/_search", &scores)), [7]);
+    for (body, reason) in [
+        (json!({"sort": "nothing"}), "No mapping found for [nothing]"),
+        (json!({"sort": "name"}), "name.keyword"),
+        (json!({"sort": ["year", "n"], "search_after": [1]}), "search_after has 1"),
+        (json!({"sort": "year", "search_after": ["soon"]}), "soon"),
+    ] {
+        let refused = server.ask("POST", "/a/_search", &body);
+        let found = refused.json()["error"]["reason"].as_str().unwrap_or("").to_owned();
+        assert!(refused.status == 400 && found.contains(reason), "{body}: {found}");
+    }
+    let unmapped = json!({"size": 2, "sort": [{"nothing": {"unmapped_type": "long"}}, "n"]});
+    let unmapped = server.ok("POST", "/a/_search", &unmapped);
+    assert_eq!(
+        (ids(&unmapped), &unmapped["hits"]["hits"][1]["sort"]),
+        (vec![0, 1], &json!([null, 1]))
+    );
+    server.ok("PUT", "/b/_doc/1?refresh=true", &json!({"year": 1}));
+    assert_eq!(server.ask("POST", "/a,b/_search", &json!({"sort": "year"})).status, 400);
+}
+
+#[test]
 fn our_own_routes() {
     let data = tempfile::tempdir().unwrap();
     let server = start(data.path(), &[]);

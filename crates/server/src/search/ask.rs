@@ -6,6 +6,7 @@ use serde_json::Value;
 use warpseek::query::Operator;
 
 use super::highlight::Highlight;
+use super::sort::Order;
 use super::source::SourceFilter;
 use crate::config::Limits;
 use crate::error::Failure;
@@ -26,6 +27,10 @@ pub(crate) struct Ask {
     pub(crate) source: SourceFilter,
     pub(crate) total: Total,
     pub(crate) order: Order,
+    /// The values of the hit to continue after.
+    pub(crate) after: Option<Vec<Value>>,
+    /// Whether hits show their scores whatever the order.
+    pub(crate) track_scores: bool,
     pub(crate) min_score: Option<f64>,
     /// Counts from when the request came.
     pub(crate) timeout: Option<Duration>,
@@ -54,16 +59,8 @@ pub(crate) enum Total {
     None,
 }
 
-/// The order of hits. Fields to sort by come here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    Score,
-    Document,
-}
-
 /// Parts of a body that change nothing here.
-const HARMLESS: [&str; 8] = [
-    "track_scores",
+const HARMLESS: [&str; 7] = [
     "version",
     "seq_no_primary_term",
     "stats",
@@ -96,6 +93,8 @@ impl Ask {
             "highlight",
             "terminate_after",
             "stored_fields",
+            "search_after",
+            "track_scores",
         ];
         if let Some(key) = body
             .keys()
@@ -108,7 +107,6 @@ impl Ask {
                 "rescore",
                 "collapse",
                 "suggest",
-                "search_after",
                 "pit",
                 "slice",
                 "fields",
@@ -180,6 +178,16 @@ impl Ask {
             Some(time) => duration("scroll", &Value::from(time))?,
             None => None,
         };
+        let after = match body.get("search_after") {
+            None | Some(Value::Null) => None,
+            Some(Value::Array(_)) if from > 0 => {
+                return Err(Failure::illegal(
+                    "[from] parameter must be set to 0 when [search_after] is used",
+                ));
+            }
+            Some(Value::Array(values)) => Some(values.clone()),
+            Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
+        };
         Ok(Ask {
             query: body.get("query").filter(|query| !query.is_null()).cloned(),
             q: q.transpose()?,
@@ -188,7 +196,10 @@ impl Ask {
             size,
             source: SourceFilter::parse(body.get("_source"), params, body.get("stored_fields"))?,
             total: total(option("track_total_hits").as_ref(), params)?,
-            order: order(option("sort").as_ref())?,
+            order: Order::parse(option("sort").as_ref(), after.is_some())?,
+            after,
+            track_scores: option("track_scores")
+                .is_some_and(|value| value == true || value == "true"),
             min_score,
             timeout,
             explain,
@@ -222,47 +233,6 @@ fn total(value: Option<&Value>, params: &Params) -> Result<Total, Failure> {
             _ => Err(wrong(value)),
         },
     }
-}
-
-fn order(sort: Option<&Value>) -> Result<Order, Failure> {
-    let keys: Vec<Value> = match sort {
-        None | Some(Value::Null) => return Ok(Order::Score),
-        Some(Value::Array(keys)) => keys.clone(),
-        Some(Value::String(keys)) => keys.split(',').map(Value::from).collect(),
-        Some(key) => vec![key.clone()],
-    };
-    let mut order = None;
-    for key in &keys {
-        let (name, direction) = match key {
-            Value::String(name) => match name.split_once(':') {
-                Some((name, direction)) => (name.to_owned(), Some(direction.to_owned())),
-                None => (name.clone(), None),
-            },
-            Value::Object(map) if map.len() == 1 => {
-                let (name, options) = map
-                    .iter()
-                    .next()
-                    .map(|(name, options)| (name.clone(), options.clone()))
-                    .unwrap_or_default();
-                let direction =
-                    options.as_str().or_else(|| options.get("order")?.as_str()).map(str::to_owned);
-                (name, direction)
-            }
-            other => return Err(Failure::parsing(format!("[sort] cannot be {other}"))),
-        };
-        let this = match (name.as_str(), direction.as_deref()) {
-            ("_score", None | Some("desc")) => Order::Score,
-            ("_doc" | "_shard_doc", None | Some("asc")) => Order::Document,
-            (name, direction) => {
-                let direction =
-                    direction.map_or(String::new(), |direction| format!(" {direction}"));
-                return Err(Failure::unsupported(&format!("sort by {name}{direction}")));
-            }
-        };
-        // Hits with the same score are in the order of documents anyway.
-        order = order.or(Some(this));
-    }
-    Ok(order.unwrap_or(Order::Score))
 }
 
 /// A time as `5m`, `10s`, `500ms`; without a unit, milliseconds. `None` for -1, which is no limit.
@@ -341,8 +311,9 @@ mod tests {
             (json!({"aggs": {}}), "aggs"),
             (json!({"sise": 1}), "sise"),
             (json!({"size": -1}), "size"),
-            (json!({"sort": "year"}), "sort by year"),
-            (json!({"sort": {"_score": "asc"}}), "_score asc"),
+            (json!({"sort": "year:up"}), "order"),
+            (json!({"search_after": [1]}), "search_after"),
+            (json!({"search_after": [1], "sort": "year", "from": 1}), "from"),
             (json!({"timeout": "soon"}), "timeout"),
             (json!({"track_total_hits": "x"}), "track_total_hits"),
             (json!([]), "object"),

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 use warpseek::{Explanation, Response};
 
-use super::{Found, Order, Part, Total};
+use super::{Found, Order, Part, Total, sort};
 use crate::error::Failure;
 
-/// A score as Elasticsearch shows it, in single precision.
+/// A score as Elasticsearch shows it, in single precision and with no more digits than that has.
 pub(crate) fn score(score: f64) -> Value {
-    json!(score as f32)
+    let shown = (score as f32).to_string();
+    json!(shown.parse::<f64>().unwrap_or(score))
 }
 
 impl Found {
@@ -18,11 +19,10 @@ impl Found {
         let page = self.hits.get(from.min(to)..to).unwrap_or(&[]);
         let hits = page.iter().map(|&hit| self.hit(hit)).collect::<Result<Vec<_>, _>>()?;
         let shards = self.parts.len();
-        let by_score = self.ask.order == Order::Score;
         let best = self
             .hits
             .first()
-            .filter(|_| by_score && self.ask.size > 0)
+            .filter(|_| self.ask.order == Order::Score && self.ask.size > 0)
             .map(|&hit| score(self.score(hit)));
         let mut found = json!({"max_score": best, "hits": hits});
         let total = self.total();
@@ -46,14 +46,19 @@ impl Found {
 
     fn hit(&self, hit: (usize, usize)) -> Result<Value, Failure> {
         let (part, rank) = (&self.parts[hit.0], hit.1);
-        let by_score = self.ask.order == Order::Score;
+        let has_score = self.ask.order.has_scores() || self.ask.track_scores;
         let mut shown = json!({
             "_index": part.collection.name,
             "_id": part.response.id(rank)?,
-            "_score": if by_score { score(self.score(hit)) } else { Value::Null },
+            "_score": if has_score { score(self.score(hit)) } else { Value::Null },
         });
-        if !by_score {
-            shown["sort"] = json!([part.response.hits()[rank].doc]);
+        match &self.ask.order {
+            Order::Score => {}
+            Order::Document => shown["sort"] = json!([part.response.hits()[rank].doc]),
+            Order::Keys(keys) => {
+                let values = part.response.sort_values(rank).to_json();
+                shown["sort"] = sort::values(keys, values, &part.view)?.into();
+            }
         }
         if !self.ask.source.hidden || self.ask.highlight.is_some() {
             let source = source(part, rank)?;

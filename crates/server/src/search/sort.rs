@@ -1,0 +1,222 @@
+//! The order of hits: `sort` and `search_after`.
+
+use serde_json::Value;
+use warpseek::{Missing, Request, SortBy, SortKey};
+
+use crate::collection::View;
+use crate::error::Failure;
+use crate::mapping::Field;
+
+/// The order of hits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Order {
+    Score,
+    Document,
+    /// By fields, or behind a place in an order.
+    Keys(Vec<Key>),
+}
+
+/// A key that hits are sorted by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Key {
+    path: String,
+    descending: bool,
+    missing: Missing,
+    /// Whether an index need not have the field.
+    may_be_unmapped: bool,
+}
+
+impl Order {
+    /// Reads `sort`. An order that has to continue somewhere has its keys spelled out.
+    pub(super) fn parse(sort: Option<&Value>, continues: bool) -> Result<Self, Failure> {
+        let keys = match sort {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(keys)) => keys.iter().map(Key::parse).collect::<Result<_, _>>()?,
+            Some(Value::String(keys)) => keys
+                .split(',')
+                .map(|key| Key::parse(&Value::from(key)))
+                .collect::<Result<_, _>>()?,
+            Some(key) => vec![Key::parse(key)?],
+        };
+        if continues && keys.is_empty() {
+            return Err(Failure::illegal(
+                "Sort must contain at least one field when using [search_after]; use \"sort\": [\"_score\"] for the usual order",
+            ));
+        }
+        // Hits with the same score are in the order of documents anyway, and no two are the same document.
+        let usual = match keys.first() {
+            None => Some(Order::Score),
+            Some(first) if first.is_document() && !first.descending => Some(Order::Document),
+            Some(first) if first.is_score() && first.descending => {
+                let rest = &keys[1..];
+                rest.iter().all(|key| key.is_document() && !key.descending).then_some(Order::Score)
+            }
+            Some(_) => None,
+        };
+        Ok(usual.filter(|_| !continues).unwrap_or(Order::Keys(keys)))
+    }
+
+    /// Whether hits show their scores.
+    pub(super) fn has_scores(&self) -> bool {
+        match self {
+            Order::Score => true,
+            Order::Document => false,
+            Order::Keys(keys) => keys.iter().any(Key::is_score),
+        }
+    }
+}
+
+impl Key {
+    fn parse(key: &Value) -> Result<Self, Failure> {
+        let (path, options) = match key {
+            Value::String(name) => match name.split_once(':') {
+                Some((name, direction)) => (name, Value::from(direction)),
+                None => (name.as_str(), Value::Null),
+            },
+            Value::Object(map) if map.len() == 1 => match map.iter().next() {
+                Some((name, options)) => (name.as_str(), options.clone()),
+                None => return Err(Failure::parsing("[sort] has a key without a field")),
+            },
+            other => return Err(Failure::parsing(format!("[sort] cannot be {other}"))),
+        };
+        if let Some(other) =
+            options.as_object().into_iter().flatten().map(|(key, _)| key).find(|key| {
+                !matches!(
+                    key.as_str(),
+                    "order" | "missing" | "unmapped_type" | "mode" | "format" | "numeric_type"
+                )
+            })
+        {
+            return Err(Failure::unsupported(&format!("{other} of a sort")));
+        }
+        let direction = options.as_str().or_else(|| options.get("order")?.as_str());
+        let descending = match direction {
+            None => path == "_score",
+            Some("asc") => false,
+            Some("desc") => true,
+            Some(other) => {
+                return Err(Failure::illegal(format!(
+                    "[order] of [{path}] must be asc or desc, found [{other}]"
+                )));
+            }
+        };
+        let missing = match options.get("missing").map(|missing| missing.as_str().unwrap_or("")) {
+            None | Some("_last") => Missing::Last,
+            Some("_first") => Missing::First,
+            Some(_) => return Err(Failure::unsupported("a value for missing in a sort")),
+        };
+        // The smallest of several values counts in ascending order, the largest in descending order.
+        match (options.get("mode").and_then(Value::as_str), descending) {
+            (None | Some("min"), false) | (None | Some("max"), true) => {}
+            (Some(mode), _) => return Err(Failure::unsupported(&format!("mode {mode} of a sort"))),
+        }
+        let may_be_unmapped = options.get("unmapped_type").is_some();
+        Ok(Key { path: path.to_owned(), descending, missing, may_be_unmapped })
+    }
+
+    fn is_score(&self) -> bool {
+        self.path == "_score"
+    }
+
+    fn is_document(&self) -> bool {
+        matches!(self.path.as_str(), "_doc" | "_shard_doc")
+    }
+
+    /// The key as the library has it; `None` if the index lacks the field, as no document has a value then.
+    fn of(&self, view: &View) -> Result<Option<SortKey>, Failure> {
+        let path = &self.path;
+        let by = match view.mapping.field(path) {
+            _ if self.is_score() => SortBy::Score,
+            _ if self.is_document() => SortBy::Document,
+            Some(Field::Attribute { name, .. }) => SortBy::Attribute(name.clone()),
+            Some(Field::Text { .. }) => {
+                return Err(Failure::illegal(format!(
+                    "field [{path}] is text, which cannot be sorted by; use a keyword field, such as [{path}.keyword]"
+                )));
+            }
+            Some(Field::Stored(why)) => {
+                return Err(Failure::illegal(format!("field [{path}] cannot be sorted by: {why}")));
+            }
+            None | Some(Field::Object) if self.may_be_unmapped => return Ok(None),
+            None | Some(Field::Object) => {
+                return Err(Failure::illegal(format!(
+                    "No mapping found for [{path}] in order to sort on"
+                )));
+            }
+        };
+        Ok(Some(SortKey { by, descending: self.descending, missing: self.missing }))
+    }
+}
+
+/// Gives a request its order, and the place to continue after.
+pub(super) fn sorted(
+    request: Request,
+    keys: &[Key],
+    after: Option<&[Value]>,
+    view: &View,
+) -> Result<Request, Failure> {
+    let of = keys.iter().map(|key| key.of(view)).collect::<Result<Vec<_>, _>>()?;
+    let sort: Vec<SortKey> = of.iter().flatten().cloned().collect();
+    let Some(after) = after else { return Ok(request.sort(sort)) };
+    if after.len() != keys.len() {
+        return Err(Failure::illegal(format!(
+            "search_after has {} value(s) but sort has {}.",
+            after.len(),
+            keys.len()
+        )));
+    }
+    let there = of.iter().zip(after).filter(|(key, _)| key.is_some());
+    let values: Vec<Value> = there.map(|(_, value)| value.clone()).collect();
+    let place = view.searcher.sort_values(&sort, &values)?;
+    Ok(request.sort(sort).after(place))
+}
+
+/// The values of a hit by its keys, for `sort`: those of the library, and null for fields that the index lacks.
+pub(super) fn values(keys: &[Key], found: Vec<Value>, view: &View) -> Result<Vec<Value>, Failure> {
+    let mut found = found.into_iter();
+    keys.iter()
+        .map(|key| Ok(key.of(view)?.and_then(|_| found.next()).unwrap_or(Value::Null)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(sort: Value) -> Result<Order, Failure> {
+        Order::parse(Some(&sort), false)
+    }
+
+    #[test]
+    fn usual_orders_have_no_keys() {
+        assert_eq!(Order::parse(None, false).unwrap(), Order::Score);
+        for score in [json!("_score"), json!(["_score", "_doc"]), json!({"_score": "desc"})] {
+            assert_eq!(parse(score).unwrap(), Order::Score);
+        }
+        for document in [json!("_doc"), json!("_doc:asc"), json!([{"_shard_doc": "asc"}, "year"])] {
+            assert_eq!(parse(document).unwrap(), Order::Document);
+        }
+        assert!(Order::parse(None, true).is_err());
+        assert!(matches!(Order::parse(Some(&json!("_score")), true), Ok(Order::Keys(_))));
+    }
+
+    #[test]
+    fn keys_have_their_options() {
+        let Order::Keys(keys) = parse(json!(["year:desc", {"name": {"order": "asc", "missing": "_first", "unmapped_type": "long"}}, "_score"])).unwrap() else {
+            panic!("no keys");
+        };
+        assert_eq!((keys[0].descending, keys[0].missing), (true, Missing::Last));
+        assert_eq!((keys[1].descending, keys[1].missing), (false, Missing::First));
+        assert!(keys[1].may_be_unmapped && keys[2].descending);
+        for wrong in [
+            json!("year:up"),
+            json!({"year": {"missing": 3}}),
+            json!({"year": {"mode": "avg"}}),
+            json!({"year": {"nested": {}}}),
+            json!([1]),
+        ] {
+            assert!(parse(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}
