@@ -9,8 +9,12 @@ use warpseek::{
 
 fn document(id: usize, version: usize) -> Document {
     let words = ["apple", "pear", "plum", "the"];
-    let text: Vec<&str> =
-        (0..3 + id % 9).map(|i| words[(id * 7 + i * i + version * i) % 4]).collect();
+    // Scrambled, so that every word follows on every other somewhere.
+    let word = |i: usize| {
+        let number = (id * 1000 + version * 100 + i) as u64;
+        words[((number * number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45) as usize % 4]
+    };
+    let text: Vec<&str> = (0..3 + id % 9).map(word).collect();
     Document::new(id.to_string(), "", text.join(" "))
 }
 
