@@ -8,7 +8,7 @@ mod query_string;
 mod value;
 
 use serde_json::{Map, Value};
-use warpseek::query::{Across, Bool, Filter, Least, Node, Operator, Words};
+use warpseek::query::{Across, Bool, Least, Node, Operator, Words};
 
 use crate::error::Failure;
 use crate::mapping::{Field, Layout, Mapping};
@@ -235,7 +235,7 @@ impl Translator<'_> {
                     let value = Value::String(words.text.clone());
                     // Among several fields, those that cannot have the value do not match.
                     match self.equals(path, &value) {
-                        Ok(filter) => others.push(constant(filter, *weight, scored)),
+                        Ok(filter) => others.push(constant(Node::Filter(filter), *weight, scored)),
                         Err(_) if fields.len() > 1 => {}
                         Err(failure) => return Err(failure),
                     }
@@ -256,11 +256,11 @@ impl Translator<'_> {
             }
             others.push(node);
         }
-        Ok(match (others.len(), words.across) {
-            (0, _) => Node::Nothing,
-            (1, _) => others.remove(0),
-            (_, Across::Best { tie_breaker }) => Node::Best { of: others, tie_breaker },
-            _ => Node::Bool(Bool { should: others, ..Bool::default() }),
+        Ok(match words.across {
+            Across::Best { tie_breaker } if others.len() > 1 => {
+                Node::Best { of: others, tie_breaker }
+            }
+            _ => any(others),
         })
     }
 }
@@ -354,11 +354,19 @@ impl<'a> Parts<'a> {
 }
 
 /// A condition, with this score where scores count.
-pub(super) fn constant(filter: Filter, score: f64, scored: bool) -> Node {
-    let filter = Node::Filter(filter);
+pub(super) fn constant(filter: Node, score: f64, scored: bool) -> Node {
     match scored {
         true => Node::Constant { filter: Box::new(filter), score },
         false => filter,
+    }
+}
+
+/// Documents that match one of several queries.
+pub(super) fn any(mut of: Vec<Node>) -> Node {
+    match of.len() {
+        0 => Node::Nothing,
+        1 => of.remove(0),
+        _ => Node::Bool(Bool { should: of, ..Bool::default() }),
     }
 }
 

@@ -228,12 +228,7 @@ fn shown(
     response: &Response,
     documents: bool,
 ) -> Result<Value, Failure> {
-    crate::telemetry::count_search(
-        &of.name,
-        "cpu",
-        response.took(),
-        response.coverage().is_complete(),
-    );
+    crate::telemetry::count_search(&of.name, view, response);
     let mut hits = Vec::with_capacity(response.hits().len());
     for rank in 0..response.hits().len() {
         let mut hit = json!({"id": response.id(rank)?, "score": response.score(rank)});

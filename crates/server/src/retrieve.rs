@@ -69,12 +69,7 @@ fn run(app: &App, call: &Call) -> Reply {
     let mut result = Vec::with_capacity(queries.len());
     for response in view.searcher.search_batch(&requests) {
         let response = response?;
-        crate::telemetry::count_search(
-            &of.name,
-            "cpu",
-            response.took(),
-            response.coverage().is_complete(),
-        );
+        crate::telemetry::count_search(&of.name, &view, &response);
         let mut hits = Vec::with_capacity(response.hits().len());
         for rank in 0..response.hits().len() {
             let id = response.id(rank)?;

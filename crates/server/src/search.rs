@@ -135,13 +135,7 @@ pub(crate) fn search(
 /// Counts an answer.
 pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
     let Planned { collection, view, request } = planned;
-    let device = if view.searcher.gpu_status().name.is_some() { "gpu" } else { "cpu" };
-    telemetry::count_search(
-        &collection.name,
-        device,
-        response.took(),
-        response.coverage().is_complete(),
-    );
+    telemetry::count_search(&collection.name, &view, &response);
     let slow = app.config.slow_query_ms;
     if slow > 0 && response.took() >= Duration::from_millis(slow) {
         let ms = response.took().as_secs_f64() * 1e3;

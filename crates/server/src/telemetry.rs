@@ -5,8 +5,11 @@ use std::time::Duration;
 use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use warpseek::Response;
+
 use crate::app::App;
 use crate::catalogue::Catalogue;
+use crate::collection::View;
 use crate::config::LogFormat;
 
 /// Bounds of histograms in seconds.
@@ -36,10 +39,12 @@ pub(crate) fn count_request(method: &str, route: &str, status: u16, took: Durati
     histogram!("warpseek_http_request_duration_seconds", &labels[..2]).record(took);
 }
 
-pub(crate) fn count_search(index: &str, device: &'static str, took: Duration, complete: bool) {
+/// Counts a search of the index with this name.
+pub(crate) fn count_search(index: &str, view: &View, response: &Response) {
+    let device = if view.searcher.gpu_status().name.is_some() { "gpu" } else { "cpu" };
     histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
-        .record(took);
-    if !complete {
+        .record(response.took());
+    if !response.coverage().is_complete() {
         counter!("warpseek_degraded_searches_total", "index" => index.to_owned()).increment(1);
     }
 }

@@ -3,10 +3,10 @@
 use std::ops::Bound;
 
 use serde_json::Value;
-use warpseek::query::{Across, Bool, Filter, Node, Operator, Words};
+use warpseek::query::{Across, Filter, Node, Operator, Words};
 
 use super::value::{Side, bound, equal, text};
-use super::{Parts, Translator, boosted, constant, unsearchable};
+use super::{Parts, Translator, any, boosted, constant, unsearchable};
 use crate::error::Failure;
 use crate::mapping::{Field, Layout};
 
@@ -32,13 +32,9 @@ impl Translator<'_> {
     }
 
     fn ignore(&mut self, clause: &str, parts: Parts<'_>) {
-        for key in FUZZY {
-            // Without fuzziness the others have no effect there either.
-            let is_off = matches!(parts.get("fuzziness"), None | Some(Value::Null))
-                || parts.get("fuzziness").is_some_and(|f| f == 0 || f == "0");
-            if parts.get(key).is_some() && !is_off && key == "fuzziness" {
-                self.warn(format!("[{clause}] [fuzziness] is ignored: words match exactly"));
-            }
+        // Without fuzziness the other options have no effect there either.
+        if parts.get("fuzziness").is_some_and(|f| !f.is_null() && f != 0 && f != "0") {
+            self.warn(format!("[{clause}] [fuzziness] is ignored: words match exactly"));
         }
         if parts.get("zero_terms_query").is_some_and(|value| value == "all") {
             self.warn(format!("[{clause}] [zero_terms_query] is ignored: no words match nothing"));
@@ -139,11 +135,10 @@ impl Translator<'_> {
             None | Some(Value::Null) => vec!["*"],
             Some(Value::String(one)) => vec![one],
             Some(Value::Array(many)) => {
-                let name = |value: &'_ Value| value.as_str().map(str::to_owned);
-                if many.iter().any(|value| name(value).is_none()) {
-                    return Err(Failure::parsing(format!("[{clause}] [fields] must be strings")));
-                }
-                many.iter().filter_map(Value::as_str).collect()
+                let names: Option<_> = many.iter().map(Value::as_str).collect();
+                names.ok_or_else(|| {
+                    Failure::parsing(format!("[{clause}] [fields] must be strings"))
+                })?
             }
             Some(_) => {
                 return Err(Failure::parsing(format!("[{clause}] [fields] must be an array")));
@@ -227,7 +222,7 @@ impl Translator<'_> {
                 {
                     self.warn("[term] of a keyword field has the score 1 and no idf");
                 }
-                Ok(constant(self.equals(field, value)?, 1.0, scored))
+                Ok(constant(Node::Filter(self.equals(field, value)?), 1.0, scored))
             }
         }
     }
@@ -251,12 +246,7 @@ impl Translator<'_> {
                 let term = |value: &Value| {
                     Ok(Node::Term { field: name.clone(), term: text(field, value)? })
                 };
-                let should = values.iter().map(term).collect::<Result<Vec<_>, Failure>>()?;
-                if should.is_empty() {
-                    Node::Nothing
-                } else {
-                    Node::Bool(Bool { should, ..Bool::default() })
-                }
+                any(values.iter().map(term).collect::<Result<_, Failure>>()?)
             }
             Some(Field::Text { .. }) => {
                 return Err(unsearchable(field, "the index has no schema; use [match]"));
@@ -281,17 +271,10 @@ impl Translator<'_> {
                 if !listed.is_empty() {
                     others.push(Node::Filter(Filter::Terms { field: known, values: listed }));
                 }
-                match others.len() {
-                    0 => Node::Nothing,
-                    1 => others.remove(0),
-                    _ => Node::Bool(Bool { should: others, ..Bool::default() }),
-                }
+                any(others)
             }
         };
-        Ok(match scored {
-            true => Node::Constant { filter: Box::new(filter), score: boost },
-            false => filter,
-        })
+        Ok(constant(filter, boost, scored))
     }
 
     pub(super) fn ids(
@@ -308,7 +291,7 @@ impl Translator<'_> {
             Some(value) => vec![text("_id", value)?],
             None => return Err(Failure::parsing("[ids] query requires [values]")),
         };
-        Ok(constant(Filter::Ids(ids), parts.boost()?, scored))
+        Ok(constant(Node::Filter(Filter::Ids(ids)), parts.boost()?, scored))
     }
 
     pub(super) fn exists(
@@ -332,24 +315,15 @@ impl Translator<'_> {
             Some(Field::Stored(why)) => return Err(unsearchable(field, why)),
             Some(Field::Object) => {
                 let inside = self.mapping.matching(&format!("{field}.*")).into_iter();
-                let should: Vec<Node> = inside
-                    .filter_map(|(_, field)| match field {
-                        Field::Text { name, .. } | Field::Attribute { name, .. } => Some(of(name)),
-                        _ => None,
-                    })
-                    .collect();
-                if should.is_empty() {
-                    Node::Nothing
-                } else {
-                    Node::Bool(Bool { should, ..Bool::default() })
-                }
+                let inside = inside.filter_map(|(_, field)| match field {
+                    Field::Text { name, .. } | Field::Attribute { name, .. } => Some(of(name)),
+                    _ => None,
+                });
+                any(inside.collect())
             }
             None => Node::Nothing,
         };
-        Ok(match scored {
-            true => Node::Constant { filter: Box::new(filter), score: boost },
-            false => filter,
-        })
+        Ok(constant(filter, boost, scored))
     }
 
     pub(super) fn range(
@@ -389,7 +363,8 @@ impl Translator<'_> {
         };
         let from = side(("gte", Side::Gte), ("gt", Side::Gt))?;
         let to = side(("lte", Side::Lte), ("lt", Side::Lt))?;
-        Ok(constant(Filter::Range { field: name, from, to }, boost, scored))
+        let range = Node::Filter(Filter::Range { field: name, from, to });
+        Ok(constant(range, boost, scored))
     }
 
     /// Keywords that begin with something.
@@ -410,7 +385,8 @@ impl Translator<'_> {
         let prefix = text(path, value)?;
         match self.mapping.field(path) {
             Some(Field::Attribute { name, kind: warpseek::AttributeKind::Keyword }) => {
-                Ok(constant(Filter::Prefix { field: name.clone(), prefix }, boost, scored))
+                let prefix = Node::Filter(Filter::Prefix { field: name.clone(), prefix });
+                Ok(constant(prefix, boost, scored))
             }
             None => Ok(Node::Nothing),
             Some(Field::Stored(why)) => Err(unsearchable(path, why)),

@@ -1,3 +1,5 @@
+use warpseek::query::Filter;
+
 use super::*;
 use crate::mapping::Declared;
 use serde_json::json;

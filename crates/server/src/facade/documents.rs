@@ -49,11 +49,19 @@ pub(super) fn source_of(call: &Call) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// How a write is answered, once it is durable.
-pub(super) fn acknowledged(of: &Collection, id: &str, written: Written) -> Result<Value, Failure> {
+/// How a write is answered, once it is durable, and can be searched if it is to `refresh`.
+fn acknowledged(
+    of: &Collection,
+    id: &str,
+    written: Written,
+    refresh: bool,
+) -> Result<Value, Failure> {
     let sequence = written.ticket.as_ref().map(warpseek::WriteTicket::sequence);
     if let Some(ticket) = written.ticket {
         ticket.wait()?;
+    }
+    if refresh {
+        of.refresh()?;
     }
     Ok(shown(of, id, written.result, sequence))
 }
@@ -82,11 +90,7 @@ async fn store(
         of.admit([&source])?;
         let written =
             if create { of.create_document(&id, &source)? } else { of.put(&id, &source)? };
-        let answer = acknowledged(&of, &id, written)?;
-        if refresh {
-            of.refresh()?;
-        }
-        Ok(answer)
+        acknowledged(&of, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
@@ -167,11 +171,7 @@ pub(super) async fn delete(
     let answer = write(&app, move |app| {
         let of = app.catalogue().get(&index)?;
         let written = of.delete(&id)?;
-        let answer = acknowledged(&of, &id, written)?;
-        if refresh {
-            of.refresh()?;
-        }
-        Ok(answer)
+        acknowledged(&of, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "deleted" { 200 } else { 404 };
@@ -192,11 +192,7 @@ pub(super) async fn update(
             false => app.catalogue().get(&index)?,
         };
         let written = change(&of, &id, &body)?;
-        let answer = acknowledged(&of, &id, written)?;
-        if refresh {
-            of.refresh()?;
-        }
-        Ok(answer)
+        acknowledged(&of, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };

@@ -57,7 +57,7 @@ impl Found {
             Order::Document => shown["sort"] = json!([part.response.hits()[rank].doc]),
             Order::Keys(keys) => {
                 let values = part.response.sort_values(rank).to_json();
-                shown["sort"] = sort::values(keys, values, &part.view)?.into();
+                shown["sort"] = sort::values(keys, values, &part.view).into();
             }
         }
         if !self.ask.source.hidden || self.ask.highlight.is_some() {

@@ -122,6 +122,12 @@ impl Key {
         matches!(self.path.as_str(), "_doc" | "_shard_doc")
     }
 
+    /// Whether the index has it, if it can be sorted by it at all.
+    fn is_in(&self, view: &View) -> bool {
+        let field = view.mapping.field(&self.path);
+        self.is_score() || self.is_document() || matches!(field, Some(Field::Attribute { .. }))
+    }
+
     /// The key as the library has it; `None` if the index lacks the field, as no document has a value then.
     fn of(&self, view: &View) -> Result<Option<SortKey>, Failure> {
         let path = &self.path;
@@ -172,11 +178,10 @@ pub(super) fn sorted(
 }
 
 /// The values of a hit by its keys, for `sort`: those of the library, and null for fields that the index lacks.
-pub(super) fn values(keys: &[Key], found: Vec<Value>, view: &View) -> Result<Vec<Value>, Failure> {
+pub(super) fn values(keys: &[Key], found: Vec<Value>, view: &View) -> Vec<Value> {
     let mut found = found.into_iter();
-    keys.iter()
-        .map(|key| Ok(key.of(view)?.and_then(|_| found.next()).unwrap_or(Value::Null)))
-        .collect()
+    let mut value = |key: &Key| if key.is_in(view) { found.next() } else { None };
+    keys.iter().map(|key| value(key).unwrap_or_default()).collect()
 }
 
 #[cfg(test)]
