@@ -149,6 +149,20 @@ impl Plan {
         None
     }
 
+    /// How many live documents match at the least, as far as the statistics of single terms tell; 0 tells nothing.
+    pub fn least_matches(&self) -> u64 {
+        if self.mask.is_some() {
+            return 0;
+        }
+        let df = |number: usize| self.terms[number].df;
+        match (self.needed_tree(), self.mode, self.terms.len()) {
+            (Some(tree), ..) => tree.root.least_matches(&df),
+            (None, Mode::Or, _) => (0..self.terms.len()).map(df).max().unwrap_or(0),
+            (None, Mode::And, 1) if self.missing.is_empty() => df(0),
+            (None, Mode::And | Mode::AndOr, _) => 0,
+        }
+    }
+
     /// Whether a segment contains all terms.
     pub fn all_in(&self, segment: usize) -> bool {
         !self.lacks_terms() && self.terms.iter().all(|t| t.lists[segment].is_some())

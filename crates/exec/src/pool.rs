@@ -37,13 +37,15 @@ impl Pool {
         Pool { threads, workers, busy: AtomicUsize::new(0) }
     }
 
-    /// The pool of this size that the whole process shares.
+    /// The pool of this size that the whole process shares. A process that was forked has none of its parent's threads, and gets pools of its own.
     pub fn shared(threads: usize) -> Arc<Self> {
-        static POOLS: OnceLock<Mutex<HashMap<usize, Arc<Pool>>>> = OnceLock::new();
+        type Pools = HashMap<(u32, usize), Arc<Pool>>;
+        static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();
         let threads = threads.max(1);
         let pools = POOLS.get_or_init(Mutex::default);
         let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.entry(threads).or_insert_with(|| Arc::new(Pool::new(threads))).clone()
+        let of_process = (std::process::id(), threads);
+        pools.entry(of_process).or_insert_with(|| Arc::new(Pool::new(threads))).clone()
     }
 
     /// Takes up to this many workers that have nothing to do. A batch is given only these: work that waited for a busy one would keep its caller waiting for

@@ -387,6 +387,9 @@ impl Case<'_> {
         let uncounted = !plan.count && answer.matches.is_none();
         let counted = uncounted || answer.matches == expected.matches;
         assert!(counted, "{:?} matches: {}", answer.matches, self.describe(how, i));
+        let all = expected.matches.filter(|_| expected.coverage.is_complete());
+        let least = all.is_none_or(|matches| plan.least_matches() <= matches);
+        assert!(least, "at least {}: {}", plan.least_matches(), self.describe(how, i));
     }
 
     /// Stops some of the searches, in a batch and alone.

@@ -107,6 +107,26 @@ pub fn best_score(largest: Score, sum: Score, tie: u32) -> Score {
 }
 
 impl PlanNode {
+    /// How many documents match at the least, given how many have each term.
+    pub(crate) fn least_matches(&self, df: &dyn Fn(usize) -> u64) -> u64 {
+        let most = |of: &[PlanNode]| of.iter().map(|n| n.least_matches(df)).max().unwrap_or(0);
+        match self {
+            PlanNode::Term(number) => df(*number),
+            PlanNode::Best { of, .. } => most(of),
+            PlanNode::Constant { filter, .. } => filter.least_matches(df),
+            PlanNode::Group(Group { must, should, must_not, filter, least })
+                if must_not.is_empty() && filter.is_empty() =>
+            {
+                match (must.as_slice(), least) {
+                    ([], 1) => most(should),
+                    ([only], 0) => only.least_matches(df),
+                    _ => 0,
+                }
+            }
+            _ => 0,
+        }
+    }
+
     /// The score of a document; `None` if it does not match. This is the definition.
     pub(crate) fn evaluate(&self, facts: &Facts<'_>) -> Option<Score> {
         match self {

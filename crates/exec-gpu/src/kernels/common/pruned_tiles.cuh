@@ -113,13 +113,14 @@ struct Search {
         return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff, segment.bits);
     }
 
-    // Called by all lanes. Lanes that are `alive` have a posting of a list, its document, the tile in the window, and the `most` that this list and
-    // the sparse lists after it contribute.
+    // Whether a mask excludes a document. A mask excludes many, so it comes first; deletions are few, and come last.
+    __device__ bool is_masked(uint32_t doc) const { return query.mask != 0 && is_out(segment, query, doc); }
+
+    // Called by all lanes. Lanes that are `alive` have a posting of a list, its document, which is not masked, the tile in the window, and the `most`
+    // that this list and the sparse lists after it contribute.
     __device__ void consider(uint32_t list, bool alive, uint32_t posting, uint32_t doc, uint32_t tile, uint32_t most) {
         const uint32_t needed = this->needed();
         uint32_t in = 0;
-        // A mask excludes many documents, so it comes first; deletions are few, and come last.
-        if (query.mask != 0 && alive) alive = !is_out(segment, query, doc);
         for (uint32_t j = list + 1; j < query.sparse; j++) in |= 1u << j;
         for (uint32_t first = list + 1 > query.sparse ? list + 1 : query.sparse; first < query.terms; first += AHEAD) {
             uint32_t bit[AHEAD];
@@ -195,9 +196,8 @@ struct Queue {
     uint2* postings;  // the number of a posting, its position, and its rough value in the bits above
     uint32_t count;   // the same in every lane
 
-    // Takes the postings whose rough values are at least `least` and below `seen`.
-    __device__ void push(uint32_t least, uint32_t seen, uint32_t posting, uint32_t position, uint32_t rough) {
-        const bool takes = rough >= least && rough < seen;
+    // Called by all lanes: adds a posting of each lane that `takes` part.
+    __device__ void push(bool takes, uint32_t posting, uint32_t position, uint32_t rough) {
         const uint32_t takers = __ballot_sync(FULL_WARP, takes);
         if (takes) postings[count + __popc(takers & ((1u << lane_id()) - 1))] = make_uint2(posting, position | rough << 16);
         count += __popc(takers);
@@ -237,12 +237,19 @@ __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& win
         COUNTED(if (at < end) moved(&positions[at]), moved(&roughs[at]);)
         position = at < end ? positions[at] : none;
         rough = at < end ? roughs[at] : none;
-        const uint32_t of = window.lane_of(position_now.x, bits);
+        // Four postings are of one tile.
+        const uint32_t of = window.lane_of(position_now.x, bits), tile = (window.first + of) << bits;
         const uint32_t least = __shfl_sync(FULL_WARP, limit, of), most = SEEN ? __shfl_sync(FULL_WARP, seen, of) : NO_VALUE;
-        queue.push(least, most, now * FOUR, position_now.x, rough_now.x);
-        queue.push(least, most, now * FOUR + 1, position_now.y, rough_now.y);
-        queue.push(least, most, now * FOUR + 2, position_now.z, rough_now.z);
-        queue.push(least, most, now * FOUR + 3, position_now.w, rough_now.w);
+        // What is masked does not wait, so that the warp considers as many documents at a time as without a mask. The four bits are in flight together.
+        const auto waits = [&](uint32_t position, uint32_t rough) {
+            return rough >= least && rough < most && !search.is_masked(tile + (position & ((1u << bits) - 1)));
+        };
+        const bool x = waits(position_now.x, rough_now.x), y = waits(position_now.y, rough_now.y);
+        const bool z = waits(position_now.z, rough_now.z), w = waits(position_now.w, rough_now.w);
+        queue.push(x, now * FOUR, position_now.x, rough_now.x);
+        queue.push(y, now * FOUR + 1, position_now.y, rough_now.y);
+        queue.push(z, now * FOUR + 2, position_now.z, rough_now.z);
+        queue.push(w, now * FOUR + 3, position_now.w, rough_now.w);
         __syncwarp();
         const bool last = from + WARP >= end;
         while (queue.count >= WARP || (last && queue.count > 0)) {
@@ -250,8 +257,8 @@ __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& win
             const bool takes = lane < queue.count - rest;
             const uint2 one = takes ? queue.postings[rest + lane] : make_uint2(0, 0);
             queue.count = rest;
-            const uint32_t tile = window.lane_of(one.y, bits), doc = ((window.first + tile) << bits) + (one.y & ((1u << bits) - 1));
-            search.consider(list, takes, one.x, doc, tile, bound(term, one.y >> 16));
+            const uint32_t number = window.lane_of(one.y, bits), doc = ((window.first + number) << bits) + (one.y & ((1u << bits) - 1));
+            search.consider(list, takes, one.x, doc, number, bound(term, one.y >> 16));
         }
         __syncwarp();
     }
@@ -277,7 +284,7 @@ __device__ void drive_sparse(Search<FEW>& search, const Window& window, uint32_t
         at += found;
         if (found < WARP) next = __shfl_sync(FULL_WARP, doc, found);
         if (drives) {
-            const bool takes = here && (search.query.all == 0 || whole != 0);
+            const bool takes = here && (search.query.all == 0 || whole != 0) && !search.is_masked(doc);
             COUNTED(if (takes) moved(&values[mine]);)
             search.consider(list, takes, mine, doc, tile, rest + (takes ? contribution(term.weight, values[mine]) : 0));
         }
