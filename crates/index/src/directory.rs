@@ -31,6 +31,14 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest> {
     }
 }
 
+/// Puts a manifest into a directory that has none and that nobody reads yet.
+pub(crate) fn place_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
+    let path = dir.join(MANIFEST);
+    let bytes = seal_bytes_as(Kind::Manifest, manifest.version(), &manifest.to_bytes());
+    fs::write(&path, bytes).map_err(IndexError::io(&path))?;
+    File::open(&path).and_then(|f| f.sync_all()).map_err(IndexError::io(&path))
+}
+
 /// The exclusive right to write to an index, released on drop.
 pub(crate) struct WriteLock {
     dir: PathBuf,
@@ -87,6 +95,19 @@ impl WriteLock {
         &self.dir
     }
 
+    /// An error if somebody has put another directory in the place of this one: nothing of ours may be written there.
+    pub(crate) fn check(&self) -> Result<()> {
+        let path = self.dir.join(LOCK);
+        match is_still_there(&self._file, &path) {
+            true => Ok(()),
+            false => {
+                let what = "the directory was removed or replaced while it was open for writing";
+                let source = std::io::Error::new(ErrorKind::NotFound, what);
+                Err(IndexError::Io { path, source })
+            }
+        }
+    }
+
     /// A new, empty directory for scratch files.
     pub(crate) fn scratch(&self) -> Result<Scratch<'_>> {
         // Unique in this process, which is the only one that writes here.
@@ -113,6 +134,7 @@ impl WriteLock {
 
     /// Makes `manifest` the current one. On return it is durable, and files that it does not name have been removed.
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
+        self.check()?;
         let (new, current) = (self.dir.join(MANIFEST_NEW), self.dir.join(MANIFEST));
         // Opened before the manifest is switched, since failing to open it after that would be a failure that took effect.
         let dir = File::open(&self.dir).map_err(IndexError::io(&self.dir))?;
@@ -350,6 +372,21 @@ mod tests {
     fn locked(dir: &Path) -> (WriteLock, Manifest) {
         create(dir, &[], &BuildConfig::default(), false, &Progress::default()).unwrap();
         (WriteLock::take(dir).unwrap(), read_manifest(dir).unwrap())
+    }
+
+    #[test]
+    fn a_directory_that_was_replaced_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, old) = (folder.path().join("index"), folder.path().join("old"));
+        fs::create_dir(&dir).unwrap();
+        let (lock, manifest) = locked(&dir);
+        fs::rename(&dir, &old).unwrap();
+        assert!(lock.commit(&manifest).is_err());
+        fs::create_dir(&dir).unwrap();
+        let (_, other) = locked(&dir);
+        let error = lock.commit(&Manifest { generation: 77, ..manifest }).unwrap_err();
+        assert!(error.to_string().contains("replaced"), "{error}");
+        assert_eq!(read_manifest(&dir).unwrap().generation, other.generation);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! (a write, for the time of some copies in memory), then those that are held for a moment: of the log, pending writes, what is committed and what is published. Readers need only the latter.
 
 mod batch;
+mod export;
 mod flush;
 mod merging;
 mod patch;
@@ -153,18 +154,23 @@ impl LiveIndex {
         loop {
             let Some(before) = self.get(id)? else { return Ok(None) };
             let after = patch::apply(&before, &patch)?;
-            let written = self.write(&after, |new, _| {
-                if new != id {
-                    let what = format!("the patch gives document `{id}` the id `{new}`");
-                    return Err(IndexError::Refused { what });
-                }
-                Ok(if self.get(id)?.as_ref() == Some(&before) { Ok(()) } else { Err(()) })
-            });
             // If somebody else changed the document meanwhile, the patch is for what they made of it.
-            if let Ok(ticket) = written? {
+            if let Some(ticket) = self.replace(id, &before, &after)? {
                 return Ok(Some(ticket));
             }
         }
+    }
+
+    /// Replaces the document with an id by another with the same id, if it is still `before`, as [`get`](Self::get) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    pub fn replace(&self, id: &str, before: &[u8], json: &str) -> Result<Option<Ticket>> {
+        let written = self.write(json, |new, _| {
+            if new != id {
+                let what = format!("document `{id}` cannot get the id `{new}`");
+                return Err(IndexError::Refused { what });
+            }
+            Ok(if self.get(id)?.as_deref() == Some(before) { Ok(()) } else { Err(()) })
+        });
+        Ok(written?.ok())
     }
 
     /// Deletes a document; `None` if there is none with this id.

@@ -44,6 +44,7 @@
 //! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
 //! | know why a document scored as it did | [`Response::explain`] |
 //! | know what answers such a query, and why | [`Searcher::decide`] |
+//! | search, and know what answered and how long each step took | [`Searcher::search_traced`] |
 //! | judge results against judgements | [`eval`] |
 //!
 //! # What is exact
@@ -83,6 +84,7 @@ mod schema;
 mod searcher;
 mod service;
 mod stations;
+mod traced;
 mod vocabulary;
 mod word_text;
 mod writer;
@@ -103,6 +105,7 @@ pub use response::{Arrays, FieldSnippet, Response};
 pub use schema::infer_schema;
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
+pub use traced::Traced;
 pub use vocabulary::Vocabulary;
 pub use word_text::{DocumentWords, MAX_WORD_TEXT};
 pub use writer::{Commit, IndexWriter};
@@ -132,9 +135,10 @@ pub use warpseek_exec_gpu_papers::partitioned::{
 };
 pub use warpseek_index::log::Durability;
 pub use warpseek_index::{
-    AttributeInspection, BuildReport, Content, DeleteReport, FieldInspection, Impacts, IndexError,
-    Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport, OnError, PartSizes, Phase,
-    Problem, Progress, Snapshot, SnapshotId, Statistics, StoreMode, Verification,
+    AttributeInspection, BuildReport, Content, DeleteReport, FieldInspection, FilterCacheUsage,
+    Impacts, IndexError, Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport,
+    OnError, PartSizes, Phase, Problem, Progress, Snapshot, SnapshotId, Statistics, StoreMode,
+    Verification,
 };
 pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};

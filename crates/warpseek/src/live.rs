@@ -229,9 +229,35 @@ impl LiveIndex {
         Ok(self.shared.core.update(id, patch)?.map(WriteTicket))
     }
 
+    /// Replaces the document with an id by another with the same id, if it is still `before`, as [`get_json`](Self::get_json) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    ///
+    /// ```
+    /// use warpseek::{Document, Index, LiveOptions};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let index = Index::create(folder.path().join("index"))?;
+    /// let live = index.live(LiveOptions::new())?;
+    /// live.put_json(r#"{"id": "1", "text": "an apple", "price": 3}"#)?;
+    /// let before = live.get_json("1")?.unwrap();
+    /// live.put_json(r#"{"id": "1", "text": "an apple", "price": 4}"#)?;
+    /// let dearer = r#"{"id": "1", "text": "an apple", "price": 5}"#;
+    /// assert!(live.replace_json("1", &before, dearer)?.is_none()); // It costs 4 by now.
+    /// let before = live.get_json("1")?.unwrap();
+    /// live.replace_json("1", &before, dearer)?.unwrap().wait()?;
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn replace_json(&self, id: &str, before: &[u8], json: &str) -> Result<Option<WriteTicket>> {
+        Ok(self.shared.core.replace(id, before, json)?.map(WriteTicket))
+    }
+
+    /// The newest document with an id as the index keeps it, one line of JSON; otherwise as [`get`](Self::get).
+    pub fn get_json(&self, id: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.shared.core.get(id)?)
+    }
+
     /// The newest document with an id, refreshed or not; `None` if there is none, or if the index stores only ids.
     pub fn get(&self, id: &str) -> Result<Option<Value>> {
-        let Some(json) = self.shared.core.get(id)? else { return Ok(None) };
+        let Some(json) = self.get_json(id)? else { return Ok(None) };
         let parsed = serde_json::from_slice(&json);
         parsed.map(Some).map_err(|e| Error::LiveDocument { id: id.into(), problem: e.to_string() })
     }
@@ -249,6 +275,36 @@ impl LiveIndex {
     /// Brings all writes so far into the index on disk, where readers in other processes see them. Returns the generation. Their log is not needed any more then.
     pub fn flush(&self) -> Result<u64> {
         let generation = self.shared.core.flush()?;
+        self.shared.tell_followers()?;
+        Ok(generation)
+    }
+
+    /// Flushes, and merges segments until there are at most `segments`, with all threads and as fast as possible. Writes and searches go on meanwhile; what they add is not waited for.
+    ///
+    /// ```
+    /// use warpseek::{Document, Index, LiveOptions};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let index = Index::create(folder.path().join("index"))?;
+    /// let live = index.live(LiveOptions::new())?;
+    /// for id in ["1", "2", "3"] {
+    ///     live.put(&Document::new(id, "", "an apple"))?;
+    ///     live.flush()?;
+    /// }
+    /// live.delete("2")?;
+    /// live.merge(1)?;
+    /// assert_eq!(live.refresh()?.segments().len(), 1);
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn merge(&self, segments: usize) -> Result<()> {
+        self.shared.core.flush()?;
+        self.shared.core.merge_down_to(segments, &Progress::default())?;
+        self.shared.tell_followers()
+    }
+
+    /// Makes an empty directory an index of all writes so far, which is complete and of its own from then on. Writes and searches go on meanwhile. Files are linked if both directories are on one file system that can. Returns its generation.
+    pub fn export(&self, dir: impl AsRef<std::path::Path>) -> Result<u64> {
+        let generation = self.shared.core.export(dir.as_ref())?;
         self.shared.tell_followers()?;
         Ok(generation)
     }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
-    Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Mode, Plan, Planner, Query,
-    Ranking, fail_all, is_sooner,
+    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Mode, Plan, Planner,
+    Query, Ranking, fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
-use warpseek_index::{FilterCache, Snapshot};
+use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
 
 use crate::decision::Decision;
 use crate::engines::{GpuEngines, Maker};
@@ -201,7 +201,8 @@ impl Opened {
         if gather.is_some() && mode == Mode::AndOr {
             return Err(ExecError::GatherMode);
         }
-        Ok(Plan { count: request.count, gather: gather.map(Arc::new), ..plan })
+        let count = request.count && plan.least_matches() <= request.count_to;
+        Ok(Plan { count, gather: gather.map(Arc::new), ..plan })
     }
 
     /// The tree of a text.
@@ -250,21 +251,62 @@ impl Opened {
 
     /// Answers plans on the device that is to answer them. What the GPU cannot answer, or fails, the CPU answers if the library may choose.
     pub(crate) fn answer(self: &Arc<Self>, plans: &[&Plan], context: &Context) -> Answers {
+        self.answer_by(plans, context).0
+    }
+
+    /// Answers a plan, and says which engine of a GPU did; none if it was the CPU's.
+    pub(crate) fn answer_one(
+        self: &Arc<Self>,
+        plan: &Plan,
+        context: &Context,
+    ) -> (Result<Answer, ExecError>, Option<Arc<dyn Engine>>) {
+        let (mut answers, by) = self.answer_by(&[plan], context);
+        (answers.pop().unwrap_or(Err(ExecError::NoAnswer)), by)
+    }
+
+    /// The device and algorithm with which an engine of a GPU, or the CPU's, answers a plan.
+    pub(crate) fn choice(
+        &self,
+        gpu: Option<&Arc<dyn Engine>>,
+        plan: &Plan,
+        context: &Context,
+    ) -> Choice {
+        let choices = match gpu {
+            Some(engine) => engine.explain(&[plan], context),
+            None => self.cpu.explain(&[plan], context),
+        };
+        choices.into_iter().next().unwrap_or_else(|| Choice {
+            device: "CPU".to_owned(),
+            algorithm: "none".to_owned(),
+            why: String::new(),
+        })
+    }
+
+    pub(crate) fn filter_cache(&self) -> FilterCacheUsage {
+        self.filters.usage()
+    }
+
+    /// Answers plans; the engine of a GPU comes with them if it answered all.
+    fn answer_by(
+        self: &Arc<Self>,
+        plans: &[&Plan],
+        context: &Context,
+    ) -> (Answers, Option<Arc<dyn Engine>>) {
         if self.gpu.wants_revival() {
             self.revive();
         }
-        let Some(engine) = self.gpu.engine() else { return self.without_gpu(plans, context) };
+        let Some(engine) = self.gpu.engine() else {
+            return (self.without_gpu(plans, context), None);
+        };
         if self.may_choose() && self.would_wait(plans, context)
             || self.stays(&engine, plans, context)
         {
             self.gpu.stayed.fetch_add(plans.len() as u64, Ordering::Relaxed);
-            return self.cpu.search(plans, context);
+            return (self.cpu.search(plans, context), None);
         }
         let mut answers = self.ask_gpu(&engine, plans, context);
-        if self.may_choose() {
-            self.make_good(plans, context, &mut answers);
-        }
-        answers
+        let made_good = self.may_choose() && self.make_good(plans, context, &mut answers);
+        (answers, (!made_good).then_some(engine))
     }
 
     /// Answers plans on the GPU, whatever the CPU could do; none if no GPU answers now.
@@ -308,14 +350,14 @@ impl Opened {
         }
     }
 
-    /// The CPU answers what the GPU failed, or cannot answer.
-    fn make_good(&self, plans: &[&Plan], context: &Context, answers: &mut Answers) {
+    /// The CPU answers what the GPU failed, or cannot answer; false if there is no such thing.
+    fn make_good(&self, plans: &[&Plan], context: &Context, answers: &mut Answers) -> bool {
         let is_open = |answer: &std::result::Result<_, ExecError>| {
             matches!(answer, Err(ExecError::Device { .. } | ExecError::Unsupported { .. }))
         };
         let open: Vec<usize> = (0..plans.len()).filter(|&i| is_open(&answers[i])).collect();
         if open.is_empty() {
-            return;
+            return false;
         }
         self.gpu.fallen_back.fetch_add(open.len() as u64, Ordering::Relaxed);
         // A lost GPU has its own notice.
@@ -329,6 +371,7 @@ impl Opened {
         for (i, answer) in open.into_iter().zip(self.cpu.search(&some, context)) {
             answers[i] = answer;
         }
+        true
     }
 
     /// The GPU failed, and answers nothing until it is opened anew.

@@ -78,6 +78,8 @@ pub struct Request {
     pub mode: Mode,
     /// Whether all matching documents are counted too. Default: no.
     pub count: bool,
+    /// Up to how many matches the count is of interest. Default: all. If it is clear without counting that there are more, they are not counted, which is much faster: [`Response::matches`](crate::Response::matches) is none then, and [`Response::least_matches`](crate::Response::least_matches) is larger than this.
+    pub count_to: u64,
     /// Only documents with these ids may be hits. Default: all may. Scores are the same as without; ids that the index does not have are ignored.
     pub among: Option<Arc<[String]>>,
     /// Only documents that match this tree may be hits. Default: all may. Scores are the same as without.
@@ -104,6 +106,7 @@ impl Request {
             k: 10,
             mode: Mode::Or,
             count: false,
+            count_to: u64::MAX,
             among: None,
             filter: None,
             sort: Vec::new(),
@@ -128,6 +131,29 @@ impl Request {
     /// With all matches counted, or not.
     pub fn count(self, count: bool) -> Self {
         Request { count, ..self }
+    }
+
+    /// With matches counted, unless there are clearly more than this.
+    ///
+    /// ```
+    /// use warpseek::{Document, Index, Request};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let index = Index::create(folder.path().join("idx"))?;
+    /// let mut writer = index.writer()?;
+    /// for id in ["1", "2", "3"] {
+    ///     writer.add(Document::new(id, "", "apple pie"))?;
+    /// }
+    /// writer.commit()?;
+    /// let searcher = index.searcher()?;
+    /// let response = searcher.search(&Request::new("apple").k(1).count_to(2))?;
+    /// assert_eq!((response.matches(), response.least_matches()), (None, 3));
+    /// let response = searcher.search(&Request::new("apple").k(1).count_to(3))?;
+    /// assert_eq!(response.matches(), Some(3));
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn count_to(self, most: u64) -> Self {
+        Request { count: true, count_to: most, ..self }
     }
 
     /// Only among documents with these ids.

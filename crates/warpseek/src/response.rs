@@ -48,6 +48,12 @@ impl Response {
         self.answer.matches
     }
 
+    /// How many documents of the index match at the least, if they were not counted.
+    pub fn least_matches(&self) -> u64 {
+        let known = self.answer.matches.unwrap_or_else(|| self.plan.least_matches());
+        known.max(self.answer.hits.len() as u64)
+    }
+
     /// Which documents were searched. The response is exact over these.
     pub fn coverage(&self) -> &Coverage {
         &self.answer.coverage

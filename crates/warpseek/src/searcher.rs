@@ -359,8 +359,17 @@ impl Searcher {
         self.context.pool().map(items, || (), |(), item| work(item))
     }
 
+    /// Whether it follows an index that takes single writes.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.context.threads()
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -228,6 +228,11 @@ impl Service {
         &self,
         request: &Request,
     ) -> std::result::Result<(RwLockReadGuard<'_, Arc<Opened>>, Arc<Plan>), ExecError> {
+        // The searcher of an index that takes single writes moves on by itself, and the service follows.
+        if self.searcher.is_live() && !Arc::ptr_eq(&self.searcher.opened(), &self.now()) {
+            let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+            self.follow();
+        }
         // A filter may take long to evaluate, and a refresh that waited for it would make all requests wait.
         let before = self.now().clone();
         let plan = before.plan(request)?;
@@ -256,18 +261,24 @@ impl Service {
         self.service.cancel(id);
     }
 
-    /// Goes over to the newest commit; false if it has that already. Requests that were handed in before keep their snapshot.
+    /// Goes over to the newest commit; false if it has that already. Requests that were handed in before keep their snapshot. If the searcher is that of a [`LiveIndex`](crate::LiveIndex), requests do this themselves.
     pub fn refresh(&self) -> Result<bool> {
         let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.searcher.refresh()? {
-            return Ok(false);
-        }
+        self.searcher.refresh()?;
+        Ok(self.follow())
+    }
+
+    /// Goes over to what the searcher has, for whoever holds `refreshing`; false if it has that already.
+    fn follow(&self) -> bool {
         let opened = self.searcher.opened();
+        if Arc::ptr_eq(&opened, &self.now()) {
+            return false;
+        }
         let engines = self.stations.engines(&opened);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         self.service.replace(engines);
         *now = opened;
-        Ok(true)
+        true
     }
 
     /// What it did so far.

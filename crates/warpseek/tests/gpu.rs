@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use warpseek::devices::Device;
 use warpseek::{
     DeviceChoice, Document, Error, GpuLists, Index, IndexOptions, Mode, Notice, Progress, Request,
-    Searcher, SearcherOptions, ServiceOptions, Split, Tuning,
+    Searcher, SearcherOptions, ServiceOptions, SortKey, Split, Tuning,
 };
 use warpseek_cuda_emulator::{inject, symbol};
 
@@ -303,4 +303,34 @@ fn a_service_answers_with_the_cpu_and_the_gpu() {
     let response = service.submit(&Request::new("red")).unwrap().wait().answer.unwrap();
     assert!(cpu.refresh().unwrap());
     assert_eq!(response.hits(), cpu.search(&Request::new("red")).unwrap().hits());
+}
+
+/// A traced search names the device that has answered, also if another one was asked first.
+#[test]
+fn a_trace_names_the_device_that_answered() {
+    let case = Case::new();
+    let cpu = case.index.searcher().unwrap();
+    let check = |searcher: &Searcher, request: &Request| {
+        let traced = searcher.search_traced(request).unwrap();
+        assert_eq!(traced.response.hits(), cpu.search(request).unwrap().hits());
+        assert!(traced.planning + traced.answering <= traced.response.took());
+        assert!(!traced.choice.algorithm.is_empty());
+        traced.choice.device
+    };
+    let request = Request::new("red blue").count(true);
+    assert_eq!(check(&cpu, &request), "CPU");
+    let searcher = case.searcher(DeviceChoice::Cuda, &[]);
+    let name = searcher.gpu_status().name.unwrap();
+    assert_eq!(check(&searcher, &request), name);
+    let searcher = case.searcher(DeviceChoice::Auto, &[]);
+    assert_eq!(check(&searcher, &request), name);
+    // The GPU refuses another order, so that it is not asked.
+    let sorted = request.clone().sort([SortKey::document()]);
+    assert_eq!(check(&searcher, &sorted), "CPU");
+    assert_eq!(check(&searcher, &request), name);
+    // It is asked, and fails.
+    let case = Case::new();
+    let searcher = case.searcher(DeviceChoice::Auto, &["cuLaunchKernel@1=719!"]);
+    assert_eq!(check(&searcher, &request), "CPU");
+    assert_eq!(searcher.gpu_status().fallen_back, 1);
 }

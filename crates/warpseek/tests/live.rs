@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use warpseek::{
     Document, Durability, Error, Index, IndexError, LiveIndex, LiveOptions, Request, Searcher,
-    SearcherOptions,
+    SearcherOptions, ServiceOptions,
 };
 
 fn document(id: usize, version: usize) -> Document {
@@ -68,6 +68,25 @@ fn searches_equal_those_of_a_built_index() {
     assert_eq!(hits(&searcher), before, "after the end");
     assert!(!searcher.refresh().unwrap());
     assert_eq!(hits(&index.searcher().unwrap()), before);
+}
+
+#[test]
+fn services_follow_by_themselves() {
+    let (_folder, index) = fixture();
+    let live = open(&index);
+    let options = ServiceOptions::new().calibration(Duration::ZERO).threads(1).cache(1 << 20);
+    let service = searcher(&live).service(options).unwrap();
+    let found = || {
+        let served = service.submit(&Request::new("title").k(1000)).unwrap().wait();
+        served.answer.unwrap().hits().len()
+    };
+    for id in 0..20 {
+        live.put(&document(id, 0)).unwrap().wait().unwrap();
+        assert_eq!(found(), id, "before the refresh");
+        live.refresh().unwrap();
+        assert_eq!(found(), id + 1);
+    }
+    assert!(!service.refresh().unwrap());
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl LiveIndex {
     /// The same with another number of threads, and progress to watch or to cancel.
     pub fn flush_with(&self, threads: usize, progress: &Progress) -> Result<u64> {
         let flushing = self.flushing();
+        self.lock.check()?;
         let Some((now, log)) = self.freeze()? else {
             return Ok(self.committed().generation());
         };

@@ -1,5 +1,6 @@
 //! Merging segments on disk while the index is written and searched.
 
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use super::replace::Replacement;
@@ -8,7 +9,7 @@ use crate::build::Progress;
 use crate::container::{Kind, SealedWriter};
 use crate::delete::write_deletes;
 use crate::error::Result;
-use crate::manifest::{Manifest, deletes_name};
+use crate::manifest::{Manifest, SegmentEntry, deletes_name};
 use crate::snapshot::Snapshot;
 use crate::throttle::Throttle;
 
@@ -19,18 +20,37 @@ impl LiveIndex {
     /// Merges some neighbouring segments on disk, if there are many of about the same size, or one of which most is deleted. Returns whether it did. It may take long, but nobody waits for it: writes, searches,
     /// refreshes and flushes go on. `progress` can be cancelled, which changes nothing.
     pub fn merge_some(&self, progress: &Progress) -> Result<bool> {
+        let throttle = self.options.merge_rate.map(|rate| Arc::new(Throttle::new(rate)));
+        self.merge_picked(policy::pick, THREADS, throttle, progress)
+    }
+
+    /// Merges neighbouring segments on disk until there are at most `most`, which is at least 1, with all threads and as fast as possible. What was not flushed stays where it is. If one is wanted, it has no deleted documents but those that are deleted meanwhile.
+    pub fn merge_down_to(&self, most: usize, progress: &Progress) -> Result<()> {
+        let pick = |segments: &[SegmentEntry]| policy::pick_down_to(segments, most.max(1));
+        while self.merge_picked(pick, self.options.threads, None, progress)? {}
+        Ok(())
+    }
+
+    /// Merges the segments that `pick` names; false if it names none.
+    fn merge_picked(
+        &self,
+        pick: impl Fn(&[SegmentEntry]) -> Option<Range<usize>>,
+        threads: usize,
+        throttle: Option<Arc<Throttle>>,
+        progress: &Progress,
+    ) -> Result<bool> {
         let _merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let (manifest, old) = {
             let committed = self.committed();
             let mut manifest = committed.manifest().clone();
-            let Some(range) = policy::pick(&manifest.segments) else { return Ok(false) };
+            let Some(range) = pick(&manifest.segments) else { return Ok(false) };
             manifest.segments = manifest.segments[range.clone()].to_vec();
             (manifest, committed.segments()[range].to_vec())
         };
+        self.lock.check()?;
         let number = self.writing()?.take_number();
         let protected = self.lock.protect(number);
-        let throttle = self.options.merge_rate.map(|rate| Arc::new(Throttle::new(rate)));
-        let merged = self.merged(manifest, &old, number, THREADS, throttle, progress);
+        let merged = self.merged(manifest, &old, number, threads, throttle, progress);
         let _flushing = self.flushing();
         let result = merged.and_then(|replacement| {
             progress.check()?;

@@ -39,6 +39,19 @@ pub(super) fn pick(segments: &[SegmentEntry]) -> Option<Range<usize>> {
     })
 }
 
+/// The segments to merge so that at most `most` are left: those with the fewest documents together. A single one is written anew if something in it is deleted.
+pub(super) fn pick_down_to(segments: &[SegmentEntry], most: usize) -> Option<Range<usize>> {
+    if segments.len() <= most {
+        let has_deletes = most == 1 && segments.iter().any(|entry| entry.deletes.is_some());
+        return has_deletes.then_some(0..1);
+    }
+    let width = segments.len() - most + 1;
+    let documents = |start: &usize| -> u64 {
+        segments[*start..*start + width].iter().map(SegmentEntry::live_documents).sum()
+    };
+    (0..most).min_by_key(documents).map(|start| start..start + width)
+}
+
 fn tier(documents: u64) -> u32 {
     (documents / LEAST_DOCUMENTS).checked_ilog(ROW as u64).map_or(0, |tier| tier + 1)
 }
@@ -91,6 +104,19 @@ mod tests {
         assert_eq!(pick(&[entry(100, 0), entry(100, 50)]), None);
         assert_eq!(pick(&[entry(100, 0), entry(100, 51)]), Some(1..2));
         assert_eq!(pick(&[entry(3, 3)]), Some(0..1));
+    }
+
+    #[test]
+    fn as_few_segments_as_asked_for() {
+        let down_to = |sizes: &[u64], most: usize| {
+            pick_down_to(&sizes.iter().map(|&size| entry(size, 0)).collect::<Vec<_>>(), most)
+        };
+        assert_eq!((down_to(&[], 1), down_to(&[5], 1), down_to(&[5, 5], 2)), (None, None, None));
+        assert_eq!(down_to(&[5, 5], 1), Some(0..2));
+        assert_eq!(down_to(&[9, 2, 3, 8], 3), Some(1..3));
+        assert_eq!(down_to(&[9, 2, 3, 8], 2), Some(1..4));
+        assert_eq!(pick_down_to(&[entry(9, 1)], 1), Some(0..1));
+        assert_eq!(pick_down_to(&[entry(9, 1)], 2), None);
     }
 
     #[test]
