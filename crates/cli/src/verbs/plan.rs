@@ -1,0 +1,147 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use warpseek_console::Failure;
+use warpseek_console::terminal::{count, table};
+use warpseek_plan::{
+    Capacity, Config, DEFAULTS, Measurements, Report, Seed, Share, capacity, page,
+};
+
+use crate::outputs;
+
+/// Plan a cluster: machines, power, cost of ownership
+///
+/// Without options it derives table 2 of Agrawal, Dee and Lebeck (PPoPP 2016) from the paper's inputs, and puts hardware of today beside it. Own
+/// prices, watts, rates, deadlines and collections come from a file of TOML; --print-config prints one to start from, which says where each value is
+/// from. Prices and watts of today's hardware are assumptions: put in your own.
+///
+/// With --measurements, the documents of a node for which 95% of queries meet the deadline are found by simulation, for each workload, with the machines
+/// that follow.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek plan
+  warpseek plan --print-config > plan.toml
+  warpseek plan --config plan.toml --html plan.html
+  warpseek plan --utilisation 0.5 --json
+  warpseek bench load --index idx --queries log.txt --json > load.json
+  warpseek plan --measurements load.json")]
+pub(crate) struct Options {
+    /// Inputs, a file of TOML [default: those of the paper and hardware of today]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the default inputs as TOML and end
+    #[arg(long, exclusive = true)]
+    print_config: bool,
+    /// What `bench load --json` or `bench gpu --cohorts --json` printed, for documents per node
+    #[arg(long, value_name = "FILE")]
+    measurements: Option<PathBuf>,
+    /// Documents of the index that was measured, if the file does not say it
+    #[arg(long, value_name = "N", requires = "measurements")]
+    documents: Option<u64>,
+    /// Seed of the simulation [default: that of the inputs]
+    #[arg(long, value_name = "N", requires = "measurements")]
+    seed: Option<u64>,
+    /// Share of the time, from 0 to 1, in which all machines work [default: that of the inputs]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    utilisation: Option<f64>,
+    /// Write a page with tables and the cost by price of a server to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut out = std::io::stdout().lock();
+    if options.print_config {
+        write!(out, "{DEFAULTS}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let inputs: Vec<PathBuf> =
+        [&options.config, &options.measurements].into_iter().flatten().cloned().collect();
+    if let Some(html) = &options.html {
+        outputs::check(html, &inputs, true)?;
+    }
+    let report = derive(options)?;
+    if let Some(html) = &options.html {
+        save(html, &page(&report))?;
+    }
+    if options.json {
+        writeln!(out, "{:#}", serde_json::to_value(&report)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (i, workload) in report.workloads.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        writeln!(
+            out,
+            "{}: {} documents, deadline {} ms",
+            workload.name,
+            count(workload.documents),
+            workload.deadline_ms
+        )?;
+        table(&workload.cells(), &mut out)?;
+        if !workload.capacity.is_empty() {
+            writeln!(out, "\nDocuments per node, from measurements:")?;
+            table(&Capacity::cells(&workload.capacity), &mut out)?;
+        }
+    }
+    if let Some(first) = report.workloads.first() {
+        let baseline = &first.baseline;
+        writeln!(out, "\nM$: million dollars over the lifetime; ratio: over that of {baseline}.")?;
+    }
+    if options.config.is_none() {
+        writeln!(out, "Prices and watts of today's hardware are assumptions; see --print-config.")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn derive(options: &Options) -> Result<Report, Failure> {
+    let about = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::user(format!("{}: {error}", path.display()))
+    };
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| about(path, &error));
+    let mut config = match &options.config {
+        Some(path) => Config::parse(&read(path)?).map_err(|error| {
+            about(path, &format!("{error}\n`warpseek plan --print-config` prints a complete file"))
+        })?,
+        None => Config::default(),
+    };
+    if let Some(seed) = options.seed {
+        config.capacity.seed =
+            Seed::new(seed).map_err(|error| Failure::user(format!("--seed: {error}")))?;
+    }
+    let share = options.utilisation.map(Share::new).transpose();
+    let share = share.map_err(|error| Failure::user(format!("--utilisation: {error}")))?;
+    let mut report = Report::new(&config, share).map_err(Failure::user)?;
+    if let Some(path) = &options.measurements {
+        let measured = Measurements::parse(&read(path)?, options.documents)
+            .map_err(|error| about(path, &error))?;
+        for (workload, planned) in config.workload.iter().zip(&mut report.workloads) {
+            planned.capacity = capacity(workload, &measured, &config.capacity);
+        }
+    }
+    Ok(report)
+}
+
+/// Writes the whole page; on failure, an existing file stays as it was.
+fn save(path: &Path, page: &str) -> Result<(), Failure> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        // Others may read it, as they may any file that is made here.
+        let mut new = tempfile::Builder::new();
+        #[cfg(unix)]
+        new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = new.tempfile_in(folder)?;
+        file.write_all(page.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| Failure::broken(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,105 @@
+//! `plan`: what it derives is tested in its crate; here, that options reach it and that every form shows the same.
+
+use serde_json::{Value, json};
+
+use crate::support::Space;
+
+fn counts(report: &Value) -> Vec<Vec<u64>> {
+    let workloads = report["workloads"].as_array().unwrap();
+    let machines = |platform: &Value| platform["machines"].as_u64().unwrap();
+    workloads
+        .iter()
+        .map(|half| half["platforms"].as_array().unwrap().iter().map(machines).collect())
+        .collect()
+}
+
+#[test]
+fn the_counts_of_table_2_are_derived() {
+    let space = Space::new();
+    let report = space.run("plan --json --html plan.html").json();
+    let counts = counts(&report);
+    assert_eq!(counts[0][..6], [893, 7813, 285, 285, 391, 391]);
+    assert_eq!(counts[1][..6], [3757, 97657, 1776, 1149, 3256, 1628]);
+    for half in report["workloads"].as_array().unwrap() {
+        for platform in &half["platforms"].as_array().unwrap()[..6] {
+            assert_eq!(platform["machines"], platform["published"]["machines"]);
+            let kilowatts = platform["kilowatts"].as_f64().unwrap().round();
+            assert_eq!(platform["published"]["kilowatts"], kilowatts);
+        }
+    }
+    let out = space.run("plan").ok();
+    for part in ["893", "97,657", "16 cores + H200, today", "assumptions"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    let page = space.read("plan.html");
+    assert_eq!(page.matches("<figure>").count(), 2);
+    assert!(page.contains("97,657") && !page.contains("http") && !page.contains("<script"));
+}
+
+#[test]
+fn own_inputs_are_used_and_mistakes_are_named() {
+    let space = Space::new();
+    let config = space.run("plan --print-config").ok();
+    space.write("same.toml", &config);
+    assert_eq!(space.run("plan --config same.toml --json").ok(), space.run("plan --json").ok());
+    space
+        .write("half.toml", config.replace("documents = 1_000_000_000", "documents = 500_000_000"));
+    let report = space.run("plan --config half.toml --json").json();
+    assert_eq!(counts(&report)[0][..2], [447, 3907]);
+    let line = 1 + config.lines().position(|line| line.starts_with("xeon = ")).unwrap();
+    space.write("bad.toml", config.replace("xeon = 6000.0", "xeon = -6.0"));
+    let line = format!("bad.toml: line {line}, `xeon`: -6 is not allowed");
+    space
+        .run("plan --config bad.toml --html page.html")
+        .fails(2, &[&line, "from 0 to", "--print-config"]);
+    assert!(!space.path("page.html").exists());
+    space.run("plan --config none.toml").fails(2, &["none.toml: "]);
+    space.run("plan --utilisation 1.5").fails(2, &["--utilisation: 1.5 is not allowed", "0 to 1"]);
+    space.run("plan --html same.toml --config same.toml").fails(2, &["same.toml is an input"]);
+    space.run("plan --html no/page.html").fails(2, &["there is no directory no"]);
+    assert_eq!(space.read("same.toml"), config);
+    let idle = space.run("plan --utilisation 0 --json").json();
+    let first = &idle["workloads"][0]["platforms"][0];
+    assert_eq!(first["kilowatts"], first["idle_kilowatts"]);
+}
+
+#[test]
+fn capacity_follows_from_measurements() {
+    let space = Space::new();
+    let cell = |cohort: u64, qps: f64| json!({"k": 10, "engine": "cohort", "cohort": cohort, "tile": 1_000_000, "qps": qps});
+    let cohorts =
+        json!({"documents": 25_200_000, "cells": [cell(1, 12_000.0), cell(256, 39_000.0)]});
+    space.write("cohorts.json", cohorts.to_string());
+    let report = space.run("plan --measurements cohorts.json --json").json();
+    let found = |half: usize| report["workloads"][half]["capacity"].as_array().unwrap().clone();
+    for capacity in [found(0), found(1)].concat().iter().filter(|c| c["documents"] != 0) {
+        assert!(capacity["share_in_time"].as_f64().unwrap() >= 0.95, "{capacity}");
+    }
+    // 256 queries do not arrive within 50 ms at 1,000 per second.
+    assert_eq!((&found(0)[1]["documents"], &found(0)[1]["machines"]), (&json!(0), &Value::Null));
+    assert_eq!((&found(0)[0]["best"], &found(1)[1]["best"]), (&json!(true), &json!(true)));
+    let again = space.run("plan --measurements cohorts.json --seed 1 --json").json();
+    assert_eq!(report, again);
+    let out = space.run("plan --measurements cohorts.json").ok();
+    assert!(out.contains("cohort, k 10, cohort 256, tiles of 1000000"), "{out}");
+    space.write("empty.json", "{}");
+    space.run("plan --measurements empty.json").fails(2, &["empty.json", "pass --documents"]);
+    space.run("plan --measurements empty.json --documents 5").fails(2, &["bench load --json"]);
+    space.run("plan --seed 1").fails(2, &["--measurements"]);
+}
+
+/// What `bench load` prints is read as it is.
+#[test]
+fn capacity_follows_from_a_service_under_load() {
+    let space = Space::with_index(
+        "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"apple\"}\n",
+    );
+    space.write("log.txt", "apple\n");
+    let load = "bench load --index idx --queries log.txt --configurations cpu --rates 200 --seconds 0.2 --deadlines 500 -j 1 -q --json";
+    space.write("load.json", space.run(load).ok());
+    let report = space.run("plan --measurements load.json --json").json();
+    let capacity = &report["workloads"][0]["capacity"];
+    assert_eq!(capacity.as_array().unwrap().len(), 1);
+    assert!(capacity[0]["measurement"].as_str().unwrap().starts_with("cpu, 200 requests/s"));
+}

@@ -1,0 +1,41 @@
+//! How many machines a search cluster needs, what power they draw and what they cost, after (Agrawal 2016).
+//!
+//! Everything here is a pure function: text in, numbers or text out. [`Config`] holds the inputs, [`Report::new`] derives everything from them, and
+//! [`capacity()`] finds by simulation how many documents a node can hold so that enough queries meet their deadline.
+//!
+//! | file | section of the paper |
+//! |---|---|
+//! | `cluster` | 3.1, equations 3, 4 and 10: nodes, copies, machines, network |
+//! | `power` | equations 7 and 12: power of a machine and of the cluster |
+//! | `cost` | equations 2, 5, 6, 8, 9, 11, 13 and 14: purchase, energy, ratios |
+//! | `capacity` | 5.1: documents per node, by Monte Carlo |
+//! | `defaults.toml` | tables 1 and 2, section 6.4: the inputs, with their sources |
+
+mod capacity;
+mod cluster;
+mod config;
+mod cost;
+mod error;
+mod measurements;
+mod number;
+mod page;
+mod power;
+mod random;
+mod report;
+mod tables;
+
+pub use capacity::{Bound, Capacity, MAX_TILES, capacity};
+pub use cluster::{Design, MAX_MACHINES, Shape, machines, network_mbit_per_s, shape};
+pub use config::{
+    Arrivals, CapacityInputs, Config, DEFAULTS, Energy, Platform, PlotInputs, Workload,
+};
+pub use cost::{Cost, break_even, cost, dollars_per_watt};
+pub use error::PlanError;
+pub use measurements::{CohortCell, LoadRow, Measurements};
+pub use number::{
+    Bytes, Cohort, DeadlineMs, Documents, Dollars, Hits, Kilowatts, Machines, Millis, Rate, Seed,
+    Share, Trials, Variation, Watts, Years,
+};
+pub use page::page;
+pub use power::{Power, PowerInputs, power, utilisation_for};
+pub use report::{Planned, PlannedWorkload, Published, Report};

@@ -1,0 +1,129 @@
+//! Numbers that are checked when they are made, so that no computation meets one that is not finite, not positive or absurd.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($type:ty), $low:expr, $high:expr, $unit:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+        #[serde(transparent)]
+        pub struct $name($type);
+
+        impl $name {
+            /// The least and the greatest value.
+            pub const RANGE: ($type, $type) = ($low, $high);
+
+            /// Checks a value.
+            ///
+            /// # Errors
+            ///
+            /// What is allowed, if the value is outside of [`Self::RANGE`] or not a number.
+            pub fn new(value: $type) -> Result<Self, String> {
+                let (low, high) = Self::RANGE;
+                match (low..=high).contains(&value) {
+                    true => Ok($name(value)),
+                    false => Err(format!("{value} is not allowed; give {} from {low} to {high}", $unit)),
+                }
+            }
+
+            /// The nearest value that is allowed; the least one for what is not a number.
+            #[allow(dead_code)]
+            pub(crate) fn clamped(value: $type) -> Self {
+                let (low, high) = Self::RANGE;
+                $name(if value >= low { if value <= high { value } else { high } } else { low })
+            }
+
+            /// The value.
+            pub fn get(self) -> $type {
+                self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(<$type>::deserialize(deserializer)?).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+number!(
+    /// A price.
+    Dollars(f64), 0.0, 1e9, "a price in dollars"
+);
+number!(
+    /// Power.
+    Watts(f64), 0.0, 1e6, "a power in watts"
+);
+number!(
+    /// A part of a whole.
+    Share(f64), 0.0, 1.0, "a share"
+);
+number!(
+    /// A time.
+    Years(f64), 0.01, 100.0, "a number of years"
+);
+number!(
+    /// Standard deviation over mean.
+    Variation(f64), 0.0, 5.0, "a coefficient of variation"
+);
+number!(
+    /// A time; microseconds are the finest step.
+    Millis(f64), 0.001, 3.6e6, "milliseconds"
+);
+number!(
+    /// A deadline; a whole number, so that machines are counted exactly.
+    DeadlineMs(u64), 1, 3_600_000, "a whole number of milliseconds"
+);
+number!(
+    /// Queries per second; a whole number, so that machines are counted exactly.
+    Rate(u64), 1, 1_000_000_000, "a whole number of queries per second"
+);
+number!(
+    /// A number of documents.
+    Documents(u64), 1, 1_000_000_000_000_000, "a number of documents"
+);
+number!(
+    /// Queries that are answered together.
+    Cohort(u64), 1, 1_000_000, "a number of queries"
+);
+number!(
+    /// Hits of a query.
+    Hits(u64), 1, 1_000_000, "a number of hits"
+);
+number!(
+    /// The size of a query on the network.
+    Bytes(u64), 1, 1_000_000, "a number of bytes"
+);
+number!(
+    /// A published number of machines.
+    Machines(u64), 1, 1_000_000_000_000, "a number of machines"
+);
+number!(
+    /// A published power.
+    Kilowatts(f64), 0.0, 1e9, "a power in kilowatts"
+);
+number!(
+    /// Repetitions of a simulation.
+    Trials(u64), 100, 10_000, "a number of trials"
+);
+number!(
+    /// The start of a sequence of random numbers.
+    Seed(u64), 0, i64::MAX as u64, "a seed"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_allowed_and_what_is_beyond_is_not() {
+        assert!(Dollars::new(0.0).is_ok() && Dollars::new(1e9).is_ok());
+        for value in [-0.01, 1.000_001e9, f64::NAN, f64::INFINITY] {
+            assert!(Dollars::new(value).unwrap_err().contains("from 0 to 1000000000"), "{value}");
+        }
+        assert!(Cohort::new(1).is_ok() && Cohort::new(1_000_000).is_ok());
+        assert!(Cohort::new(0).is_err() && Cohort::new(1_000_001).is_err());
+    }
+}

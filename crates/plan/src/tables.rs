@@ -1,0 +1,75 @@
+//! The report as rows of text, for a terminal and for the page. The first row is the head.
+
+use crate::capacity::{Bound, Capacity};
+use crate::report::PlannedWorkload;
+
+impl PlannedWorkload {
+    /// A row per platform.
+    pub fn cells(&self) -> Vec<Vec<String>> {
+        let head = [
+            "platform",
+            "cohort",
+            "documents",
+            "machines",
+            "published",
+            "kW",
+            "published",
+            "M$",
+            "ratio",
+        ];
+        let mut rows = vec![head.map(String::from).to_vec()];
+        for platform in &self.platforms {
+            let published = platform.published;
+            let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            rows.push(vec![
+                platform.name.clone(),
+                format!("{:.0}", platform.shape.cohort),
+                count(platform.shape.documents_per_machine),
+                count(platform.shape.machines),
+                or_none(published.machines.map(count)),
+                format!("{:.1}", platform.power.kilowatts),
+                or_none(published.kilowatts.map(|kilowatts| kilowatts.to_string())),
+                format!("{:.3}", platform.cost.total / 1e6),
+                format!("{:.3}", platform.ratio),
+            ]);
+        }
+        rows
+    }
+}
+
+impl Capacity {
+    /// A row per measurement.
+    pub fn cells(all: &[Capacity]) -> Vec<Vec<String>> {
+        let head = ["measurement", "documents", "in time", "bound by", "machines", ""];
+        let mut rows = vec![head.map(String::from).to_vec()];
+        for capacity in all {
+            let bound = match capacity.bound {
+                Bound::Deadline => "deadline",
+                Bound::Memory => "memory",
+                Bound::Tiles => "tiles",
+            };
+            rows.push(vec![
+                capacity.measurement.clone(),
+                count(capacity.documents),
+                format!("{:.1}%", 100.0 * capacity.share_in_time),
+                bound.to_owned(),
+                capacity.machines.map_or_else(|| "-".to_owned(), count),
+                if capacity.best { "fewest".to_owned() } else { String::new() },
+            ]);
+        }
+        rows
+    }
+}
+
+/// Formats 1234567 as 1,234,567.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
