@@ -1,0 +1,293 @@
+//! Documents from Python, and their way to the thread that builds an index.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat, PyInt, PyIterator, PyString};
+use warpseek::{Document, Progress};
+
+use crate::error::{Failure, Result, panicked};
+use crate::json::to_json;
+
+/// Documents that go to the builder at a time, and the characters after which fewer do.
+const BATCH: usize = 1024;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Batches that wait for the builder.
+const AHEAD: usize = 4;
+
+/// How long to wait for a builder that has enough to do.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Which field is what.
+pub(crate) struct Fields {
+    pub(crate) id: String,
+    pub(crate) static_score: String,
+    /// Whether items are vectors of their own, that is tokens with weights.
+    pub(crate) vectors: bool,
+}
+
+impl Fields {
+    /// A document; `number` is its place, which is the id of what has none.
+    pub(crate) fn document(&self, item: &Bound<'_, PyAny>, number: u64) -> PyResult<Document> {
+        if let Ok(text) = item.cast::<PyString>() {
+            let text = text.to_cow()?.into_owned();
+            return Ok(Document { id: number.to_string(), text, ..Document::default() });
+        }
+        let Ok(dict) = item.cast::<PyDict>() else {
+            let kind = item.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "document {number} is of type {kind}; documents are dicts or strings"
+            )));
+        };
+        if self.vectors {
+            let (id, vector) = (number.to_string(), Some(weights(dict)?));
+            return Ok(Document { id, vector, ..Document::default() });
+        }
+        let mut document = Document::default();
+        for (key, value) in dict {
+            let key = key.cast::<PyString>().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "document {number} has a field whose name is no string"
+                ))
+            })?;
+            self.set(&mut document, &key.to_cow()?, &value).map_err(|error| {
+                let py = value.py();
+                let told = format!("document {number}, field {key}: {}", error.value(py));
+                match error.is_instance_of::<PyTypeError>(py) {
+                    true => PyTypeError::new_err(told),
+                    false => PyValueError::new_err(told),
+                }
+            })?;
+        }
+        Ok(document)
+    }
+
+    fn set(&self, document: &mut Document, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        if value.is_none() {
+            return Ok(());
+        }
+        match key {
+            key if key == self.id => document.id = id(value)?,
+            key if key == self.static_score => document.static_score = Some(value.extract()?),
+            "title" => match value.cast::<PyString>() {
+                Ok(title) => document.title = title.to_cow()?.into_owned(),
+                Err(_) => return self.keep(document, key, value),
+            },
+            "text" => match value.cast::<PyString>() {
+                Ok(text) => document.text = text.to_cow()?.into_owned(),
+                Err(_) => return self.keep(document, key, value),
+            },
+            "vector" => document.vector = Some(weights(value.cast::<PyDict>()?)?),
+            key => return self.keep(document, key, value),
+        }
+        Ok(())
+    }
+
+    fn keep(&self, document: &mut Document, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        document.fields.insert(key.to_owned(), to_json(value)?);
+        Ok(())
+    }
+}
+
+/// An id, which may be a number.
+pub(crate) fn id(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_cow()?.into_owned());
+    }
+    if value.is_instance_of::<PyInt>() || value.hasattr("__index__")? {
+        return Ok(value.str()?.to_cow()?.into_owned());
+    }
+    let kind = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("an id is a string or an integer, not of type {kind}")))
+}
+
+/// Tokens with weights; those of weight zero are left out.
+pub(crate) fn weights(dict: &Bound<'_, PyDict>) -> PyResult<Vec<(String, f64)>> {
+    let mut weights = Vec::with_capacity(dict.len());
+    for (token, weight) in dict {
+        let weight = match weight.cast::<PyFloat>() {
+            Ok(weight) => weight.value(),
+            Err(_) => weight.extract()?,
+        };
+        if weight != 0.0 {
+            weights.push((id(&token)?, weight));
+        }
+    }
+    Ok(weights)
+}
+
+/// What the builder is sent.
+enum Message {
+    Documents(Vec<Document>),
+    End,
+}
+
+/// The documents that the builder takes. If they end without [`Message::End`], something went wrong, and the build is cancelled.
+pub(crate) struct Feed {
+    messages: Receiver<Message>,
+    batch: std::vec::IntoIter<Document>,
+    progress: Arc<Progress>,
+    over: bool,
+}
+
+impl Iterator for Feed {
+    type Item = Document;
+
+    fn next(&mut self) -> Option<Document> {
+        loop {
+            if let Some(document) = self.batch.next() {
+                return Some(document);
+            }
+            if self.over {
+                return None;
+            }
+            match self.messages.recv() {
+                Ok(Message::Documents(documents)) => self.batch = documents.into_iter(),
+                Ok(Message::End) => self.over = true,
+                Err(_) => {
+                    self.over = true;
+                    self.progress.cancel();
+                    // It is refused or left out, and the builder then sees that it is cancelled: without it, no documents at all would be an empty index.
+                    return Some(Document::default());
+                }
+            }
+        }
+    }
+}
+
+/// Builds an index of what an iterator gives. The iterator runs in this thread, and the build in another one.
+pub(crate) fn feed<T: Send>(
+    iterator: &Bound<'_, PyIterator>,
+    fields: &Fields,
+    progress: &Arc<Progress>,
+    report: &(dyn Fn(Python<'_>) -> PyResult<()> + Sync),
+    build: impl FnOnce(Feed) -> Result<T> + Send,
+) -> Result<T> {
+    let (send, messages) = sync_channel(AHEAD);
+    let (batch, over) = (Vec::new().into_iter(), false);
+    let feed = Feed { messages, batch, progress: progress.clone(), over };
+    let py = iterator.py();
+    std::thread::scope(|scope| {
+        let builder = scope.spawn(move || build(feed));
+        let fed = push(py, iterator, fields, report, &send);
+        // Without an end the builder cancels.
+        drop(send);
+        let ended = py.detach(|| wait(builder, progress, report));
+        fed?;
+        ended
+    })
+}
+
+/// Waits for the builder after its last document.
+fn wait<T>(
+    builder: ScopedJoinHandle<'_, Result<T>>,
+    progress: &Progress,
+    report: &(dyn Fn(Python<'_>) -> PyResult<()> + Sync),
+) -> Result<T> {
+    let mut interrupted = Ok(());
+    let mut rounds = 0u32;
+    while !builder.is_finished() {
+        std::thread::sleep(PAUSE);
+        rounds += 1;
+        if interrupted.is_ok() && rounds.is_multiple_of(25) {
+            interrupted = Python::attach(|py| py.check_signals().and_then(|()| report(py)));
+            if interrupted.is_err() {
+                progress.cancel();
+            }
+        }
+    }
+    let ended = builder.join().map_err(|_| panicked())?;
+    interrupted?;
+    ended
+}
+
+/// Sends all documents. If the builder has ended early, it knows why.
+fn push(
+    py: Python<'_>,
+    iterator: &Bound<'_, PyIterator>,
+    fields: &Fields,
+    report: &(dyn Fn(Python<'_>) -> PyResult<()> + Sync),
+    send: &SyncSender<Message>,
+) -> PyResult<()> {
+    let mut number = 0;
+    let mut items = iterator.clone();
+    loop {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(item) = items.next() else { break };
+            let document = fields.document(&item?, number)?;
+            bytes += document.text.len();
+            number += 1;
+            batch.push(document);
+        }
+        py.check_signals()?;
+        report(py)?;
+        let last = batch.is_empty();
+        let mut message = if last { Message::End } else { Message::Documents(batch) };
+        loop {
+            match send.try_send(message) {
+                Ok(()) => break,
+                Err(TrySendError::Disconnected(_)) => return Ok(()),
+                Err(TrySendError::Full(back)) => {
+                    message = back;
+                    py.detach(|| std::thread::sleep(PAUSE));
+                    py.check_signals()?;
+                }
+            }
+        }
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+/// Rows of a sparse matrix in the form of SciPy's CSR.
+pub(crate) struct Rows {
+    pub(crate) starts: Vec<i64>,
+    pub(crate) columns: Vec<i64>,
+    pub(crate) values: Vec<f64>,
+    /// What columns are called, if not by their number.
+    pub(crate) tokens: Option<Vec<String>>,
+}
+
+impl Rows {
+    /// Checks that rows are inside the arrays, and columns among the tokens.
+    pub(crate) fn checked(self) -> Result<Self> {
+        let bad = |what: &str| Err(Failure::Argument(format!("this is no CSR matrix: {what}")));
+        if self.columns.len() != self.values.len() {
+            return bad("it has more columns than values, or fewer");
+        }
+        if !self.starts.is_sorted()
+            || self.starts.first().is_some_and(|&start| start != 0)
+            || self.starts.last().is_some_and(|&end| end != self.columns.len() as i64)
+        {
+            return bad("its rows do not cover its values");
+        }
+        let most = self.tokens.as_ref().map_or(i64::MAX, |tokens| tokens.len() as i64);
+        match self.columns.iter().find(|&&column| !(0..most).contains(&column)) {
+            Some(column) => bad(&format!("there is no token for column {column}")),
+            None => Ok(self),
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
+    /// Tokens and weights of a row, without those of weight zero.
+    pub(crate) fn row(&self, row: usize) -> Vec<(String, f64)> {
+        let range = self.starts[row] as usize..self.starts[row + 1] as usize;
+        let token = |column: i64| match &self.tokens {
+            Some(tokens) => tokens[column as usize].clone(),
+            None => column.to_string(),
+        };
+        let pairs = range.map(|i| (self.columns[i], self.values[i]));
+        pairs.filter(|&(_, weight)| weight != 0.0).map(|(c, weight)| (token(c), weight)).collect()
+    }
+}

@@ -1,0 +1,189 @@
+//! The answer to one query.
+
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde_json::json;
+use warpseek::{
+    AttributeValue, Explanation, Facet, FacetCounts, Plan, Response, Snippet, value_as_json,
+};
+
+use crate::error::Result;
+use crate::json::to_python;
+
+/// A text, and where in it words are marked, in characters.
+pub(crate) type Marked = (String, Vec<(usize, usize)>);
+
+/// A response of the library.
+#[pyclass(frozen, module = "warpseek._warpseek")]
+pub(crate) struct NativeHits {
+    pub(crate) response: Response,
+    pub(crate) facets: Vec<Facet>,
+}
+
+impl NativeHits {
+    fn check(&self, rank: usize) -> PyResult<()> {
+        let hits = self.response.hits().len();
+        match rank < hits {
+            true => Ok(()),
+            false => {
+                Err(PyIndexError::new_err(format!("there are {hits} hits, and none at {rank}")))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl NativeHits {
+    fn __len__(&self) -> usize {
+        self.response.hits().len()
+    }
+
+    fn id(&self, rank: usize) -> PyResult<String> {
+        self.check(rank)?;
+        Ok(got(self.response.id(rank))?)
+    }
+
+    fn score(&self, rank: usize) -> PyResult<f64> {
+        self.check(rank)?;
+        Ok(self.response.score(rank))
+    }
+
+    fn number(&self, rank: usize) -> PyResult<u32> {
+        self.check(rank)?;
+        Ok(self.response.hits()[rank].doc)
+    }
+
+    fn scores<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let scores: Vec<f64> = (0..self.__len__()).map(|rank| self.response.score(rank)).collect();
+        scores.into_pyarray(py)
+    }
+
+    fn ids(&self) -> PyResult<Vec<String>> {
+        (0..self.__len__()).map(|rank| self.id(rank)).collect()
+    }
+
+    fn document<'py>(&self, py: Python<'py>, rank: usize) -> PyResult<Bound<'py, PyAny>> {
+        self.check(rank)?;
+        match got(self.response.document(rank))? {
+            Some(document) => to_python(py, &document),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    fn explain<'py>(&self, py: Python<'py>, rank: usize) -> PyResult<Bound<'py, PyDict>> {
+        self.check(rank)?;
+        let explanation = got(self.response.explain(rank))?;
+        explained(py, self.response.plan(), &explanation)
+    }
+
+    /// The text of the best part of a hit, and where in it the query's words are, in characters; none if the index keeps ids alone.
+    fn snippet(&self, rank: usize, width: usize) -> PyResult<Option<Marked>> {
+        self.check(rank)?;
+        if let Some(of_field) = got(self.response.snippets(rank, width))?.into_iter().max_by_key(
+            // Of several fields with as many words, the first.
+            |of| (of.snippet.highlights.len(), std::cmp::Reverse(of.field.clone())),
+        ) {
+            return Ok(Some(in_characters(&of_field.snippet)));
+        }
+        let Some(document) = got(self.response.document(rank))? else { return Ok(None) };
+        let part = |name: &str| document.get(name).and_then(|value| value.as_str()).unwrap_or("");
+        let text = [part("title"), part("text")].join(" ");
+        Ok(Some(in_characters(&self.response.snippet(text.trim(), width))))
+    }
+
+    fn matches(&self) -> Option<u64> {
+        self.response.matches()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.response.coverage().is_complete()
+    }
+
+    fn searched(&self) -> (u64, u64) {
+        self.response.documents_searched()
+    }
+
+    fn took(&self) -> f64 {
+        self.response.took().as_secs_f64()
+    }
+
+    fn generation(&self) -> u64 {
+        self.response.generation()
+    }
+
+    /// Where the last hit is in the order, for the next page.
+    fn after(&self, rank: usize) -> PyResult<String> {
+        self.check(rank)?;
+        Ok(serde_json::Value::from(self.response.sort_values(rank).to_json()).to_string())
+    }
+
+    fn facets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (facet, counts) in self.facets.iter().zip(self.response.facets()) {
+            let field = match facet {
+                Facet::Values { field, .. } | Facet::Ranges { field, .. } => field,
+            };
+            let json = match counts {
+                FacetCounts::Values { values, other, distinct, missing } => {
+                    let value = |(value, count): &(AttributeValue<'_>, u64)| json!({ "value": value_as_json(value), "count": count });
+                    let values: Vec<_> = values.iter().map(value).collect();
+                    json!({ "field": field, "values": values, "other": other, "distinct": distinct, "missing": missing })
+                }
+                FacetCounts::Ranges { counts, missing } => {
+                    json!({ "field": field, "counts": counts, "missing": missing })
+                }
+            };
+            list.append(to_python(py, &json)?)?;
+        }
+        Ok(list)
+    }
+}
+
+/// What a method of the library returned, with its error as an exception.
+fn got<T>(result: warpseek::Result<T>) -> Result<T> {
+    Ok(result?)
+}
+
+/// How a score came about, as a dictionary. Scores are in the unit of hits.
+pub(crate) fn explained<'py>(
+    py: Python<'py>,
+    plan: &Plan,
+    explanation: &Explanation,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("score", plan.real(explanation.score))?;
+    dict.set_item("static_score", plan.real(explanation.static_score))?;
+    let terms = PyList::empty(py);
+    for term in &explanation.terms {
+        let entry = PyDict::new(py);
+        let field = explanation.fields.iter().find(|field| field.field == term.field);
+        entry.set_item("term", &term.term)?;
+        entry.set_item("field", field.and_then(|field| field.name.clone()))?;
+        entry.set_item("weight", term.query_weight)?;
+        entry.set_item("documents", term.df)?;
+        entry.set_item("idf", term.idf)?;
+        entry.set_item("frequency", term.freq)?;
+        entry.set_item("score", plan.real(term.score))?;
+        terms.append(entry)?;
+    }
+    dict.set_item("terms", terms)?;
+    let fields = PyList::empty(py);
+    for field in &explanation.fields {
+        let entry = PyDict::new(py);
+        entry.set_item("name", field.name.clone())?;
+        entry.set_item("length", field.length)?;
+        entry.set_item("mean_length", field.mean_length)?;
+        fields.append(entry)?;
+    }
+    dict.set_item("fields", fields)?;
+    Ok(dict)
+}
+
+/// A snippet with its words by character, as Python counts.
+pub(crate) fn in_characters(snippet: &Snippet) -> Marked {
+    let at = |byte: usize| snippet.text[..byte].chars().count();
+    let highlights = snippet.highlights.iter().map(|range| (at(range.start), at(range.end)));
+    (snippet.text.clone(), highlights.collect())
+}

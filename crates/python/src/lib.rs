@@ -1,0 +1,39 @@
+//! The native half of the Python package `warpseek`: arrays, documents and errors go through here, and the library `warpseek` does the rest.
+//!
+//! What users see is written in Python (python/warpseek) on top of the few classes and functions of this module.
+
+mod documents;
+mod error;
+mod evaluation;
+mod hits;
+mod index;
+mod interrupt;
+mod json;
+mod ngrams;
+mod options;
+mod queries;
+mod results;
+
+use pyo3::prelude::*;
+
+/// The module `warpseek._warpseek`; python/warpseek/_warpseek.pyi has its types.
+#[pymodule]
+mod _warpseek {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::evaluation::{evaluate, read_qrels, read_run};
+    #[pymodule_export]
+    use crate::hits::NativeHits;
+    #[pymodule_export]
+    use crate::index::{NativeIndex, build_documents, build_files, build_rows};
+    #[pymodule_export]
+    use crate::options::names;
+    #[pymodule_export]
+    use crate::results::NativeResults;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

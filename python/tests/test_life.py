@@ -1,0 +1,151 @@
+"""Threads, processes, signals and memory."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import warpseek
+from warpseek import Index
+
+
+def _search(index, query):
+    return index.search(query).ids, index.search_many([query] * 300).ids.tolist()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes(scifact_index, method):
+    expected = _search(scifact_index, "gene expression")
+    context = multiprocessing.get_context(method)
+    with context.Pool(2) as pool:
+        answers = [pool.apply_async(_search, (scifact_index, "gene expression")) for _ in range(4)]
+        # Threads that a fork has left behind would be waited for for ever.
+        assert [answer.get(timeout=120) for answer in answers] == [expected] * 4
+    assert _search(scifact_index, "gene expression") == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_inherits_an_open_index(scifact_index):
+    expected = _search(scifact_index, "gene expression")
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            same = _search(scifact_index, "gene expression") == expected
+            os.write(write, b"same" if same else b"different")
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"same"
+    os.waitpid(child, 0)
+
+
+def test_searches_leave_the_interpreter_to_others(scifact, scifact_index):
+    turns, done = 0, threading.Event()
+
+    def work():
+        scifact_index.search_many(scifact.queries * 30, 100)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.is_set():
+        turns += 1
+        time.sleep(0.001)
+    thread.join()
+    assert turns > 5
+
+
+INTERRUPTED = """
+import itertools, sys, warpseek
+index = warpseek.Index.open(sys.argv[1])
+print("ready", flush=True)
+try:
+    if sys.argv[2] == "search":
+        while True:
+            index.search_many(["gene expression of the cell in mice"] * 20000, 1000)
+    else:
+        warpseek.Index.build({"id": str(i), "text": "gene"} for i in itertools.count())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["search", "build"])
+def test_ctrl_c(scifact_index, what):
+    command = [sys.executable, "-c", INTERRUPTED, scifact_index.path, what]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    try:
+        assert child.communicate(timeout=60)[0] == "interrupted\n" and child.returncode == 0
+    finally:
+        child.kill()
+
+
+def _resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc to see memory")
+def test_nothing_leaks(scifact_index):
+    """CI looks at thousands of searches; WARPSEEK_SEARCHES=1000000 at as many as one likes."""
+    searches = int(os.environ.get("WARPSEEK_SEARCHES", "20000"))
+    index = Index.build(["apple pie", "plum tart", "apple tart"])
+
+    def search(times):
+        for _ in range(times // 100):
+            for _ in range(50):
+                index.search("apple").ids
+            index.search_many(["apple", "plum"] * 25).ids
+            with pytest.raises(warpseek.QueryError):
+                index.search("(", syntax=True)
+
+    def reopen(times):
+        for _ in range(times):
+            Index.open(index.path, threads=2).search("apple")
+
+    search(5000)
+    reopen(100)
+    before, files = _resident(), len(os.listdir("/proc/self/fd"))
+    search(searches)
+    reopen(1000)
+    assert _resident() - before < 16 << 20
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_writers_exclude_each_other_and_readers_go_on(tmp_path):
+    index = Index.build([{"id": "0", "text": "apple"}], tmp_path / "index")
+    failed = []
+
+    def write(start):
+        mine = Index.open(tmp_path / "index")
+        for i in range(start, start + 5):
+            mine.add({"id": str(i), "text": "apple"})
+            while True:
+                try:
+                    mine.commit()
+                    break
+                except warpseek.LockedError:
+                    time.sleep(0.005)
+                except Exception as error:
+                    failed.append(error)
+                    return
+
+    threads = [threading.Thread(target=write, args=(start,)) for start in (100, 200)]
+    [thread.start() for thread in threads]
+    while any(thread.is_alive() for thread in threads):
+        assert len(index.search("apple", 100)) >= 1
+        index.refresh()
+    [thread.join() for thread in threads]
+    assert not failed
+    index.refresh()
+    assert len(index.search("apple", 100)) == 11

@@ -1,0 +1,94 @@
+"""Runs, judgements and measures."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Mapping
+
+from warpseek import _warpseek
+
+
+class Evaluation(dict[str, float]):
+    """Measures by name. :attr:`per_query` has those of each query."""
+
+    #: Measures by the id of the query.
+    per_query: dict[str, dict[str, float]]
+    #: How many queries count.
+    queries: int
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in self.items())
+        return f"<table><tr><th>measure</th><th>{self.queries} queries</th></tr>{rows}</table>"
+
+
+def evaluate(
+    run: Any,
+    qrels: Any,
+    measures: Iterable[str] = ("ndcg@10", "map", "recall@100"),
+    *,
+    complete: bool = True,
+) -> Evaluation:
+    """Judges a run, as trec_eval does.
+
+    ``run`` is ``{query: {document: score}}``, a data frame, or the path of a TREC run; ``qrels`` is
+    ``{query: {document: grade}}``, a data frame, an iterable of judgements of ir_datasets, or a path. Data frames have the columns of
+    ir_measures (``query_id doc_id score`` or ``relevance``) or of PyTerrier (``qid docno score`` or ``label``).
+
+    :param measures: some of ``names("measure")``, such as ``ndcg@10``
+    :param complete: whether judged queries without hits count as 0 (``trec_eval -c``)
+
+    >>> evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, ["mrr", "p@1"])
+    {'mrr': 0.5, 'p@1': 0.0}
+    """
+    names = list(measures)
+    means, per_query, queries = _warpseek.evaluate(
+        as_qrels(qrels), as_run(run), names, complete
+    )
+    evaluation = Evaluation(zip(names, means))
+    evaluation.per_query = {query: dict(zip(names, values)) for query, values in per_query.items()}
+    evaluation.queries = queries
+    return evaluation
+
+
+def as_run(run: Any) -> Mapping[str, Mapping[str, float]]:
+    """A run as ``{query: {document: score}}``; see :func:`evaluate` for what it may be."""
+    if isinstance(run, (str, os.PathLike)):
+        return _warpseek.read_run(os.fspath(run))
+    if isinstance(run, Mapping):
+        return run
+    if hasattr(run, "run") and not hasattr(run, "columns"):
+        inner: Any = run.run
+        # Results of search_many, or a Run of ranx.
+        return as_run(inner() if callable(inner) else {str(q): dict(inner[q]) for q in inner})
+    return _nested(run, ("score",))
+
+
+def as_qrels(qrels: Any) -> Mapping[str, Mapping[str, int]]:
+    """Judgements as ``{query: {document: grade}}``."""
+    if isinstance(qrels, (str, os.PathLike)):
+        return _warpseek.read_qrels(os.fspath(qrels))
+    if isinstance(qrels, Mapping):
+        return qrels
+    if hasattr(qrels, "qrels_iter"):
+        qrels = qrels.qrels_iter()
+    elif hasattr(qrels, "qrels"):  # of ranx
+        return {str(q): {d: int(g) for d, g in qrels.qrels[q].items()} for q in qrels.qrels}
+    nested = _nested(qrels, ("relevance", "label"))
+    return {query: {doc: int(grade) for doc, grade in of.items()} for query, of in nested.items()}
+
+
+def _nested(rows: Any, values: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Rows with columns of two conventions, by query and document."""
+    nested: dict[str, dict[str, Any]] = {}
+    if hasattr(rows, "columns"):
+        names = list(rows.columns)
+        query, doc = ("qid", "docno") if "qid" in names else ("query_id", "doc_id")
+        value = next(name for name in values if name in names)
+        columns = (list(rows[query]), list(rows[doc]), list(rows[value]))
+        triples: Iterable[tuple[Any, Any, Any]] = zip(*columns)
+    else:
+        field = values[0]
+        triples = ((row.query_id, row.doc_id, getattr(row, field)) for row in rows)
+    for query, doc, found in triples:
+        nested.setdefault(str(query), {})[str(doc)] = found
+    return nested

@@ -1,0 +1,293 @@
+"""What a search finds."""
+
+from __future__ import annotations
+
+import html
+from typing import Any, Iterator, Sequence, Union, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpseek import _warpseek
+from warpseek._sources import strings
+
+
+class Hit:
+    """A document that was found."""
+
+    __slots__ = ("_native", "rank", "id", "score")
+
+    def __init__(self, native: _warpseek.NativeHits, rank: int):
+        self._native = native
+        #: Its place, counted from 0.
+        self.rank = rank
+        #: Its id.
+        self.id = native.id(rank)
+        #: Its score.
+        self.score = native.score(rank)
+
+    @property
+    def document(self) -> Any:
+        """The stored document, a dict; None if the index stores ids alone."""
+        return self._native.document(self.rank)
+
+    def __getitem__(self, field: str) -> Any:
+        return self.document[field]
+
+    def snippet(self, width: int = 160) -> str:
+        """The part of the text that shows the query's words, at most so many characters."""
+        found = self._native.snippet(self.rank, width)
+        return "" if found is None else found[0]
+
+    def explain(self) -> dict[str, Any]:
+        """How the score came about, term by term."""
+        return self._native.explain(self.rank)
+
+    def _html(self, width: int) -> str:
+        found = self._native.snippet(self.rank, width)
+        if found is None:
+            return ""
+        text, marks = found
+        parts, end = [], 0
+        for start, stop in marks:
+            parts += [html.escape(text[end:start]), "<b>", html.escape(text[start:stop]), "</b>"]
+            end = stop
+        return "".join([*parts, html.escape(text[end:])])
+
+    def __repr__(self) -> str:
+        return f"Hit(id={self.id!r}, score={self.score:.4f})"
+
+
+class Hits(Sequence[Hit]):
+    """The hits of one query, best first.
+
+    >>> import warpseek
+    >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie"}, {"id": "b", "text": "plum"}])
+    >>> hits = index.search("pie", count=True)
+    >>> hits
+    <1 hit of 1 match: a>
+    >>> hits[0].id, hits[0]["text"], hits.matches
+    ('a', 'apple pie', 1)
+    >>> [term["term"] for term in hits[0].explain()["terms"]]
+    ['pie']
+    """
+
+    def __init__(self, native: _warpseek.NativeHits):
+        self._native = native
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @overload
+    def __getitem__(self, rank: int) -> Hit: ...
+    @overload
+    def __getitem__(self, rank: slice) -> list[Hit]: ...
+    def __getitem__(self, rank: Union[int, slice]) -> Union[Hit, list[Hit]]:
+        if isinstance(rank, slice):
+            return [Hit(self._native, i) for i in range(*rank.indices(len(self)))]
+        if rank < 0:
+            rank += len(self)
+        if not 0 <= rank < len(self):
+            raise IndexError(f"there are {len(self)} hits")
+        return Hit(self._native, rank)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return (Hit(self._native, rank) for rank in range(len(self)))
+
+    @property
+    def ids(self) -> list[str]:
+        """Their ids."""
+        return self._native.ids()
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Their scores."""
+        return self._native.scores()
+
+    @property
+    def matches(self) -> int | None:
+        """How many documents match in all, if that was counted."""
+        return self._native.matches()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all documents were searched; False if time was up before."""
+        return self._native.is_complete()
+
+    @property
+    def searched(self) -> tuple[int, int]:
+        """How many documents were searched, and how many there are."""
+        return self._native.searched()
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self._native.took()
+
+    @property
+    def generation(self) -> int:
+        """The generation of the index that was searched; each commit has a higher one."""
+        return self._native.generation()
+
+    @property
+    def after(self) -> str | None:
+        """Where the last hit is in the order; ``search(..., after=hits.after)`` has the next page."""
+        return self._native.after(len(self) - 1) if len(self) else None
+
+    @property
+    def facets(self) -> list[dict[str, Any]]:
+        """The counts that ``facets`` asked for."""
+        return self._native.facets()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(hit.id for hit in self[:5]) + (", ..." if len(self) > 5 else "")
+        hits = f"{len(self)} hit{'' if len(self) == 1 else 's'}"
+        matches = self.matches
+        if matches is not None:
+            hits += f" of {matches} match{'' if matches == 1 else 'es'}"
+        part = "" if self.complete else ", not all documents were searched"
+        return f"<{hits}{': ' + shown if shown else ''}{part}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{hit.rank + 1}</td><td>{html.escape(hit.id)}</td>"
+            f"<td>{hit.score:.4f}</td><td style='text-align:left'>{hit._html(160)}</td></tr>"
+            for hit in self[:20]
+        )
+        head = "<tr><th></th><th>id</th><th>score</th><th style='text-align:left'>text</th></tr>"
+        more = f"<p>and {len(self) - 20} more</p>" if len(self) > 20 else ""
+        return f"<table>{head}{rows}</table>{more}"
+
+
+class Results:
+    """The hits of many queries, as flat arrays: those of query ``i`` are at ``offsets[i]`` to ``offsets[i + 1]``.
+
+    >>> import warpseek
+    >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie"}, {"id": "b", "text": "apple"}])
+    >>> results = index.search_many(["apple", "pie", "plum"])
+    >>> results
+    <3 hits of 3 queries>
+    >>> results.offsets.tolist(), results.ids.tolist()
+    ([0, 2, 3, 3], ['b', 'a', 'a'])
+    >>> [id for id, score in results[0]]
+    ['b', 'a']
+    """
+
+    def __init__(self, native: _warpseek.NativeResults):
+        self._native = native
+        #: Where the hits of each query begin, and at the end how many there are.
+        self.offsets: NDArray[np.int64] = native.offsets()
+        #: Scores, best first within a query.
+        self.scores: NDArray[np.float64] = native.scores()
+        self._ids: NDArray[np.object_] | None = None
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @property
+    def ids(self) -> NDArray[np.object_]:
+        """Ids of documents."""
+        if self._ids is None:
+            ids = self._native.ids()
+            self._ids = np.empty(len(ids), dtype=object)
+            self._ids[:] = ids
+        return self._ids
+
+    @property
+    def numbers(self) -> NDArray[np.uint32]:
+        """Numbers of documents, which mean something for this snapshot of the index alone."""
+        return self._native.numbers()
+
+    @property
+    def matches(self) -> NDArray[np.int64]:
+        """How many documents match each query in all; -1 if that was not counted."""
+        return self._native.matches()
+
+    @property
+    def partial(self) -> list[int]:
+        """Queries for which not all documents were searched, since time was up."""
+        return self._native.partial()
+
+    @property
+    def errors(self) -> dict[int, Exception]:
+        """Queries that could not be answered, and why."""
+        return dict(self._native.errors())
+
+    @property
+    def generation(self) -> int:
+        """The generation of the index that was searched."""
+        return self._native.generation()
+
+    def arrays(self) -> tuple[NDArray[np.object_], NDArray[np.float64], NDArray[np.int64]]:
+        """Ids, scores and offsets."""
+        return self.ids, self.scores, self.offsets
+
+    def __getitem__(self, query: int) -> list[tuple[str, float]]:
+        if query < 0:
+            query += len(self)
+        if not 0 <= query < len(self):
+            raise IndexError(f"there are {len(self)} queries")
+        part = slice(int(self.offsets[query]), int(self.offsets[query + 1]))
+        return list(zip(self.ids[part].tolist(), self.scores[part].tolist()))
+
+    def __iter__(self) -> Iterator[list[tuple[str, float]]]:
+        return (self[query] for query in range(len(self)))
+
+    def query_numbers(self) -> NDArray[np.int64]:
+        """For each hit the number of its query."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def ranks(self) -> NDArray[np.int64]:
+        """For each hit its rank, counted from 0."""
+        return np.arange(len(self.scores)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+
+    def run(self, query_ids: Any = None) -> dict[str, dict[str, float]]:
+        """``{query: {document: score}}``, as ir_measures, ranx and pytrec_eval read it.
+
+        >>> import warpseek
+        >>> index = warpseek.Index.build(["apple pie", "plum"])
+        >>> sorted(index.search_many(["plum"]).run(["q1"])["q1"])
+        ['1']
+        """
+        return self._native.run(self._names(query_ids))
+
+    def save(self, path: str, query_ids: Any = None, tag: str | None = None) -> None:
+        """Writes a TREC run."""
+        self._native.write(str(path), self._names(query_ids), tag)
+
+    def to_pandas(self, query_ids: Any = None) -> Any:
+        """A data frame of ``query_id``, ``doc_id``, ``score`` and ``rank`` (from 0)."""
+        import pandas as pd
+
+        names = np.array(self._names(query_ids), dtype=object)
+        return pd.DataFrame(
+            {
+                "query_id": names[self.query_numbers()],
+                "doc_id": self.ids,
+                "score": self.scores,
+                "rank": self.ranks(),
+            }
+        )
+
+    def to_arrow(self) -> Any:
+        """An Arrow table of ``query`` (its number), ``id``, ``score`` and ``rank``, over the memory of the arrays."""
+        import pyarrow as pa
+
+        starts, data = self._native.id_buffers()
+        ids = pa.LargeStringArray.from_buffers(
+            len(self.scores), pa.py_buffer(starts), pa.py_buffer(data)
+        )
+        columns = [pa.array(self.query_numbers()), ids, pa.array(self.scores)]
+        return pa.table(
+            [*columns, pa.array(self.ranks())], names=["query", "id", "score", "rank"]
+        )
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _names(self, query_ids: Any) -> list[str]:
+        return [str(i) for i in range(len(self))] if query_ids is None else strings(query_ids)
+
+    def __repr__(self) -> str:
+        failed = len(self._native.errors())
+        return f"<{len(self.scores)} hits of {len(self)} queries{f', {failed} failed' if failed else ''}>"

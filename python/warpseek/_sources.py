@@ -1,0 +1,138 @@
+"""Documents and queries in the many forms that they come in."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any, Iterable, Iterator, Sequence
+
+import numpy as np
+
+#: What the field of a document's id is called, in this order.
+ID_FIELDS = ("id", "docno", "doc_id", "docid", "_id")
+
+#: Rows of a table that are converted at a time.
+_ROWS = 1024
+
+
+def paths(source: Any) -> list[str] | None:
+    """The files that a source names, or None if it is something else.
+
+    >>> paths("docs.jsonl")
+    ['docs.jsonl']
+    >>> paths([{"id": "1"}]) is None
+    True
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return [os.fspath(source)]
+    if isinstance(source, (list, tuple)) and source:
+        if all(isinstance(item, os.PathLike) for item in source):
+            return [os.fspath(item) for item in source]
+    return None
+
+
+def is_matrix(source: Any) -> bool:
+    """Whether this is a sparse matrix of SciPy."""
+    return hasattr(source, "tocsr")
+
+
+def rows(matrix: Any) -> tuple[Any, Any, Any]:
+    """The arrays of a sparse matrix."""
+    matrix = matrix.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    starts = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
+    columns = np.ascontiguousarray(matrix.indices, dtype=np.int64)
+    return starts, columns, np.ascontiguousarray(matrix.data, dtype=np.float64)
+
+
+def documents(source: Any) -> Iterator[Any]:
+    """Documents as dicts or strings, one by one.
+
+    >>> list(documents([("a", "apple pie"), "plum"]))
+    [{'id': 'a', 'text': 'apple pie'}, 'plum']
+    """
+    if hasattr(source, "docs_iter"):  # a dataset of ir_datasets
+        return (_of_dataset(doc) for doc in source.docs_iter())
+    if hasattr(source, "to_batches") or hasattr(source, "read_next_batch"):  # pyarrow
+        return _of_arrow(source)
+    if hasattr(source, "iter_rows"):  # polars
+        return iter(source.iter_rows(named=True))
+    if hasattr(source, "iloc") and hasattr(source, "columns"):  # pandas
+        return _of_pandas(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return _of_arrow(pa.RecordBatchReader.from_stream(source))
+    return (_document(item) for item in source)
+
+
+def _document(item: Any) -> Any:
+    if isinstance(item, (dict, str)):
+        return item
+    if hasattr(item, "doc_id"):
+        return _of_dataset(item)
+    if isinstance(item, tuple) and len(item) == 2:
+        return {"id": item[0], "text": item[1]}
+    if hasattr(item, "keys"):
+        return dict(item)
+    return item
+
+
+def _of_dataset(doc: Any) -> dict[str, Any]:
+    text = doc.default_text() if hasattr(doc, "default_text") else doc.text
+    return {"id": doc.doc_id, "text": text}
+
+
+def _of_arrow(table: Any) -> Iterator[Any]:
+    batches = table.to_batches(max_chunksize=_ROWS) if hasattr(table, "to_batches") else table
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS):
+            yield from batch.slice(start, _ROWS).to_pylist()
+
+
+def _of_pandas(frame: Any) -> Iterator[Any]:
+    names = [str(name) for name in frame.columns]
+    for start in range(0, len(frame), _ROWS):
+        part = frame.iloc[start : start + _ROWS]
+        # What is missing is None, whatever the column calls it.
+        part = part.astype(object).where(part.notna(), None)
+        for values in part.itertuples(index=False, name=None):
+            yield dict(zip(names, values))
+
+
+def id_field(items: Iterator[Any], given: str | None) -> tuple[Iterator[Any], str]:
+    """The items again, and the name of the field with their ids."""
+    if given is not None:
+        return items, given
+    first = next(items, None)
+    if first is None:
+        return iter(()), ID_FIELDS[0]
+    known = (name for name in ID_FIELDS if isinstance(first, dict) and name in first)
+    return itertools.chain([first], items), next(known, ID_FIELDS[0])
+
+
+def queries(source: Any) -> Sequence[Any]:
+    """Queries as a list of strings or dicts.
+
+    >>> queries(np.array(["apple", "plum"]))
+    ['apple', 'plum']
+    """
+    if isinstance(source, (str, dict)):
+        raise TypeError("search_many takes many queries; use search for one")
+    for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
+        if hasattr(source, method):
+            items: list[Any] = getattr(source, method)()
+            return items
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        import pyarrow as pa
+
+        converted: list[Any] = pa.chunked_array(source).to_pylist()
+        return converted
+    return list(source)
+
+
+def strings(values: Iterable[Any]) -> list[str]:
+    """Ids as strings."""
+    return [value if isinstance(value, str) else str(value) for value in queries(values)]

@@ -1,0 +1,52 @@
+"""A retriever for Haystack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haystack import Document, component, default_from_dict, default_to_dict
+
+from warpseek._index import Index
+
+
+@component
+class WarpseekRetriever:
+    """A component that answers a query with documents of an index.
+
+    >>> import warpseek
+    >>> from warpseek.haystack import WarpseekRetriever
+    >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie", "year": 1999}])
+    >>> document = WarpseekRetriever(index).run("pie")["documents"][0]
+    >>> document.content, document.meta["year"]
+    ('apple pie', 1999)
+    """
+
+    def __init__(self, index: Index | str, top_k: int = 10, content_field: str = "text"):
+        """``index`` is an index, or its directory."""
+        self.index = index if isinstance(index, Index) else Index.open(index)
+        self.top_k, self.content_field = top_k, content_field
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, top_k: int | None = None, filter: str | None = None
+    ) -> dict[str, list[Document]]:
+        """The best documents; ``filter`` is a query that they must match."""
+        documents = []
+        for hit in self.index.search(query, top_k or self.top_k, filter=filter):
+            meta = dict(hit.document or {})
+            meta.pop("id", None)
+            content = str(meta.pop(self.content_field, ""))
+            documents.append(Document(id=hit.id, content=content, meta=meta, score=hit.score))
+        return {"documents": documents}
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a pipeline that is saved: the directory of the index is."""
+        return default_to_dict(
+            self, index=self.index.path, top_k=self.top_k, content_field=self.content_field
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> WarpseekRetriever:
+        """From what :meth:`to_dict` made."""
+        made: WarpseekRetriever = default_from_dict(cls, data)
+        return made

@@ -1,0 +1,44 @@
+"""A retriever for LangChain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+from warpseek._index import Index
+
+
+class WarpseekRetriever(BaseRetriever):
+    """Documents of an index: ``text`` is their content, and all else their metadata, with ``id`` and ``score``.
+
+    >>> import warpseek
+    >>> from warpseek.langchain import WarpseekRetriever
+    >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie", "year": 1999}])
+    >>> found = WarpseekRetriever(index=index, k=3).invoke("pie")
+    >>> found[0].page_content, found[0].metadata["year"]
+    ('apple pie', 1999)
+    """
+
+    #: The index.
+    index: Any
+    #: How many documents are wanted.
+    k: int = 4
+    #: Options of ``Index.search``.
+    options: dict[str, Any] = {}
+    #: The field with the content.
+    content_field: str = "text"
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        index: Index = self.index
+        documents = []
+        for hit in index.search(query, self.k, **self.options):
+            stored = dict(hit.document or {})
+            content = str(stored.pop(self.content_field, ""))
+            metadata = {**stored, "id": hit.id, "score": hit.score}
+            documents.append(Document(page_content=content, metadata=metadata, id=hit.id))
+        return documents

@@ -1,0 +1,38 @@
+"""A retriever for LlamaIndex."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from warpseek._index import Index
+
+
+class WarpseekRetriever(BaseRetriever):
+    """Documents of an index as nodes: ``text`` is their text, and all else their metadata.
+
+    >>> import warpseek
+    >>> from warpseek.llama_index import WarpseekRetriever
+    >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie", "year": 1999}])
+    >>> node = WarpseekRetriever(index, k=3).retrieve("pie")[0]
+    >>> node.node.text, node.node.metadata["year"]
+    ('apple pie', 1999)
+    """
+
+    def __init__(self, index: Index, k: int = 4, content_field: str = "text", **options: Any):
+        """``options`` are those of ``Index.search``."""
+        self._index, self._k, self._content_field = index, k, content_field
+        self._options = options
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        nodes = []
+        for hit in self._index.search(query_bundle.query_str, self._k, **self._options):
+            stored = dict(hit.document or {})
+            stored.pop("id", None)
+            text = str(stored.pop(self._content_field, ""))
+            node = TextNode(id_=hit.id, text=text, metadata=stored)
+            nodes.append(NodeWithScore(node=node, score=hit.score))
+        return nodes

@@ -1,0 +1,116 @@
+"""A searcher that is used like Pyserini's ``LuceneSearcher``.
+
+>>> import warpseek
+>>> from warpseek.pyserini import LuceneSearcher
+>>> index = warpseek.Index.build([{"id": "a", "text": "apple pie"}, {"id": "b", "text": "plum"}])
+>>> searcher = LuceneSearcher(index)
+>>> searcher.search("pie")[0].docid, searcher.num_docs
+('a', 2)
+>>> searcher.doc("b").contents()
+'plum'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Sequence
+
+from warpseek._index import Index
+
+
+class Document:
+    """A stored document."""
+
+    def __init__(self, docid: str, stored: dict[str, Any]):
+        self._docid, self._stored = docid, stored
+
+    def docid(self) -> str:
+        """Its id."""
+        return self._docid
+
+    id = docid
+
+    def raw(self) -> str:
+        """The document as JSON."""
+        return json.dumps(self._stored, ensure_ascii=False)
+
+    def contents(self) -> str:
+        """Its text, after its title if it has one."""
+        if "contents" in self._stored:
+            return str(self._stored["contents"])
+        parts = (self._stored.get("title"), self._stored.get("text"))
+        return "\n".join(str(part) for part in parts if part)
+
+    def get(self, field: str) -> Any:
+        """A field; ``raw`` and ``contents`` are what the methods give."""
+        if field == "raw":
+            return self.raw()
+        if field == "contents":
+            return self.contents()
+        return self._docid if field == "id" else self._stored.get(field)
+
+
+class JLuceneSearcherResult:
+    """A hit."""
+
+    def __init__(self, index: Index, docid: str, score: float):
+        self._index = index
+        #: The id of the document.
+        self.docid = docid
+        #: Its score.
+        self.score = score
+
+    @property
+    def lucene_document(self) -> Document | None:
+        """The stored document; None if the index stores ids alone."""
+        stored = self._index.document(self.docid)
+        return None if stored is None else Document(self.docid, stored)
+
+    def __repr__(self) -> str:
+        return f"JLuceneSearcherResult(docid={self.docid!r}, score={self.score:.4f})"
+
+
+class LuceneSearcher:
+    """Searches an index, given as one or by its directory."""
+
+    def __init__(self, index_dir: str | os.PathLike[str] | Index, **searching: Any):
+        is_open = isinstance(index_dir, Index)
+        self._index: Index = index_dir if is_open else Index.open(index_dir, **searching)  # type: ignore[assignment, arg-type]
+        self._k1: float | None = None
+        self._b: float | None = None
+
+    def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
+        """Parameters of BM25 for later searches."""
+        self._k1, self._b = k1, b
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        return len(self._index)
+
+    def search(self, q: str, k: int = 10) -> list[JLuceneSearcherResult]:
+        """The best ``k`` documents."""
+        hits = self._index.search(q, k, k1=self._k1, b=self._b)
+        pairs = zip(hits.ids, hits.scores.tolist())
+        return [JLuceneSearcherResult(self._index, id, score) for id, score in pairs]
+
+    def batch_search(
+        self, queries: Sequence[str], qids: Sequence[str], k: int = 10, threads: int = 1
+    ) -> dict[str, list[JLuceneSearcherResult]]:
+        """Hits by the id of the query. ``threads`` is taken for compatibility: the threads are those of the index."""
+        if len(queries) != len(qids):
+            raise ValueError(f"there are {len(queries)} queries and {len(qids)} ids of them")
+        results = self._index.search_many(queries, k, k1=self._k1, b=self._b)
+        return {
+            qid: [JLuceneSearcherResult(self._index, id, score) for id, score in hits]
+            for qid, hits in zip(qids, results)
+        }
+
+    def doc(self, docid: str) -> Document | None:
+        """The document with an id; None if there is none."""
+        stored = self._index.document(docid)
+        return None if stored is None else Document(docid, stored)
+
+    def close(self) -> None:
+        """Nothing needs to be closed."""

@@ -1,0 +1,158 @@
+"""PyTerrier: an index as an artifact, with its indexer and its retriever.
+
+>>> from warpseek.pyterrier import WarpseekIndex
+>>> index = WarpseekIndex.build([{"docno": "a", "text": "apple pie"}, {"docno": "b", "text": "plum"}])
+>>> index.retriever().search("pie")["docno"].tolist()
+['a']
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any, Iterable
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from warpseek._index import Index
+
+_HELP = "https://pyterrier.readthedocs.io/en/latest/transformer.html"
+_FOLDER = "index"
+_META = {"type": "sparse_index", "format": "warpseek", "package_hint": "warpseek"}
+
+
+class WarpseekIndex(pt.Artifact, pt.Indexer):
+    """A folder with an index that PyTerrier can load; a plain index is taken too.
+
+    :param searching: options of ``Index.open``
+    """
+
+    ARTIFACT_TYPE = _META["type"]
+    ARTIFACT_FORMAT = _META["format"]
+
+    def __init__(self, path: str | os.PathLike[str], **searching: Any):
+        super().__init__(pathlib.Path(path))
+        self._folder = pathlib.Path(path)
+        self._searching = searching
+        self._opened: Index | None = None
+        self._owned: Any = None
+
+    @classmethod
+    def build(
+        cls, documents: Iterable[dict[str, Any]], path: str | os.PathLike[str] | None = None, **options: Any
+    ) -> WarpseekIndex:
+        """Makes an index; ``options`` are those of :meth:`indexer`. Without a path it is in a temporary directory."""
+        owned = tempfile.TemporaryDirectory(prefix="warpseek-") if path is None else None
+        made = cls(os.path.join(owned.name, "artifact") if owned else os.fspath(path or ""))
+        made._owned = owned
+        made.indexer(**options).index(documents)
+        return made
+
+    def index(self, iter: Iterable[dict[str, Any]], **options: Any) -> WarpseekIndex:
+        """Makes the index of dicts with ``docno`` and ``text``."""
+        return self.indexer(**options).index(iter)
+
+    def index_inputs(self) -> list[list[str]]:
+        """What documents must have."""
+        return [["docno", "text"]]
+
+    def built(self) -> bool:
+        """Whether there is an index."""
+        return self._directory() is not None
+
+    def indexer(self, **options: Any) -> WarpseekIndexer:
+        """For pipelines that end with indexing; ``options`` are those of ``Index.build``."""
+        return WarpseekIndexer(self, options)
+
+    def retriever(self, num_results: int = 1000, **options: Any) -> WarpseekRetriever:
+        """A transformer of queries to results; ``options`` are those of ``Index.search_many``, such as k1, b and mode."""
+        return WarpseekRetriever(self, num_results, options)
+
+    bm25 = retriever
+
+    def open(self) -> Index:
+        """The index itself."""
+        if self._opened is None:
+            self._opened = Index.open(self._directory() or self._folder, **self._searching)
+        return self._opened
+
+    def _directory(self) -> str | None:
+        for folder in (self._folder / _FOLDER, self._folder):
+            try:
+                Index.open(folder)
+                return os.fspath(folder)
+            except FileNotFoundError:
+                continue
+        return None
+
+    def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
+        """How PyTerrier draws it."""
+        return {"label": "Warpseek Indexer", "help_url": _HELP}
+
+    def __repr__(self) -> str:
+        return f"WarpseekIndex({os.fspath(self._folder)!r})"
+
+
+class WarpseekIndexer(pt.Indexer):
+    """Makes an index of what a pipeline gives it."""
+
+    def __init__(self, index: WarpseekIndex, options: dict[str, Any]):
+        self._index, self._options = index, options
+
+    def index(self, iter: Iterable[dict[str, Any]], **kwargs: Any) -> WarpseekIndex:
+        """Consumes dicts with ``docno`` and ``text``, and returns the index."""
+        folder = self._index._folder
+        options = {"id_field": "docno", **self._index._searching, **self._options, **kwargs}
+        Index.build(iter, folder / _FOLDER, **options)
+        (folder / "pt_meta.json").write_text(json.dumps(_META))
+        self._index._opened = None
+        return self._index
+
+    def index_inputs(self) -> list[list[str]]:
+        """What documents must have."""
+        return [["docno", "text"]]
+
+    def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
+        """How PyTerrier draws it."""
+        return {"label": "Warpseek Indexer", "help_url": _HELP}
+
+
+class WarpseekRetriever(pt.Transformer):
+    """Answers all queries of a frame in one batch. Queries are ``query``, or ``query_toks``, a dict of terms and weights.
+
+    All columns are kept, and there are ``docno``, ``score`` and ``rank`` (from 0) besides.
+    """
+
+    def __init__(self, index: WarpseekIndex | Index, num_results: int = 1000, options: dict[str, Any] | None = None):
+        self.index = index
+        self.num_results = num_results
+        self.options = dict(options or {})
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Results of queries."""
+        with pt.validate.any(inp) as v:
+            v.query_frame(extra_columns=["query_toks"], mode="query_toks")
+            v.query_frame(extra_columns=["query"], mode="query")
+        kept = inp.drop(columns=["docno", "score", "rank"], errors="ignore").reset_index(drop=True)
+        index = self.index.open() if isinstance(self.index, WarpseekIndex) else self.index
+        queries = [dict(q) if isinstance(q, dict) else q for q in kept[v.mode]]
+        results = index.search_many(queries, self.num_results, **self.options)
+        frame = kept.iloc[results.query_numbers()].reset_index(drop=True)
+        return frame.assign(docno=results.ids, score=results.scores, rank=results.ranks().astype(np.int64))
+
+    def fuse_rank_cutoff(self, k: int) -> WarpseekRetriever | None:
+        """A retriever of fewer results, for ``retriever % k``."""
+        if k >= self.num_results:
+            return self
+        return WarpseekRetriever(self.index, k, self.options)
+
+    def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
+        """How PyTerrier draws it."""
+        return {"label": "Warpseek", "help_url": _HELP}
+
+    def __repr__(self) -> str:
+        return f"WarpseekRetriever({self.index!r}, num_results={self.num_results})"
