@@ -12,6 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         BTreeMap::from([("data".to_owned(), data.into()), ("listen".to_owned(), listen.into())]);
     let server = Server::start(Config::load(None, std::env::vars(), flags)?)?;
     eprintln!("listening on http://{}", server.address());
+    eprintln!("the page is at http://{}/ui", server.address());
     server.run()?;
     Ok(())
 }

@@ -7,10 +7,16 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 
 use crate::catalogue::Catalogue;
-use crate::config::Config;
+use crate::config::{Config, Device};
+use crate::contexts::{Contexts, PointInTime, Scroll};
 use crate::error::{Failure, Kind};
 use crate::keys::Keys;
-use crate::scrolls::Scrolls;
+use crate::load::Load;
+use crate::snapshots::Store;
+use crate::tasks::Tasks;
+
+/// Searches under way at a time if there may be a GPU.
+const FOR_A_GPU: usize = 256;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -19,7 +25,12 @@ pub(crate) struct App {
     catalogue: OnceLock<Catalogue>,
     pub(crate) keys: Keys,
     pub(crate) metrics: PrometheusHandle,
-    pub(crate) scrolls: Scrolls,
+    pub(crate) scrolls: Contexts<Scroll>,
+    pub(crate) points_in_time: Contexts<PointInTime>,
+    pub(crate) tasks: Tasks,
+    /// Where snapshots are kept, if there is such a place.
+    pub(crate) snapshots: Option<Store>,
+    pub(crate) load: Load,
     /// Whether requests are welcome: not before all indexes are open, and not once the server ends.
     pub(crate) ready: AtomicBool,
     pub(crate) searches: Gate,
@@ -28,16 +39,29 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(config: Config, keys: Keys, metrics: PrometheusHandle) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        keys: Keys,
+        metrics: PrometheusHandle,
+        snapshots: Option<Store>,
+    ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let queue = config.limits.queue;
+        let (queue, gpu) = (config.limits.queue, config.device != Device::Cpu);
         App {
-            scrolls: Scrolls::new(config.limits.scrolls),
+            scrolls: Contexts::new(config.limits.scrolls, "scrolls (limits.scrolls)"),
+            points_in_time: Contexts::new(
+                config.limits.points_in_time,
+                "points in time (limits.points_in_time)",
+            ),
+            tasks: Tasks::default(),
             catalogue: OnceLock::new(),
             keys,
             metrics,
+            snapshots,
+            load: Load::new(),
             ready: AtomicBool::new(false),
-            searches: Gate::new(cores, queue, "searches"),
+            // Searches that wait for a GPU are answered together.
+            searches: Gate::new(if gpu { FOR_A_GPU.max(cores) } else { cores }, queue, "searches"),
             // Writes wait for the disk, so that more of them than cores share a sync.
             writes: Gate::new(cores.max(4) * 4, queue, "writes"),
             requests: AtomicU64::new(0),
@@ -45,9 +69,13 @@ impl App {
         }
     }
 
-    /// From now on requests are welcome.
+    /// All indexes are open.
     pub(crate) fn open(&self, catalogue: Catalogue) {
         let _ = self.catalogue.set(catalogue);
+    }
+
+    /// From now on requests are welcome.
+    pub(crate) fn welcome(&self) {
         self.ready.store(true, Ordering::Release);
     }
 
@@ -77,6 +105,7 @@ impl App {
 /// Admits so many at a time; others wait, and if too many do, further ones are refused.
 pub(crate) struct Gate {
     permits: Arc<Semaphore>,
+    most_running: usize,
     waiting: AtomicUsize,
     most_waiting: usize,
     what: &'static str,
@@ -86,6 +115,7 @@ impl Gate {
     fn new(permits: usize, most_waiting: usize, what: &'static str) -> Self {
         Gate {
             permits: Arc::new(Semaphore::new(permits)),
+            most_running: permits,
             waiting: AtomicUsize::new(0),
             most_waiting,
             what,
@@ -94,6 +124,15 @@ impl Gate {
 
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.most_running.saturating_sub(self.permits.available_permits())
+    }
+
+    /// How many may wait.
+    pub(crate) fn limit(&self) -> usize {
+        self.most_waiting
     }
 
     /// Does work on a thread that may block.

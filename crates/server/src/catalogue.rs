@@ -2,15 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use warpseek::Index;
-
+use crate::aliases::{Aliases, Change};
 use crate::collection::{Collection, Opening};
 use crate::error::{Failure, Kind};
 use crate::mapping::Declared;
 use crate::names;
+
+mod reload;
+
+pub(crate) use reload::{Identity, identity};
+
+/// The file that makes a folder an index.
+const MANIFEST: &str = "manifest";
 
 /// The folder of what the engine does not keep of indexes. No index has a name that begins with a dot.
 const DECLARATIONS: &str = ".warpseek";
@@ -23,6 +30,15 @@ pub(crate) struct Catalogue {
     folder: PathBuf,
     opening: Opening,
     all: RwLock<BTreeMap<String, Arc<Collection>>>,
+    aliases: Aliases,
+    /// Held while indexes come or go.
+    changing: Mutex<()>,
+    /// What was found in the folder and could not be served, to be told once.
+    refused: Mutex<BTreeMap<String, Identity>>,
+    /// Whether nothing is opened any more.
+    closed: AtomicBool,
+    /// Since when folders of indexes are away.
+    missing: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Catalogue {
@@ -31,6 +47,7 @@ impl Catalogue {
         let named = |path: &Path, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let declarations = folder.join(DECLARATIONS);
         std::fs::create_dir_all(&declarations).map_err(|e| named(&declarations, &e))?;
+        clean(&declarations).map_err(|e| named(&declarations, &e))?;
         let mut all = BTreeMap::new();
         for entry in std::fs::read_dir(folder).map_err(|e| named(folder, &e))? {
             let entry = entry.map_err(|e| named(folder, &e))?;
@@ -38,10 +55,8 @@ impl Catalogue {
             else {
                 continue;
             };
-            if !path.is_dir()
-                || names::check(&name).is_err()
-                || Index::at(&path).manifest().is_err()
-            {
+            // One whose manifest is damaged is an index, and must not be forgotten.
+            if !path.is_dir() || names::check(&name).is_err() || !path.join(MANIFEST).exists() {
                 if path.is_dir() && !name.starts_with('.') {
                     tracing::warn!(folder = %path.display(), "left out: it is no index, or its name cannot be that of one");
                 }
@@ -52,12 +67,62 @@ impl Catalogue {
             let opened = opened.map_err(|failure| named(&path, &failure.reason))?;
             all.insert(name, Arc::new(opened));
         }
-        Ok(Catalogue { folder: folder.to_owned(), opening, all: RwLock::new(all) })
+        let aliases = Aliases::open(Aliases::file(&declarations), |index| all.contains_key(index))?;
+        let all = RwLock::new(all);
+        let (changing, refused, closed, missing) = Default::default();
+        let folder = folder.to_owned();
+        Ok(Catalogue { folder, opening, all, aliases, changing, refused, closed, missing })
     }
 
+    /// The index of this name, or the one that writes through an alias of this name go to.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+        let find =
+            |name: &str| self.all.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(found) = find(name) {
+            return Ok(found);
+        }
+        let index = self.aliases.write_index(name)?;
+        index.and_then(|index| find(&index)).ok_or_else(|| Failure::no_index(name))
+    }
+
+    /// Whether there is an index of this name, which no alias is.
+    pub(crate) fn is_index(&self, name: &str) -> bool {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
+    /// Other names of indexes.
+    pub(crate) fn aliases(&self) -> &Aliases {
+        &self.aliases
+    }
+
+    /// Changes aliases, in all ways or none.
+    pub(crate) fn change_aliases(&self, changes: &[Change]) -> Result<(), Failure> {
+        // While this is held, no index comes or goes.
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-        all.get(name).cloned().ok_or_else(|| Failure::no_index(name))
+        self.aliases.change(changes, |name| all.contains_key(name))
+    }
+
+    /// The names of the indexes that an expression names, which has no aliases.
+    pub(crate) fn select_indexes(&self, expression: &str) -> Result<Vec<String>, Failure> {
+        let alias = expression.split(',').find(|part| !self.aliases.indexes(part).is_empty());
+        if let Some(alias) = alias {
+            return Err(Failure::illegal(format!(
+                "The provided expression [{alias}] matches an alias, specify the corresponding concrete indices instead."
+            )));
+        }
+        Ok(self.select(expression, false)?.iter().map(|of| of.name.clone()).collect())
+    }
+
+    /// The one index that a name or alias stands for, to be read.
+    pub(crate) fn get_to_read(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+        match self.select(name, false)?.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(Failure::no_index(name)),
+            several => Err(Failure::illegal(format!(
+                "[{name}] stands for {} indexes, and this searches one; use /{name}/_search",
+                several.len()
+            ))),
+        }
     }
 
     /// All of them, by name.
@@ -74,15 +139,28 @@ impl Catalogue {
         let mut selected: Vec<Arc<Collection>> = Vec::new();
         for part in expression.split(',') {
             let found = match part {
-                "" | "_all" | "*" => self.all(),
+                "_all" | "*" => self.all(),
+                "" if expression.is_empty() => self.all(),
                 part if part.contains('*') => {
-                    self.all().into_iter().filter(|of| names::matches(part, &of.name)).collect()
+                    let by_alias = self.aliases.matching(part);
+                    let matches = |of: &Arc<Collection>| {
+                        names::matches(part, &of.name) || by_alias.contains(&of.name)
+                    };
+                    self.all().into_iter().filter(matches).collect()
                 }
-                part => match self.get(part) {
-                    Ok(found) => vec![found],
-                    Err(_) if lenient => Vec::new(),
-                    Err(failure) => return Err(failure),
-                },
+                part => {
+                    let aliased = self.aliases.indexes(part);
+                    let names = if aliased.is_empty() { vec![part.to_owned()] } else { aliased };
+                    let mut found = Vec::with_capacity(names.len());
+                    for name in names {
+                        match self.get(&name) {
+                            Ok(of) => found.push(of),
+                            Err(_) if lenient => {}
+                            Err(failure) => return Err(failure),
+                        }
+                    }
+                    found
+                }
             };
             for of in found {
                 if selected.iter().all(|known| known.name != of.name) {
@@ -99,18 +177,30 @@ impl Catalogue {
         name: &str,
         declared: Declared,
     ) -> Result<Arc<Collection>, Failure> {
+        self.create_with_aliases(name, declared, &[])
+    }
+
+    /// Makes an index with aliases.
+    pub(crate) fn create_with_aliases(
+        &self,
+        name: &str,
+        declared: Declared,
+        aliases: &[Change],
+    ) -> Result<Arc<Collection>, Failure> {
         names::check(name)?;
-        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        if all.contains_key(name) {
+        // Searches go on meanwhile.
+        let changing = self.changing();
+        if !self.aliases.indexes(name).is_empty() {
+            let reason = format!("Invalid index name [{name}], already exists as alias");
+            return Err(Failure::new(Kind::IndexName, reason).of_index(name));
+        }
+        if self.is_index(name) {
             let reason = format!("index [{name}] already exists");
             return Err(Failure::new(Kind::IndexExists, reason).of_index(name));
         }
-        if all.len() >= MAX_INDEXES {
-            return Err(Failure::illegal(format!(
-                "there are {MAX_INDEXES} indexes, which is the limit; delete one first"
-            )));
-        }
+        self.check_room()?;
         let dir = self.folder.join(name);
+        check_unused(&dir)?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let declared = Declared {
             created: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
@@ -120,27 +210,47 @@ impl Catalogue {
         let made =
             Collection::create(name, dir, self.declaration(name), declared, self.opening.clone())?;
         let made = Arc::new(made);
-        all.insert(name.to_owned(), made.clone());
-        Ok(made)
+        let changed = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.insert(name.to_owned(), made.clone());
+            self.aliases.change(aliases, |name| all.contains_key(name))
+        };
+        match changed {
+            Ok(()) => Ok(made),
+            Err(failure) => {
+                self.remove(name, &changing)?;
+                Err(failure)
+            }
+        }
     }
 
     /// The index of this name, which is made if it is not there.
     pub(crate) fn get_or_create(&self, name: &str) -> Result<Arc<Collection>, Failure> {
         match self.get(name) {
-            Ok(found) => Ok(found),
-            Err(_) => match self.create(name, Declared::default()) {
-                // Another request was faster.
-                Err(failure) if failure.kind == Kind::IndexExists => self.get(name),
-                made => made,
-            },
+            Err(failure) if failure.kind == Kind::IndexMissing => {
+                match self.create(name, Declared::default()) {
+                    // Another request was faster.
+                    Err(failure) if failure.kind == Kind::IndexExists => self.get(name),
+                    made => made,
+                }
+            }
+            found => found,
         }
     }
 
     /// Removes an index and all of its documents.
     pub(crate) fn delete(&self, name: &str) -> Result<(), Failure> {
-        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        let removed = all.remove(name).ok_or_else(|| Failure::no_index(name))?;
-        removed.close()?;
+        self.remove(name, &self.changing())
+    }
+
+    /// The same for those who see to it that no index comes or goes meanwhile.
+    fn remove(&self, name: &str, _changing: &MutexGuard<'_, ()>) -> Result<(), Failure> {
+        let removed = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.remove(name).ok_or_else(|| Failure::no_index(name))?
+        };
+        // What is deleted need not be flushed.
+        removed.abandon();
         let gone = |path: &Path, result: std::io::Result<()>| match result {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(Failure::broken(format!("{}: {e}", path.display())))
@@ -151,17 +261,116 @@ impl Catalogue {
         let trash = self.folder.join(DECLARATIONS).join(format!("{name}.deleted"));
         gone(&trash, std::fs::remove_dir_all(&trash))?;
         gone(removed.dir(), std::fs::rename(removed.dir(), &trash))?;
+        self.aliases.forget(name)?;
         let declaration = self.declaration(name);
         gone(&declaration, std::fs::remove_file(&declaration))?;
         gone(&trash, std::fs::remove_dir_all(&trash))
     }
 
+    /// A folder for work beside the indexes.
+    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
+        self.folder.join(DECLARATIONS).join(format!("{name}.scratch"))
+    }
+
+    /// An error if a new index cannot have this name.
+    pub(crate) fn check_free(&self, name: &str) -> Result<(), Failure> {
+        names::check(name)?;
+        let is_alias = !self.aliases.indexes(name).is_empty();
+        if is_alias || self.is_index(name) || self.folder.join(name).exists() {
+            let reason = format!("index [{name}] already exists");
+            return Err(Failure::new(Kind::IndexExists, reason).of_index(name));
+        }
+        self.check_room()
+    }
+
+    /// An error if there can be no further index.
+    fn check_room(&self) -> Result<(), Failure> {
+        match self.all().len() >= MAX_INDEXES {
+            true => Err(Failure::illegal(format!(
+                "there are {MAX_INDEXES} indexes, which is the limit; delete one first"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes a folder, which was verified, the index of this name, with what the engine does not keep of it.
+    pub(crate) fn adopt(
+        &self,
+        name: &str,
+        dir: &Path,
+        declared: Option<&Path>,
+    ) -> Result<(), Failure> {
+        let broken = |e: std::io::Error| Failure::broken(format!("index [{name}]: {e}"));
+        let _changing = self.changing();
+        self.check_free(name)?;
+        let declaration = self.declaration(name);
+        // Before the index, so that it never appears without.
+        match declared {
+            Some(declared) => std::fs::rename(declared, &declaration).map_err(broken)?,
+            None => match std::fs::remove_file(&declaration) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(broken(e)),
+                _ => {}
+            },
+        }
+        std::fs::rename(dir, self.folder.join(name)).map_err(broken)?;
+        self.open_found(name)
+    }
+
+    /// Opens an index that is in the folder now and serves it.
+    fn open_found(&self, name: &str) -> Result<(), Failure> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Failure::new(Kind::NotReady, "the server is ending"));
+        }
+        let (dir, declaration) = (self.folder.join(name), self.declaration(name));
+        let opened = Collection::open(name, dir, declaration, self.opening.clone())?;
+        opened.view().searcher.prepare()?;
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(name.to_owned(), Arc::new(opened));
+        Ok(())
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Flushes and closes all.
     pub(crate) fn close(&self) -> Result<(), Failure> {
-        self.all().iter().try_for_each(|of| of.close())
+        let _changing = self.changing();
+        self.closed.store(true, Ordering::Release);
+        // One that fails does not keep the others from it.
+        let closed: Vec<_> = self.all().iter().map(|of| of.close()).collect();
+        closed.into_iter().collect()
     }
 
     fn declaration(&self, name: &str) -> PathBuf {
         self.folder.join(DECLARATIONS).join(format!("{name}.json"))
     }
+}
+
+/// An error if a folder has files that a new index would remove: it may be one that is being copied here.
+fn check_unused(dir: &Path) -> Result<(), Failure> {
+    let Ok(files) = std::fs::read_dir(dir) else { return Ok(()) };
+    // What is left of an index that was not made to the end.
+    let left = ["lock", "manifest.new"];
+    let other = files.flatten().find(|file| !left.iter().any(|left| file.file_name() == *left));
+    match other {
+        Some(file) => Err(Failure::illegal(format!(
+            "the folder {} has files and is not served as an index, such as {}; wait until it is, or remove it",
+            dir.display(),
+            file.file_name().to_string_lossy()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Removes what work that was not finished has left.
+fn clean(declarations: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(declarations)? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if path.is_dir() && matches!(extension, Some("scratch" | "deleted")) {
+            std::fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
 }

@@ -1,15 +1,17 @@
 //! An index that is open: it takes writes, gets new fields, and is searched.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use warpseek::{
-    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Schema, Searcher,
-    SearcherOptions, WriteTicket,
+    Algorithm, Choice, Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Request,
+    Response, Schema, SchemaConfig, Searcher, SearcherOptions, Service, ServiceError,
+    ServiceOptions, ServiceTicket, Traced, WriteTicket,
 };
 
+use crate::catalogue::{Identity, identity};
 use crate::error::{Failure, Kind};
 use crate::mapping::{Declared, Layout, Mapping};
 
@@ -27,6 +29,8 @@ pub(crate) struct Collection {
     /// What the engine does not keep; none if the server did not make the index.
     declaration: Option<PathBuf>,
     opening: Opening,
+    /// Of the folder that was opened.
+    identity: Option<Identity>,
     /// `None` after it was closed, or if it could not be opened again.
     live: RwLock<Option<LiveIndex>>,
     view: RwLock<Arc<View>>,
@@ -38,6 +42,96 @@ pub(crate) struct Collection {
 pub(crate) struct View {
     pub(crate) searcher: Searcher,
     pub(crate) mapping: Mapping,
+    /// None without a GPU.
+    cohorts: OnceLock<Option<Arc<Cohorts>>>,
+}
+
+impl View {
+    fn new(searcher: Searcher, mapping: Mapping) -> Self {
+        View { searcher, mapping, cohorts: OnceLock::new() }
+    }
+
+    /// One whose searches are not put together, as there are few.
+    pub(crate) fn alone(searcher: Searcher, mapping: Mapping) -> Self {
+        View { searcher, mapping, cohorts: OnceLock::from(None) }
+    }
+
+    /// Does what the first search would have to wait for.
+    pub(crate) fn prepare(&self) -> Result<(), Error> {
+        self.searcher.prepare()?;
+        if self.cohorts.get().is_none() {
+            let _ = self.cohorts.set(self.start(ServiceOptions::new())?);
+        }
+        Ok(())
+    }
+
+    fn start(&self, options: ServiceOptions) -> Result<Option<Arc<Cohorts>>, Error> {
+        let Some(gpu) = self.searcher.gpu_status().name else { return Ok(None) };
+        Ok(Some(Arc::new(Cohorts { service: self.searcher.service(options)?, gpu })))
+    }
+
+    fn cohorts(&self) -> Option<&Cohorts> {
+        // What queries cost is not measured now, as somebody waits; the service learns it from its answers.
+        let quick = || self.start(ServiceOptions::new().calibration(Duration::ZERO));
+        let cohorts = self.cohorts.get_or_init(|| {
+            quick().unwrap_or_else(|error| {
+                tracing::warn!(%error, "searches are answered one by one");
+                None
+            })
+        });
+        cohorts.as_deref()
+    }
+
+    /// Answers a search.
+    pub(crate) fn search(&self, request: &Request) -> Result<Response, Failure> {
+        match self.cohorts() {
+            Some(cohorts) => match cohorts.service.submit(request) {
+                // What cannot be begun in time gets the part that can be answered, as without a GPU.
+                Err(ServiceError::Refused { .. }) => Ok(self.searcher.search(request)?),
+                ticket => Ok(ticket?.wait().answer?),
+            },
+            None => Ok(self.searcher.search(request)?),
+        }
+    }
+
+    /// Answers a search, and says how.
+    pub(crate) fn search_traced(&self, request: &Request) -> Result<Traced, Failure> {
+        match self.cohorts() {
+            Some(cohorts) => {
+                let start = Instant::now();
+                match cohorts.service.submit(request) {
+                    Err(ServiceError::Refused { .. }) => {
+                        Ok(self.searcher.search_traced(request)?)
+                    }
+                    ticket => cohorts.traced(ticket?, start.elapsed()),
+                }
+            }
+            None => Ok(self.searcher.search_traced(request)?),
+        }
+    }
+}
+
+/// Searches of different requests as batches of a GPU.
+struct Cohorts {
+    service: Service,
+    gpu: String,
+}
+
+impl Cohorts {
+    fn traced(&self, ticket: ServiceTicket, planning: Duration) -> Result<Traced, Failure> {
+        let served = ticket.wait();
+        let on_gpu = served.station.is_some_and(|station| station > 0);
+        let choice = Choice {
+            device: if on_gpu { self.gpu.clone() } else { "CPU".to_owned() },
+            algorithm: Algorithm::Auto.to_string(),
+            why: match (served.shared, served.batch) {
+                (true, _) => "an equal request was answered at the same time".to_owned(),
+                (false, batch) => format!("it was free first, and answered {batch} at once"),
+            },
+        };
+        let answering = served.took.saturating_sub(planning);
+        Ok(Traced { response: served.answer?, choice, planning, answering })
+    }
 }
 
 /// What became of a write.
@@ -56,7 +150,7 @@ impl Collection {
         opening: Opening,
     ) -> Result<Self, Failure> {
         let mapping = Mapping::new(declared)?;
-        write_declaration(&declaration, &mapping.declared)?;
+        write_whole(&declaration, &mapping.declared)?;
         let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
         Index::create_with(&dir, IndexOptions::new().schema(schema))?;
         Self::open(name, dir, declaration, opening)
@@ -77,8 +171,8 @@ impl Collection {
                     Failure::broken(format!("{}: {e}", declaration.display()))
                 };
                 let mapping = Mapping::new(serde_json::from_slice(&bytes).map_err(wrong)?)?;
-                extend(&index, &mapping)?;
-                (mapping, Some(declaration))
+                let schema = extend(&index, &mapping)?;
+                (mapping.with_schema(&schema), Some(declaration))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 (Mapping::of_manifest(&manifest), None)
@@ -87,15 +181,18 @@ impl Collection {
                 return Err(Failure::broken(format!("{}: {error}", declaration.display())));
             }
         };
+        // Before it is opened: if it is replaced in between, that is noticed.
+        let identity = identity(&dir);
         let live = index.live(live_options(&opening))?;
         let searcher = live.searcher(opening.searcher.clone())?;
         Ok(Collection {
             name: name.to_owned(),
             dir,
+            identity,
             declaration,
             opening,
             live: RwLock::new(Some(live)),
-            view: RwLock::new(Arc::new(View { searcher, mapping })),
+            view: RwLock::new(Arc::new(View::new(searcher, mapping))),
             growing: Mutex::default(),
         })
     }
@@ -107,6 +204,11 @@ impl Collection {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Of the folder that was opened.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
     }
 
     fn live(&self) -> Result<Live<'_>, Failure> {
@@ -163,11 +265,13 @@ impl Collection {
         let schema = mapping.schema(old);
         // Everything that can be wrong with it is found before anything changes.
         let schema = Schema::new(schema).map_err(|e| Failure::new(Kind::Mapper, e.to_string()))?;
-        write_declaration(path, &mapping.declared)?;
+        let mapping = mapping.with_schema(schema.config());
+        write_whole(path, &mapping.declared)?;
         let unchanged = old.is_some_and(|old| old == schema.config());
         if unchanged {
-            let searcher = self.view().searcher.clone();
-            self.show(View { searcher, mapping });
+            let view = self.view();
+            let (searcher, cohorts) = (view.searcher.clone(), view.cohorts.clone());
+            self.show(View { searcher, mapping, cohorts });
             return Ok(());
         }
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +282,7 @@ impl Collection {
         let opened = index.live(live_options(&self.opening))?;
         let searcher = opened.searcher(self.opening.searcher.clone())?;
         *live = Some(opened);
-        self.show(View { searcher, mapping: if extended.is_ok() { mapping } else { before } });
+        self.show(View::new(searcher, if extended.is_ok() { mapping } else { before }));
         extended
     }
 
@@ -233,6 +337,49 @@ impl Collection {
         }
     }
 
+    /// Changes a document by what `change` makes of its source, which it gets as it is now, if there is a document; nothing is written if that returns `None`. No other write comes in between: if one does, `change` is asked again.
+    pub(crate) fn change(
+        &self,
+        id: &str,
+        change: impl Fn(Option<Map<String, Value>>) -> Result<Option<Map<String, Value>>, Failure>,
+    ) -> Result<Written, Failure> {
+        loop {
+            let stored = self.live()?.get().get_json(id)?;
+            let before = match &stored {
+                Some(json) => match self.view().mapping.source_of(parse_stored(id, json)?) {
+                    Value::Object(source) => Some(source),
+                    _ => return Err(Failure::broken(format!("document [{id}] is no object"))),
+                },
+                None if self.live()?.get().contains(id)? => {
+                    return Err(Failure::illegal(format!(
+                        "index [{}] keeps ids alone, so that its documents cannot be changed in part",
+                        self.name
+                    )));
+                }
+                None => None,
+            };
+            let Some(after) = change(before)? else {
+                return Ok(Written { ticket: None, result: "noop" });
+            };
+            // This may close and open the index, so that it must not be held.
+            self.admit([&after])?;
+            let written = match stored {
+                None => match self.create_document(id, &after) {
+                    Err(failure) if failure.kind == Kind::Conflict => None,
+                    written => Some(written?),
+                },
+                Some(before) => {
+                    let line = self.view().mapping.line(id, &after)?;
+                    let ticket = self.live()?.get().replace_json(id, &before, &line)?;
+                    ticket.map(|ticket| Written { ticket: Some(ticket), result: "updated" })
+                }
+            };
+            if let Some(written) = written {
+                return Ok(written);
+            }
+        }
+    }
+
     /// Deletes a document.
     pub(crate) fn delete(&self, id: &str) -> Result<Written, Failure> {
         let ticket = self.live()?.get().delete(id)?;
@@ -254,6 +401,34 @@ impl Collection {
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         self.live()?.get().flush()?;
         Ok(())
+    }
+
+    /// Flushes, and merges segments until there are at most this many.
+    pub(crate) fn merge(&self, segments: usize) -> Result<(), Failure> {
+        self.live()?.get().merge(segments)?;
+        Ok(())
+    }
+
+    /// Makes `dir`, an empty folder, a copy of the index with all writes so far, and `declaration` a copy of what the engine does not keep.
+    pub(crate) fn export(&self, dir: &Path, declaration: &Path) -> Result<(), Failure> {
+        // Fields are added when the index is closed, which it cannot be while this is held.
+        let live = self.live()?;
+        live.get().export(dir)?;
+        if let Some(path) = &self.declaration {
+            std::fs::copy(path, declaration)
+                .map_err(|e| Failure::broken(format!("{}: {e}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is open for writes.
+    pub(crate) fn takes_writes(&self) -> bool {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Lets go of a folder that is not the one that was opened: nothing is written there. Searches go on with what they have.
+    pub(crate) fn abandon(&self) {
+        drop(self.live.write().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Flushes and closes; it takes no writes any more.
@@ -290,25 +465,30 @@ impl Live<'_> {
     }
 }
 
+fn parse_stored(id: &str, json: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(json)
+        .map_err(|error| Failure::broken(format!("document [{id}] as it is stored: {error}")))
+}
+
 fn live_options(opening: &Opening) -> LiveOptions {
     LiveOptions::new().refresh_every(opening.refresh)
 }
 
-/// Gives the index the fields that its mapping has and it has not.
-fn extend(index: &Index, mapping: &Mapping) -> Result<(), Failure> {
+/// Gives the index the fields that its mapping has and it has not. Returns all that it has then.
+fn extend(index: &Index, mapping: &Mapping) -> Result<SchemaConfig, Failure> {
     let manifest = index.manifest()?;
     let old = manifest.schema.as_deref().map(Schema::config);
     let schema = mapping.schema(old);
     if old != Some(&schema) {
-        index.extend_schema(Schema::new(schema).map_err(Error::from)?)?;
+        index.extend_schema(Schema::new(schema.clone()).map_err(Error::from)?)?;
     }
-    Ok(())
+    Ok(schema)
 }
 
-/// Written beside and renamed, so that there is always a whole one.
-fn write_declaration(path: &Path, declared: &Declared) -> Result<(), Failure> {
+/// Writes a file of JSON beside and renames it, so that there is always a whole one.
+pub(crate) fn write_whole(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
     let broken = |e: std::io::Error| Failure::broken(format!("{}: {e}", path.display()));
-    let bytes = serde_json::to_vec_pretty(declared).map_err(|e| Failure::broken(e.to_string()))?;
+    let bytes = serde_json::to_vec_pretty(value).map_err(|e| Failure::broken(e.to_string()))?;
     let beside = path.with_extension("json.new");
     let write = || {
         use std::io::Write;

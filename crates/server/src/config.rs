@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::error::Failure;
+
 /// Variables of the environment that are settings begin with this; `WARPSEEK__LIMITS__BODY` is `body` in the part `limits`.
 const PREFIX: &str = "WARPSEEK__";
+
+/// The largest number of a time limit, a day in seconds.
+const MAX_TIMEOUT: u64 = 86_400;
 
 /// The settings of a server. In TOML every one has its default if it is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +45,62 @@ pub struct Config {
     pub log: LogFormat,
     /// The most seconds for requests under way when the server is asked to end. Default: 30.
     pub drain_s: u64,
+    /// A snapshot whose indexes are restored at start if they are not there. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restore: Option<String>,
     /// What requests may ask for at most.
     pub limits: Limits,
+    /// How long slow clients are waited for.
+    pub timeouts: Timeouts,
+    /// Encryption.
+    pub tls: TlsFiles,
+    /// Pages of other sites.
+    pub cors: Cors,
+    /// Where snapshots are kept.
+    pub snapshots: Snapshots,
+}
+
+/// How long slow clients are waited for. A connection whose time is up is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// Seconds until the head of a request is there, from the first byte on, or from the start of the connection. Default: 30.
+    pub head_s: u64,
+    /// Seconds without a request after the last answer. Default: 75.
+    pub idle_s: u64,
+    /// Seconds of waiting for a client that neither sends its body nor reads its answer. Default: 30.
+    pub stall_s: u64,
+    /// A client that sends or reads fewer bytes per second uses up the same seconds little by little. Default: 1,024.
+    pub bytes_per_second: u64,
+}
+
+/// Files for encryption, both or none. They are read again when they change, and on SIGHUP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The certificate and its chain, in PEM. Default: none, and connections are not encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+/// Which pages of other sites may ask the server from a browser.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cors {
+    /// Origins such as `https://example.org`, or `*` alone for all. Default: none.
+    pub origins: Vec<String>,
+}
+
+/// Where snapshots are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Snapshots {
+    /// `file:///folder`, or `s3://bucket/prefix` if the program was built with it. Default: none, and there are no snapshots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// What requests may ask for at most. Each has its own error.
@@ -56,12 +115,30 @@ pub struct Limits {
     pub query_text: usize,
     /// Searches in one `_msearch`, `/retrieve` or batch. Default: 10,000.
     pub batch: usize,
+    /// Hits of all searches of one request together. Default: 1,000,000.
+    pub hits: usize,
     /// Requests that wait for a thread, of searches and of writes each. Default: 1,024.
     pub queue: usize,
     /// Open connections; further ones wait to be accepted. Default: 4,096.
     pub connections: usize,
     /// Searches whose results are kept for further pages (scroll). Default: 100.
     pub scrolls: usize,
+    /// Points in time that are open. Default: 100.
+    pub points_in_time: usize,
+}
+
+impl Limits {
+    /// An error if the searches of a request ask for too many hits together.
+    pub(crate) fn check_hits(&self, of_each: impl Iterator<Item = usize>) -> Result<(), Failure> {
+        let hits = of_each.fold(0, usize::saturating_add);
+        match hits > self.hits {
+            true => Err(Failure::illegal(format!(
+                "{hits} hits are asked for in one request, the limit is {} (limits.hits)",
+                self.hits
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Where queries are answered.
@@ -104,7 +181,18 @@ impl Default for Config {
             log: LogFormat::Pretty,
             drain_s: 30,
             limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            tls: TlsFiles::default(),
+            cors: Cors::default(),
+            snapshots: Snapshots::default(),
+            restore: None,
         }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts { head_s: 30, idle_s: 75, stall_s: 30, bytes_per_second: 1024 }
     }
 }
 
@@ -115,9 +203,11 @@ impl Default for Limits {
             window: 10_000,
             query_text: 64 << 10,
             batch: 10_000,
+            hits: 1_000_000,
             queue: 1024,
             connections: 4096,
             scrolls: 100,
+            points_in_time: 100,
         }
     }
 }
@@ -194,7 +284,44 @@ impl Config {
                 ));
             }
         }
-        Ok(())
+        let timeouts = &self.timeouts;
+        for (name, value) in [
+            ("head_s", timeouts.head_s),
+            ("idle_s", timeouts.idle_s),
+            ("stall_s", timeouts.stall_s),
+            ("bytes_per_second", timeouts.bytes_per_second),
+        ] {
+            if !(1..=MAX_TIMEOUT).contains(&value) {
+                return Err(format!(
+                    "timeouts.{name} is {value}; it must be from 1 to {MAX_TIMEOUT}"
+                ));
+            }
+        }
+        for origin in &self.cors.origins {
+            let is_origin = origin.split_once("://").is_some_and(|(scheme, host)| {
+                matches!(scheme, "http" | "https")
+                    && !host.is_empty()
+                    && host.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '/' | '*' | ','))
+            });
+            let is_all = origin == "*" && self.cors.origins.len() == 1;
+            if !is_origin && !is_all {
+                return Err(format!(
+                    "cors.origins: {origin:?} is no origin; write it as https://example.org, or use \"*\" alone"
+                ));
+            }
+        }
+        if self.restore.is_some() && self.snapshots.url.is_none() {
+            return Err("restore needs snapshots.url, where the snapshot is".into());
+        }
+        match (&self.tls.certificate, &self.tls.key) {
+            (Some(_), None) => {
+                Err("tls.certificate is set and tls.key is not; set both, or neither".into())
+            }
+            (None, Some(_)) => {
+                Err("tls.key is set and tls.certificate is not; set both, or neither".into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -205,8 +332,22 @@ fn is_loopback(address: IpAddr) -> bool {
 /// The value that the text of a variable stands for.
 fn scalar(key: &str, text: String) -> Value {
     // Strings that look like numbers stay strings where a string is wanted.
-    if matches!(key, "data" | "listen" | "api_key_file" | "retrieve_index") {
+    if matches!(
+        key,
+        "data"
+            | "listen"
+            | "api_key_file"
+            | "retrieve_index"
+            | "restore"
+            | "tls.certificate"
+            | "tls.key"
+            | "snapshots.url"
+    ) {
         return Value::String(text);
+    }
+    if key == "cors.origins" {
+        let origins = text.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+        return Value::Array(origins.map(Value::from).collect());
     }
     match (text.parse::<i64>(), text.parse::<bool>()) {
         (Ok(number), _) => Value::Integer(number),
@@ -269,12 +410,22 @@ mod tests {
             ("listen = 'here'", "here"),
             ("listen = '0.0.0.0:9200'", "--api-key-file"),
             ("[limits]\nbatch = 0", "batch"),
+            ("[cors]\norigins = ['*', 'https://a']", "cors.origins"),
+            ("[cors]\norigins = ['https://a/b']", "https://a/b"),
+            ("restore = 'a'", "snapshots.url"),
+            ("[timeouts]\nhead_s = 0", "timeouts.head_s"),
+            ("[timeouts]\nidle_s = 86401", "timeouts.idle_s"),
+            ("[tls]\nkey = 'a'", "tls.certificate"),
+            ("[tls]\ncertificate = 'a'", "tls.key"),
         ] {
             let error = load(file, &[], &[]).unwrap_err();
             assert!(error.contains(wanted), "{file}: {error}");
         }
         assert!(load("listen = '0.0.0.0:9200'\ninsecure = true", &[], &[]).is_ok());
         assert!(load("listen = '[::1]:9200'", &[], &[]).is_ok());
+        let origins =
+            load("", &[("WARPSEEK__CORS__ORIGINS", "https://a, https://b")], &[]).unwrap();
+        assert_eq!(origins.cors.origins, ["https://a", "https://b"]);
         assert!(load("", &[("WARPSEEK__LISTEN__X", "1")], &[]).is_err());
     }
 }

@@ -4,6 +4,7 @@
 //! nothing; one that is stored and cannot be searched is an error, as is every clause that is not here.
 
 mod leaves;
+mod phrases;
 mod query_string;
 mod value;
 
@@ -100,17 +101,12 @@ impl Translator<'_> {
                 Ok(boosted(Node::Best { of, tie_breaker }, parts.boost()?))
             }
             "query_string" | "simple_query_string" => self.query_string(clause, body, scored),
-            "match_phrase" | "match_phrase_prefix" => self.phrase(clause),
+            "match_phrase" => self.match_phrase(clause, body, scored),
             other => Err(match KNOWN_ELSEWHERE.contains(&other) {
                 true => Failure::unsupported(other),
                 false => Failure::parsing(format!("unknown query [{other}]")),
             }),
         }
-    }
-
-    /// Words that stand next to each other. The one place where they are refused.
-    fn phrase(&mut self, clause: &str) -> Result<Node, Failure> {
-        Err(Failure::unsupported(clause))
     }
 
     fn bool(&mut self, clause: &str, body: &Value, scored: bool) -> Result<Node, Failure> {
@@ -230,7 +226,9 @@ impl Translator<'_> {
             match self.mapping.field(path) {
                 None | Some(Field::Object) if path != "_id" => {}
                 Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
-                Some(Field::Text { name, factor }) => text.push((name.clone(), weight * factor)),
+                Some(Field::Text { name, factor, .. }) => {
+                    text.push((name.clone(), weight * factor));
+                }
                 _ => {
                     let value = Value::String(words.text.clone());
                     // Among several fields, those that cannot have the value do not match.
@@ -266,7 +264,8 @@ impl Translator<'_> {
 }
 
 /// Clauses of Elasticsearch that are not here.
-const KNOWN_ELSEWHERE: [&str; 32] = [
+const KNOWN_ELSEWHERE: [&str; 33] = [
+    "match_phrase_prefix",
     "wildcard",
     "regexp",
     "fuzzy",

@@ -5,7 +5,7 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use warpseek::{Error, ExecError, IndexError};
+use warpseek::{Error, ExecError, IndexError, ServiceError};
 
 /// What went wrong, for whoever asked.
 #[derive(Clone, Debug)]
@@ -36,13 +36,23 @@ pub(crate) enum Kind {
     IndexMissing,
     DocumentMissing,
     Conflict,
+    SnapshotExists,
+    SnapshotMissing,
+    /// A snapshot, or an index that somebody put here, is not as it was written.
+    Damaged,
     /// A scroll or point in time that ended.
     ContextMissing,
+    /// Something else that is not there, such as a task.
+    NotFound,
+    AliasName,
+    AliasMissing,
     NoSuchRoute,
     Method,
     Unauthenticated,
     Forbidden,
     TooLarge,
+    /// The body of the request did not come.
+    TooSlow,
     /// Too many requests wait.
     Overload,
     /// The server is starting or ending.
@@ -63,20 +73,26 @@ impl Kind {
             | Kind::Strict
             | Kind::Action
             | Kind::IndexName
-            | Kind::IndexExists => StatusCode::BAD_REQUEST,
+            | Kind::AliasName
+            | Kind::IndexExists
+            | Kind::SnapshotExists => StatusCode::BAD_REQUEST,
             Kind::IndexMissing
             | Kind::DocumentMissing
             | Kind::ContextMissing
+            | Kind::NotFound
+            | Kind::AliasMissing
+            | Kind::SnapshotMissing
             | Kind::NoSuchRoute => StatusCode::NOT_FOUND,
             Kind::Method => StatusCode::METHOD_NOT_ALLOWED,
             Kind::Conflict => StatusCode::CONFLICT,
             Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
             Kind::Forbidden => StatusCode::FORBIDDEN,
             Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Kind::Overload => StatusCode::TOO_MANY_REQUESTS,
             Kind::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Kind::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Broken | Kind::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -92,6 +108,9 @@ impl Kind {
             Kind::Strict => "strict_dynamic_mapping_exception",
             Kind::Action => "action_request_validation_exception",
             Kind::IndexName => "invalid_index_name_exception",
+            Kind::AliasName => "invalid_alias_name_exception",
+            Kind::AliasMissing => "aliases_not_found_exception",
+            Kind::NotFound => "resource_not_found_exception",
             Kind::IndexExists => "resource_already_exists_exception",
             Kind::IndexMissing => "index_not_found_exception",
             Kind::DocumentMissing => "document_missing_exception",
@@ -101,7 +120,10 @@ impl Kind {
             Kind::TooLarge => "content_too_long_exception",
             Kind::Overload => "es_rejected_execution_exception",
             Kind::NotReady => "cluster_block_exception",
-            Kind::Timeout => "timeout_exception",
+            Kind::Timeout | Kind::TooSlow => "timeout_exception",
+            Kind::SnapshotExists => "invalid_snapshot_name_exception",
+            Kind::SnapshotMissing => "snapshot_missing_exception",
+            Kind::Damaged => "snapshot_restore_exception",
             Kind::Broken => "internal_server_error",
         }
     }
@@ -122,6 +144,10 @@ impl Failure {
 
     pub(crate) fn broken(reason: impl Into<String>) -> Self {
         Failure::new(Kind::Broken, reason)
+    }
+
+    pub(crate) fn damaged(reason: impl Into<String>) -> Self {
+        Failure::new(Kind::Damaged, reason)
     }
 
     /// Something of Elasticsearch's that is not here.
@@ -177,6 +203,17 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        let reason = error.to_string();
+        match error {
+            ServiceError::Refused { .. } => Failure::new(Kind::Overload, reason),
+            ServiceError::Exec(error) => error.into(),
+            _ => Failure::broken(reason),
+        }
+    }
+}
+
 impl From<IndexError> for Failure {
     fn from(error: IndexError) -> Self {
         let kind = match &error {
@@ -184,6 +221,8 @@ impl From<IndexError> for Failure {
             IndexError::Conflict { .. } => Kind::Conflict,
             IndexError::Schema { .. } => Kind::Mapper,
             IndexError::TooManyDocuments => Kind::IllegalArgument,
+            // Somebody else writes to it, and will be done some time.
+            IndexError::Locked { .. } => Kind::NotReady,
             _ => Kind::Broken,
         };
         Failure::new(kind, error.to_string())

@@ -1,12 +1,18 @@
 //! The routes of Elasticsearch and OpenSearch, at the root.
 
 mod admin;
+mod aliases;
 mod bulk;
 mod documents;
+mod fields;
 mod indices;
+mod points_in_time;
 mod searching;
+mod tasks;
 
+pub(crate) use admin::analyze;
 pub(crate) use bulk::id_of;
+pub(crate) use documents::{new_id, patch};
 pub(crate) use indices::declared;
 
 use std::sync::Arc;
@@ -54,6 +60,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
             "/_search/scroll",
             get(searching::scroll).post(searching::scroll).delete(searching::end_scroll),
         )
+        .route("/_search/scroll/_all", delete(searching::end_all_scrolls))
         .route(
             "/_search/scroll/{id}",
             delete(searching::end_scroll_in_path)
@@ -66,8 +73,18 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/{index}/_refresh", get(admin::refresh).post(admin::refresh))
         .route("/_flush", get(admin::flush_all).post(admin::flush_all))
         .route("/{index}/_flush", get(admin::flush).post(admin::flush))
+        .route("/_forcemerge", post(admin::force_merge_all))
+        .route("/{index}/_forcemerge", post(admin::force_merge))
+        .route("/_tasks", get(tasks::running))
+        .route("/_tasks/{id}", get(tasks::get))
+        .merge(point_in_time_routes())
+        .merge(alias_routes())
+        .route("/_field_caps", get(fields::caps_of_all).post(fields::caps_of_all))
+        .route("/{index}/_field_caps", get(fields::caps).post(fields::caps))
+        .route("/_validate/query", get(fields::validate_all).post(fields::validate_all))
+        .route("/{index}/_validate/query", get(fields::validate).post(fields::validate))
         .route("/_analyze", get(admin::analyze_all).post(admin::analyze_all))
-        .route("/{index}/_analyze", get(admin::analyze).post(admin::analyze))
+        .route("/{index}/_analyze", get(analyze).post(analyze))
         .route("/_cluster/health", get(admin::health))
         .route("/_cluster/health/{index}", get(admin::health_of))
         .route("/_cat/indices", get(admin::cat_indices))
@@ -77,6 +94,27 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/_stats", get(admin::stats_all))
         .route("/{index}/_stats", get(admin::stats))
         .route("/{index}/_stats/{metric}", get(admin::stats_of))
+}
+
+fn point_in_time_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/{index}/_pit", post(points_in_time::open))
+        .route("/_pit", delete(points_in_time::close))
+        .route("/{index}/_search/point_in_time", post(points_in_time::open_in_opensearch))
+        .route("/_search/point_in_time", delete(points_in_time::close_in_opensearch))
+        .route("/_search/point_in_time/_all", delete(points_in_time::close_all_in_opensearch))
+}
+
+fn alias_routes() -> Router<Arc<App>> {
+    let one = || get(aliases::one).put(aliases::put).post(aliases::put).delete(aliases::delete);
+    Router::new()
+        .route("/_aliases", get(aliases::all).post(aliases::change))
+        .route("/_alias", get(aliases::all))
+        .route("/_alias/{alias}", get(aliases::by_alias))
+        .route("/{index}/_alias", get(aliases::of_index))
+        .route("/{index}/_alias/{alias}", one())
+        .route("/{index}/_aliases/{alias}", one())
+        .route("/_cat/aliases", get(aliases::cat))
 }
 
 async fn info() -> Reply {

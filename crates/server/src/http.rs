@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::{Failure, Kind};
 use crate::names;
+use crate::patience::TOO_SLOW;
 
 const PRODUCT: HeaderName = HeaderName::from_static("x-elastic-product");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -112,8 +113,14 @@ impl FromRequest<Arc<App>> for Call {
         let body = to_bytes(request.into_body(), limit).await.map_err(|error| {
             let mut cause: Option<&dyn std::error::Error> = Some(&error);
             while let Some(error) = cause {
-                if error.to_string().contains("length limit") {
+                let text = error.to_string();
+                if text.contains("length limit") {
                     return too_large();
+                }
+                if text.contains(TOO_SLOW) {
+                    let reason =
+                        "the body came too slowly (timeouts.stall_s, timeouts.bytes_per_second)";
+                    return Failure::new(Kind::TooSlow, reason);
                 }
                 cause = error.source();
             }
@@ -135,6 +142,7 @@ pub(crate) struct Answer {
 pub(crate) enum Content {
     Json(Value),
     Text(String, &'static str),
+    Bytes(Vec<u8>, &'static str),
 }
 
 impl Answer {
@@ -147,6 +155,10 @@ impl Answer {
             body: Content::Text(text.into(), "text/plain; charset=UTF-8"),
             ..Answer::json(Value::Null)
         }
+    }
+
+    pub(crate) fn bytes(bytes: Vec<u8>, kind: &'static str) -> Self {
+        Answer { body: Content::Bytes(bytes, kind), ..Answer::json(Value::Null) }
     }
 
     pub(crate) fn status(self, status: u16) -> Self {
@@ -171,7 +183,7 @@ impl IntoResponse for Answer {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        if self.kind == Kind::Broken {
+        if matches!(self.kind, Kind::Broken | Kind::Damaged) {
             tracing::error!(reason = self.reason, "a request failed");
         }
         Answer::json(self.body()).status(self.status()).into_response()
@@ -194,9 +206,11 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         .cloned()
         .or_else(|| HeaderValue::from_str(&app.request_id()).ok());
     let opaque = request.headers().get(OPAQUE_ID).cloned();
-    let is_open = matches!(path.as_str(), "/health" | "/livez" | "/readyz" | "/metrics");
+    let is_open = matches!(path.as_str(), "/health" | "/livez" | "/readyz" | "/metrics")
+        || crate::page::is_part(&path);
     let admitted = match app.is_ready() || is_open {
-        true => app.keys.check(&method, &path, request.headers()),
+        true => crate::origin::check(&method, request.headers(), &app.config.cors.origins)
+            .and_then(|()| app.keys.check(&method, &path, request.headers())),
         false => Err(Failure::new(Kind::NotReady, "the server is starting or ending")),
     };
     let response = match admitted {
@@ -243,6 +257,7 @@ fn written(mut response: Response, params: &Params) -> Response {
             (text.unwrap_or_default(), "application/json")
         }
         Content::Text(text, kind) => (text.into_bytes(), kind),
+        Content::Bytes(bytes, kind) => (bytes, kind),
     };
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -80,38 +80,47 @@ impl Keys {
     }
 }
 
-/// Health is for everybody.
+/// Health is for everybody, and so is the page, which has no data of its own.
 fn is_open(path: &str) -> bool {
-    matches!(path, "/health" | "/livez" | "/readyz")
+    matches!(path, "/health" | "/livez" | "/readyz") || crate::page::is_part(path)
 }
 
 /// What a request needs. Whatever is not known to read is taken for a write.
 fn needed(method: &Method, path: &str) -> Access {
+    // Also their list: snapshots are not for those who search.
+    if path.starts_with("/v1/snapshots") {
+        return Access::Admin;
+    }
     if method == Method::GET || method == Method::HEAD {
         return Access::Read;
     }
-    let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("");
-    let reads = [
-        "_search",
-        "_msearch",
-        "_count",
-        "_mget",
-        "_analyze",
-        "_refresh",
-        "scroll",
-        "_pit",
-        "point_in_time",
-        "retrieve",
-        "search",
-        "batch",
-    ];
-    let explains = path.split('/').any(|part| part == "_explain");
-    let is_document = path.split('/').any(|part| matches!(part, "_doc" | "_create" | "documents"));
-    match (reads.contains(&last) || explains) && !is_document {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let is_post = method == Method::POST;
+    // Names of indexes and ids of documents may be anything, so that a word says something only in its place.
+    let reads = match parts.as_slice() {
+        ["retrieve" | "mcp"] => is_post,
+        ["v1", "indexes", _, "search" | "batch" | "count" | "analyze"] => is_post,
+        ["v1", "indexes", _, "explain", _] => is_post,
+        // Those of others need an admin.
+        ["_search", "scroll" | "point_in_time", "_all"] => false,
+        ["_search", "scroll", ..] | ["_search", "point_in_time"] | ["_pit"] => {
+            is_post || method == Method::DELETE
+        }
+        [_, "_search", "point_in_time"] | [_, "_pit"] => is_post,
+        ["_validate", "query"] | [_, "_validate", "query"] => is_post,
+        [_, "_explain", _] => is_post,
+        [call] | [_, call] => is_post && READS.contains(call),
+        _ => false,
+    };
+    match reads {
         true => Access::Read,
         false => Access::Admin,
     }
 }
+
+/// Calls of the root or of an index that only read, though they are posted.
+const READS: [&str; 7] =
+    ["_search", "_msearch", "_count", "_mget", "_analyze", "_refresh", "_field_caps"];
 
 /// The keys that a request may mean.
 fn candidates(headers: &HeaderMap) -> Vec<String> {
@@ -177,9 +186,19 @@ mod tests {
         assert_eq!(ask("PUT", "/books", ""), 401);
         assert_eq!(ask("PUT", "/books", &bearer("0123456789abcdef")), 401);
         assert_eq!(ask("GET", "/health", ""), 200);
-        for path in
-            ["/books/_search", "/_msearch", "/retrieve", "/_search/scroll", "/v1/indexes/a/search"]
-        {
+        for path in [
+            "/books/_search",
+            "/_msearch",
+            "/retrieve",
+            "/_search/scroll",
+            "/v1/indexes/a/search",
+            "/v1/indexes/a/count",
+            "/v1/indexes/a/explain/1",
+            "/mcp",
+            "/a/_pit",
+            "/a/_search/point_in_time",
+            "/a/_validate/query",
+        ] {
             assert_eq!(ask("POST", path, &bearer(READ)), 200, "{path}");
         }
         for path in [
@@ -188,10 +207,30 @@ mod tests {
             "/books/_delete_by_query",
             "/books/_doc/_search",
             "/v1/indexes/a/documents/search",
+            "/v1/indexes/a/documents",
+            "/books/_update/_search",
+            "/books/_alias/_search",
+            "/_aliases",
+            "/books/_forcemerge",
+            "/search",
         ] {
             assert_eq!(ask("POST", path, &bearer(READ)), 403, "{path}");
         }
+        // Indexes that have the names of calls.
+        for path in ["/search", "/batch", "/retrieve", "/scroll"] {
+            assert_eq!(ask("PUT", path, &bearer(READ)), 403, "{path}");
+            assert_eq!(ask("DELETE", path, &bearer(READ)), 403, "{path}");
+        }
+        for path in ["/_pit", "/_search/scroll", "/_search/point_in_time"] {
+            assert_eq!(ask("DELETE", path, &bearer(READ)), 200, "{path}");
+        }
+        assert_eq!(ask("DELETE", "/_search/point_in_time/_all", &bearer(READ)), 403);
+        assert_eq!(ask("DELETE", "/_search/scroll/_all", &bearer(READ)), 403);
         assert_eq!(ask("GET", "/metrics", ""), 401);
+        for (method, path) in [("GET", "/v1/snapshots"), ("POST", "/v1/snapshots/a/restore")] {
+            assert_eq!(ask(method, path, &bearer(READ)), 403, "{path}");
+            assert_eq!(ask(method, path, &bearer(ADMIN)), 200, "{path}");
+        }
     }
 
     #[test]

@@ -2,26 +2,40 @@
 //!
 //! A request passes `http` (keys, limits, how answers are written) and comes to a handler of the `facade` (Elasticsearch's routes), of `retrieve` or of `native` (`/v1`). Handlers do no work on threads of the
 //! asynchronous runtime: `app` has gates that admit work to blocking threads. An index that is open is a `collection`; all of them are the `catalogue`. `mapping` says what its fields are, `dsl` translates queries, `search`
-//! asks the library and shows hits. Errors become status codes in `error` alone.
+//! asks the library and shows hits. `page` is for people, and asks `native`. Errors become status codes in `error` alone.
 #![forbid(unsafe_code)]
 
+mod aliases;
 mod app;
+mod arrow;
 mod catalogue;
+mod check;
 mod collection;
 mod config;
+mod connections;
+mod contexts;
 mod dsl;
 mod error;
 mod facade;
 mod http;
 mod keys;
+mod load;
 mod mapping;
+mod mcp;
 mod names;
 mod native;
+mod openapi;
+mod origin;
+mod page;
+mod patience;
 mod retrieve;
-mod scrolls;
 mod search;
 mod server;
+mod snapshots;
+mod tasks;
 mod telemetry;
+mod tls;
 
-pub use config::{Config, Device, Limits, LogFormat};
+pub use check::check;
+pub use config::{Config, Cors, Device, Limits, LogFormat, Snapshots, Timeouts, TlsFiles};
 pub use server::{ServeError, Server};

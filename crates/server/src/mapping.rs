@@ -65,14 +65,26 @@ pub(crate) struct Mapping {
 /// A field by the name that clients use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Field {
-    /// Words, by the engine's name. `factor` is what Elasticsearch's scores have more than Lucene's: k1 + 1.
-    Text { name: String, factor: f64 },
+    /// Words, by the engine's name. `factor` is what Elasticsearch's scores have more than Lucene's: k1 + 1. Phrases need `positions`.
+    Text { name: String, factor: f64, positions: bool },
     /// Values.
     Attribute { name: String, kind: AttributeKind },
     /// Kept, and not searched; the reason says why.
     Stored(String),
     /// It has fields inside.
     Object,
+}
+
+impl Field {
+    /// The type that clients know it by; none if it only has fields inside.
+    pub(crate) fn type_name(&self) -> Option<&'static str> {
+        match self {
+            Field::Text { .. } => Some("text"),
+            Field::Attribute { kind, .. } => Some(fields::type_of(*kind)),
+            Field::Stored(_) => Some("stored"),
+            Field::Object => None,
+        }
+    }
 }
 
 /// A field of the engine's schema.
@@ -102,7 +114,8 @@ impl Mapping {
             None => {
                 for name in ["title", "text"] {
                     // The ranking's own k1 is the library's default.
-                    let field = Field::Text { name: String::new(), factor: 1.9 };
+                    let positions = manifest.positions;
+                    let field = Field::Text { name: String::new(), factor: 1.9, positions };
                     mapping.fields.insert(name.into(), field);
                     let analyzer = manifest.analyzer.to_string();
                     properties.insert(name.into(), json!({"type": "text", "analyzer": analyzer}));
@@ -111,7 +124,11 @@ impl Mapping {
             Some(schema) => {
                 mapping.layout = Layout::Plain;
                 for field in schema.text() {
-                    let known = Field::Text { name: field.name.clone(), factor: field.k1 + 1.0 };
+                    let known = Field::Text {
+                        name: field.name.clone(),
+                        factor: field.k1 + 1.0,
+                        positions: field.positions,
+                    };
                     mapping.fields.insert(field.name.clone(), known);
                     fields::insert(
                         &mut properties,
@@ -178,6 +195,44 @@ impl Mapping {
             config.text.push(nothing);
         }
         config
+    }
+
+    /// With positions where the index has them: a field that it has already stays as it is, whatever is declared.
+    pub(crate) fn with_schema(mut self, schema: &SchemaConfig) -> Self {
+        for field in self.fields.values_mut() {
+            if let Field::Text { name, positions, .. } = field
+                && let Some(known) = schema.text.iter().find(|known| known.name == *name)
+            {
+                *positions = known.positions;
+            }
+        }
+        self
+    }
+
+    /// The analyzer of a text field, by the name that clients have for it.
+    pub(crate) fn analyzer_of(&self, path: &str) -> Option<&str> {
+        let Some(Field::Text { .. }) = self.field(path) else { return None };
+        let mut now = self.declared.mappings.get("properties");
+        let mut mapping = None;
+        for part in path.split('.') {
+            mapping = now.and_then(|fields| fields.get(part));
+            now = mapping
+                .and_then(|mapping| mapping.get("properties").or_else(|| mapping.get("fields")));
+        }
+        let settings = &self.declared.settings;
+        let has_default =
+            settings.get("analysis").is_some_and(|a| !a["analyzer"]["default"].is_null());
+        let default = if has_default { "default" } else { "standard" };
+        Some(mapping?.get("analyzer").and_then(Value::as_str).unwrap_or(default))
+    }
+
+    /// Whether a schema is of an index that a server made, which keeps documents in a way of its own.
+    pub(crate) fn is_of_server(schema: &SchemaConfig) -> bool {
+        let of_server = |source: Option<&str>| {
+            source.is_some_and(|source| source == "nothing" || source.starts_with("source"))
+        };
+        schema.text.iter().all(|field| of_server(field.source.as_deref()))
+            && schema.attributes.iter().all(|field| of_server(field.source.as_deref()))
     }
 
     /// Whether a schema has no text field but the one that stands for none.

@@ -2,8 +2,8 @@
 
 use crate::error::{Failure, Kind};
 
-/// The longest name in bytes.
-const MAX_NAME_BYTES: usize = 255;
+/// The longest name in bytes: that of a file, less the ends of names of files that belong to an index.
+const MAX_NAME_BYTES: usize = 240;
 
 /// First segments of the server's own routes.
 const RESERVED: [&str; 10] = [

@@ -62,14 +62,15 @@ fn run(app: &App, call: &Call) -> Reply {
             app.config.limits.window
         )));
     }
+    app.config.limits.check_hits(queries.iter().map(|_| k))?;
     let of = index(app, &body)?;
     let view = of.view();
     let requests: Vec<Request> =
         queries.iter().map(|text| Request::new(node(&view.mapping, text)).k(k)).collect();
     let mut result = Vec::with_capacity(queries.len());
-    for response in view.searcher.search_batch(&requests) {
+    for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
         let response = response?;
-        crate::telemetry::count_search(&of.name, &view, &response);
+        crate::telemetry::count_search(app, &of.name, &view, request, &response);
         let mut hits = Vec::with_capacity(response.hits().len());
         for rank in 0..response.hits().len() {
             let id = response.id(rank)?;
@@ -110,7 +111,7 @@ fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
 /// The index that is asked: by the request, by the settings, or the only one.
 fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
     if let Some(name) = body["index"].as_str().or(app.config.retrieve_index.as_deref()) {
-        return app.catalogue().get(name);
+        return app.catalogue().get_to_read(name);
     }
     let mut all = app.catalogue().all();
     match (all.pop(), all.is_empty()) {

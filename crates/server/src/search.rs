@@ -1,5 +1,6 @@
 //! A search as Elasticsearch's clients ask for it: what they ask, how it is answered, and how hits are shown.
 
+mod aggregate;
 mod ask;
 mod highlight;
 mod show;
@@ -13,6 +14,7 @@ use warpseek::query::{Bool, Node};
 use warpseek::{Request, Response};
 
 pub(crate) use ask::{Ask, Total, duration};
+pub(crate) use highlight::snippets;
 pub(crate) use show::explained;
 pub(crate) use sort::Order;
 pub(crate) use source::SourceFilter;
@@ -21,6 +23,29 @@ use crate::app::App;
 use crate::collection::{Collection, View};
 use crate::error::{Failure, Kind};
 use crate::{dsl, telemetry};
+
+/// An index as a search sees it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) view: Arc<View>,
+}
+
+impl Target {
+    /// As it is now, and stays.
+    pub(crate) fn frozen(collection: Arc<Collection>) -> Self {
+        let view = collection.view();
+        let (searcher, mapping) = (view.searcher.frozen(), view.mapping.clone());
+        Target { collection, view: Arc::new(View::alone(searcher, mapping)) }
+    }
+}
+
+impl From<Arc<Collection>> for Target {
+    fn from(collection: Arc<Collection>) -> Self {
+        let view = collection.view();
+        Target { collection, view }
+    }
+}
 
 /// A search over one index, ready to be answered.
 pub(crate) struct Planned {
@@ -44,6 +69,8 @@ pub(crate) struct Part {
     pub(crate) collection: Arc<Collection>,
     pub(crate) view: Arc<View>,
     pub(crate) response: Response,
+    /// The smallest and largest values that aggregations ask for.
+    extremes: Vec<aggregate::Extremes>,
 }
 
 impl Found {
@@ -51,15 +78,11 @@ impl Found {
         self.parts.iter().all(|part| part.response.coverage().is_complete())
     }
 
-    /// How many documents match.
+    /// How many documents match, or at the least do, where it is more than was asked for.
     pub(crate) fn total(&self) -> u64 {
         match self.ask.min_score {
             Some(_) => self.hits.len() as u64,
-            None => self
-                .parts
-                .iter()
-                .map(|part| part.response.matches().unwrap_or(part.response.hits().len() as u64))
-                .sum(),
+            None => self.parts.iter().map(|part| part.response.least_matches()).sum(),
         }
     }
 
@@ -71,13 +94,13 @@ impl Found {
 /// Plans a search over an index. All hits are asked for if `all`.
 pub(crate) fn plan(
     app: &App,
-    collection: Arc<Collection>,
+    target: Target,
     ask: &Ask,
     all: bool,
     arrived: Instant,
     warnings: &mut Vec<String>,
 ) -> Result<Planned, Failure> {
-    let view = collection.view();
+    let Target { collection, view } = target;
     let most_text = app.config.limits.query_text;
     let mut translate =
         |query: &serde_json::Value| dsl::translate(query, &view.mapping, most_text, warnings);
@@ -100,10 +123,18 @@ pub(crate) fn plan(
     let documents = view.searcher.snapshot().doc_limit() as usize;
     let all = all || ask.min_score.is_some() || ask.order == Order::Document;
     let k = if all { documents } else { (ask.from + ask.size).min(documents) };
-    let mut request = Request::new(node).k(k).count(ask.total != Total::None);
+    let request = Request::new(node).k(k);
+    let mut request = match ask.total {
+        Total::All => request.count(true),
+        Total::UpTo(most) => request.count_to(most),
+        Total::None => request,
+    };
     if let Order::Keys(keys) = &ask.order {
-        request = sort::sorted(request, keys, ask.after.as_deref(), &view)?;
+        // Over several indexes, all hits are asked for, and the place is found among those of all.
+        let after = ask.after.as_deref().filter(|_| !all);
+        request = sort::sorted(request, keys, after, &view)?;
     }
+    request = request.facets(aggregate::facets(&ask.aggregations, &view)?);
     let default = Duration::from_millis(app.config.deadline_ms);
     if let Some(deadline) = ask.timeout.or((!default.is_zero()).then_some(default)) {
         request = request.deadline(deadline.saturating_sub(arrived.elapsed()));
@@ -111,23 +142,22 @@ pub(crate) fn plan(
     Ok(Planned { collection, view, request })
 }
 
-/// Searches indexes and puts their hits together: score down, then index by index, then document id up.
+/// Searches indexes and puts their hits together: score down or by the keys of the order, then index by index, then document id up.
 pub(crate) fn search(
     app: &App,
-    collections: Vec<Arc<Collection>>,
+    targets: Vec<Target>,
     ask: Ask,
     all: bool,
     arrived: Instant,
 ) -> Result<Found, Failure> {
     let (start, mut warnings) = (Instant::now(), Vec::new());
-    if matches!(ask.order, Order::Keys(_)) && collections.len() > 1 {
-        return Err(Failure::unsupported("sort by fields, or search_after, over several indexes"));
-    }
-    let mut parts = Vec::with_capacity(collections.len());
-    for collection in collections {
-        let planned = plan(app, collection, &ask, all, arrived, &mut warnings)?;
-        let response = planned.view.searcher.search(&planned.request)?;
-        parts.push(finish(app, planned, response));
+    let all = all || (ask.after.is_some() && targets.len() > 1);
+    let mut parts = Vec::with_capacity(targets.len());
+    for target in targets {
+        let planned = plan(app, target, &ask, all, arrived, &mut warnings)?;
+        let response = planned.view.search(&planned.request)?;
+        let extremes = aggregate::extremes(&ask.aggregations, &planned)?;
+        parts.push(Part { extremes, ..finish(app, planned, response) });
     }
     put_together(parts, ask, warnings, start.elapsed())
 }
@@ -135,13 +165,8 @@ pub(crate) fn search(
 /// Counts an answer.
 pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
     let Planned { collection, view, request } = planned;
-    telemetry::count_search(&collection.name, &view, &response);
-    let slow = app.config.slow_query_ms;
-    if slow > 0 && response.took() >= Duration::from_millis(slow) {
-        let ms = response.took().as_secs_f64() * 1e3;
-        tracing::warn!(index = collection.name, ms, k = request.k, terms = response.plan().terms.len(), query = ?request.query, "slow query");
-    }
-    Part { collection, view, response }
+    telemetry::count_search(app, &collection.name, &view, &request, &response);
+    Part { collection, view, response, extremes: Vec::new() }
 }
 
 pub(crate) fn put_together(
@@ -161,6 +186,9 @@ pub(crate) fn put_together(
         }
         // Stable, so that ties stay in the order of indexes and documents.
         Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),
+        Order::Keys(keys) if parts.len() > 1 => {
+            sort::merge(&mut hits, keys, ask.after.as_deref(), &parts)?;
+        }
         // One index, whose engine has sorted them.
         Order::Score | Order::Keys(_) => {}
     }

@@ -3,21 +3,19 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
+use axum::http::{HeaderName, header};
 use axum::routing::{get, post};
-use axum::serve::Listener;
+use sd_notify::NotifyState;
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
+use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 use warpseek::{DeviceChoice, SearcherOptions};
 
@@ -28,7 +26,9 @@ use crate::config::{Config, Device};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Reply, around};
 use crate::keys::Keys;
-use crate::{facade, native, retrieve, telemetry};
+use crate::snapshots::Store;
+use crate::tls::Tls;
+use crate::{connections, facade, mcp, native, openapi, page, retrieve, snapshots, telemetry};
 
 /// Why a server could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,7 @@ pub struct Server {
     opening: Opening,
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -67,6 +68,12 @@ impl Server {
             None => Keys::default(),
         };
         let address = config.address().map_err(ServeError::Setup)?;
+        let tls = match (&config.tls.certificate, &config.tls.key) {
+            (Some(certificate), Some(key)) => {
+                Some(Arc::new(Tls::read(certificate, key).map_err(ServeError::Setup)?))
+            }
+            _ => None,
+        };
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => DeviceChoice::Cuda,
@@ -89,13 +96,22 @@ impl Server {
             .map_err(io(format!("cannot listen on {address}")))?;
         let address = listener.local_addr().map_err(io("the address".into()))?;
         let metrics = telemetry::recorder().map_err(ServeError::Setup)?;
-        let app = Arc::new(App::new(config, keys, metrics));
-        Ok(Server { app, opening, listener, address, runtime })
+        let snapshots =
+            config.snapshots.url.as_deref().map(|url| Store::open(url, &config.data)).transpose();
+        let snapshots = snapshots.map_err(ServeError::Setup)?;
+        let app = Arc::new(App::new(config, keys, metrics, snapshots));
+        Ok(Server { app, opening, listener, address, tls, runtime })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The same as an address for clients.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Serves until the process is told to end (SIGTERM or Ctrl-C): requests under way are finished, indexes flushed and closed. A second signal ends it at once, and writes that were acknowledged are in the logs.
@@ -108,12 +124,12 @@ impl Server {
         self,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
-        let Server { app, opening, listener, runtime, .. } = self;
+        let Server { app, opening, listener, tls, runtime, .. } = self;
         let drain = Duration::from_secs(app.config.drain_s);
-        let limit = Arc::new(Semaphore::new(app.config.limits.connections));
         let router = routes(app.clone());
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
-        let (shared, loaded) = (app.clone(), app.clone());
+        let (shared, loaded, config) = (app.clone(), app.clone(), app.config.clone());
+        let reloading = reload(app.clone(), tls.clone());
         let served = runtime.block_on(async move {
             let loading = tokio::task::spawn_blocking(move || open(&loaded, opening));
             let loading = async move {
@@ -125,12 +141,13 @@ impl Server {
             };
             let graceful = async move {
                 end.await;
+                tell_systemd(NotifyState::Stopping);
                 tracing::info!("ending: requests under way are finished");
                 shared.ready.store(false, Ordering::Release);
                 let _ = ended.send(());
             };
-            let serving =
-                axum::serve(Limited { listener, limit }, router).with_graceful_shutdown(graceful);
+            let serving = connections::serve(listener, router, &config, tls, graceful);
+            tokio::spawn(reloading);
             let too_long = async {
                 let _ = ending.await;
                 tokio::select! {
@@ -139,7 +156,7 @@ impl Server {
                 }
             };
             tokio::select! {
-                served = serving.into_future() => served.map_err(|source| ServeError::Io { what: "serving".into(), source }),
+                () = serving => Ok(()),
                 error = loading => Err(error),
                 () = too_long => {
                     tracing::warn!("some requests took too long and are given up");
@@ -147,7 +164,15 @@ impl Server {
                 }
             }
         });
-        let closed = app.catalogue_if_open().map_or(Ok(()), Catalogue::close);
+        let closed = runtime.block_on(async {
+            let close = move || app.catalogue_if_open().map_or(Ok(()), Catalogue::close);
+            tokio::select! {
+                closed = tokio::task::spawn_blocking(close) => {
+                    closed.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
+                }
+                () = signal() => std::process::exit(130),
+            }
+        });
         runtime.shutdown_timeout(Duration::from_secs(1));
         served?;
         tracing::info!("ended");
@@ -159,12 +184,76 @@ impl Server {
 fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
     let catalogue = Catalogue::open(&app.config.data, opening).map_err(ServeError::Setup)?;
     for of in catalogue.all() {
-        let prepared = of.view().searcher.prepare();
+        let prepared = of.view().prepare();
         prepared.map_err(|error| ServeError::Setup(format!("{}: {error}", of.dir().display())))?;
     }
-    tracing::info!(indexes = catalogue.all().len(), "ready");
     app.open(catalogue);
+    if let Some(name) = &app.config.restore {
+        snapshots::restore_missing(app, name)
+            .map_err(|failure| ServeError::Setup(format!("restore: {}", failure.reason)))?;
+    }
+    app.welcome();
+    tell_systemd(NotifyState::Ready);
+    tracing::info!(indexes = app.catalogue().all().len(), "ready");
     Ok(())
+}
+
+/// Tells whoever started the process, if they want to know (systemd's `Type=notify`).
+fn tell_systemd(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "systemd was not told");
+    }
+}
+
+/// Looks for new files now and then, and when the process is asked to (SIGHUP), and tidies up.
+async fn reload(app: Arc<App>, tls: Option<Arc<Tls>>) {
+    let mut hangups = Hangups::new();
+    let often = Duration::from_millis(app.config.refresh_ms.clamp(50, 60_000));
+    loop {
+        let asked = tokio::select! {
+            () = hangups.next() => true,
+            () = tokio::time::sleep(often) => false,
+        };
+        let (app, tls) = (app.clone(), tls.clone());
+        let look = move || {
+            if let Some(tls) = tls {
+                tls.reload(asked);
+            }
+            // Until then every time that was measured takes memory, also if nobody asks for metrics.
+            app.metrics.run_upkeep();
+            if let Some(catalogue) = app.catalogue_if_open().filter(|_| app.is_ready()) {
+                catalogue.look_around();
+            }
+        };
+        if let Err(error) = tokio::task::spawn_blocking(look).await {
+            tracing::error!(%error, "looking for new files failed");
+        }
+    }
+}
+
+/// Each SIGHUP, where there is such a thing.
+struct Hangups(#[cfg(unix)] Option<tokio::signal::unix::Signal>);
+
+impl Hangups {
+    #[cfg(unix)]
+    fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        Hangups(signal(SignalKind::hangup()).ok())
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> Self {
+        Hangups()
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.0 {
+            signal.recv().await;
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Done when the process is told to end.
@@ -190,8 +279,12 @@ fn routes(app: Arc<App>) -> Router {
         .route("/livez", get(async || Answer::text("ok")))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi::openapi))
         .route("/retrieve", post(retrieve::retrieve))
         .merge(native::routes())
+        .merge(snapshots::routes())
+        .merge(page::routes())
+        .merge(mcp::routes())
         .merge(facade::routes())
         .fallback(async || {
             Failure::new(
@@ -203,9 +296,27 @@ fn routes(app: Arc<App>) -> Router {
             Failure::new(Kind::Method, "this path has no such method")
         })
         .layer(axum::middleware::from_fn_with_state(app.clone(), around))
+        .layer(cors(&app.config.cors.origins))
         .layer(CompressionLayer::new())
         .layer(RequestDecompressionLayer::new())
         .with_state(app)
+}
+
+/// Browsers let pages of these origins ask. A request of a page before the real one has no key, so this comes first.
+fn cors(origins: &[String]) -> CorsLayer {
+    let allowed = match origins {
+        [all] if all == "*" => AllowOrigin::any(),
+        origins => AllowOrigin::list(origins.iter().filter_map(|origin| origin.parse().ok())),
+    };
+    if origins.is_empty() {
+        return CorsLayer::new();
+    }
+    CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods(AllowMethods::mirror_request())
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([header::WARNING, HeaderName::from_static("x-request-id")])
+        .max_age(Duration::from_secs(600))
 }
 
 async fn health(State(app): State<Arc<App>>) -> Reply {
@@ -224,72 +335,4 @@ async fn ready(State(app): State<Arc<App>>) -> Reply {
 async fn metrics(State(app): State<Arc<App>>) -> Reply {
     let text = tokio::task::spawn_blocking(move || telemetry::render(&app)).await;
     text.map(Answer::text).map_err(|error| Failure::broken(error.to_string()))
-}
-
-/// Accepts at most so many connections at a time.
-struct Limited {
-    listener: TcpListener,
-    limit: Arc<Semaphore>,
-}
-
-/// A connection, which counts as long as it is there.
-struct Counted {
-    stream: TcpStream,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Listener for Limited {
-    type Io = Counted;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Counted, SocketAddr) {
-        let permit = self.limit.clone().acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        let _ = stream.set_nodelay(true);
-        (Counted { stream, _permit: permit }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use warpseek::Response;
+use warpseek::{Request, Response};
 
 use crate::app::App;
 use crate::catalogue::Catalogue;
@@ -30,6 +30,11 @@ pub(crate) fn recorder() -> Result<PrometheusHandle, String> {
 }
 
 pub(crate) fn count_request(method: &str, route: &str, status: u16, took: Duration) {
+    // Clients may send any word for a method, and every label takes memory for good.
+    let method = match method {
+        "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+        _ => "other",
+    };
     let labels = [
         ("method", method.to_owned()),
         ("route", route.to_owned()),
@@ -39,13 +44,25 @@ pub(crate) fn count_request(method: &str, route: &str, status: u16, took: Durati
     histogram!("warpseek_http_request_duration_seconds", &labels[..2]).record(took);
 }
 
-/// Counts a search of the index with this name.
-pub(crate) fn count_search(index: &str, view: &View, response: &Response) {
+/// Counts a search of the index with this name, and logs it if it was slow.
+pub(crate) fn count_search(
+    app: &App,
+    index: &str,
+    view: &View,
+    request: &Request,
+    response: &Response,
+) {
+    app.load.record(response.took(), response.coverage().is_complete());
     let device = if view.searcher.gpu_status().name.is_some() { "gpu" } else { "cpu" };
     histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
         .record(response.took());
     if !response.coverage().is_complete() {
         counter!("warpseek_degraded_searches_total", "index" => index.to_owned()).increment(1);
+    }
+    let slow = Duration::from_millis(app.config.slow_query_ms);
+    if !slow.is_zero() && response.took() >= slow {
+        let ms = response.took().as_secs_f64() * 1e3;
+        tracing::warn!(index, ms, k = request.k, terms = response.plan().terms.len(), query = ?request.query, "slow query");
     }
 }
 

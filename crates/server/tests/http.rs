@@ -291,7 +291,7 @@ fn hits_are_sorted_by_fields_and_pages_continue() {
         (vec![0, 1], &json!([null, 1]))
     );
     server.ok("PUT", "/b/_doc/1?refresh=true", &json!({"year": 1}));
-    assert_eq!(server.ask("POST", "/a,b/_search", &json!({"sort": "year"})).status, 400);
+    assert_eq!(server.ids("a,b", &json!({"sort": "year", "size": 1})), ["1"]);
 }
 
 #[test]
@@ -339,6 +339,35 @@ fn our_own_routes() {
     );
     assert_eq!(server.ask("DELETE", "/v1/indexes/a/documents/x", &Value::Null).status, 200);
     assert_eq!(server.ask("DELETE", "/v1/indexes/a/documents/x", &Value::Null).status, 404);
+    let path = "/v1/indexes/a/documents/y";
+    assert_eq!(
+        server.ask("PUT", &format!("{path}?create"), &json!({"t": "green", "n": 1})).status,
+        201
+    );
+    assert_eq!(server.ask("PUT", &format!("{path}?create"), &json!({"t": "red"})).status, 409);
+    assert_eq!(server.ok("PATCH", path, &json!({"n": 2}))["result"], "updated");
+    assert_eq!(server.ok("PATCH", path, &json!({"n": 2}))["result"], "noop");
+    let changed = &server.ok("GET", path, &Value::Null)["document"];
+    assert_eq!(*changed, json!({"t": "green", "n": 2}));
+    assert_eq!(server.ask("PATCH", "/v1/indexes/a/documents/z", &json!({"n": 2})).status, 404);
+    let added = server.ask("POST", "/v1/indexes/a/documents?refresh", &json!({"t": "green red"}));
+    assert_eq!(added.status, 201);
+    let added = added.json()["id"].as_str().unwrap().to_owned();
+    let counted = server.ok("POST", "/v1/indexes/a/count", &json!({"query": "red green"}));
+    assert_eq!((&counted["count"], &counted["coverage"]["full"]), (&json!(4), &json!(true)));
+    assert_eq!(server.ask("POST", "/v1/indexes/a/count", &json!({"k": 1})).status, 400);
+    let explain = |id: &str| format!("/v1/indexes/a/explain/{id}");
+    let hits = server.ok("POST", "/v1/indexes/a/search", &json!({"query": "green"}));
+    let explained = server.ok("POST", &explain(&added), &json!({"query": "green"}));
+    let hit = hits["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == *added).unwrap();
+    assert_eq!((&explained["score"], &explained["matches"]), (&hit["score"], &json!(true)));
+    assert_eq!(server.ok("POST", &explain("1"), &json!({"query": "green"}))["matches"], false);
+    assert_eq!(server.ask("POST", &explain("none"), &json!({"query": "green"})).status, 404);
+    let terms = server.ok("POST", "/v1/indexes/a/analyze", &json!({"text": "Two words"}));
+    assert_eq!(terms["tokens"].as_array().unwrap().len(), 2);
+    for id in ["y", &added] {
+        server.ok("DELETE", &format!("/v1/indexes/a/documents/{id}?refresh"), &Value::Null);
+    }
     assert_eq!(server.ok("GET", "/v1/indexes", &Value::Null)["indexes"][0]["documents"], 2);
     assert_eq!(server.ask("DELETE", "/v1/indexes/a", &Value::Null).status, 200);
     assert_eq!(server.ask("GET", "/v1/indexes/a", &Value::Null).status, 404);
@@ -447,4 +476,45 @@ fn metrics_and_small_things() {
         &json!({"query": {"match": {"text": {"query": "x", "fuzziness": "AUTO"}}}}),
     );
     assert!(warned.headers["warning"].starts_with("299 warpseek \""), "{:?}", warned.headers);
+}
+
+#[test]
+fn what_would_delete_too_much_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[("limits.hits", 20.into())]);
+    for (index, id) in [("a", "1"), ("a", "2"), ("b", "1")] {
+        let path = format!("/{index}/_doc/{id}?refresh=true");
+        assert_eq!(server.ask("PUT", &path, &json!({"t": "red"})).status, 201);
+    }
+    for path in ["/a,", "/,", "/a,_all", "/a,b*", "/_all"] {
+        assert_eq!(server.ask("DELETE", path, &Value::Null).status, 400, "{path}");
+    }
+    for body in
+        [json!({"query": null}), json!({}), json!({"query": {"match_all": {}}, "max_docs": -1})]
+    {
+        let answer = server.ask("POST", "/a/_delete_by_query", &body);
+        assert_eq!(answer.status, 400, "{body}: {}", answer.text);
+    }
+    let some = json!({"query": {"match_all": {}}, "max_docs": "1"});
+    assert_eq!(server.ok("POST", "/a/_delete_by_query?refresh=true", &some)["deleted"], 1);
+    assert_eq!(server.ok("GET", "/a,b/_count", &Value::Null)["count"], 2);
+    // Hits of all searches of a request count together.
+    let searches = |k: usize| format!("{{}}\n{{\"size\": 10}}\n{{}}\n{{\"size\": {k}}}\n");
+    assert_eq!(server.ask("POST", "/a/_msearch", &searches(10).into()).status, 200);
+    assert_eq!(server.ask("POST", "/a/_msearch", &searches(11).into()).status, 400);
+    // Pages of others cannot write through a browser.
+    let headers = [("origin", "https://elsewhere.example"), ("content-type", "text/plain")];
+    let body = Some(br#"{"query": {"match_all": {}}}"#.to_vec());
+    assert_eq!(server.send("POST", "/a/_delete_by_query", &headers, body).status, 403);
+    // A folder that is being copied here is not written over.
+    std::fs::create_dir(data.path().join("c")).unwrap();
+    std::fs::write(data.path().join("c/000001.post"), "segment").unwrap();
+    assert_eq!(server.ask("PUT", "/c/_doc/1", &json!({"t": "red"})).status, 400);
+    assert!(data.path().join("c/000001.post").exists());
+    // An alias of several indexes is not read as one of them.
+    let add = |index: &str| json!({"add": {"index": index, "alias": "both", "is_write_index": index == "a"}});
+    server.ok("POST", "/_aliases", &json!({"actions": [add("a"), add("b")]}));
+    let query = json!({"query": "red"});
+    assert_eq!(server.ask("POST", "/v1/indexes/both/search", &query).status, 400);
+    assert_eq!(server.send("GET", "/a/_count", &headers, None).status, 200);
 }

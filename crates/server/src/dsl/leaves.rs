@@ -96,8 +96,11 @@ impl Translator<'_> {
             Some("best_fields") => Across::Best { tie_breaker: tie_breaker.unwrap_or(0.0) },
             Some("most_fields") => Across::Most,
             Some("cross_fields") => Across::Cross,
-            Some(kind @ ("phrase" | "phrase_prefix")) => {
-                return self.phrase(&format!("multi_match of type {kind}"));
+            Some("phrase") => {
+                let slop = self.slop(clause, parts.get("slop"))?;
+                let tie_breaker = tie_breaker.unwrap_or(0.0);
+                let node = self.phrase(&fields, &text, slop, tie_breaker, scored)?;
+                return Ok(boosted(node, parts.boost()?));
             }
             Some(kind) => return Err(Failure::unsupported(&format!("multi_match of type {kind}"))),
             None => return Err(Failure::parsing("[multi_match] [type] must be a string")),
@@ -209,7 +212,7 @@ impl Translator<'_> {
                     "the index has no schema, so it has no terms of single fields; use [match]",
                 ))
             }
-            Some(Field::Text { name, factor }) => {
+            Some(Field::Text { name, factor, .. }) => {
                 let term = Node::Term { field: name.clone(), term: text(field, value)? };
                 Ok(boosted(term, *factor))
             }

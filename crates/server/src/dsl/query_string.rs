@@ -12,7 +12,8 @@ const MAX_DEPTH: usize = 32;
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Word(String),
-    Phrase,
+    /// Words between quotation marks, and their slop.
+    Phrase(String, u32),
     Field(String),
     Open,
     Close,
@@ -111,22 +112,31 @@ fn tokens(text: &str, simple: bool) -> Result<Vec<Token>, Failure> {
             }
             '"' => {
                 rest.next();
-                let mut closed = false;
-                let (mut words, mut inner) = (String::new(), false);
-                for c in rest.by_ref() {
-                    if c == '"' {
-                        closed = true;
-                        break;
+                let (mut words, mut closed) = (String::new(), false);
+                while let Some(c) = rest.next() {
+                    match c {
+                        '"' => {
+                            closed = true;
+                            break;
+                        }
+                        '\\' => words.extend(rest.next()),
+                        c => words.push(c),
                     }
-                    inner |= c.is_whitespace();
-                    words.push(c);
                 }
-                match (closed, inner) {
-                    (false, _) if !simple => return Err(bad("a quotation mark is not closed")),
-                    // One word between quotation marks is a word.
-                    (_, false) => tokens.push(Token::Word(words)),
-                    _ => tokens.push(Token::Phrase),
+                if !closed && !simple {
+                    return Err(bad("a quotation mark is not closed"));
                 }
+                let mut slop = String::new();
+                if rest.next_if_eq(&'~').is_some() {
+                    while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+                        slop.push(digit);
+                    }
+                }
+                let slop = match slop.is_empty() {
+                    true => 0,
+                    false => slop.parse().map_err(|_| bad("the slop of a phrase is too large"))?,
+                };
+                tokens.push(Token::Phrase(words, slop));
             }
             '[' | '{' if !simple => {
                 let mut range = String::new();
@@ -290,7 +300,7 @@ impl Parser {
     ) -> Result<Option<Node>, Failure> {
         let node = match self.next() {
             Some(Token::Word(word)) => self.word(of, fields, &word, scored)?,
-            Some(Token::Phrase) => of.phrase("a phrase between quotation marks")?,
+            Some(Token::Phrase(words, slop)) => of.phrase(fields, &words, slop, 0.0, scored)?,
             Some(Token::Field(name)) => {
                 let fields = match name.as_str() {
                     "_exists_" => {
@@ -311,7 +321,7 @@ impl Parser {
                         let Some(Token::Range(range)) = self.next() else { return Ok(None) };
                         range_of(of, &name, &range, scored)?
                     }
-                    Some(Token::Word(_) | Token::Phrase | Token::Open) => {
+                    Some(Token::Word(_) | Token::Phrase(..) | Token::Open) => {
                         let Some(node) = self.clause(of, &fields, scored, depth)? else {
                             return Ok(None);
                         };

@@ -205,7 +205,10 @@ fn what_is_ignored_is_said() {
 #[test]
 fn what_is_not_there_is_refused_by_name() {
     for (query, name) in [
-        (json!({"match_phrase": {"title": "a b"}}), "match_phrase"),
+        (json!({"match_phrase_prefix": {"title": "a b"}}), "match_phrase_prefix"),
+        (json!({"match_phrase": {"title": {"query": "a b", "slop": -1}}}), "slop"),
+        (json!({"match_phrase": {"title": {"query": "a b", "slop": 4_294_967_296u64}}}), "slop"),
+        (json!({"match_phrase": {"title": {"query": "a b", "analyzer": "english"}}}), "analyzer"),
         (json!({"wildcard": {"tag": "a*"}}), "wildcard"),
         (json!({"fuzzy": {"tag": "a"}}), "fuzzy"),
         (json!({"nested": {"path": "a"}}), "nested"),
@@ -214,7 +217,7 @@ fn what_is_not_there_is_refused_by_name() {
         (json!({"nonsense": {}}), "nonsense"),
         (json!({"match": {"title": {"query": "a", "sloop": 1}}}), "sloop"),
         (json!({"match": {"title": "a", "body": "b"}}), "multiple fields"),
-        (json!({"multi_match": {"query": "a", "type": "phrase"}}), "phrase"),
+        (json!({"multi_match": {"query": "a", "type": "phrase_prefix"}}), "phrase_prefix"),
         (json!({"term": {"v": 1}}), "dense_vector"),
         (json!({"exists": {"field": "v"}}), "dense_vector"),
         (json!({"range": {"title": {"gte": 1}}}), "text field"),
@@ -227,7 +230,8 @@ fn what_is_not_there_is_refused_by_name() {
         (json!({}), "empty"),
         (json!({"match": {"title": "a"}, "term": {"tag": "b"}}), "one clause"),
         (json!({"match": {"title": "a".repeat(1001)}}), "limit"),
-        (json!({"query_string": {"query": "\"a b\""}}), "phrase"),
+        (json!({"query_string": {"query": "\"a b"}}), "quotation mark"),
+        (json!({"query_string": {"query": "\"a b\"~99999999999"}}), "slop"),
         (json!({"query_string": {"query": "(a"}}), "parenthesis"),
         (json!({"query_string": {"query": "title:"}}), "title"),
         (json!({"query_string": {"query": "a*b"}}), "wildcard"),
@@ -263,7 +267,8 @@ fn queries_in_one_line() {
     assert_eq!(line("a AND NOT b"), of(&["a"], &[], &["b"]));
     assert_eq!(line("a^2"), Node::Boost(Box::new(title("a")), 2.0));
     assert_eq!(line("(a)"), title("a"));
-    assert_eq!(line("\"a\""), title("a"));
+    // A phrase of one word, which is that word to the engine; `a-b` would be two.
+    assert_eq!(line("\"a\""), phrase("title", "a", 0));
     assert_eq!(line("a\\:b"), title("a:b"));
     assert_eq!(line(""), Node::Nothing);
     assert_eq!(line("tag:x"), one(terms("tag", &["x"])).clone());
@@ -295,4 +300,73 @@ proptest::proptest! {
         let _ = read(json!({"query_string": {"query": text}}));
         let _ = read(json!({"simple_query_string": {"query": text}}));
     }
+}
+
+fn phrase(field: &str, text: &str, slop: u32) -> Node {
+    Node::Phrase(warpseek::query::Phrase {
+        fields: vec![(field.into(), 2.2)],
+        text: text.into(),
+        slop,
+    })
+}
+
+#[test]
+fn phrases() {
+    let ab = phrase("title", "a b", 0);
+    assert_eq!(node(json!({"match_phrase": {"title": "a b"}})), ab);
+    let body = json!({"query": "a b", "slop": "2", "boost": 3, "analyzer": "standard"});
+    assert_eq!(
+        node(json!({"match_phrase": {"title": body}})),
+        Node::Boost(Box::new(phrase("title", "a b", 2)), 3.0)
+    );
+    assert_eq!(node(json!({"match_phrase": {"tag": "a b"}})), one(terms("tag", &["a b"])));
+    assert_eq!(node(json!({"match_phrase": {"nothing": "a b"}})), Node::Nothing);
+    let best = |tie_breaker: f64| Node::Best {
+        of: vec![ab.clone(), phrase("body", "a b", 0)],
+        tie_breaker,
+    };
+    assert_eq!(
+        node(
+            json!({"multi_match": {"query": "a b", "type": "phrase", "fields": ["title", "body"], "tie_breaker": 0.5}})
+        ),
+        best(0.5)
+    );
+    assert_eq!(
+        node(json!({"query_string": {"query": "title:\"a b\"~4^2"}})),
+        Node::Boost(Box::new(phrase("title", "a b", 4)), 2.0)
+    );
+    for clause in ["query_string", "simple_query_string"] {
+        let quoted = json!({clause: {"query": "\"a b\"", "fields": ["title", "body"]}});
+        assert_eq!(node(quoted), best(0.0), "{clause}");
+        let slop = json!({clause: {"query": "\"a \\\"b\"~3", "fields": ["title"]}});
+        assert_eq!(node(slop), phrase("title", "a \"b", 3), "{clause}");
+    }
+}
+
+#[test]
+fn phrases_in_fields_without_positions() {
+    let mappings = json!({"properties": {
+        "title": {"type": "text"}, "bare": {"type": "text", "index_options": "freqs"}
+    }});
+    let declared =
+        Declared { mappings: mappings.as_object().unwrap().clone(), ..Declared::default() };
+    let mapping = Mapping::new(declared).unwrap();
+    let read = |query: Value| {
+        let mut warnings = Vec::new();
+        translate(&query, &mapping, 1000, &mut warnings).map(|node| (node, warnings))
+    };
+    for refused in [
+        json!({"match_phrase": {"bare": "a b"}}),
+        json!({"query_string": {"query": "bare:\"a b\""}}),
+        json!({"multi_match": {"query": "a b", "fields": "bare", "type": "phrase"}}),
+    ] {
+        let failure = read(refused).unwrap_err();
+        assert!(failure.reason.contains("without position data"), "{}", failure.reason);
+    }
+    // Beside others they are left out with a warning, and one word needs none.
+    let (mixed, warnings) = read(json!({"query_string": {"query": "\"a b\""}})).unwrap();
+    assert_eq!((mixed, warnings.len()), (phrase("title", "a b", 0), 1));
+    let word = Words { operator: Operator::And, ..words(&["bare"], "a") };
+    let (one, warnings) = read(json!({"match_phrase": {"bare": "a"}})).unwrap();
+    assert_eq!((one, warnings.len()), (Node::Words(word), 0));
 }

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
 
-use super::shards;
+use super::{shards, tasks};
 use crate::app::{App, search, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
@@ -50,6 +50,44 @@ pub(super) async fn flush(
     call: Call,
 ) -> Reply {
     each(app, index, call.params, Collection::flush).await
+}
+
+pub(super) async fn force_merge_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    force_merged(app, "_all".into(), call).await
+}
+
+pub(super) async fn force_merge(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    force_merged(app, index, call).await
+}
+
+/// Merges segments until there are at most `max_num_segments`; without that, what is worth merging is merged in the background anyway.
+async fn force_merged(app: Arc<App>, index: String, call: Call) -> Reply {
+    let most = match call.params.get("max_num_segments") {
+        None => None,
+        Some(most) => Some(most.parse().ok().filter(|most| *most > 0).ok_or_else(|| {
+            Failure::illegal(format!("[max_num_segments] must be a number above 0, found [{most}]"))
+        })?),
+    };
+    if call.params.flag("only_expunge_deletes") {
+        return Err(Failure::unsupported("only_expunge_deletes"));
+    }
+    let wait = call.params.get("wait_for_completion") != Some("false");
+    let action = ("indices:admin/forcemerge", format!("Force-merge [{index}]"));
+    tasks::run(&app, action, wait, move |app| {
+        let selected = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        for of in &selected {
+            match most {
+                Some(most) => of.merge(most)?,
+                None => of.flush()?,
+            }
+        }
+        Ok(Answer::json(json!({"_shards": shards(selected.len())})))
+    })
+    .await
 }
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Reply {
@@ -158,7 +196,7 @@ fn documents(app: &App, index: &str, params: &Params) -> Reply {
 }
 
 /// Rows as text, or as JSON if it was asked for; `h` names columns, `v` shows their names.
-fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> Reply {
+pub(super) fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> Reply {
     let wanted: Vec<usize> = match params.get("h") {
         None => (0..columns.len()).collect(),
         Some(names) => {
@@ -238,7 +276,7 @@ pub(super) async fn analyze_all(State(app): State<Arc<App>>, call: Call) -> Repl
     analyzed(app, None, call).await
 }
 
-pub(super) async fn analyze(
+pub(crate) async fn analyze(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,

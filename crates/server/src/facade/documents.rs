@@ -220,28 +220,26 @@ pub(super) fn change(
             ));
         }
     };
-    let Some(Value::Object(before)) = of.get(id)? else {
-        let new = match (body.get("upsert"), body.get("doc_as_upsert") == Some(&json!(true))) {
-            (_, true) => doc,
-            (Some(Value::Object(upsert)), _) => upsert.clone(),
-            _ => {
-                let reason = format!("[{id}]: document missing");
-                return Err(Failure::new(Kind::DocumentMissing, reason).of_index(&of.name));
-            }
-        };
-        of.admit([&new])?;
-        return of.create_document(id, &new);
-    };
-    let mut after = before.clone();
-    patch(&mut after, doc);
-    if after == before && body.get("detect_noop") != Some(&json!(false)) {
-        return Ok(Written { ticket: None, result: "noop" });
-    }
-    of.admit([&after])?;
-    of.put(id, &after)
+    let (as_upsert, detect_noop) = (
+        body.get("doc_as_upsert") == Some(&json!(true)),
+        body.get("detect_noop") != Some(&json!(false)),
+    );
+    of.change(id, |before| match (before, body.get("upsert")) {
+        (Some(before), _) => {
+            let mut after = before.clone();
+            patch(&mut after, doc.clone());
+            Ok((after != before || !detect_noop).then_some(after))
+        }
+        (None, _) if as_upsert => Ok(Some(doc.clone())),
+        (None, Some(Value::Object(upsert))) => Ok(Some(upsert.clone())),
+        (None, _) => {
+            let reason = format!("[{id}]: document missing");
+            Err(Failure::new(Kind::DocumentMissing, reason).of_index(&of.name))
+        }
+    })
 }
 
-fn patch(into: &mut Map<String, Value>, from: Map<String, Value>) {
+pub(crate) fn patch(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
             (Some(Value::Object(into)), Value::Object(from)) => patch(into, from),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
+use crate::aliases::{Alias, Change};
 use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
@@ -18,8 +19,13 @@ pub(super) async fn create(
 ) -> Reply {
     let body = call.json()?;
     let (declared, warnings) = declared(&body)?;
+    let aliases = body["aliases"].as_object().into_iter().flatten().map(|(alias, options)| {
+        let of = Alias::parse(options)?;
+        Ok(Change::Add { alias: alias.clone(), index: index.clone(), of })
+    });
+    let aliases = aliases.collect::<Result<Vec<_>, Failure>>()?;
     let name = index.clone();
-    write(&app, move |app| app.catalogue().create(&name, declared)).await?;
+    write(&app, move |app| app.catalogue().create_with_aliases(&name, declared, &aliases)).await?;
     let made = json!({"acknowledged": true, "shards_acknowledged": true, "index": index});
     Ok(Answer::json(made).warnings(warnings))
 }
@@ -37,9 +43,6 @@ pub(crate) fn declared(body: &Value) -> Result<(Declared, Vec<String>), Failure>
     {
         return Err(Failure::parsing(format!("unknown key [{key}] for create index")));
     }
-    if body.get("aliases").and_then(Value::as_object).is_some_and(|aliases| !aliases.is_empty()) {
-        return Err(Failure::unsupported("aliases"));
-    }
     let mappings = match body.get("mappings") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(mappings)) => mappings.clone(),
@@ -55,14 +58,21 @@ pub(super) async fn delete(
     call: Call,
 ) -> Reply {
     let lenient = call.params.flag("ignore_unavailable");
-    if index == "_all" || index.contains('*') {
+    if index.split(',').any(|part| part.is_empty() || part == "_all" || part.contains('*')) {
         return Err(Failure::illegal(
             "Wildcard expressions or all indices are not allowed; name the indexes to delete",
         ));
     }
     write(&app, move |app| {
-        let selected = app.catalogue().select(&index, lenient)?;
-        selected.iter().try_for_each(|of| app.catalogue().delete(&of.name))
+        let names = match lenient {
+            true => index
+                .split(',')
+                .filter(|name| app.catalogue().is_index(name))
+                .map(str::to_owned)
+                .collect(),
+            false => app.catalogue().select_indexes(&index)?,
+        };
+        names.iter().try_for_each(|name| app.catalogue().delete(name))
     })
     .await?;
     Ok(Answer::json(json!({"acknowledged": true})))
@@ -113,12 +123,10 @@ pub(super) async fn get(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    each(
-        &app,
-        &index,
-        &call,
-        |of| json!({"aliases": {}, "mappings": mappings_of(of), "settings": settings_of(of)}),
-    )
+    each(&app, &index, &call, |of| {
+        let aliases = app.catalogue().aliases().of_index(&of.name, None);
+        json!({"aliases": aliases, "mappings": mappings_of(of), "settings": settings_of(of)})
+    })
 }
 
 pub(super) async fn mapping(

@@ -10,15 +10,17 @@ use warpseek::Request;
 use warpseek::query::{Bool, Filter, Node};
 
 use super::documents::refreshes;
-use crate::app::{App, search as searching, write};
+use super::{points_in_time, tasks};
+use crate::app::{App, search as searching};
+use crate::contexts::Scroll;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::search::{
-    Ask, Found, Planned, Total, duration, finish, plan, put_together, search as find,
+    Ask, Found, Planned, Target, Total, duration, finish, plan, put_together, search as find,
 };
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
-    run(app, "_all".into(), call).await
+    run(app, None, call).await
 }
 
 pub(super) async fn search(
@@ -26,13 +28,28 @@ pub(super) async fn search(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    run(app, index, call).await
+    run(app, Some(index), call).await
 }
 
-async fn run(app: Arc<App>, index: String, call: Call) -> Reply {
+/// The indexes that an expression names, as they are now.
+pub(super) fn targets(app: &App, index: &str, lenient: bool) -> Result<Vec<Target>, Failure> {
+    Ok(app.catalogue().select(index, lenient)?.into_iter().map(Target::from).collect())
+}
+
+async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     searching(&app, move |app| {
         let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
-        let collections = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        if ask.pit.is_some() {
+            if index.is_some() {
+                let reason = "Validation Failed: 1: [indices] cannot be used with point in time. Do not specify any index with point in time.;";
+                return Err(Failure::new(Kind::Action, reason));
+            }
+            let (found, id) = points_in_time::search(app, ask, &call)?;
+            let mut body = found.body(found.ask.from, found.ask.size)?;
+            body["pit_id"] = json!(id);
+            return Ok(Answer::json(body).warnings(found.warnings));
+        }
+        let collections = targets(app, index.as_deref().unwrap_or("_all"), call.params.flag("ignore_unavailable"))?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
         if scroll.is_some() && (from > 0 || size == 0) {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
@@ -41,7 +58,7 @@ async fn run(app: Arc<App>, index: String, call: Call) -> Reply {
         let mut body = found.body(from, size)?;
         let warnings = found.warnings.clone();
         if let Some(keep) = scroll {
-            body["_scroll_id"] = json!(app.scrolls.keep(found, size, keep)?);
+            body["_scroll_id"] = json!(app.scrolls.keep(Scroll { found, at: size }, keep)?);
         }
         Ok(Answer::json(body).warnings(warnings))
     })
@@ -108,10 +125,15 @@ pub(super) async fn end_scroll_in_path(
 }
 
 fn ended(app: &App, ids: &[String]) -> Reply {
-    let freed = match ids {
-        [all] if all == "_all" => app.scrolls.end_all(),
-        ids => ids.iter().filter(|id| app.scrolls.end(id)).count(),
-    };
+    freed(ids.iter().filter(|id| app.scrolls.end(id)).count())
+}
+
+/// Those of everybody, which has a route of its own since it needs another key.
+pub(super) async fn end_all_scrolls(State(app): State<Arc<App>>, _call: Call) -> Reply {
+    freed(app.scrolls.end_all().len())
+}
+
+fn freed(freed: usize) -> Reply {
     let status = if freed == 0 { 404 } else { 200 };
     Ok(Answer::json(json!({"succeeded": true, "num_freed": freed})).status(status))
 }
@@ -133,6 +155,8 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
         let start = Instant::now();
         let asked = pairs(app, &index, &call)?;
+        let wanted = |asked: &Asked| asked.as_ref().map_or(0, |(_, ask)| ask.from + ask.size);
+        app.config.limits.check_hits(asked.iter().map(wanted))?;
         let mut answers: Vec<Option<Result<Found, Failure>>> = Vec::new();
         // By index, with the number of the search.
         let mut batches: BTreeMap<String, Vec<Numbered>> = BTreeMap::new();
@@ -140,9 +164,13 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
             answers.push(None);
             let prepare = || {
                 let (collections, ask) = asked?;
+                // A search that needs more than one answer of the engine is made on its own.
                 let [one] = collections.as_slice() else {
                     return find(app, collections, ask, false, call.arrived).map(Err);
                 };
+                if !ask.aggregations.is_empty() {
+                    return find(app, collections, ask, false, call.arrived).map(Err);
+                }
                 let mut warnings = Vec::new();
                 let planned = plan(app, one.clone(), &ask, false, call.arrived, &mut warnings)?;
                 Ok::<_, Failure>(Ok((planned, ask, warnings)))
@@ -194,7 +222,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
 /// A search with its number, and what was said about it.
 type Numbered = (usize, Planned, Ask, Vec<String>);
 
-type Asked = Result<(Vec<Arc<crate::collection::Collection>>, Ask), Failure>;
+type Asked = Result<(Vec<Target>, Ask), Failure>;
 
 /// The searches of a body of header and body lines. One that is wrong fails alone; a line that is no JSON fails all.
 fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
@@ -233,11 +261,13 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
             _ => index.to_owned(),
         };
         let lenient = header["ignore_unavailable"] == json!(true);
-        asked.push(
-            app.catalogue()
-                .select(&of, lenient)
-                .and_then(|of| Ok((of, Ask::parse(&body, &call.params, &app.config.limits)?))),
-        );
+        asked.push(targets(app, &of, lenient).and_then(|of| {
+            let ask = Ask::parse(&body, &call.params, &app.config.limits)?;
+            match ask.pit {
+                Some(_) => Err(Failure::unsupported("pit in a multi-search")),
+                None => Ok((of, ask)),
+            }
+        }));
     }
     match asked.is_empty() {
         true => Err(Failure::new(Kind::Action, "Validation Failed: 1: no requests added;")),
@@ -275,7 +305,7 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     }
     let ask = Ask::parse(&body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
-    let collections = app.catalogue().select(index, call.params.flag("ignore_unavailable"))?;
+    let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
     let found = find(app, collections, ask, false, call.arrived)?;
     Ok((found.total(), found.warnings))
 }
@@ -285,45 +315,59 @@ pub(super) async fn delete_by_query(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    if call.params.get("wait_for_completion") == Some("false") {
-        return Err(Failure::unsupported("wait_for_completion=false"));
+    let action = ("indices:data/write/delete/byquery", format!("delete-by-query [{index}]"));
+    let wait = call.params.get("wait_for_completion") != Some("false");
+    tasks::run(&app, action, wait, move |app| delete_found(app, &index, &call)).await
+}
+
+fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
+    let start = Instant::now();
+    let body = call.json()?;
+    let max = match body
+        .get("max_docs")
+        .cloned()
+        .or_else(|| call.params.get("max_docs").map(Value::from))
+    {
+        None | Some(Value::Null) => None,
+        Some(max) => {
+            let number = max.as_u64().or_else(|| max.as_str()?.parse().ok());
+            let wrong = || Failure::illegal(format!("[max_docs] must be a number, found {max}"));
+            Some(number.ok_or_else(wrong)?)
+        }
+    };
+    let query = body.get("query").filter(|query| !query.is_null()).cloned();
+    if query.is_none() && call.params.get("q").is_none() {
+        return Err(Failure::new(Kind::Action, "Validation Failed: 1: query is missing;"));
     }
-    write(&app, move |app| {
-        let start = Instant::now();
-        let body = call.json()?;
-        let max = body["max_docs"].as_u64().or_else(|| call.params.get("max_docs")?.parse().ok());
-        let query = body.get("query").cloned();
-        if query.is_none() && call.params.get("q").is_none() {
-            return Err(Failure::new(Kind::Action, "Validation Failed: 1: query is missing;"));
+    let ask =
+        Ask::parse(&json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
+    // All that match are deleted, or the search fails before the first is.
+    let ask = Ask { allow_partial: false, ..ask };
+    let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
+    let found = find(app, collections, ask, true, call.arrived)?;
+    let most = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+    let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
+    for &(part, rank) in found.hits.iter().take(most) {
+        let of = &found.parts[part].collection;
+        let id = found.parts[part].response.id(rank)?;
+        total += 1;
+        if let Some(ticket) = of.delete(&id)?.ticket {
+            deleted += 1;
+            last.insert(part, ticket);
         }
-        let ask = Ask::parse(&json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
-        let collections = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
-        let found = find(app, collections, ask, true, call.arrived)?;
-        let most = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
-        let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
-        for &(part, rank) in found.hits.iter().take(most) {
-            let of = &found.parts[part].collection;
-            let id = found.parts[part].response.id(rank)?;
-            total += 1;
-            if let Some(ticket) = of.delete(&id)?.ticket {
-                deleted += 1;
-                last.insert(part, ticket);
-            }
+    }
+    for (part, ticket) in last {
+        ticket.wait()?;
+        if refreshes(&call.params) {
+            found.parts[part].collection.refresh()?;
         }
-        for (part, ticket) in last {
-            ticket.wait()?;
-            if refreshes(&call.params) {
-                found.parts[part].collection.refresh()?;
-            }
-        }
-        let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let answer = json!({
-            "took": took, "timed_out": false, "total": total, "deleted": deleted, "batches": 1, "version_conflicts": total - deleted, "noops": 0,
-            "retries": {"bulk": 0, "search": 0}, "throttled_millis": 0, "requests_per_second": -1.0, "throttled_until_millis": 0, "failures": [],
-        });
-        Ok(Answer::json(answer).warnings(found.warnings))
-    })
-    .await
+    }
+    let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let answer = json!({
+        "took": took, "timed_out": false, "total": total, "deleted": deleted, "batches": 1, "version_conflicts": total - deleted, "noops": 0,
+        "retries": {"bulk": 0, "search": 0}, "throttled_millis": 0, "requests_per_second": -1.0, "throttled_until_millis": 0, "failures": [],
+    });
+    Ok(Answer::json(answer).warnings(found.warnings))
 }
 
 pub(super) async fn explain(
@@ -336,7 +380,7 @@ pub(super) async fn explain(
         let of = app.catalogue().get(&index)?;
         let mut warnings = Vec::new();
         let Planned { view, request, .. } =
-            plan(app, of, &ask, false, call.arrived, &mut warnings)?;
+            plan(app, of.into(), &ask, false, call.arrived, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {
             return Err(Failure::broken("the query is no tree"));
         };

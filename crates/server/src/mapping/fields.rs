@@ -200,9 +200,17 @@ impl Compiler<'_> {
             None => {
                 let (k1, b) = self.similarity(path, mapping.get("similarity"))?;
                 let analyzer = self.analyzer(path, mapping.get("analyzer"))?;
-                let field = TextField { source, k1, b, ..TextField::new(name.clone(), analyzer) };
+                let positions = positions(path, mapping.get("index_options"))?;
+                let field = TextField {
+                    source,
+                    k1,
+                    b,
+                    positions,
+                    ..TextField::new(name.clone(), analyzer)
+                };
                 self.definitions.push(Definition::Text(field));
-                self.fields.insert(path.to_owned(), Field::Text { name, factor: k1 + 1.0 });
+                let field = Field::Text { name, factor: k1 + 1.0, positions };
+                self.fields.insert(path.to_owned(), field);
             }
         }
         Ok(())
@@ -266,6 +274,18 @@ impl Compiler<'_> {
     }
 }
 
+/// Whether a text field keeps positions; by default it does, as there.
+fn positions(path: &str, options: Option<&Value>) -> Result<bool, Failure> {
+    match options.map_or(Some("positions"), Value::as_str) {
+        Some("positions" | "offsets") => Ok(true),
+        Some("docs" | "freqs") => Ok(false),
+        _ => Err(refused(
+            path,
+            "[index_options] must be one of [docs], [freqs], [positions] and [offsets]",
+        )),
+    }
+}
+
 /// Puts the mapping of a path into properties, with objects on the way.
 pub(super) fn insert(properties: &mut Map<String, Value>, path: &str, mapping: Value) {
     match path.split_once('.') {
@@ -325,14 +345,18 @@ fn properties(
                 ("properties" | "fields", Some(Value::Object(was)), Value::Object(is)) => {
                     properties(was, is, &path)?;
                 }
-                ("analyzer" | "similarity" | "index" | "ignore_above", Some(was), is)
-                    if was != is =>
-                {
+                (
+                    "analyzer" | "similarity" | "index" | "ignore_above" | "index_options",
+                    Some(was),
+                    is,
+                ) if was != is => {
                     return Err(Failure::illegal(format!(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [{was}] to [{is}]"
                     )));
                 }
-                ("analyzer" | "similarity", None, is) if is != "standard" && is != "BM25" => {
+                ("analyzer" | "similarity" | "index_options", None, is)
+                    if is != "standard" && is != "BM25" && is != "positions" =>
+                {
                     return Err(Failure::illegal(format!(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] to [{is}]"
                     )));

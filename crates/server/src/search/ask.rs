@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use warpseek::query::Operator;
 
+use super::aggregate::{self, Aggregation};
 use super::highlight::Highlight;
 use super::sort::Order;
 use super::source::SourceFilter;
@@ -41,6 +42,31 @@ pub(crate) struct Ask {
     /// Whether the total is a plain number (`rest_total_hits_as_int`).
     pub(crate) plain_total: bool,
     pub(crate) scroll: Option<Duration>,
+    pub(crate) pit: Option<Pit>,
+    pub(crate) aggregations: Vec<Aggregation>,
+}
+
+/// The point in time that is searched.
+#[derive(Clone, Debug)]
+pub(crate) struct Pit {
+    pub(crate) id: String,
+    /// How long it is to be kept from now on, if not as long as before.
+    pub(crate) keep: Option<Duration>,
+}
+
+impl Pit {
+    fn parse(pit: &Value) -> Result<Self, Failure> {
+        let known = |key: &&String| !matches!(key.as_str(), "id" | "keep_alive");
+        if let Some(key) = pit.as_object().into_iter().flat_map(|pit| pit.keys()).find(known) {
+            return Err(Failure::parsing(format!("[pit] has an unknown key [{key}]")));
+        }
+        let id = pit["id"].as_str().ok_or_else(|| Failure::parsing("[pit] requires an [id]"))?;
+        let keep = match &pit["keep_alive"] {
+            Value::Null => None,
+            keep => duration("keep_alive", keep)?,
+        };
+        Ok(Pit { id: id.to_owned(), keep })
+    }
 }
 
 /// The query of `?q=`.
@@ -95,19 +121,19 @@ impl Ask {
             "stored_fields",
             "search_after",
             "track_scores",
+            "pit",
+            "aggs",
+            "aggregations",
         ];
         if let Some(key) = body
             .keys()
             .find(|key| !known.contains(&key.as_str()) && !HARMLESS.contains(&key.as_str()))
         {
             let elsewhere = [
-                "aggs",
-                "aggregations",
                 "knn",
                 "rescore",
                 "collapse",
                 "suggest",
-                "pit",
                 "slice",
                 "fields",
                 "docvalue_fields",
@@ -188,6 +214,12 @@ impl Ask {
             Some(Value::Array(values)) => Some(values.clone()),
             Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
         };
+        let pit = body.get("pit").filter(|pit| !pit.is_null()).map(Pit::parse).transpose()?;
+        let order = Order::parse(option("sort").as_ref(), after.is_some())?;
+        let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
+        if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
+            return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
+        }
         Ok(Ask {
             query: body.get("query").filter(|query| !query.is_null()).cloned(),
             q: q.transpose()?,
@@ -196,7 +228,7 @@ impl Ask {
             size,
             source: SourceFilter::parse(body.get("_source"), params, body.get("stored_fields"))?,
             total: total(option("track_total_hits").as_ref(), params)?,
-            order: Order::parse(option("sort").as_ref(), after.is_some())?,
+            order: if pit.is_some() { order.with_tie_breaker() } else { order },
             after,
             track_scores: option("track_scores")
                 .is_some_and(|value| value == true || value == "true"),
@@ -207,6 +239,8 @@ impl Ask {
             allow_partial,
             plain_total: params.flag("rest_total_hits_as_int"),
             scroll,
+            pit,
+            aggregations,
         })
     }
 }
@@ -308,7 +342,9 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (body, wanted) in [
-            (json!({"aggs": {}}), "aggs"),
+            (json!({"aggs": {"x": {"geohash_grid": {"field": "y"}}}}), "geohash_grid"),
+            (json!({"pit": {}}), "id"),
+            (json!({"pit": {"id": "x", "index": "y"}}), "index"),
             (json!({"sise": 1}), "sise"),
             (json!({"size": -1}), "size"),
             (json!({"sort": "year:up"}), "order"),

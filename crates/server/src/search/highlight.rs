@@ -1,8 +1,10 @@
 //! Parts of texts that show why they matched.
 
 use serde_json::{Map, Value, json};
+use warpseek::{FieldId, Response, Snippet};
 
 use super::Part;
+use crate::collection::View;
 use crate::error::Failure;
 use crate::mapping::Field;
 
@@ -40,29 +42,40 @@ impl Highlight {
     pub(super) fn of(&self, part: &Part, source: &Value) -> Map<String, Value> {
         let mut shown = Map::new();
         for (pattern, options) in &self.fields {
-            for (name, field) in part.view.mapping.matching(pattern) {
-                let Field::Text { name: engine, .. } = field else { continue };
-                let schema = part.response.snapshot().manifest().schema.clone();
-                let number = match (&schema, engine.as_str()) {
-                    (None, _) => Some(0),
-                    (Some(schema), engine) => match schema.find(engine) {
-                        Some(warpseek::FieldId::Text(number)) => Some(number),
-                        _ => None,
-                    },
-                };
-                let (Some(number), Some(text)) =
-                    (number, text_at(source, part.view.mapping.path_of(name)))
-                else {
-                    continue;
-                };
-                let snippet = part.response.snippet_in(number, &text, options.width);
+            for (name, snippet) in
+                snippets(&part.view, &part.response, pattern, source, options.width)
+            {
                 if !snippet.highlights.is_empty() {
-                    shown.insert(name.to_owned(), json!([marked(&snippet, options)]));
+                    shown.insert(name, json!([marked(&snippet, options)]));
                 }
             }
         }
         shown
     }
+}
+
+/// The parts of the text fields whose names match a pattern, by name; fields that the source does not have are left out.
+pub(crate) fn snippets(
+    view: &View,
+    response: &Response,
+    pattern: &str,
+    source: &Value,
+    width: usize,
+) -> Vec<(String, Snippet)> {
+    let schema = &response.snapshot().manifest().schema;
+    let fields = view.mapping.matching(pattern).into_iter().filter_map(|(name, field)| {
+        let Field::Text { name: engine, .. } = field else { return None };
+        let number = match schema {
+            None => 0,
+            Some(schema) => match schema.find(engine) {
+                Some(FieldId::Text(number)) => number,
+                _ => return None,
+            },
+        };
+        let text = text_at(source, view.mapping.path_of(name))?;
+        Some((name.to_owned(), response.snippet_in(number, &text, width)))
+    });
+    fields.collect()
 }
 
 fn options(value: &Value, outer: &Options) -> Result<Options, Failure> {
@@ -88,7 +101,7 @@ fn options(value: &Value, outer: &Options) -> Result<Options, Failure> {
     })
 }
 
-fn marked(snippet: &warpseek::Snippet, options: &Options) -> String {
+fn marked(snippet: &Snippet, options: &Options) -> String {
     let (mut out, mut at) = (String::new(), 0);
     for range in &snippet.highlights {
         out.push_str(&snippet.text[at..range.start]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use warpseek::{Explanation, Response};
 
-use super::{Found, Order, Part, Total, sort};
+use super::{Found, Order, Part, Total, aggregate, sort};
 use crate::error::Failure;
 
 /// A score as Elasticsearch shows it, in single precision and with no more digits than that has.
@@ -36,12 +36,16 @@ impl Found {
             _ if !self.is_complete() => found["total"] = json!({"value": total, "relation": "gte"}),
             _ => found["total"] = json!({"value": total, "relation": "eq"}),
         }
-        Ok(json!({
+        let mut body = json!({
             "took": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
             "timed_out": !self.is_complete(),
             "_shards": {"total": shards, "successful": shards, "skipped": 0, "failed": 0},
             "hits": found,
-        }))
+        });
+        if !self.ask.aggregations.is_empty() {
+            body["aggregations"] = aggregate::shown(&self.ask.aggregations, &self.parts)?;
+        }
+        Ok(body)
     }
 
     fn hit(&self, hit: (usize, usize)) -> Result<Value, Failure> {
@@ -54,11 +58,10 @@ impl Found {
         });
         match &self.ask.order {
             Order::Score => {}
-            Order::Document => shown["sort"] = json!([part.response.hits()[rank].doc]),
-            Order::Keys(keys) => {
-                let values = part.response.sort_values(rank).to_json();
-                shown["sort"] = sort::values(keys, values, &part.view).into();
+            Order::Document => {
+                shown["sort"] = json!([sort::number(hit.0, part.response.hits()[rank].doc)]);
             }
+            Order::Keys(keys) => shown["sort"] = sort::values(keys, hit, part).into(),
         }
         if !self.ask.source.hidden || self.ask.highlight.is_some() {
             let source = source(part, rank)?;

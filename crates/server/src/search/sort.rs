@@ -1,8 +1,11 @@
 //! The order of hits: `sort` and `search_after`.
 
-use serde_json::Value;
-use warpseek::{Missing, Request, SortBy, SortKey};
+use std::cmp::Ordering;
 
+use serde_json::{Number, Value};
+use warpseek::{DocId, Missing, Request, SortBy, SortKey};
+
+use super::Part;
 use crate::collection::View;
 use crate::error::Failure;
 use crate::mapping::Field;
@@ -54,6 +57,22 @@ impl Order {
             Some(_) => None,
         };
         Ok(usual.filter(|_| !continues).unwrap_or(Order::Keys(keys)))
+    }
+
+    /// With the number of the document behind the other keys, so that no two hits are at the same place. The usual order has it already.
+    pub(super) fn with_tie_breaker(self) -> Self {
+        match self {
+            Order::Keys(mut keys) if !keys.iter().any(Key::is_document) => {
+                keys.push(Key {
+                    path: "_shard_doc".into(),
+                    descending: false,
+                    missing: Missing::Last,
+                    may_be_unmapped: false,
+                });
+                Order::Keys(keys)
+            }
+            order => order,
+        }
     }
 
     /// Whether hits show their scores.
@@ -164,24 +183,107 @@ pub(super) fn sorted(
     let of = keys.iter().map(|key| key.of(view)).collect::<Result<Vec<_>, _>>()?;
     let sort: Vec<SortKey> = of.iter().flatten().cloned().collect();
     let Some(after) = after else { return Ok(request.sort(sort)) };
-    if after.len() != keys.len() {
-        return Err(Failure::illegal(format!(
-            "search_after has {} value(s) but sort has {}.",
-            after.len(),
-            keys.len()
-        )));
-    }
+    check_length(keys, after)?;
     let there = of.iter().zip(after).filter(|(key, _)| key.is_some());
     let values: Vec<Value> = there.map(|(_, value)| value.clone()).collect();
     let place = view.searcher.sort_values(&sort, &values)?;
     Ok(request.sort(sort).after(place))
 }
 
+/// The number of a document among those of several indexes, of which its own is the `part`th.
+pub(super) fn number(part: usize, doc: DocId) -> u64 {
+    ((part as u64) << 32) | u64::from(doc)
+}
+
 /// The values of a hit by its keys, for `sort`: those of the library, and null for fields that the index lacks.
-pub(super) fn values(keys: &[Key], found: Vec<Value>, view: &View) -> Vec<Value> {
-    let mut found = found.into_iter();
-    let mut value = |key: &Key| if key.is_in(view) { found.next() } else { None };
-    keys.iter().map(|key| value(key).unwrap_or_default()).collect()
+pub(super) fn values(keys: &[Key], hit: (usize, usize), part: &Part) -> Vec<Value> {
+    let mut found = part.response.sort_values(hit.1).to_json().into_iter();
+    let mut value = |key: &Key| {
+        let value = if key.is_in(&part.view) { found.next() } else { None };
+        match value {
+            Some(_) if key.is_document() => number(hit.0, part.response.hits()[hit.1].doc).into(),
+            value => value.unwrap_or_default(),
+        }
+    };
+    keys.iter().map(&mut value).collect()
+}
+
+/// Puts hits of several indexes in order, and leaves out those up to the place to continue after.
+pub(super) fn merge(
+    hits: &mut Vec<(usize, usize)>,
+    keys: &[Key],
+    after: Option<&[Value]>,
+    parts: &[Part],
+) -> Result<(), Failure> {
+    let mut placed: Vec<(Vec<Value>, (usize, usize))> =
+        hits.iter().map(|&hit| (values(keys, hit, &parts[hit.0]), hit)).collect();
+    // Stable, so that ties stay in the order of indexes and documents.
+    placed.sort_by(|(a, _), (b, _)| compare(keys, a, b));
+    if let Some(after) = after {
+        let after = as_shown(keys, after, parts)?;
+        placed.retain(|(values, _)| compare(keys, values, &after) == Ordering::Greater);
+    }
+    *hits = placed.into_iter().map(|(_, hit)| hit).collect();
+    Ok(())
+}
+
+/// The place to continue after, with values as hits show them: a date may have come as a text.
+fn as_shown(keys: &[Key], after: &[Value], parts: &[Part]) -> Result<Vec<Value>, Failure> {
+    check_length(keys, after)?;
+    let shown = |(key, value): (&Key, &Value)| {
+        let view = parts.iter().map(|part| &part.view).find(|view| key.is_in(view));
+        let (Some(view), false) = (view, key.is_document()) else { return Ok(value.clone()) };
+        let Some(of) = key.of(view)? else { return Ok(value.clone()) };
+        let read = view.searcher.sort_values(&[of], std::slice::from_ref(value))?;
+        Ok(read.to_json().into_iter().next().unwrap_or_default())
+    };
+    keys.iter().zip(after).map(shown).collect()
+}
+
+/// Compares values of two hits, which may be of different indexes.
+fn compare(keys: &[Key], a: &[Value], b: &[Value]) -> Ordering {
+    let one = |(key, (a, b)): (&Key, (&Value, &Value))| {
+        let missing = match key.missing {
+            Missing::First => Ordering::Less,
+            Missing::Last => Ordering::Greater,
+        };
+        let order = match (a, b) {
+            (Value::Null, Value::Null) => return Ordering::Equal,
+            (Value::Null, _) => return missing,
+            (_, Value::Null) => return missing.reverse(),
+            // By their approximate values first, whatever their types, so that the order is total.
+            (Value::Number(a), Value::Number(b)) => {
+                let about = |number: &Number| number.as_f64().unwrap_or(0.0) + 0.0;
+                about(a).total_cmp(&about(b)).then(a.as_i64().cmp(&b.as_i64()))
+            }
+            (Value::String(a), Value::String(b)) => a.cmp(b),
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            // Indexes that differ in the type of a field: numbers, then booleans, then texts.
+            (a, b) => rank(a).cmp(&rank(b)),
+        };
+        if key.descending { order.reverse() } else { order }
+    };
+    let mut orders = keys.iter().zip(a.iter().zip(b)).map(one);
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::Bool(_) => 1,
+        _ => 2,
+    }
+}
+
+fn check_length(keys: &[Key], after: &[Value]) -> Result<(), Failure> {
+    match after.len() == keys.len() {
+        true => Ok(()),
+        false => Err(Failure::illegal(format!(
+            "search_after has {} value(s) but sort has {}.",
+            after.len(),
+            keys.len()
+        ))),
+    }
 }
 
 #[cfg(test)]

@@ -153,6 +153,95 @@ def bulks():
     assert client.count(index="t-bulk")["count"] == 25
 
 
+def phrases():
+    fresh("t-phrases")
+    helpers.bulk(client, [{"_index": "t-phrases", "_id": str(i), "text": text} for i, text in enumerate(["a quick brown fox", "brown and quick", "quick dark brown"])], refresh=True)
+    def ids(query):
+        return sorted(hit["_id"] for hit in client.search(index="t-phrases", query=query)["hits"]["hits"])
+    assert ids({"match_phrase": {"text": "quick brown"}}) == ["0"]
+    assert ids({"match_phrase": {"text": {"query": "quick brown", "slop": 1}}}) == ["0", "2"]
+    assert ids({"query_string": {"query": '"brown fox" OR "dark brown"'}}) == ["0", "2"]
+    assert ids({"multi_match": {"query": "and quick", "type": "phrase"}}) == ["1"]
+    refused(BadRequestError, "parsing_exception", lambda: client.search(index="t-phrases", query={"match_phrase_prefix": {"text": "quick br"}}))
+    bare = fresh("t-bare", mappings={"properties": {"text": {"type": "text", "index_options": "docs"}}})
+    assert bare["acknowledged"]
+    error = refused(BadRequestError, "illegal_argument_exception", lambda: client.search(index="t-bare", query={"match_phrase": {"text": "a b"}}))
+    assert "position data" in str(error)
+
+
+def points_in_time():
+    fresh("t-pit")
+    helpers.bulk(client, [{"_index": "t-pit", "_id": f"{i:02}", "n": i, "half": i // 2} for i in range(25)], refresh=True)
+    pit = client.open_point_in_time(index="t-pit", keep_alive="1m")["id"]
+    client.delete_by_query(index="t-pit", query={"match_all": {}}, refresh=True)
+    for sort in ([{"n": "asc"}], [{"_shard_doc": "asc"}], [{"half": "asc"}]):
+        seen, after = [], None
+        while True:
+            page = client.search(size=4, pit={"id": pit, "keep_alive": "1m"}, sort=sort, search_after=after)
+            assert page["pit_id"] == pit
+            if not page["hits"]["hits"]:
+                break
+            seen += [hit["_id"] for hit in page["hits"]["hits"]]
+            after = page["hits"]["hits"][-1]["sort"]
+        assert seen == [f"{i:02}" for i in range(25)], (sort, seen)
+    assert client.close_point_in_time(id=pit)["succeeded"]
+    refused(NotFoundError, "search_context_missing_exception", lambda: client.search(pit={"id": pit}))
+    assert client.count(index="t-pit")["count"] == 0
+
+
+def updates_are_not_lost():
+    from concurrent.futures import ThreadPoolExecutor
+    fresh("t-updates")
+    client.index(index="t-updates", id="1", document={"x": 0})
+    def update(i):
+        if i % 2:
+            return client.update(index="t-updates", id="1", doc={f"f{i}": i})["result"] == "updated"
+        done, errors = helpers.bulk(client, [{"_op_type": "update", "_index": "t-updates", "_id": "1", "doc": {f"f{i}": i}}])
+        return done == 1 and not errors
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(update, range(64)))
+    assert client.get(index="t-updates", id="1")["_source"] == {"x": 0} | {f"f{i}": i for i in range(64)}
+    def create(i):
+        return client.options(ignore_status=409).create(index="t-updates", id="2", document={"by": i}).meta.status
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(create, range(16))) == [201] + [409] * 15
+
+
+def aliases():
+    fresh("t-old")
+    client.indices.create(index="t-new", aliases={"t-both": {}})
+    client.indices.put_alias(index="t-old", name="t-now")
+    client.indices.update_aliases(actions=[{"add": {"index": "t-old", "alias": "t-both"}}])
+    assert client.index(index="t-now", id="1", document={"text": "old"}, refresh=True)["_index"] == "t-old"
+    client.indices.update_aliases(actions=[{"remove": {"index": "t-old", "alias": "t-now"}}, {"add": {"index": "t-new", "alias": "t-now"}}])
+    assert client.index(index="t-now", id="2", document={"text": "new"}, refresh=True)["_index"] == "t-new"
+    assert client.count(index="t-both")["count"] == 2 and client.count(index="t-now")["count"] == 1
+    assert client.indices.exists_alias(name="t-now") and not client.indices.exists_alias(name="t-none")
+    assert client.indices.get_alias(name="t-now").body == {"t-new": {"aliases": {"t-now": {}}}}
+    refused(BadRequestError, "illegal_argument_exception", lambda: client.index(index="t-both", document={"text": "where?"}))
+    refused(NotFoundError, "aliases_not_found_exception", lambda: client.indices.delete_alias(index="t-old", name="t-now"))
+    client.indices.delete(index="t-old")
+    client.indices.delete(index="t-new")
+    refused(NotFoundError, "index_not_found_exception", lambda: client.count(index="t-both"))
+
+
+def counts_and_upkeep():
+    fresh("t-counts", mappings={"properties": {"tag": {"type": "keyword"}}})
+    helpers.bulk(client, [{"_index": "t-counts", "_id": str(i), "tag": "abc"[i % 3], "n": i} for i in range(10)], refresh=True)
+    found = client.search(index="t-counts", size=0, aggs={"tags": {"terms": {"field": "tag", "size": 2}}, "n": {"stats": {"field": "n"}}, "some": {"range": {"field": "n", "ranges": [{"to": 5}]}}})["aggregations"]
+    assert found["tags"]["buckets"] == [{"key": "a", "doc_count": 4}, {"key": "b", "doc_count": 3}] and found["tags"]["sum_other_doc_count"] == 3
+    assert found["n"] == {"count": 10, "min": 0.0, "max": 9.0, "avg": 4.5, "sum": 45.0} and found["some"]["buckets"][0]["doc_count"] == 5
+    refused(BadRequestError, "parsing_exception", lambda: client.search(index="t-counts", aggs={"x": {"percentiles": {"field": "n"}}}))
+    task = client.delete_by_query(index="t-counts", query={"term": {"tag": "b"}}, wait_for_completion=False, refresh=True)["task"]
+    while not (state := client.tasks.get(task_id=task))["completed"]:
+        pass
+    assert state["response"]["deleted"] == 3
+    assert client.indices.forcemerge(index="t-counts", max_num_segments=1)["_shards"]["failed"] == 0
+    assert client.indices.flush(index="t-counts")["_shards"]["successful"] == 1
+    assert client.field_caps(index="t-counts", fields="*")["fields"]["tag"]["keyword"]["aggregatable"]
+    assert client.indices.validate_query(index="t-counts", query={"match": {"tag": "a"}})["valid"]
+
+
 def scores_are_those_of_elasticsearch():
     fresh("t-scores", mappings={"properties": {"text": {"type": "text"}}})
     texts = ["one two three", "two three", "three four five six", "one one two"]
@@ -189,9 +278,9 @@ async def asynchronous():
         assert done == 10 and not errors
 
 
-for check in [information, indices, documents, searching, ignored_options_are_warned_about, bulks, scores_are_those_of_elasticsearch, other_ways_to_ask]:
+for check in [information, indices, documents, searching, ignored_options_are_warned_about, bulks, phrases, points_in_time, updates_are_not_lost, aliases, counts_and_upkeep, scores_are_those_of_elasticsearch, other_ways_to_ask]:
     check()
 asyncio.run(asynchronous())
-for name in ["t-books", "t-bulk", "t-scores", "t-gzip", "t-async"]:
+for name in ["t-books", "t-bulk", "t-phrases", "t-bare", "t-pit", "t-updates", "t-counts", "t-scores", "t-gzip", "t-async"]:
     client.indices.delete(index=name)
 print(f"elasticsearch {__versionstr__}: ok")

@@ -64,6 +64,10 @@ def haystack(module, store_of):
     assert len(found) == 5 and all("rust" in doc.content for doc in found) and found[0].score > 0, found
     found = retriever.run(query="gardens", top_k=25, filters=eq)["documents"]
     assert found and all(doc.meta["lang"] == "en" for doc in found)
+    if hasattr(store, "get_metadata_field_min_max"):
+        assert store.get_metadata_field_min_max("meta.page") == {"min": 0, "max": 24}
+        unique = store.count_unique_metadata_by_filter(filters=eq, metadata_fields=["lang", "page"])
+        assert unique == {"lang": 1, "page": 12}, unique
     store.delete_documents(["0", "5"])
     assert store.count_documents() == 23
     if hasattr(store, "delete_all_documents"):

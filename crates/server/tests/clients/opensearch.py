@@ -44,6 +44,23 @@ assert several["responses"][0]["hits"]["hits"][0]["_id"] == "0" and several["res
 everything = list(helpers.scan(client, index=NAME, query={"query": {"match_all": {}}}, size=7))
 assert len({hit["_id"] for hit in everything}) == 26
 client.indices.refresh(index=NAME)
+pit = client.create_pit(index=NAME, keep_alive="1m")["pit_id"]
+client.index(index=NAME, id="late", body={"content": "later than the point in time"}, refresh=True)
+seen, after = [], {}
+while hits := client.search(body={"size": 10, "pit": {"id": pit, "keep_alive": "1m"}, "sort": [{"_shard_doc": "asc"}], **after})["hits"]["hits"]:
+    seen += [hit["_id"] for hit in hits]
+    after = {"search_after": hits[-1]["sort"]}
+assert len(seen) == len(set(seen)) == 26 and "late" not in seen
+assert client.delete_pit(body={"pit_id": [pit]})["pits"] == [{"pit_id": pit, "successful": True}]
+client.create_pit(index=NAME, keep_alive="1m")
+assert len(client.delete_all_pits()["pits"]) == 1
+assert client.search(index=NAME, body={"query": {"match_phrase": {"content": "the point in time"}}})["hits"]["hits"][0]["_id"] == "late"
+client.delete(index=NAME, id="late", refresh=True)
+client.indices.put_alias(index=NAME, name=f"{NAME}-alias")
+assert client.count(index=f"{NAME}-alias")["count"] == 26
+assert client.update(index=f"{NAME}-alias", id="7", body={"doc": {"seen": True}})["result"] == "updated"
+counted = client.search(index=NAME, body={"size": 0, "aggs": {"langs": {"terms": {"field": "meta.lang.keyword"}}}})
+assert [bucket["doc_count"] for bucket in counted["aggregations"]["langs"]["buckets"]] == [13, 12]
 deleted = client.delete_by_query(index=NAME, body={"query": {"range": {"meta.n": {"gt": 20}}}}, refresh=True)
 assert deleted["deleted"] == 5 and client.count(index=NAME)["count"] == 21
 assert client.delete(index=NAME, id="1")["result"] == "deleted"

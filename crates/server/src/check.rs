@@ -1,0 +1,32 @@
+//! Asks a server whether it is ready, for health checks where there is no other program to ask.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// How long to wait for each step.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Whether the server at a URL such as `http://127.0.0.1:9200` is ready; the error says why not.
+pub fn check(url: &str) -> Result<(), String> {
+    let host = url.strip_prefix("http://").map(|host| host.trim_end_matches('/'));
+    let Some(host) = host.filter(|host| !host.is_empty() && !host.contains(['/', '@', '?', '#']))
+    else {
+        return Err(format!("{url} cannot be checked; write it as http://127.0.0.1:9200"));
+    };
+    let failed = |e: std::io::Error| format!("{url}: {e}");
+    let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let address = with_port.to_socket_addrs().map_err(failed)?.next();
+    let address = address.ok_or_else(|| format!("{url}: there is no such address"))?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+    write!(stream, "GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")
+        .map_err(failed)?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).map_err(failed)?;
+    match &head {
+        b"HTTP/1.1 200" => Ok(()),
+        head => Err(format!("{url} is not ready: {}", String::from_utf8_lossy(head))),
+    }
+}

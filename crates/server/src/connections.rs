@@ -1,0 +1,104 @@
+//! Connections: accepted up to a limit, encrypted if there is a certificate, ended if their client is too slow.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::serve::Listener;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::config::{Config, Timeouts};
+use crate::patience::{PacedBody, Patient, Phase};
+use crate::tls::Tls;
+
+/// A client that is gone without a word is noticed after about two minutes.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(15);
+
+/// Serves until `end` is done, and then until all requests under way are answered.
+pub(crate) async fn serve(
+    mut listener: TcpListener,
+    router: Router,
+    config: &Config,
+    tls: Option<Arc<Tls>>,
+    end: impl Future<Output = ()>,
+) {
+    let limit = Arc::new(Semaphore::new(config.limits.connections));
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(end);
+    loop {
+        let accepted = async {
+            let permit = limit.clone().acquire_owned().await.ok();
+            (Listener::accept(&mut listener).await.0, permit)
+        };
+        let (stream, permit) = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut end => break,
+        };
+        set_up(&stream);
+        let stream = Patient::new(stream, config.timeouts.clone(), permit);
+        let (router, watcher) = (router.clone(), graceful.watcher());
+        let (timeouts, tls) = (config.timeouts.clone(), tls.clone());
+        tokio::spawn(async move {
+            let phase = stream.phase();
+            match tls {
+                None => answer(stream, phase, router, timeouts, watcher).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => answer(stream, phase, router, timeouts, watcher).await,
+                    Err(error) => tracing::debug!(%error, "no TLS connection"),
+                },
+            }
+        });
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+fn set_up(stream: &TcpStream) {
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_AGAIN);
+    let set = stream
+        .set_nodelay(true)
+        .and_then(|()| SockRef::from(stream).set_tcp_keepalive(&keep_alive));
+    if let Err(error) = set {
+        tracing::debug!(%error, "a connection without its options");
+    }
+}
+
+/// Answers the requests of a connection.
+async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    phase: Phase,
+    router: Router,
+    timeouts: Timeouts,
+    watcher: Watcher,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        phase.begin_request();
+        let request = request.map(|body| PacedBody::new(Body::new(body), &timeouts));
+        let (phase, router) = (phase.clone(), router.clone());
+        async move {
+            let response = TowerToHyperService::new(router).call(request).await;
+            phase.end_request();
+            response
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        // Patience sees to it, and tells a request that does not come from one that comes slowly.
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection broke");
+    }
+}

@@ -1,0 +1,188 @@
+//! The Model Context Protocol at `/mcp`: language models search and read, and change nothing.
+//!
+//! Streamable HTTP without sessions: every message is posted and answered on its own, so that there is no stream to keep (GET is 405). JSON-RPC is little enough to read and write here.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use serde_json::{Value, json};
+
+use crate::app::{App, search as searching};
+use crate::error::{Failure, Kind};
+use crate::http::{Answer, Call, Params, Reply};
+use crate::search::{Ask, Target, search as find};
+
+/// Versions of the protocol that are the same as far as this goes, the newest first.
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Hits of a search that does not say how many, and the most.
+const SIZE: u64 = 5;
+const MAX_SIZE: u64 = 50;
+
+/// Codes of JSON-RPC.
+const INVALID_REQUEST: i64 = -32600;
+const NO_SUCH_METHOD: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/mcp", post(message))
+}
+
+async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) -> Reply {
+    if let Some(version) = headers.get("mcp-protocol-version")
+        && !VERSIONS.iter().any(|known| version == known)
+    {
+        let known = VERSIONS.join(", ");
+        return Err(Failure::illegal(format!("unknown MCP-Protocol-Version; there are {known}")));
+    }
+    let message = call.json()?;
+    let id = message.get("id").cloned();
+    let Some(method) = message["method"].as_str().filter(|_| message["jsonrpc"] == "2.0") else {
+        let answers_nothing = message.get("result").or(message.get("error")).is_some();
+        // What a client answers is of no interest, since it is asked nothing.
+        return match answers_nothing {
+            true => Ok(Answer::text("").status(202)),
+            false => {
+                Ok(error(Value::Null, INVALID_REQUEST, "expected one message of JSON-RPC 2.0")
+                    .status(400))
+            }
+        };
+    };
+    let Some(id) = id.filter(|id| !id.is_null()) else {
+        // Notifications get no answer.
+        return Ok(Answer::text("").status(202));
+    };
+    let params = message.get("params").cloned().unwrap_or_default();
+    let result = match method {
+        "initialize" => initialize(&params),
+        "ping" => json!({}),
+        "tools/list" => json!({"tools": tools()}),
+        "tools/call" => {
+            let name = params["name"].as_str().unwrap_or("").to_owned();
+            if !tools().as_array().into_iter().flatten().any(|tool| tool["name"] == *name) {
+                return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {name}")));
+            }
+            let arguments = params["arguments"].clone();
+            let done = searching(&app, move |app| tool(app, &name, &arguments)).await;
+            match done {
+                Ok(found) => {
+                    let text = serde_json::to_string(&found).unwrap_or_default();
+                    json!({"content": [{"type": "text", "text": text}], "structuredContent": found, "isError": false})
+                }
+                // Whoever called the tool can do something about it.
+                Err(failure) => {
+                    json!({"content": [{"type": "text", "text": failure.reason}], "isError": true})
+                }
+            }
+        }
+        other => return Ok(error(id, NO_SUCH_METHOD, &format!("no such method: {other}"))),
+    };
+    Ok(Answer::json(json!({"jsonrpc": "2.0", "id": id, "result": result})))
+}
+
+fn error(id: Value, code: i64, message: &str) -> Answer {
+    Answer::json(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+}
+
+fn initialize(params: &Value) -> Value {
+    let wanted = params["protocolVersion"].as_str();
+    let version = VERSIONS.into_iter().find(|known| wanted == Some(known)).unwrap_or(VERSIONS[0]);
+    json!({
+        "protocolVersion": version,
+        "capabilities": {"tools": {"listChanged": false}},
+        "serverInfo": {"name": "warpseek", "version": env!("CARGO_PKG_VERSION")},
+        "instructions": "Full-text search. Ask list_indexes what there is, search for documents, then get those that matter.",
+    })
+}
+
+fn tools() -> Value {
+    let reads = json!({"readOnlyHint": true, "openWorldHint": false});
+    json!([
+        {
+            "name": "search", "title": "Search documents", "annotations": reads,
+            "description": "Finds the documents of an index that fit a query best. Words are ranked by BM25; \"words between quotation marks\" must stand side by side, +word must be there, -word must not.",
+            "inputSchema": {
+                "type": "object", "required": ["index", "query"], "additionalProperties": false,
+                "properties": {
+                    "index": {"type": "string", "description": "The index, or several with commas between them"},
+                    "query": {"type": "string", "description": "Words to search for"},
+                    "fields": {"type": "array", "items": {"type": "string"}, "description": "Text fields to search; all of them if not given"},
+                    "size": {"type": "integer", "minimum": 1, "maximum": MAX_SIZE, "default": SIZE, "description": "How many documents"},
+                },
+            },
+        },
+        {
+            "name": "get", "title": "Read a document", "annotations": reads,
+            "description": "Reads a whole document by its id.",
+            "inputSchema": {
+                "type": "object", "required": ["index", "id"], "additionalProperties": false,
+                "properties": {"index": {"type": "string"}, "id": {"type": "string"}},
+            },
+        },
+        {
+            "name": "list_indexes", "title": "List indexes", "annotations": reads,
+            "description": "Names all indexes, with their number of documents and their fields.",
+            "inputSchema": {"type": "object", "properties": {}, "additionalProperties": false},
+        },
+    ])
+}
+
+fn text<'a>(arguments: &'a Value, key: &str) -> Result<&'a str, Failure> {
+    arguments[key].as_str().ok_or_else(|| Failure::illegal(format!("[{key}] must be a string")))
+}
+
+fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
+    match name {
+        "search" => found(app, arguments),
+        "get" => {
+            let (index, id) = (text(arguments, "index")?, text(arguments, "id")?);
+            let source = app.catalogue().get_to_read(index)?.get(id)?;
+            let missing = || {
+                Failure::new(
+                    Kind::DocumentMissing,
+                    format!("index [{index}] has no document [{id}]"),
+                )
+            };
+            Ok(json!({"index": index, "id": id, "document": source.ok_or_else(missing)?}))
+        }
+        _ => {
+            let shown = app.catalogue().all().into_iter().map(|of| {
+                let view = of.view();
+                let fields: Vec<&str> =
+                    view.mapping.matching("*").into_iter().map(|(name, _)| name).collect();
+                json!({"name": of.name, "documents": of.documents(), "fields": fields})
+            });
+            Ok(json!({"indexes": shown.collect::<Vec<_>>()}))
+        }
+    }
+}
+
+fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
+    let (index, query) = (text(arguments, "index")?, text(arguments, "query")?);
+    let size = match &arguments["size"] {
+        Value::Null => SIZE,
+        size => size.as_u64().filter(|size| (1..=MAX_SIZE).contains(size)).ok_or_else(|| {
+            Failure::illegal(format!("[size] must be a number from 1 to {MAX_SIZE}"))
+        })?,
+    };
+    let mut words = json!({"query": query});
+    if !arguments["fields"].is_null() {
+        words["fields"] = arguments["fields"].clone();
+    }
+    let body =
+        json!({"query": {"simple_query_string": words}, "size": size, "track_total_hits": true});
+    let ask = Ask::parse(&body, &Params::default(), &app.config.limits)?;
+    let targets = app.catalogue().select(index, false)?.into_iter().map(Target::from).collect();
+    let found = find(app, targets, ask, false, Instant::now())?;
+    let body = found.body(0, found.ask.size)?;
+    let hit = |hit: &Value| json!({"index": hit["_index"], "id": hit["_id"], "score": hit["_score"], "document": hit["_source"]});
+    let hits = body["hits"]["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let hits: Vec<Value> = hits.iter().map(hit).collect();
+    Ok(
+        json!({"total": body["hits"]["total"]["value"], "complete": found.is_complete(), "hits": hits}),
+    )
+}

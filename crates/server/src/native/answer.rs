@@ -1,0 +1,346 @@
+//! An answer of `/v1` to a search.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+use warpseek::{Explanation, FacetCounts, Response, Snippet, value_as_json};
+
+use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
+use crate::collection::View;
+use crate::error::Failure;
+use crate::search::snippets;
+
+/// What a search found.
+#[derive(Debug, Serialize)]
+pub(crate) struct SearchAnswer {
+    /// Microseconds of planning and search; in a batch, of the whole batch.
+    pub(crate) took_us: u64,
+    pub(crate) hits: Vec<HitAnswer>,
+    /// How many documents match, if that was asked for or came out anyway.
+    pub(crate) matches: Option<u64>,
+    /// The generation of the index that was searched.
+    pub(crate) generation: u64,
+    pub(crate) coverage: CoverageAnswer,
+    /// One for each facet that was asked for, in that order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) facets: Vec<FacetAnswer>,
+    /// How it was answered; searches of a batch do not say.
+    #[serde(flatten)]
+    pub(crate) trace: Option<TraceAnswer>,
+}
+
+/// How a search was answered.
+#[derive(Debug, Serialize)]
+pub(crate) struct TraceAnswer {
+    /// The device that answered: `CPU`, or the name of a GPU.
+    pub(crate) device: String,
+    /// The algorithm there.
+    pub(crate) algorithm: String,
+    /// Why this one.
+    pub(crate) why: String,
+    pub(crate) steps: StepsAnswer,
+}
+
+/// Milliseconds of each step, in their order.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct StepsAnswer {
+    /// From when the request was read to when a thread began with it.
+    pub(crate) wait: f64,
+    /// Reading the body and translating the query.
+    pub(crate) parse: f64,
+    /// Looking up words and conditions.
+    pub(crate) plan: f64,
+    /// The search itself, with counts and facets.
+    pub(crate) search: f64,
+    /// Ids and documents of hits.
+    pub(crate) fetch: f64,
+    /// Parts of texts.
+    pub(crate) highlight: f64,
+    /// How scores came about.
+    pub(crate) explain: f64,
+}
+
+/// A hit.
+#[derive(Debug, Serialize)]
+pub(crate) struct HitAnswer {
+    pub(crate) id: String,
+    pub(crate) score: f64,
+    /// Null if the index keeps ids alone; left out if it was not wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) document: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) highlights: Option<Vec<HighlightAnswer>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) explanation: Option<ExplanationAnswer>,
+}
+
+/// The part of a text field that shows why it matched.
+#[derive(Debug, Serialize)]
+pub(crate) struct HighlightAnswer {
+    pub(crate) field: String,
+    /// The part, cut where matches begin and end; together the pieces are the whole part.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A piece of a text.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Piece {
+    pub(crate) text: String,
+    /// Whether it is a word of the query.
+    #[serde(rename = "match")]
+    pub(crate) is_match: bool,
+}
+
+/// How a score came about: the scores of the terms, `static_score` and `other` add up to it exactly.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExplanationAnswer {
+    pub(crate) score: f64,
+    /// Every term of the query; those that the document does not have add 0.
+    pub(crate) terms: Vec<TermAnswer>,
+    /// What the document has by itself.
+    pub(crate) static_score: f64,
+    /// What is no sum of terms: conditions with a score, and what a best field leaves out, which is negative.
+    pub(crate) other: f64,
+}
+
+/// What a term adds to a score.
+#[derive(Debug, Serialize)]
+pub(crate) struct TermAnswer {
+    pub(crate) field: String,
+    pub(crate) term: String,
+    pub(crate) score: f64,
+    /// Its weight in the query.
+    pub(crate) weight: f64,
+    pub(crate) idf: f64,
+    /// How many documents have it.
+    pub(crate) documents: u64,
+    /// How often this one has it.
+    pub(crate) occurrences: u32,
+    /// Words of the field in this document, and on average.
+    pub(crate) length: u32,
+    pub(crate) mean_length: f64,
+}
+
+/// How much was searched.
+#[derive(Debug, Serialize)]
+pub(crate) struct CoverageAnswer {
+    /// In percent.
+    pub(crate) coverage: u64,
+    /// Documents that were searched, and that there are.
+    pub(crate) documents: u64,
+    pub(crate) of: u64,
+    pub(crate) full: bool,
+    pub(crate) degraded: DegradedAnswer,
+}
+
+/// Why not everything was searched.
+#[derive(Debug, Serialize)]
+pub(crate) struct DegradedAnswer {
+    /// The time was up.
+    pub(crate) timeout: bool,
+}
+
+/// Counts of all matches by a field: `values`, `other` and `distinct`, or `ranges`.
+#[derive(Debug, Serialize)]
+pub(crate) struct FacetAnswer {
+    pub(crate) field: String,
+    /// The most frequent values: count down, then value up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) values: Option<Vec<ValueCount>>,
+    /// The sum of the counts of values that are not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) other: Option<u64>,
+    /// How many different values there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) distinct: Option<u64>,
+    /// The ranges that were asked for, in that order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ranges: Option<Vec<RangeCount>>,
+    /// Matches without a value.
+    pub(crate) missing: u64,
+}
+
+/// How many matches have a value.
+#[derive(Debug, Serialize)]
+pub(crate) struct ValueCount {
+    pub(crate) value: Value,
+    pub(crate) count: u64,
+}
+
+/// How many matches have a value in a range.
+#[derive(Debug, Serialize)]
+pub(crate) struct RangeCount {
+    pub(crate) from: Option<Value>,
+    pub(crate) to: Option<Value>,
+    pub(crate) count: u64,
+}
+
+impl SearchAnswer {
+    /// Shows what was asked for; the steps after the search are timed in `steps`.
+    pub(super) fn new(
+        view: &View,
+        response: &Response,
+        asked: &SearchRequest,
+        steps: &mut StepsAnswer,
+    ) -> Result<Self, Failure> {
+        let mut hits = Vec::new();
+        for rank in asked.from..response.hits().len() {
+            hits.push(hit(view, response, asked, rank, steps)?);
+        }
+        let (documents, of) = response.documents_searched();
+        let full = response.coverage().is_complete();
+        let coverage = (documents * 100).checked_div(of).unwrap_or(100);
+        let degraded = DegradedAnswer { timeout: !full };
+        let facets = asked.facets.iter().zip(response.facets());
+        Ok(SearchAnswer {
+            took_us: u64::try_from(response.took().as_micros()).unwrap_or(u64::MAX),
+            hits,
+            matches: response.matches(),
+            generation: response.generation(),
+            coverage: CoverageAnswer { coverage, documents, of, full, degraded },
+            facets: facets.map(|(asked, counts)| FacetAnswer::new(asked, counts)).collect(),
+            trace: None,
+        })
+    }
+}
+
+fn hit(
+    view: &View,
+    response: &Response,
+    asked: &SearchRequest,
+    rank: usize,
+    steps: &mut StepsAnswer,
+) -> Result<HitAnswer, Failure> {
+    let start = Instant::now();
+    let mut shown = HitAnswer {
+        id: response.id(rank)?,
+        score: response.score(rank),
+        document: None,
+        highlights: None,
+        explanation: None,
+    };
+    let document = match asked.documents || asked.highlight.is_some() {
+        true => response.document(rank)?.map(|stored| view.mapping.source_of(stored)),
+        false => None,
+    };
+    steps.fetch += ms(start.elapsed());
+    if let Some(highlight) = &asked.highlight {
+        let start = Instant::now();
+        let document = document.as_ref().unwrap_or(&Value::Null);
+        shown.highlights = Some(highlights(view, response, highlight, document));
+        steps.highlight += ms(start.elapsed());
+    }
+    if asked.documents {
+        shown.document = Some(document.unwrap_or(Value::Null));
+    }
+    if asked.explain {
+        let start = Instant::now();
+        shown.explanation = Some(ExplanationAnswer::new(response, &response.explain(rank)?));
+        steps.explain += ms(start.elapsed());
+    }
+    Ok(shown)
+}
+
+fn highlights(
+    view: &View,
+    response: &Response,
+    asked: &HighlightRequest,
+    document: &Value,
+) -> Vec<HighlightAnswer> {
+    let mut shown: Vec<HighlightAnswer> = Vec::new();
+    for pattern in &asked.fields {
+        for (field, snippet) in snippets(view, response, pattern, document, asked.width) {
+            let is_known = shown.iter().any(|known| known.field == field);
+            if (asked.all || !snippet.highlights.is_empty()) && !is_known {
+                shown.push(HighlightAnswer { field, pieces: pieces(&snippet) });
+            }
+        }
+    }
+    shown
+}
+
+fn pieces(snippet: &Snippet) -> Vec<Piece> {
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    let mut push = |text: &str, is_match| {
+        if !text.is_empty() {
+            pieces.push(Piece { text: text.to_owned(), is_match });
+        }
+    };
+    for range in &snippet.highlights {
+        push(&snippet.text[at..range.start], false);
+        push(&snippet.text[range.clone()], true);
+        at = range.end;
+    }
+    push(&snippet.text[at..], false);
+    pieces
+}
+
+impl ExplanationAnswer {
+    pub(super) fn new(response: &Response, explanation: &Explanation) -> Self {
+        let plan = response.plan();
+        let terms = explanation.terms.iter().map(|term| {
+            let field = &explanation.fields[usize::from(term.field)];
+            TermAnswer {
+                field: field.name.clone().unwrap_or_else(|| "text".to_owned()),
+                term: term.term.clone(),
+                score: plan.real(term.score),
+                weight: term.query_weight,
+                idf: term.idf,
+                documents: term.df,
+                occurrences: term.freq,
+                length: field.length,
+                mean_length: field.mean_length,
+            }
+        });
+        let terms: Vec<TermAnswer> = terms.collect();
+        let (score, static_score) =
+            (plan.real(explanation.score), plan.real(explanation.static_score));
+        // Scores are integers times a power of two, so that sums of them are exact.
+        let other = score - static_score - terms.iter().map(|term| term.score).sum::<f64>();
+        ExplanationAnswer { score, terms, static_score, other }
+    }
+}
+
+impl FacetAnswer {
+    fn new(asked: &FacetRequest, counts: &FacetCounts) -> Self {
+        let field = asked.field.clone();
+        match counts {
+            FacetCounts::Values { values, other, distinct, missing } => {
+                let values = values.iter();
+                let value = values.map(|(value, count)| ValueCount {
+                    value: value_as_json(value),
+                    count: *count,
+                });
+                FacetAnswer {
+                    field,
+                    values: Some(value.collect()),
+                    other: Some(*other),
+                    distinct: Some(*distinct),
+                    ranges: None,
+                    missing: *missing,
+                }
+            }
+            FacetCounts::Ranges { counts, missing } => {
+                let ranges = asked.ranges.iter().flatten().zip(counts);
+                let range = ranges.map(|(range, count)| RangeCount {
+                    from: range.from.clone(),
+                    to: range.to.clone(),
+                    count: *count,
+                });
+                FacetAnswer {
+                    field,
+                    values: None,
+                    other: None,
+                    distinct: None,
+                    ranges: Some(range.collect()),
+                    missing: *missing,
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,247 @@
+//! A search of `/v1` as it is asked.
+
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use warpseek::query::{Bool, Node};
+use warpseek::{Facet, Request};
+
+use crate::app::App;
+use crate::collection::View;
+use crate::dsl;
+use crate::error::Failure;
+use crate::mapping::{Field, Mapping};
+
+/// The body of a search.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchRequest {
+    /// A text, which is searched in all text fields, or a query in Elasticsearch's language.
+    #[serde(default)]
+    pub(crate) query: Value,
+    /// A query in Elasticsearch's language that hits must match too. It has no part in scores.
+    pub(crate) filter: Option<Value>,
+    /// How many hits are shown.
+    #[serde(default = "ten")]
+    pub(crate) k: usize,
+    /// How many hits are left out before them.
+    #[serde(default)]
+    pub(crate) from: usize,
+    /// Whether all matches are counted.
+    #[serde(default)]
+    pub(crate) count: bool,
+    /// Whether hits have their documents.
+    #[serde(default = "yes")]
+    pub(crate) documents: bool,
+    /// The most time, in milliseconds, from when the request came; 0 is no limit.
+    pub(crate) deadline_ms: Option<u64>,
+    /// What all matches are counted by.
+    #[serde(default)]
+    pub(crate) facets: Vec<FacetRequest>,
+    /// The parts of texts that show why they matched.
+    pub(crate) highlight: Option<HighlightRequest>,
+    /// Whether hits say how their scores came about.
+    #[serde(default)]
+    pub(crate) explain: bool,
+}
+
+/// What is asked of a query without its hits: how many documents match, or why one does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CountRequest {
+    /// As in a search.
+    #[serde(default)]
+    pub(crate) query: Value,
+    /// As in a search.
+    pub(crate) filter: Option<Value>,
+    /// As in a search.
+    pub(crate) deadline_ms: Option<u64>,
+}
+
+impl CountRequest {
+    pub(super) fn read(body: Value) -> Result<Self, Failure> {
+        if !body.is_object() {
+            return Err(Failure::parsing("the body must be an object with [query]"));
+        }
+        serde_json::from_value(body).map_err(|e| Failure::parsing(e.to_string()))
+    }
+}
+
+impl From<CountRequest> for SearchRequest {
+    fn from(CountRequest { query, filter, deadline_ms }: CountRequest) -> Self {
+        SearchRequest {
+            query,
+            filter,
+            k: ten(),
+            from: 0,
+            count: false,
+            documents: false,
+            deadline_ms,
+            facets: Vec::new(),
+            highlight: None,
+            explain: false,
+        }
+    }
+}
+
+/// A field whose values are counted, one by one or by ranges.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FacetRequest {
+    /// A field with values: keywords, numbers, booleans or dates.
+    pub(crate) field: String,
+    /// How many values are shown, the most frequent first.
+    #[serde(default = "ten")]
+    pub(crate) top: usize,
+    /// Ranges that are counted instead of values.
+    pub(crate) ranges: Option<Vec<RangeRequest>>,
+}
+
+/// A range of values. A bound that is left out is none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RangeRequest {
+    /// The first value of the range.
+    pub(crate) from: Option<Value>,
+    /// The first value after it.
+    pub(crate) to: Option<Value>,
+}
+
+/// What parts of texts are shown.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HighlightRequest {
+    /// Names of text fields, or patterns with `*`.
+    #[serde(default = "every_field")]
+    pub(crate) fields: Vec<String>,
+    /// Characters of a part.
+    #[serde(default = "width")]
+    pub(crate) width: usize,
+    /// Whether fields without a match are shown too, by their beginning.
+    #[serde(default)]
+    pub(crate) all: bool,
+}
+
+/// The narrowest part that can be asked for, and the widest.
+const WIDTHS: std::ops::RangeInclusive<usize> = 3..=1 << 20;
+
+fn ten() -> usize {
+    10
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn width() -> usize {
+    160
+}
+
+fn every_field() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+impl SearchRequest {
+    pub(super) fn read(body: Value) -> Result<Self, Failure> {
+        if !body.is_object() {
+            return Err(Failure::parsing("a search must be an object with [query]"));
+        }
+        serde_json::from_value(body).map_err(|e| Failure::parsing(format!("a search: {e}")))
+    }
+
+    /// What the library is asked. Everything that can be wrong is found here, before work begins.
+    pub(super) fn plan(
+        &self,
+        app: &App,
+        view: &View,
+        arrived: Instant,
+    ) -> Result<Request, Failure> {
+        let limits = &app.config.limits;
+        let last = self.from.saturating_add(self.k);
+        if last > limits.window {
+            let (k, from) = (self.k, self.from);
+            return Err(Failure::illegal(format!(
+                "[k] is {k} and [from] is {from}, the limit of both together is {} (limits.window)",
+                limits.window
+            )));
+        }
+        if let Some(highlight) = &self.highlight
+            && !WIDTHS.contains(&highlight.width)
+        {
+            let (least, most) = (WIDTHS.start(), WIDTHS.end());
+            return Err(Failure::illegal(format!(
+                "[highlight.width] is {}, it must be from {least} to {most}",
+                highlight.width
+            )));
+        }
+        let mut warnings = Vec::new();
+        let mut translate =
+            |query: &Value| dsl::translate(query, &view.mapping, limits.query_text, &mut warnings);
+        let mut node = match &self.query {
+            Value::String(text) => {
+                translate(&json!({"multi_match": {"query": text, "type": "most_fields"}}))?
+            }
+            query => translate(query)?,
+        };
+        if let Some(filter) = &self.filter {
+            let filter = vec![translate(filter)?];
+            node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
+        }
+        // What is ignored elsewhere is an error here.
+        if let Some(warning) = warnings.iter().find(|warning| warning.contains("ignored")) {
+            return Err(Failure::illegal(warning.clone()));
+        }
+        let facets = self.facets.iter().map(|facet| facet.plan(&view.mapping));
+        let facets = facets.collect::<Result<Vec<_>, _>>()?;
+        let mut request = Request::new(node).k(last).count(self.count).facets(facets);
+        let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
+        if deadline > 0 {
+            let left = Duration::from_millis(deadline).saturating_sub(arrived.elapsed());
+            request = request.deadline(left);
+        }
+        Ok(request)
+    }
+}
+
+impl FacetRequest {
+    fn plan(&self, mapping: &Mapping) -> Result<Facet, Failure> {
+        let shown = &self.field;
+        let field = match mapping.field(shown) {
+            Some(Field::Attribute { name, .. }) => name.clone(),
+            Some(Field::Text { .. }) => {
+                return Err(Failure::illegal(format!(
+                    "facet [{shown}]: it is a text field, whose values are not counted; count a field of type keyword, such as [{shown}.keyword] if there is one"
+                )));
+            }
+            Some(Field::Stored(why)) => {
+                return Err(Failure::illegal(format!("facet [{shown}]: {why}")));
+            }
+            Some(Field::Object) | None => {
+                return Err(Failure::illegal(format!("facet [{shown}]: there is no such field")));
+            }
+        };
+        let Some(ranges) = &self.ranges else { return Ok(Facet::Values { field, top: self.top }) };
+        let ranges = ranges.iter().map(|range| {
+            let from = text(shown, range.from.as_ref())?;
+            let to = text(shown, range.to.as_ref())?;
+            let from = from.map_or(Bound::Unbounded, Bound::Included);
+            Ok((from, to.map_or(Bound::Unbounded, Bound::Excluded)))
+        });
+        Ok(Facet::Ranges { field, ranges: ranges.collect::<Result<_, Failure>>()? })
+    }
+}
+
+/// A bound as the text that the engine reads by the type of the field.
+fn text(field: &str, bound: Option<&Value>) -> Result<Option<String>, Failure> {
+    match bound {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(Some(value.to_string())),
+        Some(other) => {
+            let what = format!("facet [{field}]: {other} is no bound of a range");
+            Err(Failure::parsing(what))
+        }
+    }
+}

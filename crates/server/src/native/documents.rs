@@ -1,0 +1,165 @@
+//! Documents of `/v1`.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde_json::{Map, Value, json};
+
+use crate::app::{App, search, write};
+use crate::collection::{Collection, Written};
+use crate::error::{Failure, Kind};
+use crate::facade::{id_of, new_id, patch as change};
+use crate::http::{Answer, Call, Reply};
+
+fn missing(index: &str, id: &str) -> Failure {
+    Failure::new(Kind::DocumentMissing, format!("there is no document [{id}]")).of_index(index)
+}
+
+fn source_of(call: &Call) -> Result<Map<String, Value>, Failure> {
+    match call.json()? {
+        Value::Object(source) => Ok(source),
+        _ => Err(Failure::new(Kind::Document, "a document must be an object")),
+    }
+}
+
+/// Writes, waits until it is durable, and answers.
+async fn acknowledged(
+    app: Arc<App>,
+    index: String,
+    id: String,
+    call: Call,
+    work: impl FnOnce(&Collection, &str) -> Result<Written, Failure> + Send + 'static,
+) -> Reply {
+    let result = write(&app, move |app| {
+        let of = app.catalogue().get(&index)?;
+        let written = work(&of, &id)?;
+        if written.result == "not_found" {
+            return Err(missing(&index, &id));
+        }
+        if let Some(ticket) = written.ticket {
+            ticket.wait()?;
+        }
+        if call.params.flag("refresh") {
+            of.refresh()?;
+        }
+        Ok(json!({"id": id, "result": written.result}))
+    })
+    .await?;
+    let status = if result["result"] == "created" { 201 } else { 200 };
+    Ok(Answer::json(result).status(status))
+}
+
+/// Adds or replaces a document; with `create`, one that is there is a conflict.
+pub(super) async fn put(
+    State(app): State<Arc<App>>,
+    Path((index, id)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    let (source, create) = (source_of(&call)?, call.params.flag("create"));
+    acknowledged(app, index, id, call, move |of, id| {
+        of.admit([&source])?;
+        match create {
+            true => of.create_document(id, &source),
+            false => of.put(id, &source),
+        }
+    })
+    .await
+}
+
+/// Adds a document, whose id is made.
+pub(super) async fn add(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    let source = source_of(&call)?;
+    acknowledged(app, index, new_id(), call, move |of, id| {
+        of.admit([&source])?;
+        of.create_document(id, &source)
+    })
+    .await
+}
+
+/// Changes fields of a document: those of the body replace fields, and objects are changed in turn.
+pub(super) async fn patch(
+    State(app): State<Arc<App>>,
+    Path((index, id)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    let fields = source_of(&call)?;
+    let name = index.clone();
+    acknowledged(app, index, id, call, move |of, id| {
+        of.change(id, |before| {
+            let before = before.ok_or_else(|| missing(&name, id))?;
+            let mut after = before.clone();
+            change(&mut after, fields.clone());
+            Ok((after != before).then_some(after))
+        })
+    })
+    .await
+}
+
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    Path((index, id)): Path<(String, String)>,
+) -> Reply {
+    search(&app, move |app| match app.catalogue().get_to_read(&index)?.get(&id)? {
+        Some(source) => Ok(Answer::json(json!({"id": id, "document": source}))),
+        None => Err(missing(&index, &id)),
+    })
+    .await
+}
+
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Path((index, id)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    acknowledged(app, index, id, call, Collection::delete).await
+}
+
+/// Lines of documents with an `id`; the answer has what became of each that failed, by line.
+pub(super) async fn bulk(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    write(&app, move |app| {
+        let of = app.catalogue().get(&index)?;
+        let (mut read, mut errors) = (Vec::new(), Vec::new());
+        for (number, line) in call.lines() {
+            let wrong = |what: String| json!({"line": number, "error": what});
+            match serde_json::from_slice::<Value>(line) {
+                Ok(Value::Object(mut source)) => {
+                    match source.remove("id").as_ref().and_then(id_of) {
+                        Some(id) => read.push((number, id, source)),
+                        None => errors
+                            .push(wrong("the document has no id, a string or a number".into())),
+                    }
+                }
+                Ok(_) => errors.push(wrong("a document must be an object".into())),
+                Err(error) => errors.push(wrong(error.to_string())),
+            }
+        }
+        // Where fields cannot be declared, each document is told on its own.
+        let _ = of.admit(read.iter().map(|(_, _, source)| source));
+        let (mut written, mut last) = (0u64, None);
+        for (number, id, source) in &read {
+            match of.admit([source]).and_then(|()| of.put(id, source)) {
+                Ok(done) => {
+                    written += 1;
+                    last = done.ticket.or(last);
+                }
+                Err(failure) => errors.push(json!({"line": number, "error": failure.reason})),
+            }
+        }
+        if let Some(ticket) = last {
+            ticket.wait()?;
+        }
+        if call.params.flag("refresh") {
+            of.refresh()?;
+        }
+        Ok(Answer::json(json!({"written": written, "errors": errors})))
+    })
+    .await
+}

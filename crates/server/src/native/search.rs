@@ -1,0 +1,168 @@
+//! Searches of `/v1`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use serde::Serialize;
+use serde_json::{Value, json};
+use warpseek::Request;
+use warpseek::query::{Filter, Node};
+
+use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
+use super::ask::{CountRequest, SearchRequest};
+use crate::app::{App, search};
+use crate::arrow;
+use crate::error::{Failure, Kind};
+use crate::http::{Answer, Call, Reply};
+use crate::telemetry::count_search;
+
+pub(super) async fn search_one(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    search(&app, move |app| {
+        let start = Instant::now();
+        let of = app.catalogue().get_to_read(&index)?;
+        let view = of.view();
+        let asked = SearchRequest::read(call.json()?)?;
+        let request = asked.plan(app, &view, call.arrived)?;
+        let parse = ms(start.elapsed());
+        let traced = view.search_traced(&request)?;
+        count_search(app, &of.name, &view, &request, &traced.response);
+        let mut steps = StepsAnswer {
+            wait: ms(start.saturating_duration_since(call.arrived)),
+            parse,
+            plan: ms(traced.planning),
+            search: ms(traced.answering),
+            ..StepsAnswer::default()
+        };
+        let mut shown = SearchAnswer::new(&view, &traced.response, &asked, &mut steps)?;
+        let warpseek::Choice { device, algorithm, why } = traced.choice;
+        shown.trace = Some(TraceAnswer { device, algorithm, why, steps });
+        written(&shown)
+    })
+    .await
+}
+
+/// A search a line, or `searches`, an array; the answers are in the same order, and one that fails has an `error`.
+pub(super) async fn search_many(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    headers: HeaderMap,
+    call: Call,
+) -> Reply {
+    search(&app, move |app| {
+        let of = app.catalogue().get_to_read(&index)?;
+        if arrow::is_arrow(&headers) {
+            return arrow::batch(app, &of, &call.body, call.arrived);
+        }
+        let view = of.view();
+        let bodies: Vec<Value> = match call.json() {
+            Ok(Value::Object(mut body)) if body.contains_key("searches") => {
+                match body.remove("searches") {
+                    Some(Value::Array(searches)) => searches,
+                    _ => return Err(Failure::parsing("[searches] must be an array")),
+                }
+            }
+            _ => {
+                let line = |(number, line): (usize, &[u8])| {
+                    serde_json::from_slice(line)
+                        .map_err(|e| Failure::parsing(format!("line {number}: {e}")))
+                };
+                call.lines().map(line).collect::<Result<_, _>>()?
+            }
+        };
+        if bodies.len() > app.config.limits.batch {
+            return Err(Failure::illegal(format!(
+                "{} searches, the limit is {} (limits.batch)",
+                bodies.len(),
+                app.config.limits.batch
+            )));
+        }
+        let read = |body| {
+            let asked = SearchRequest::read(body)?;
+            let request = asked.plan(app, &view, call.arrived)?;
+            Ok((asked, request))
+        };
+        let asks: Vec<Result<(SearchRequest, Request), Failure>> =
+            bodies.into_iter().map(read).collect();
+        let requests: Vec<Request> =
+            asks.iter().flatten().map(|(_, request)| request.clone()).collect();
+        app.config.limits.check_hits(requests.iter().map(|request| request.k))?;
+        let mut responses = view.searcher.search_batch(&requests).into_iter();
+        let results = asks.into_iter().map(|ask| {
+            let answer = ask.and_then(|(asked, request)| {
+                let response =
+                    responses.next().ok_or_else(|| Failure::broken("a search got no answer"))??;
+                count_search(app, &of.name, &view, &request, &response);
+                let steps = &mut StepsAnswer::default();
+                as_json(&SearchAnswer::new(&view, &response, &asked, steps)?)
+            });
+            answer.unwrap_or_else(|failure| json!({"error": failure.cause()}))
+        });
+        let results: Vec<Value> = results.collect();
+        Ok(Answer::json(json!({"results": results})))
+    })
+    .await
+}
+
+/// How many documents match, which is exact over what the answer covers.
+pub(super) async fn count(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    call: Call,
+) -> Reply {
+    search(&app, move |app| {
+        let of = app.catalogue().get_to_read(&index)?;
+        let view = of.view();
+        let asked = CountRequest::read(call.json()?)?;
+        let asked = SearchRequest { count: true, k: 0, ..asked.into() };
+        let request = asked.plan(app, &view, call.arrived)?;
+        let response = view.search(&request)?;
+        count_search(app, &of.name, &view, &request, &response);
+        let shown = SearchAnswer::new(&view, &response, &asked, &mut StepsAnswer::default())?;
+        written(
+            &json!({"count": shown.matches, "coverage": shown.coverage, "took_us": shown.took_us}),
+        )
+    })
+    .await
+}
+
+/// How the score of a document comes about, whatever its rank.
+pub(super) async fn explain(
+    State(app): State<Arc<App>>,
+    Path((index, id)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    search(&app, move |app| {
+        let of = app.catalogue().get_to_read(&index)?;
+        let view = of.view();
+        let asked: SearchRequest = CountRequest::read(call.json()?)?.into();
+        let mut request = asked.plan(app, &view, call.arrived)?.k(1);
+        request = request.filter(Node::Filter(Filter::Ids(vec![id.clone()])));
+        let response = view.search(&request)?;
+        if response.hits().is_empty() {
+            if of.get(&id)?.is_none() {
+                let reason = format!("there is no document [{id}]");
+                return Err(Failure::new(Kind::DocumentMissing, reason).of_index(&index));
+            }
+            return written(&json!({"id": id, "matches": false}));
+        }
+        let explanation = ExplanationAnswer::new(&response, &response.explain(0)?);
+        let score = response.score(0);
+        written(&json!({"id": id, "matches": true, "score": score, "explanation": explanation}))
+    })
+    .await
+}
+
+fn as_json(answer: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(answer).map_err(|error| Failure::broken(error.to_string()))
+}
+
+/// An answer as JSON.
+pub(super) fn written(answer: &impl Serialize) -> Reply {
+    as_json(answer).map(Answer::json)
+}

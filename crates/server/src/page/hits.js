@@ -1,0 +1,126 @@
+// Hits: a title, the parts of texts that show why, and on demand the score's parts and the whole document.
+
+import { get, inIndex, post } from "./api.js";
+import { byId, el } from "./dom.js";
+import { explained } from "./explain.js";
+import { score } from "./format.js";
+
+/** Fields that may be the title of a document, the best first. */
+const TITLES = ["title", "name", "headline", "subject", "label"];
+const SNIPPETS = 3;
+
+let made = 0;
+
+/** `search` has the index, the query and the filter with which the hit was found. */
+export function hit(hit, search) {
+  const fields = distinct(hit.highlights ?? []);
+  const title = TITLES.map((name) => fields.find(({ field }) => field === name || field.endsWith(`.${name}`))).find(Boolean);
+  const others = fields.filter((field) => field !== title);
+  const matching = others.filter(({ pieces }) => pieces.some((piece) => piece.match));
+  const snippets = (matching.length > 0 ? matching : others.slice(0, 1)).slice(0, SNIPPETS);
+  const more = el("div", { class: "opened", ".hidden": true });
+  const label = `hit-${(made += 1)}`;
+  const heading = title ? marked(title.pieces) : [el("span", { class: "id" }, hit.id)];
+  const opener = (name, label, make) => el("button", { type: "button", class: "link", "aria-expanded": "false", "data-opens": name, onclick: (event) => open(event.currentTarget, more, make) }, label);
+  return el(
+    "li",
+    {},
+    el(
+      "article",
+      { tabindex: "-1", "data-id": hit.id, "aria-labelledby": label },
+      el("h2", { id: label }, heading),
+      snippets.map(({ field, pieces }) => el("p", { class: "snippet" }, others.length > 1 && el("span", { class: "of" }, field), marked(pieces))),
+      el(
+        "p",
+        { class: "meta" },
+        title && el("span", { class: "id" }, hit.id),
+        el("span", {}, "score ", el("data", { class: "score", value: hit.score }, score(hit.score))),
+        opener("score", "Why this score", () => explanation(hit, search)),
+        opener("document", "Document", () => source(hit, search)),
+      ),
+      more,
+    ),
+  );
+}
+
+/** Sub-fields with the same text as another field are not shown twice. */
+function distinct(fields) {
+  const text = ({ pieces }) => pieces.map((piece) => piece.text).join("");
+  const best = new Map();
+  for (const field of fields) {
+    const known = best.get(text(field));
+    const matches = ({ pieces }) => pieces.filter((piece) => piece.match).length;
+    if (!known || matches(field) > matches(known)) best.set(text(field), field);
+  }
+  return fields.filter((field) => best.get(text(field)) === field);
+}
+
+const marked = (pieces) => pieces.map(({ text, match }) => (match ? el("mark", {}, text) : text));
+
+/** Opens what a button stands for, or closes it. */
+async function open(button, place, make) {
+  const wasOpen = button.getAttribute("aria-expanded") === "true";
+  for (const other of button.parentElement.querySelectorAll("[aria-expanded]")) other.setAttribute("aria-expanded", "false");
+  place.hidden = wasOpen;
+  if (wasOpen) return;
+  button.setAttribute("aria-expanded", "true");
+  try {
+    const made = await make();
+    // Another one may have been opened, or this one closed, in the meantime.
+    if (button.getAttribute("aria-expanded") === "true") place.replaceChildren(made);
+  } catch (error) {
+    place.replaceChildren(el("p", { class: "notice bad", role: "alert" }, error.message));
+  }
+}
+
+async function explanation({ id }, { index, query, filter }) {
+  const only = { ids: { values: [id] } };
+  const body = { query, filter: filter ? { bool: { filter: [filter, only] } } : only, k: 1, documents: false, explain: true };
+  const { hits } = await post(inIndex(index, "search"), body);
+  return hits.length > 0 ? explained(hits[0].explanation) : el("p", { class: "hint" }, "The document does not match any more.");
+}
+
+async function source({ id }, { index }) {
+  let document;
+  try {
+    ({ document } = await get(inIndex(index, "documents", id)));
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    return el("p", { class: "hint" }, "The document is not kept: the index has ids alone, or it was deleted in the meantime.");
+  }
+  return el("pre", { tabindex: "0", "aria-label": "Document" }, JSON.stringify(document, null, 2));
+}
+
+/** Keys: arrows go from the search box through the hits, Enter and e open what a hit has, Escape goes back. */
+export function listen() {
+  const all = () => [...document.querySelectorAll("#hits article")];
+  const go = (to) => {
+    to?.focus();
+    to?.scrollIntoView({ block: "nearest" });
+  };
+  byId("query").addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowDown" || all().length === 0) return;
+    event.preventDefault();
+    go(all()[0]);
+  });
+  byId("hits").addEventListener("keydown", (event) => {
+    const at = event.target.closest("article");
+    if (!at || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [articles, isHit] = [all(), event.target === at];
+    const number = articles.indexOf(at);
+    const click = (name) => at.querySelector(`[data-opens=${name}]`).click();
+    const next = () => (number + 1 < articles.length ? go(articles[number + 1]) : byId("more").hidden || byId("more").focus());
+    const keys = {
+      ArrowDown: next,
+      ArrowUp: () => go(number > 0 ? articles[number - 1] : byId("query")),
+      Escape: () => (isHit ? byId("query").focus() : at.focus()),
+      Enter: isHit && (() => click("document")),
+      e: isHit && (() => click("score")),
+    };
+    // The arrows move the text of a document.
+    const inText = event.target.closest("pre") && event.key !== "Escape";
+    if (!keys[event.key] || inText) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+}

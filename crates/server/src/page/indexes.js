@@ -1,0 +1,66 @@
+// The view of indexes: how large they are, what fields they have, and where they are searched.
+
+import { get, isAborted } from "./api.js";
+import { byId, el } from "./dom.js";
+import { bytes, count, plural } from "./format.js";
+import { problem } from "./problem.js";
+
+let running = null;
+let listening = false;
+
+export function enter() {
+  if (!listening) byId("indexes-again").addEventListener("click", load);
+  listening = true;
+  load();
+}
+
+export function leave() {
+  running?.abort();
+}
+
+async function load() {
+  running?.abort();
+  const mine = (running = new AbortController());
+  try {
+    const { indexes } = await get("status", mine.signal);
+    if (mine.signal.aborted) return;
+    problem(null);
+    const place = byId("indexes-list");
+    // Lists of fields that are open stay so.
+    const open = new Set([...place.querySelectorAll("details[open]")].map(({ dataset }) => dataset.index));
+    place.replaceChildren(indexes.length > 0 ? table(indexes) : nothing());
+    for (const details of place.querySelectorAll("details")) details.open = open.has(details.dataset.index);
+  } catch (error) {
+    if (!isAborted(error)) problem(error, load);
+  }
+}
+
+const nothing = () => el("p", { class: "notice" }, "There are no indexes yet. The ", el("a", { href: "#/search" }, "search view"), " says how to make one.");
+
+function table(indexes) {
+  const columns = ["Index", "Documents", "Deleted", "Size", "Segments", "Fields", "Searched on"];
+  const row = (index) => {
+    const link = el("a", { href: `#/search?${new URLSearchParams({ index: index.name })}` }, index.name);
+    const cells = [count(index.documents), count(index.deleted), bytes(index.bytes), count(index.segments), fields(index), residency(index)];
+    return el("tr", {}, el("th", { scope: "row" }, link), cells.map((cell, i) => el("td", { "data-label": columns[i + 1], class: i < 4 ? "number" : null }, el("div", {}, cell))));
+  };
+  return el(
+    "table",
+    { class: "indexes" },
+    el("caption", { class: "unseen" }, plural(indexes.length, "index", "indexes")),
+    el("thead", {}, el("tr", {}, columns.map((name, i) => el("th", { scope: "col", class: i > 0 && i < 5 ? "number" : null }, name)))),
+    el("tbody", {}, indexes.map(row)),
+  );
+}
+
+function fields({ name: index, fields }) {
+  if (fields.length === 0) return "none";
+  const list = fields.map(({ name, type }) => el("li", {}, name, " ", el("span", { class: "type" }, type)));
+  return el("details", { "data-index": index }, el("summary", {}, plural(fields.length, "field")), el("ul", { class: "fields" }, list));
+}
+
+function residency({ residency: { gpu, why_not, gpus } }) {
+  if (!gpu && !why_not) return "CPU";
+  const on = gpus.map(({ device, whole, used_bytes }) => `${device}: ${whole ? "all lists" : "lists as they are needed"}, ${bytes(used_bytes)}`);
+  return [...on, why_not && `CPU, as no GPU answers: ${why_not}`].filter(Boolean).join("; ") || gpu;
+}

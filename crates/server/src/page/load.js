@@ -1,0 +1,87 @@
+// The load view: what the server does now, once a second as long as somebody looks.
+
+import { get, isAborted } from "./api.js";
+import { chart } from "./chart.js";
+import { byId } from "./dom.js";
+import { bytes, count, duration, ms, plural, short } from "./format.js";
+import { problem } from "./problem.js";
+
+const EVERY = 1000;
+
+let charts = null;
+let isShown = false;
+let isPaused = false;
+let timer = 0;
+let running = null;
+let last = null;
+
+export function enter() {
+  charts ??= make();
+  isShown = true;
+  ask();
+}
+
+export function leave() {
+  isShown = false;
+  clearTimeout(timer);
+  running?.abort();
+}
+
+function make() {
+  const one = (name) => [{ name, style: "first" }];
+  const made = {
+    rate: chart("Searches", one("per second"), short),
+    latency: chart("Latency of searches", [{ name: "p50", style: "first" }, { name: "p95", style: "second" }, { name: "p99", style: "third" }], ms),
+    queue: chart("Requests", [{ name: "waiting", style: "third" }, { name: "at work", style: "first" }], count),
+    gpu: chart("GPU memory", one("in use"), bytes),
+    caches: chart("Cache hits", one("per second"), short),
+  };
+  byId("load-cards").replaceChildren(...Object.values(made).map(({ card }) => card));
+  byId("load-pause").addEventListener("click", () => {
+    isPaused = !isPaused;
+    byId("load-pause").textContent = isPaused ? "Go on" : "Pause";
+    byId("load-pause").setAttribute("aria-pressed", String(isPaused));
+    ask();
+  });
+  document.addEventListener("visibilitychange", ask);
+  return made;
+}
+
+async function ask() {
+  clearTimeout(timer);
+  running?.abort();
+  if (!isShown || isPaused || document.hidden) return;
+  const mine = (running = new AbortController());
+  try {
+    const status = await get("status?indexes=false", mine.signal);
+    if (mine.signal.aborted) return;
+    problem(null);
+    add(status);
+  } catch (error) {
+    if (isAborted(error)) return;
+    problem(error, ask);
+    // A server that is gone may come back; a key that is missing does not come by itself.
+    if (error.status === 401) return;
+  }
+  timer = setTimeout(ask, EVERY);
+}
+
+function add({ version, uptime_s, device, load, queues, gpus, caches }) {
+  byId("load-about").textContent = `warpseek ${version}, device ${device}, up for ${duration(uptime_s)}, ${plural(load.searches_total, "search", "searches")} since its start`;
+  const latency = load.latency_ms;
+  charts.rate.add([load.rate], `${plural(load.searches, "search", "searches")} in the last ${Math.round(load.window_s)} seconds`);
+  charts.latency.add([latency?.p50 ?? null, latency?.p95 ?? null, latency?.p99 ?? null], latency ? `the longest ${ms(latency.max)}` : "no searches in the last seconds");
+  const { searches, writes } = queues;
+  charts.queue.add([searches.waiting + writes.waiting, searches.running + writes.running], `${plural(searches.waiting, "search waits", "searches wait")}, ${plural(writes.waiting, "write waits", "writes wait")}; at most ${count(searches.limit)} of each`);
+  const used = gpus.reduce((sum, gpu) => sum + gpu.used_bytes, 0);
+  const names = gpus.map((gpu) => (gpu.limit_bytes ? `${gpu.device}, limit ${bytes(gpu.limit_bytes)}` : gpu.device));
+  charts.gpu.add([gpus.length > 0 ? used : null], names.join("; ") || "no GPU is in use");
+  const hits = caches.filters.hits + caches.gpu_lists.hits;
+  const rate = last && hits >= last.hits ? (hits - last.hits) / Math.max(uptime_s - last.at, 0.001) : null;
+  charts.caches.add([rate], ["filters", "gpu_lists"].map((name) => `${name === "filters" ? "filters" : "lists on GPUs"}: ${share(caches[name])}`).join("; "));
+  last = { hits, at: uptime_s };
+}
+
+function share({ hits, misses }) {
+  return hits + misses === 0 ? "not used" : `${count(hits)} of ${count(hits + misses)} found (${Math.floor((100 * hits) / (hits + misses))} %)`;
+}

@@ -1,0 +1,301 @@
+//! Aggregations that exact counts of values answer: `terms`, `cardinality`, `value_count`, `range`, `min`, `max`, `stats`, and `composite` of one field.
+
+mod shown;
+
+use std::ops::Bound;
+
+use serde_json::{Map, Value, json};
+use warpseek::{
+    AttributeKind, AttributeValue, Facet, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS, SortKey,
+};
+
+use super::Planned;
+use crate::collection::View;
+use crate::error::Failure;
+use crate::mapping::Field;
+pub(super) use shown::shown;
+
+/// Values of a `terms` or `composite` aggregation that does not say how many.
+const SIZE: usize = 10;
+
+/// What is asked about all matches.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Aggregation {
+    name: String,
+    field: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Terms { size: usize, order: TermsOrder, least: u64 },
+    Cardinality,
+    ValueCount,
+    Ranges { ranges: Vec<Range>, keyed: bool },
+    Min,
+    Max,
+    Stats,
+    Composite { source: String, size: usize, descending: bool, after: Option<Value> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum TermsOrder {
+    Count { descending: bool },
+    Key { descending: bool },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Range {
+    key: Option<String>,
+    from: Option<f64>,
+    to: Option<f64>,
+}
+
+/// The smallest and the largest value in one index.
+pub(crate) type Extremes = (Option<AttributeValue<'static>>, Option<AttributeValue<'static>>);
+
+/// Reads `aggs`.
+pub(super) fn parse(aggs: Option<&Value>) -> Result<Vec<Aggregation>, Failure> {
+    let Some(aggs) = aggs.filter(|aggs| !aggs.is_null()) else { return Ok(Vec::new()) };
+    let Value::Object(aggs) = aggs else {
+        return Err(Failure::parsing("[aggs] must be an object of aggregations by name"));
+    };
+    if aggs.len() > MAX_FACETS {
+        return Err(Failure::illegal(format!("a search has at most {MAX_FACETS} aggregations")));
+    }
+    aggs.iter().map(|(name, body)| Aggregation::parse(name, body)).collect()
+}
+
+impl Aggregation {
+    fn parse(name: &str, body: &Value) -> Result<Self, Failure> {
+        let wrong = |what: String| Failure::parsing(format!("aggregation [{name}]: {what}"));
+        let Value::Object(body) = body else {
+            return Err(wrong("expected an object with its type".into()));
+        };
+        if body.contains_key("aggs") || body.contains_key("aggregations") {
+            return Err(Failure::unsupported("aggregations inside aggregations"));
+        }
+        let mut types = body.iter().filter(|(key, _)| *key != "meta");
+        let (Some((kind, of)), None) = (types.next(), types.next()) else {
+            return Err(wrong("expected exactly one type".into()));
+        };
+        let Value::Object(of) = of else {
+            return Err(wrong(format!("[{kind}] must be an object")));
+        };
+        let known: &[&str] = match kind.as_str() {
+            "terms" => &[
+                "field",
+                "size",
+                "order",
+                "min_doc_count",
+                "shard_size",
+                "show_term_doc_count_error",
+                "execution_hint",
+                "collect_mode",
+            ],
+            "cardinality" => &["field", "precision_threshold", "execution_hint"],
+            "value_count" | "min" | "max" | "stats" => &["field"],
+            "range" => &["field", "ranges", "keyed"],
+            "composite" => &["size", "sources", "after"],
+            other => return Err(Failure::unsupported(&format!("aggregation of type {other}"))),
+        };
+        if let Some(key) = of.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(Failure::unsupported(&format!("{key} of an aggregation {kind}")));
+        }
+        let size = match of.get("size") {
+            None => SIZE,
+            Some(size) => size
+                .as_u64()
+                .and_then(|size| usize::try_from(size).ok())
+                .filter(|size| (1..=MAX_FACET_VALUES).contains(size))
+                .ok_or_else(|| wrong(format!("[size] must be from 1 to {MAX_FACET_VALUES}")))?,
+        };
+        let (source, of_source) = match kind.as_str() {
+            "composite" => composite_source(of).map_err(wrong)?,
+            _ => (String::new(), of),
+        };
+        let field = of_source.get("field").and_then(Value::as_str);
+        let field = field.ok_or_else(|| wrong(format!("[{kind}] requires a [field]")))?.to_owned();
+        let kind = match kind.as_str() {
+            "terms" => {
+                let least = of.get("min_doc_count").map_or(Some(1), Value::as_u64);
+                let least = least.filter(|least| *least > 0);
+                let least = least.ok_or_else(|| {
+                    wrong(
+                        "[min_doc_count] must be 1 or more; values without documents are not known"
+                            .into(),
+                    )
+                })?;
+                Kind::Terms { size, order: terms_order(of.get("order")).map_err(wrong)?, least }
+            }
+            "cardinality" => Kind::Cardinality,
+            "value_count" => Kind::ValueCount,
+            "min" => Kind::Min,
+            "max" => Kind::Max,
+            "stats" => Kind::Stats,
+            "range" => {
+                let ranges = ranges(of.get("ranges")).map_err(wrong)?;
+                Kind::Ranges { ranges, keyed: of.get("keyed") == Some(&json!(true)) }
+            }
+            _ => {
+                let descending = of_source.get("order").is_some_and(|order| order == "desc");
+                let after = of.get("after").map(|after| after[&source].clone());
+                if after.as_ref().is_some_and(Value::is_null) {
+                    return Err(wrong(format!("[after] requires a value of [{source}]")));
+                }
+                Kind::Composite { source, size, descending, after }
+            }
+        };
+        Ok(Aggregation { name: name.to_owned(), field, kind })
+    }
+
+    /// The attribute of an index; `None` if it has no such field.
+    fn attribute<'a>(&self, view: &'a View) -> Result<Option<(&'a str, AttributeKind)>, Failure> {
+        let path = &self.field;
+        match view.mapping.field(path) {
+            Some(Field::Attribute { name, kind }) => Ok(Some((name, *kind))),
+            Some(Field::Text { .. }) => Err(Failure::illegal(format!(
+                "field [{path}] is text, which has no values to count; use a keyword field, such as [{path}.keyword]"
+            ))),
+            Some(Field::Stored(why)) => {
+                Err(Failure::illegal(format!("field [{path}] has no values to count: {why}")))
+            }
+            None | Some(Field::Object) => Ok(None),
+        }
+    }
+
+    fn wants_extremes(&self) -> bool {
+        matches!(self.kind, Kind::Min | Kind::Max | Kind::Stats)
+    }
+
+    fn facet(&self, name: &str, kind: AttributeKind) -> Result<Facet, Failure> {
+        let field = name.to_owned();
+        let is_number = matches!(kind, AttributeKind::Integer | AttributeKind::Float);
+        let refused = |what: &str| {
+            let path = &self.field;
+            Err(Failure::illegal(format!("aggregation [{}]: field [{path}] {what}", self.name)))
+        };
+        Ok(match &self.kind {
+            Kind::Min | Kind::Max | Kind::Stats if !is_number && kind != AttributeKind::Date => {
+                return refused("has no numbers or dates");
+            }
+            Kind::Ranges { .. } if !is_number => return refused("has no numbers"),
+            Kind::Ranges { ranges, .. } => {
+                let bound = |value: Option<f64>| value.map(|value| number_text(value, kind));
+                let ranges = ranges.iter().map(|range| {
+                    let from = bound(range.from).map_or(Bound::Unbounded, Bound::Included);
+                    (from, bound(range.to).map_or(Bound::Unbounded, Bound::Excluded))
+                });
+                Facet::Ranges { field, ranges: ranges.collect() }
+            }
+            _ => Facet::Values { field, top: MAX_FACET_VALUES },
+        })
+    }
+}
+
+/// A number as the engine reads one of this type. Between whole numbers, bounds move up to the next one, which admits the same values.
+fn number_text(value: f64, kind: AttributeKind) -> String {
+    match kind {
+        AttributeKind::Integer => format!("{:.0}", value.ceil()),
+        _ => value.to_string(),
+    }
+}
+
+fn composite_source(of: &Map<String, Value>) -> Result<(String, &Map<String, Value>), String> {
+    let one = match of.get("sources") {
+        Some(Value::Array(sources)) if sources.len() == 1 => sources[0].as_object(),
+        _ => None,
+    };
+    let source = one.filter(|source| source.len() == 1).and_then(|source| source.iter().next());
+    let (name, source) = source.ok_or("[composite] must have one source")?;
+    let terms = source.get("terms").and_then(Value::as_object);
+    let terms = terms.ok_or("the source of [composite] must be [terms]")?;
+    match terms.keys().find(|key| !matches!(key.as_str(), "field" | "order")) {
+        Some(key) => Err(format!("[{key}] of a source is not supported by warpseek")),
+        None => Ok((name.clone(), terms)),
+    }
+}
+
+fn terms_order(order: Option<&Value>) -> Result<TermsOrder, String> {
+    let first = match order {
+        None => return Ok(TermsOrder::Count { descending: true }),
+        // What follows breaks ties, which is by key in any case.
+        Some(Value::Array(orders)) => orders.first().unwrap_or(&Value::Null),
+        Some(order) => order,
+    };
+    let one = first.as_object().filter(|of| of.len() == 1).and_then(|of| of.iter().next());
+    let descending = |direction: &Value| match direction.as_str() {
+        Some("asc") => Ok(false),
+        Some("desc") => Ok(true),
+        _ => Err("[order] must be asc or desc".to_owned()),
+    };
+    match one {
+        Some((key, direction)) if key == "_count" => {
+            Ok(TermsOrder::Count { descending: descending(direction)? })
+        }
+        Some((key, direction)) if matches!(key.as_str(), "_key" | "_term") => {
+            Ok(TermsOrder::Key { descending: descending(direction)? })
+        }
+        _ => Err("[order] must be by [_count] or [_key]".into()),
+    }
+}
+
+fn ranges(ranges: Option<&Value>) -> Result<Vec<Range>, String> {
+    let Some(Value::Array(ranges)) = ranges else {
+        return Err("[range] requires [ranges], an array".into());
+    };
+    if ranges.is_empty() || ranges.len() > MAX_FACET_RANGES {
+        return Err(format!("[ranges] must have 1 to {MAX_FACET_RANGES} ranges"));
+    }
+    let read = |range: &Value| {
+        let number = |key: &str| match &range[key] {
+            Value::Null => Ok(None),
+            value => {
+                let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+                number.map(Some).ok_or(format!("[{key}] of a range must be a number"))
+            }
+        };
+        let key = range["key"].as_str().map(str::to_owned);
+        Ok(Range { key, from: number("from")?, to: number("to")? })
+    };
+    ranges.iter().map(read).collect()
+}
+
+/// What the engine is to count in an index, for those aggregations whose field it has.
+pub(super) fn facets(aggregations: &[Aggregation], view: &View) -> Result<Vec<Facet>, Failure> {
+    let mut facets = Vec::new();
+    for of in aggregations {
+        if let Some((name, kind)) = of.attribute(view)? {
+            facets.push(of.facet(name, kind)?);
+        }
+    }
+    Ok(facets)
+}
+
+/// The smallest and largest values among the matches of a search, for aggregations that want them.
+pub(super) fn extremes(
+    aggregations: &[Aggregation],
+    planned: &Planned,
+) -> Result<Vec<Extremes>, Failure> {
+    let mut extremes = Vec::new();
+    for of in aggregations.iter().filter(|of| of.wants_extremes()) {
+        let Some((name, _)) = of.attribute(&planned.view)? else {
+            extremes.push((None, None));
+            continue;
+        };
+        let first = |key: SortKey| -> Result<Option<AttributeValue<'static>>, Failure> {
+            let mut request = planned.request.clone().k(1).count(false).sort([key]);
+            (request.facets, request.after) = (Vec::new(), None);
+            let response = planned.view.searcher.search(&request)?;
+            if response.hits().is_empty() {
+                return Ok(None);
+            }
+            Ok(match response.sort_values(0).values.into_iter().next() {
+                Some(warpseek::SortValue::Value(value)) => Some(value),
+                _ => None,
+            })
+        };
+        extremes.push((first(SortKey::ascending(name))?, first(SortKey::descending(name))?));
+    }
+    Ok(extremes)
+}

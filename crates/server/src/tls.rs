@@ -1,0 +1,97 @@
+//! TLS with a certificate and a key from files, which are read again when they change.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Encrypts connections.
+pub(crate) struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    now: RwLock<Now>,
+}
+
+struct Now {
+    config: Arc<ServerConfig>,
+    /// Of the files when they were read last, good or bad.
+    seen: Seen,
+}
+
+/// What tells a file from the one that was there before.
+type Seen = [Option<(SystemTime, u64)>; 2];
+
+impl Tls {
+    /// Reads both files.
+    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, String> {
+        let seen = seen(certificate, key);
+        let config = config(certificate, key)?;
+        let now = RwLock::new(Now { config, seen });
+        Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), now })
+    }
+
+    /// Encrypts a connection.
+    pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> io::Result<TlsStream<S>> {
+        let config = self.now.read().unwrap_or_else(PoisonError::into_inner).config.clone();
+        TlsAcceptor::from(config).accept(stream).await
+    }
+
+    /// Reads the files again if they have changed, or if `always`. If they cannot be used, what there was stays in use.
+    pub(crate) fn reload(&self, always: bool) {
+        let found = seen(&self.certificate, &self.key);
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        if !always && now.seen == found {
+            return;
+        }
+        now.seen = found;
+        match config(&self.certificate, &self.key) {
+            Ok(config) => {
+                now.config = config;
+                tracing::info!(certificate = %self.certificate.display(), "new connections use the new certificate");
+            }
+            Err(error) => tracing::error!(error, "the certificate in use stays in use"),
+        }
+    }
+}
+
+fn seen(certificate: &Path, key: &Path) -> Seen {
+    [certificate, key].map(|path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    })
+}
+
+fn config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
+    let wrong = |path: &Path, fix: &str, e: &dyn std::fmt::Display| {
+        format!("{}: {e}; {fix}", path.display())
+    };
+    let certificate_fix = "tls.certificate must be a PEM file of the certificate and its chain";
+    let key_fix = "tls.key must be a PEM file of the private key of tls.certificate";
+    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|e| wrong(certificate, certificate_fix, &e))?;
+    if certificates.is_empty() {
+        return Err(wrong(certificate, certificate_fix, &"there is no certificate in it"));
+    }
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, key_fix, &e))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = versions
+        .map_err(|e| e.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(|e| wrong(key, key_fix, &e))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,497 @@
+"""The page in a real browser: python page.py URL PROGRAM CHROMIUM CHROMEDRIVER PICTURES
+
+URL is a server of an empty folder. PROGRAM is warpseek, for a second server that asks for keys. Pictures of all views are left in PICTURES.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+URL, PROGRAM, CHROMIUM, DRIVER, PICTURES = sys.argv[1:6]
+PICTURES = pathlib.Path(PICTURES)
+PICTURES.mkdir(parents=True, exist_ok=True)
+WIDE, NARROW = (1200, 900), (360, 740)
+KEY = "a-reading-key-of-some-length"
+
+
+def ask(url, method="GET", body=None, key=None):
+    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+    request = urllib.request.Request(url, data=body.encode() if body else None, method=method, headers=headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--no-first-run"]:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+
+
+page = browser()
+allowed_errors = []
+
+
+def size(width, height):
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+
+def scheme(name):
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": name}]})
+
+
+def one(selector):
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def all_of(selector):
+    return page.find_elements(By.CSS_SELECTOR, selector)
+
+
+def script(text, *arguments):
+    return page.execute_script(text, *arguments)
+
+
+def wait(what, condition, seconds=20):
+    """Waits until a condition holds; what the page replaces meanwhile is looked up again."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            found = condition()
+        except Exception as error:
+            found, last = None, error
+        else:
+            last = found
+        if found:
+            return found
+        if time.monotonic() > end:
+            page.save_screenshot(str(PICTURES / "failed.png"))
+            raise AssertionError(f"{what}: {last!r}; the page says {one('main').text[:500]!r}")
+        time.sleep(0.02)
+
+
+def picture(name):
+    page.save_screenshot(str(PICTURES / f"{name}.png"))
+
+
+def count():
+    return one("#count").text
+
+
+def ids():
+    return [article.get_attribute("data-id") for article in all_of("#hits article")]
+
+
+def click(selector):
+    """Clicks, also if the page has just replaced what is there."""
+    wait(f"{selector} to click on", lambda: one(selector).click() is None)
+
+
+def settled():
+    """Waits for the counts, which come after the hits."""
+    wait("counts", lambda: not all_of("[aria-busy]"))
+
+
+def focused():
+    return script("const at = document.activeElement; return at.dataset.id ?? at.id")
+
+
+def keys(*pressed):
+    ActionChains(page).send_keys(*pressed).perform()
+
+
+def fits(where):
+    wide = script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{where} scrolls sideways by {wide} pixels"
+
+
+def brightness():
+    colour = script("return getComputedStyle(document.documentElement).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3]))
+
+
+def clean(origin):
+    """No error on the console, and no request to anybody else."""
+    errors = [entry for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+    errors = [entry for entry in errors if not any(re.search(allowed, entry["message"]) for allowed in allowed_errors)]
+    assert not errors, errors
+    for entry in page.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            url = message["params"]["request"]["url"]
+            # Icons of inputs are data of the browser itself.
+            assert url.startswith((f"{origin}/", "data:", "about:", "chrome:")), url
+
+
+COLOURS = ["red", "green", "blue"]
+
+
+def documents():
+    lines = []
+    for i in range(60):
+        text = f"Lantern number {i} gives a warm light. " + "It hangs from a hook. " * (i % 5) + ("A spare wick is in the box. " if i % 4 == 0 else "")
+        lines.append({"id": f"lamp-{i}", "title": f"Lantern {i}", "text": text, "colour": COLOURS[i % 3], "year": 1900 + i, "made": f"{1990 + i % 30}-05-01"})
+    lines.append({"id": "markup", "title": "<img src=x onerror=alert(1)> sundial", "text": "A <script>alert(2)</script> sundial & its shadow", "colour": "stone", "year": 1700})
+    lines.append({"id": "long", "title": "Chronicle " * 40, "text": "chronicle " + "averylongwordwithoutanyblank" * 60, "colour": "grey", "year": 2001})
+    return "\n".join(map(json.dumps, lines))
+
+
+def fill():
+    mappings = {"title": "text", "text": "text", "colour": "keyword", "year": "long", "made": "date"}
+    body = {"mappings": {"properties": {name: {"type": kind} for name, kind in mappings.items()}}}
+    ask(f"{URL}/v1/indexes/lamps", "PUT", json.dumps(body))
+    assert ask(f"{URL}/v1/indexes/lamps/bulk?refresh=true", "POST", documents())["errors"] == []
+
+
+def an_empty_server_says_how_to_begin():
+    size(*WIDE)
+    scheme("light")
+    page.get(f"{URL}/ui")
+    wait("the empty server", lambda: "There are no indexes yet" in one("#empty").text)
+    assert f"curl -X PUT '{URL}/books/_doc/1" in one("#empty").text
+    assert not one("#search-form").is_displayed()
+    assert page.current_url.startswith(f"{URL}/ui/"), page.current_url
+    picture("empty")
+    fill()
+    wait("the first index", lambda: len(ids()) == 10)
+    assert count() == "62 matches, 10 shown", count()
+
+
+def hits_come_as_one_types():
+    wait("focus", lambda: focused() == "query")
+    keys("lantern wick")
+    wait("hits", lambda: count().startswith("60 matches") and len(ids()) == 10)
+    hit = one("#hits article")
+    assert hit.find_element(By.CSS_SELECTOR, "h2 mark").text == "Lantern", hit.text
+    assert [mark.text for mark in hit.find_elements(By.CSS_SELECTOR, ".snippet mark")] == ["Lantern", "wick"], hit.text
+    body = {"query": "lantern wick", "k": 25}
+    want = [found["id"] for found in ask(f"{URL}/v1/indexes/lamps/search", "POST", json.dumps(body))["hits"]]
+    assert ids() == want[:10]
+    assert one("#device").text == "CPU" and one("#algorithm").text
+    steps = [line.text.split()[0] for line in all_of("#trace .legend li")]
+    assert steps == ["wait", "parse", "plan", "search", "fetch", "highlight"], steps
+    click("#more")
+    wait("more hits", lambda: len(ids()) == 20)
+    assert ids() == want[:20] and count() == "60 matches, 20 shown", count()
+    assert focused() == want[10], focused()
+    picture("search")
+
+
+def facets_narrow():
+    def choice(label):
+        settled()
+        return wait(f"the choice {label}", lambda: next(box for box in all_of(".choice") if box.text.split("\n")[0] == label))
+
+    assert choice("red").text.split("\n")[1] == "20", choice("red").text
+    choice("red").click()
+    wait("only red ones", lambda: count().startswith("20 matches"))
+    wait("the counts", lambda: choice("green").text.split("\n")[1] == "20")
+    choice("green").click()
+    wait("red and green ones", lambda: count().startswith("40 matches"))
+    settled()
+    ranges = [box.text for box in all_of("fieldset .choice") if "–" in box.text or "below" in box.text]
+    assert len(ranges) >= 4, ranges
+    settled()
+    typed = one("fieldset .typed input[data-key='year to']")
+    typed.send_keys("1905", Keys.TAB)
+    wait("those up to 1905", lambda: count() == "4 matches")
+    assert all(int(found.split("-")[1]) % 3 < 2 and int(found.split("-")[1]) <= 5 for found in ids()), ids()
+    picture("facets")
+    one("fieldset .typed input[data-key='year from']").send_keys("1905", Keys.TAB)
+    wait("those of 1905", lambda: count() == "No matches")
+    click("#hits button")
+    wait("all of them", lambda: count().startswith("60 matches") and not all_of(".chip"))
+    choice("red").click()
+    wait("red ones", lambda: count().startswith("20 matches"))
+    choice("green").click()
+    wait("green ones too", lambda: count().startswith("40 matches"))
+    settled()
+    one("fieldset .typed input[data-key='year to']").send_keys("1905", Keys.TAB)
+    wait("those up to 1905 again", lambda: count() == "4 matches")
+    address = page.current_url
+    # The address has all of it.
+    page.get("about:blank")
+    page.get(address)
+    wait("the same after a reload", lambda: count() == "4 matches" and len(all_of(".chip")) == 3)
+    while all_of(".chip"):
+        settled()
+        left = len(all_of(".chip"))
+        click(".chip")
+        wait("a filter is gone", lambda: len(all_of(".chip")) == left - 1)
+    wait("all of them again", lambda: count().startswith("60 matches"))
+
+
+def ranges_are_round():
+    def names(kind, *values):
+        counted = [{"value": value, "count": number} for value, number in values]
+        return page.execute_async_script(
+            """const [values, kind, done] = arguments;
+            import("/ui/ranges.js").then(({ divide, name }) => done(divide(values, kind).map((range) => name(range, kind))), (error) => done(String(error)))""",
+            counted,
+            kind,
+        )
+
+    def each(*values):
+        return [(value, 1) for value in values]
+
+    years = ["below 1820", "1820 – 1839", "1840 – 1859", "1860 – 1879", "1880 – 1899", "from 1900"]
+    assert names("long", *each(1811, 1850, 1900, 1912)) == years
+    assert names("long", *each(1, 2, 3)) == ["below 2", "2", "from 3"], names("long", *each(1, 2, 3))
+    assert names("long", *each(7)) == [] and names("long") == []
+    sizes = names("long", (0, 3), (4, 50), (60, 40), (800, 5), (70_000, 1))
+    assert sizes == ["below 10", "10 – 99", "100 – 999", "1000 – 9999", "from 10,000"], sizes
+    for least, most in [(0, 1.7e308), (1e20, 1e20 + 1e5), (5e-324, 1e-320)]:
+        assert isinstance(names("double", *each(least, most)), list)
+    shares = names("double", *each(0.1, 0.25, 0.7))
+    assert shares == ["below 0.2", "0.2 – 0.3", "0.3 – 0.4", "0.4 – 0.5", "0.5 – 0.6", "0.6 – 0.7", "from 0.7"], shares
+    below_zero = names("double", *each(-5, -1.5, 5))
+    assert below_zero == ["below -4", "-4 – -2", "-2 – 0", "0 – 2", "2 – 4", "from 4"], below_zero
+    dates = names("date", *each("1990-05-01T00:00:00.000Z", "2019-05-01T00:00:00.000Z"))
+    assert dates == ["before 1995", "1995 – 1999", "2000 – 2004", "2005 – 2009", "2010 – 2014", "from 2015"], dates
+    days = names("date", *each("2024-02-27T00:00:00.000Z", "2024-03-02T12:00:00.000Z"))
+    assert days == ["before 2024-02-28", "2024-02-28", "2024-02-29", "2024-03-01", "from 2024-03-02"], days
+
+
+def scores_are_explained():
+    wait("hits", lambda: len(ids()) == 10)
+    hit = one("#hits article")
+    button = hit.find_element(By.CSS_SELECTOR, "[data-opens=score]")
+    button.click()
+    table = wait("the explanation", lambda: hit.find_element(By.CSS_SELECTOR, ".explained table"))
+    assert button.get_attribute("aria-expanded") == "true"
+    parts = [float(part.get_attribute("value")) for part in table.find_elements(By.CSS_SELECTOR, "tbody data")]
+    whole = float(table.find_element(By.CSS_SELECTOR, "tfoot data").get_attribute("value"))
+    shown = float(hit.find_element(By.CSS_SELECTOR, "data.score").get_attribute("value"))
+    assert len(parts) == 3 and sum(parts) == whole == shown, (parts, whole, shown)
+    bars = [bar.size["width"] for bar in table.find_elements(By.CSS_SELECTOR, ".meter span")]
+    assert bars[0] == max(bars) and all(abs(bar / bars[0] - part / parts[0]) < 0.05 for bar, part in zip(bars, parts)), (bars, parts)
+    picture("explain")
+    button.click()
+    wait("it is closed", lambda: not table.is_displayed())
+
+
+def texts_of_documents_are_no_markup():
+    query = one("#query")
+    query.clear()
+    query.send_keys("sundial")
+    wait("the hit", lambda: ids() == ["markup"])
+    assert one("#hits h2").text == "<img src=x onerror=alert(1)> sundial"
+    assert "<script>alert(2)</script>" in one("#hits .snippet").text
+    assert not all_of("#hits img") and not all_of("#hits script")
+    click("[data-opens=document]")
+    wait("the document", lambda: "onerror" in one("#hits pre").text)
+
+
+def the_last_answer_is_shown():
+    # The answer to one of them is late, and comes though it was given up.
+    script(
+        """const real = window.fetch;
+        window.fetch = (url, { signal, ...options }) => {
+          const answer = real(url, options);
+          if (!options.body?.includes("sundial")) return answer;
+          window.late = signal;
+          return new Promise((done) => setTimeout(() => done(answer), 700));
+        }"""
+    )
+    query = one("#query")
+    for text in ["sundial shadow", "l", "lantern", "lantern 7"]:
+        query.clear()
+        query.send_keys(text)
+        wait("it is asked", lambda: text[0] == "l" or script("return window.late"))
+    wait("the last one", lambda: ids()[:1] == ["lamp-7"])
+    assert script("return window.late.aborted"), "it was not given up"
+    time.sleep(1)
+    assert ids()[0] == "lamp-7" and "q=lantern+7" in page.current_url, ids()
+
+
+def keys_are_enough():
+    page.get("about:blank")
+    page.get(f"{URL}/ui/#/indexes")
+    wait("the indexes", lambda: all_of(".indexes"))
+    keys("/")
+    wait("the search box", lambda: focused() == "query")
+    keys("lantern")
+    wait("hits", lambda: count().startswith("60 matches"))
+    first = ids()
+    keys(Keys.ARROW_DOWN)
+    wait("the first hit", lambda: focused() == first[0])
+    keys(Keys.ARROW_DOWN)
+    wait("the second hit", lambda: focused() == first[1])
+    keys("e")
+    wait("its score", lambda: all_of("#hits li:nth-child(2) .explained table"))
+    keys(Keys.ENTER)
+    wait("its document", lambda: first[1] in one("#hits li:nth-child(2) pre").text or "title" in one("#hits li:nth-child(2) pre").text)
+    keys(Keys.ARROW_UP, Keys.ARROW_UP)
+    wait("the search box again", lambda: focused() == "query")
+    # Filters with Tab and the space bar.
+    settled()
+    keys(Keys.TAB)
+    assert focused() == "index", focused()
+    for _ in range(10):
+        keys(Keys.TAB)
+        if script("return document.activeElement.type") == "checkbox":
+            break
+    before = count()
+    keys(Keys.SPACE)
+    wait("it narrows", lambda: count() != before and len(all_of(".chip")) == 1)
+    wait("the focus stays", lambda: script("return document.activeElement.type === 'checkbox' && document.activeElement.checked"))
+
+
+def names_and_landmarks():
+    for selector in ["header", "nav", "main", "form[role=search]", "aside"]:
+        assert all_of(selector), selector
+    nameless = script(
+        """return [...document.querySelectorAll("input, select, button, a[href], summary")]
+        .filter((at) => at.checkVisibility() && !(at.labels?.length || at.textContent.trim() || at.getAttribute("aria-label"))).map((at) => at.outerHTML)"""
+    )
+    assert not nameless, nameless
+    assert one("#count").get_attribute("aria-live") == "polite"
+    outline = script("const box = document.getElementById('query'); box.focus(); return getComputedStyle(box).outlineStyle")
+    assert outline != "none", outline
+
+
+def indexes_are_shown():
+    click("nav [data-view=indexes]")
+    row = wait("the table", lambda: one(".indexes tbody tr").text.split())
+    assert row[:3] == ["lamps", "62", "0"] and row[-3:] == ["5", "fields", "CPU"], row
+    click(".indexes summary")
+    wait("the fields", lambda: "year long" in one(".indexes .fields").text)
+    picture("indexes")
+    click(".indexes tbody a")
+    wait("its hits", lambda: len(ids()) == 10)
+
+
+def load_is_live():
+    click("nav [data-view=load]")
+    cards = wait("the cards", lambda: len(all_of(".card")) == 5 and all_of(".card"))
+    assert [card.find_element(By.TAG_NAME, "h2").text for card in cards] == ["Searches", "Latency of searches", "Requests", "GPU memory", "Cache hits"]
+    for i in range(40):
+        ask(f"{URL}/v1/indexes/lamps/search", "POST", json.dumps({"query": f"lantern {i}"}))
+    rate = wait("a rate", lambda: float(one(".card dd").text) > 0 and one(".card dd").text)
+    points = script("return document.querySelector('.card polyline').points.numberOfItems")
+    wait("more points", lambda: script("return document.querySelector('.card polyline').points.numberOfItems") > points + 1)
+    latency = [value.text for value in cards[1].find_elements(By.TAG_NAME, "dd")]
+    assert all(value.endswith("ms") for value in latency), (rate, latency)
+    label = cards[0].find_element(By.TAG_NAME, "svg").get_attribute("aria-label")
+    assert "per second" in label, label
+    picture("load")
+    click("#load-pause")
+    time.sleep(1.2)
+    points = script("return document.querySelector('.card polyline').points.numberOfItems")
+    time.sleep(1.5)
+    assert points == script("return document.querySelector('.card polyline').points.numberOfItems")
+    click("#load-pause")
+
+
+def dark_and_light():
+    page.get("about:blank")
+    scheme("dark")
+    page.get(f"{URL}/ui/#/search?index=lamps&q=lantern+wick")
+    wait("hits", lambda: len(ids()) == 10)
+    assert brightness() < 150, brightness()
+    click("#hits [data-opens=score]")
+    wait("the explanation", lambda: all_of(".explained table"))
+    picture("dark")
+    click("#theme")
+    wait("light", lambda: brightness() > 600)
+    page.refresh()
+    wait("light after a reload", lambda: brightness() > 600)
+    script("localStorage.clear()")
+    scheme("light")
+
+
+def narrow_screens():
+    size(*NARROW)
+    for view in ["search?index=lamps&q=lantern+wick", "search?index=lamps&q=chronicle", "indexes", "load"]:
+        page.get("about:blank")
+        page.get(f"{URL}/ui/#/{view}")
+        name = view.split("?")[0]
+        ready = {"search": lambda: len(ids()) > 0, "indexes": lambda: all_of(".indexes"), "load": lambda: one(".card dd").text != "–"}[name]
+        wait(view, ready)
+        if name == "search":
+            settled()
+            click("#filters summary")
+            click("#hits [data-opens=score]")
+            wait("the explanation", lambda: all_of(".explained table"))
+        fits(view)
+        picture(f"narrow-{name}" if "chronicle" not in view else "narrow-long")
+    size(*WIDE)
+
+
+def errors_are_said():
+    page.get("about:blank")
+    page.get(f"{URL}/ui/#/search?index=nowhere&q=lantern")
+    wait("the other index", lambda: "There is no index nowhere" in one("#problem").text and len(ids()) == 10)
+    # An index that goes away under the page.
+    ask(f"{URL}/v1/indexes/lamps", "DELETE")
+    allowed_errors.append(r"lamps/(search|batch) .*404")
+    one("#query").send_keys(" wick")
+    wait("the error", lambda: "no such index [lamps]" in one("#problem").text)
+    assert ids() == [] and count() == "", "hits of another query are still there"
+    picture("error")
+    click("#problem button")
+    wait("there is none any more", lambda: "There are no indexes yet" in one("#empty").text)
+
+
+def keys_are_asked_for():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "keys").write_text(f"read {KEY}\n")
+        command = [PROGRAM, "serve", str(folder / "data"), "--listen", "127.0.0.1:0", "--api-key-file", str(folder / "keys")]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            lines = [server.stderr.readline() for _ in range(2)]
+            url = re.search(r"http://\S+", lines[0])[0]
+            assert lines[1].strip().endswith(f"{url}/ui"), lines
+            allowed_errors.append(r"/v1/status .*(401|503)")
+            page.get(f"{url}/ui")
+            wait("the question", lambda: one("#key").is_displayed())
+            picture("key")
+            one("#key-text").send_keys("a-wrong-key-of-some-length", Keys.ENTER)
+            wait("it is refused", lambda: "does not know this key" in one("#key-why").text)
+            one("#key-text").send_keys(KEY, Keys.ENTER)
+            wait("the page", lambda: "There are no indexes yet" in one("#empty").text)
+            page.refresh()
+            wait("it is kept", lambda: "There are no indexes yet" in one("#empty").text)
+            clean(url)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+try:
+    for step in [
+        an_empty_server_says_how_to_begin,
+        hits_come_as_one_types,
+        facets_narrow,
+        ranges_are_round,
+        scores_are_explained,
+        texts_of_documents_are_no_markup,
+        the_last_answer_is_shown,
+        keys_are_enough,
+        names_and_landmarks,
+        indexes_are_shown,
+        load_is_live,
+        dark_and_light,
+        narrow_screens,
+        errors_are_said,
+    ]:
+        step()
+        clean(URL)
+        print(f"page: {step.__name__.replace('_', ' ')}")
+    keys_are_asked_for()
+    print("page: keys are asked for")
+finally:
+    page.quit()

@@ -1,0 +1,12 @@
+//! The facade of Elasticsearch beyond `http.rs`, and `/mcp`: one program, so that it is linked once.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod aggregations;
+mod aliases;
+mod mcp;
+mod phrases;
+mod points_in_time;
+mod updates;

@@ -1,0 +1,14 @@
+//! Running a server: slow clients, certificates, snapshots, folders that others change, and requests that nobody should send.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arrow;
+mod cors;
+mod hostile;
+mod openapi;
+mod reload;
+mod slow_clients;
+mod snapshots;
+mod tls;

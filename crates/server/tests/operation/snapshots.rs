@@ -1,0 +1,173 @@
+//! Snapshots, taken while documents are written, and what comes back from them.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::common::{Running, start};
+
+fn url(folder: &Path) -> toml::Value {
+    format!("file://{}", folder.display()).into()
+}
+
+/// Ids, scores and documents of a search.
+fn hits(server: &Running, index: &str, query: &str) -> Value {
+    let body = json!({"query": query, "k": 1000, "count": true});
+    let mut found = server.ok("POST", &format!("/v1/indexes/{index}/search"), &body);
+    json!([found["hits"].take(), found["matches"].take()])
+}
+
+#[test]
+fn a_snapshot_has_all_that_was_acknowledged_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let data = folder.path().join("data");
+    let server = start(&data, &[("snapshots.url", url(&store))]);
+    server.ok("PUT", "/quiet/_doc/1?refresh=true", &json!({"title": "a still index"}));
+    server.ok("PUT", "/quiet/_doc/2?refresh=true", &json!({"title": "another still text", "n": 7}));
+    let (acknowledged, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (before, after) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let document = json!({"t": format!("common word{i}")});
+                server.ok("PUT", &format!("/busy/_doc/{i}"), &document);
+                acknowledged.store(i + 1, Ordering::Release);
+                if i % 10 == 9 {
+                    server.ok("POST", "/busy/_flush", &Value::Null);
+                }
+            }
+        });
+        while acknowledged.load(Ordering::Acquire) < 40 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let before = acknowledged.load(Ordering::Acquire);
+        let made = server.ask("POST", "/v1/snapshots", &json!({"name": "first"}));
+        assert_eq!(made.status, 201, "{}", made.text);
+        let after = acknowledged.load(Ordering::Acquire);
+        stop.store(true, Ordering::Relaxed);
+        (before, after)
+    });
+    let listed = server.ok("GET", "/v1/snapshots", &Value::Null);
+    let names: Vec<&str> = listed["snapshots"][0]["indexes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| i["name"].as_str().unwrap())
+        .collect();
+    assert_eq!((&listed["snapshots"][0]["name"], names), (&json!("first"), vec!["busy", "quiet"]));
+    assert_eq!(
+        server.ask("POST", "/v1/snapshots", &json!({"name": "first"})).json()["error"]["type"],
+        "invalid_snapshot_name_exception"
+    );
+
+    let body = json!({"as": {"busy": "busy-2", "quiet": "quiet-2"}});
+    let restored = server.ok("POST", "/v1/snapshots/first/restore", &body);
+    assert_eq!(restored["restored"], json!(["busy-2", "quiet-2"]));
+    for i in 0..before {
+        let found = server.ok("GET", &format!("/busy-2/_doc/{i}"), &Value::Null);
+        assert_eq!(found["_source"]["t"], format!("common word{i}"));
+    }
+    let count = server.ok("GET", "/busy-2/_count", &Value::Null)["count"].as_u64().unwrap();
+    assert!((before..=after + 1).contains(&count), "{before} {count} {after}");
+    assert_eq!(hits(&server, "quiet-2", "still"), hits(&server, "quiet", "still"));
+    assert_eq!(hits(&server, "quiet-2", "still")[1], 2);
+    let mapping =
+        |index: &str| server.ok("GET", &format!("/{index}/_mapping"), &Value::Null)[index].take();
+    assert_eq!(mapping("quiet-2"), mapping("quiet"));
+    // What came back takes writes, and over an index that is there nothing is restored.
+    server.ok("PUT", "/quiet-2/_doc/3?refresh=true", &json!({"new field": "still"}));
+    assert_eq!(hits(&server, "quiet-2", "still")[1], 3);
+    let there = server.ask("POST", "/v1/snapshots/first/restore", &json!({"indexes": ["quiet"]}));
+    assert_eq!(there.json()["error"]["type"], "resource_already_exists_exception");
+    server.ok("DELETE", "/quiet", &Value::Null);
+    server.ok("POST", "/v1/snapshots/first/restore", &json!({"indexes": ["quiet"]}));
+    assert_eq!(hits(&server, "quiet", "still")[1], 2);
+    server.end();
+
+    // At start, what is missing comes back, and what is there stays.
+    let fresh = folder.path().join("fresh");
+    let settings = [("snapshots.url", url(&store)), ("restore", "first".into())];
+    let server = start(&fresh, &settings);
+    assert_eq!(hits(&server, "quiet", "still")[1], 2);
+    server.ok("DELETE", "/quiet/_doc/1?refresh=true", &Value::Null);
+    server.end();
+    let server = start(&fresh, &settings);
+    assert_eq!(hits(&server, "quiet", "still")[1], 1);
+    server.ok("DELETE", "/v1/snapshots/first", &Value::Null);
+    assert_eq!(server.ok("GET", "/v1/snapshots", &Value::Null)["snapshots"], json!([]));
+    assert_eq!(server.ask("GET", "/v1/snapshots/first", &Value::Null).status, 404);
+    assert_eq!(std::fs::read_dir(&store).unwrap().count(), 0);
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused_by_the_name_of_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let server = start(&folder.path().join("data"), &[("snapshots.url", url(&store))]);
+    server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"t": "some text"}));
+    server.ok("POST", "/v1/snapshots", &json!({"name": "s", "indexes": ["a"]}));
+    let contents = server.ok("GET", "/v1/snapshots/s", &Value::Null);
+    let files = contents["indexes"][0]["files"].as_array().unwrap();
+    assert!(files.len() > 3);
+    let refused = |name: &str| {
+        let body = json!({"as": {"a": "b"}});
+        let answer = server.ask("POST", "/v1/snapshots/s/restore", &body);
+        assert_eq!(answer.status, 500);
+        assert!(answer.text.contains(&format!("s/0/{name}")), "{name}: {}", answer.text);
+        assert_eq!(server.ask("GET", "/b", &Value::Null).status, 404);
+        assert!(!folder.path().join("data/b").exists());
+    };
+    for file in files {
+        let name = file["name"].as_str().unwrap();
+        let path = store.join("s/0").join(name);
+        let good = std::fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        *bad.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        refused(name);
+        std::fs::write(&path, &good[..good.len() - 1]).unwrap();
+        refused(name);
+        std::fs::remove_file(&path).unwrap();
+        refused(name);
+        std::fs::write(&path, &good).unwrap();
+    }
+    server.ok("POST", "/v1/snapshots/s/restore", &json!({"as": {"a": "b"}}));
+    assert_eq!(hits(&server, "b", "text"), hits(&server, "a", "text"));
+    // What a crash has left is no snapshot; it can be removed, and its name be used.
+    std::fs::rename(store.join("s/snapshot.json"), store.join("s/away.json")).unwrap();
+    assert_eq!(server.ok("GET", "/v1/snapshots", &Value::Null)["snapshots"], json!([]));
+    assert_eq!(server.ask("POST", "/v1/snapshots/s/restore", &Value::Null).status, 404);
+    server.ok("DELETE", "/v1/snapshots/s", &Value::Null);
+    server.ok("POST", "/v1/snapshots", &json!({"name": "s"}));
+}
+
+#[test]
+fn snapshots_need_a_place_and_proper_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), &[]);
+    let answer = server.ask("POST", "/v1/snapshots", &Value::Null);
+    assert!(answer.status == 400 && answer.text.contains("snapshots.url"), "{}", answer.text);
+    drop(server);
+    let server = start(folder.path(), &[("snapshots.url", "memory:///".into())]);
+    for (body, wanted) in [
+        (json!({"name": "../x"}), "../x"),
+        (json!({"name": ".x"}), ".x"),
+        (json!({"name": 7}), "name"),
+        (json!({"indexes": []}), "indexes"),
+        (json!({"indexes": ["none"]}), "none"),
+        (json!({"index": "none"}), "index"),
+    ] {
+        let answer = server.ask("POST", "/v1/snapshots", &body);
+        assert!(matches!(answer.status, 400 | 404) && answer.text.contains(wanted), "{body}");
+    }
+    server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"t": "kept in memory"}));
+    let made = server.ok("POST", "/v1/snapshots", &Value::Null);
+    let name = made["name"].as_str().unwrap();
+    server.ok("DELETE", "/a", &Value::Null);
+    server.ok("POST", &format!("/v1/snapshots/{name}/restore"), &Value::Null);
+    assert_eq!(hits(&server, "a", "kept")[1], 1);
+}
