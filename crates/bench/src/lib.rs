@@ -6,6 +6,7 @@ mod codecs;
 mod deadlines;
 mod filters;
 mod gpu;
+mod http;
 mod load;
 mod ngram;
 mod percentile;
@@ -36,6 +37,7 @@ Examples:
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs
   warpseek bench load --index idx --queries log.txt
+  warpseek bench http --index idx --queries log.txt
   warpseek bench writes --input docs.jsonl --queries log.txt
   warpseek bench ngram --index grams
   warpseek bench build --cuda")]
@@ -52,6 +54,7 @@ enum What {
     Deadlines(deadlines::Options),
     Filters(filters::Options),
     Gpu(gpu::Options),
+    Http(http::Options),
     Load(load::Options),
     Ngram(ngram::Options),
     Writes(writes::Options),
@@ -66,6 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Deadlines(options) => deadlines::run(options),
         What::Filters(options) => filters::run(options),
         What::Gpu(options) => gpu::run(options),
+        What::Http(options) => http::run(options),
         What::Load(options) => load::run(options),
         What::Ngram(options) => ngram::run(options),
         What::Writes(options) => writes::run(options),

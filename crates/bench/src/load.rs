@@ -253,7 +253,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
-            "hardware": hardware(), "index": facts, "queries": texts.len(), "k": options.k, "mode": options.mode.to_string(),
+            "hardware": hardware(), "index": facts, "documents": index.snapshot()?.statistics().documents, "queries": texts.len(), "k": options.k, "mode": options.mode.to_string(),
             "threads": threads, "seconds": options.seconds, "bursts": options.bursts, "replay": options.replay, "cache_bytes": options.cache, "services": about, "rows": measured,
         });
         writeln!(out, "{report:#}")?;
