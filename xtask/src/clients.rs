@@ -1,4 +1,4 @@
-//! Real clients against a real server: each script of crates/server/tests/clients in a virtual environment of its own, with a fresh server.
+//! Real clients against a real server: each script of crates/server/tests/clients in a virtual environment, or folder of npm, of its own, with a fresh server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,12 @@ struct Client {
     script: &'static str,
 }
 
-const CLIENTS: [Client; 5] = [
+const CLIENTS: [Client; 7] = [
+    Client {
+        environment: "elasticsearch-7",
+        packages: &["elasticsearch==7.17.13"],
+        script: "elasticsearch_7.py",
+    },
     Client {
         environment: "elasticsearch-8",
         packages: &["elasticsearch==8.19.3", "aiohttp", "opensearch-py==3.2.0"],
@@ -45,11 +50,24 @@ const CLIENTS: [Client; 5] = [
         packages: &["skyrl-gym==0.4.0", "requests"],
         script: "retrieval.py",
     },
+    Client {
+        environment: "documents",
+        packages: &["openapi-spec-validator==0.9.0", "prometheus-client==0.26.0"],
+        script: "documents.py",
+    },
 ];
 
 /// Whose client is loaded from its wheel alone, as the package itself needs much more.
 const VERL: &str = "verl==0.7.1";
 const VERL_FILE: &str = "verl/tools/utils/search_r1_like_utils.py";
+
+/// Packages of npm, two of which are versions of one; their script is node.cjs.
+const NODE_PACKAGES: [&str; 4] = [
+    "elasticsearch-8@npm:@elastic/elasticsearch@8.19.2",
+    "elasticsearch-9@npm:@elastic/elasticsearch@9.5.1",
+    "@opensearch-project/opensearch@3.9.0",
+    "@modelcontextprotocol/sdk@1.32.2",
+];
 
 /// Runs all clients that are available; with `require`, it is an error if one is not.
 pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
@@ -99,11 +117,51 @@ pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
             return Err(name);
         }
     }
-    Ok(())
+    node(require, root, &program, environments.join("node"))?;
+    crate::browser::run(require, root, &program, &environments)
+}
+
+/// Runs the clients of npm.
+fn node(require: bool, root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
+    let name = "clients, node.cjs".to_owned();
+    eprintln!("\n== {name}");
+    match node_environment(&folder) {
+        Ok(()) => {}
+        Err(why) if require => return Err(format!("{name}: {why}")),
+        Err(why) => {
+            eprintln!("skipped: {name}: {why}");
+            return Ok(());
+        }
+    }
+    let server = Server::start(program, &folder.with_file_name("data"))?;
+    let script = root.join("crates/server/tests/clients/node.cjs");
+    let done = Command::new("node").arg(script).arg(&server.url).arg(&folder).status();
+    server.end()?;
+    match done.map_err(|e| e.to_string())?.success() {
+        true => Ok(()),
+        false => Err(name),
+    }
+}
+
+/// A folder with the packages of npm, which is made once.
+fn node_environment(folder: &Path) -> Result<(), String> {
+    let version = quietly(Command::new("node").arg("--version"));
+    version.map_err(|why| format!("node: {why}"))?;
+    let (stamp, wanted) = (folder.join("packages"), NODE_PACKAGES.join("\n"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+    std::fs::write(folder.join("package.json"), "{\"private\": true}")
+        .map_err(|e| e.to_string())?;
+    let mut install = Command::new("npm");
+    install.current_dir(folder).args(["install", "--no-audit", "--no-fund"]).args(NODE_PACKAGES);
+    quietly(&mut install).map_err(|why| format!("npm: {why}"))?;
+    std::fs::write(stamp, wanted).map_err(|e| e.to_string())
 }
 
 /// The Python of a virtual environment with these packages, which is made once.
-fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+pub(crate) fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let (stamp, wanted) = (folder.join("packages"), packages.join("\n"));
     if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
@@ -136,7 +194,7 @@ fn wheel_file(python: &Path, folder: &Path) -> Result<PathBuf, String> {
     Ok(file)
 }
 
-fn quietly(command: &mut Command) -> Result<(), String> {
+pub(crate) fn quietly(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|e| e.to_string())?;
     match output.status.success() {
         true => Ok(()),
@@ -148,13 +206,13 @@ fn quietly(command: &mut Command) -> Result<(), String> {
 }
 
 /// A server of an empty folder.
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start(program: &Path, data: &Path) -> Result<Self, String> {
+    pub(crate) fn start(program: &Path, data: &Path) -> Result<Self, String> {
         let _ = std::fs::remove_dir_all(data);
         let mut process = Command::new(program)
             .arg("serve")
@@ -188,7 +246,7 @@ impl Server {
     }
 
     /// Asks it to end, which it must do properly.
-    fn end(mut self) -> Result<(), String> {
+    pub(crate) fn end(mut self) -> Result<(), String> {
         let asked = Command::new("kill").arg(self.process.id().to_string()).status();
         asked.map_err(|e| e.to_string())?;
         let status = self.process.wait().map_err(|e| e.to_string())?;

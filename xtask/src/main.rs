@@ -1,8 +1,10 @@
 //! Development tasks of the workspace: `cargo xtask ci` runs all checks.
 
+mod browser;
 mod clients;
 mod gpu;
 mod peers;
+mod python;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -11,8 +13,10 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
-  clients    run real clients of Elasticsearch and others against a server; needs Python and a network. --require: fail if they are not available
+  clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network. --require: fail if they are not available
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
+  python     test the Python package with a debug build; needs Python and a network. --require: fail if they are not available
+  wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
   fuzz       run each fuzz target for a number of seconds: cargo xtask fuzz [SECONDS]
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
         Some("ci") => ci(),
         Some("clients") => clients::run(args.next().as_deref() == Some("--require"), &[]),
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
+        Some("python") => python::tests(args.next().as_deref() == Some("--require"), &[]),
+        Some("wheel") => python::wheel(),
         Some("gpu-tests") => gpu::tests(),
         Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
@@ -65,6 +71,7 @@ fn ci() -> Result<(), String> {
     }
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     clients::run(false, &deny)?;
+    python::tests(false, &deny)?;
     gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     // The targets themselves need nightly Rust and a C++ compiler; the library code they call does
@@ -85,7 +92,10 @@ fn soak(seconds: &str) -> Result<(), String> {
     test("warpseek-sched", "service", "every_schedule")?;
     let kills =
         ["test", "--release", "-p", "warpseek-cli", "--test", "kill_writes", "--", "--nocapture"];
-    cargo(&kills, &[("WARPSEEK_KILLS", "1000")])
+    cargo(&kills, &[("WARPSEEK_KILLS", "1000")])?;
+    let served =
+        ["test", "--release", "-p", "warpseek-cli", "--test", "kill_serve", "--", "--nocapture"];
+    cargo(&served, &[("WARPSEEK_KILLS", "20"), ("WARPSEEK_LIFE_MS", "60000")])
 }
 
 fn fuzz(seconds: &str) -> Result<(), String> {

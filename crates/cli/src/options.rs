@@ -52,6 +52,7 @@ pub(crate) enum Verb {
     Dictionary(verbs::dictionary::Options),
     Weights(verbs::weights::Options),
     Bench(warpseek_bench::Options),
+    Plan(verbs::plan::Options),
     Serve(verbs::serve::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),

@@ -12,6 +12,7 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod ngram;
+pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod schema;
@@ -41,6 +42,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Ngram(options) => ngram::run(&options),
         Verb::Dictionary(options) => dictionary::run(&options),
         Verb::Bench(options) => warpseek_bench::run(&options),
+        Verb::Plan(options) => plan::run(&options),
         Verb::Serve(options) => serve::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),

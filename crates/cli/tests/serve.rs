@@ -1,65 +1,11 @@
 //! `warpseek serve` as a process: how it starts and ends, and what a kill leaves.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod support;
 
-struct Server {
-    process: Child,
-    address: String,
-}
+use std::process::Command;
 
-impl Server {
-    fn start(data: &Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_warpseek"))
-            .arg("serve")
-            .arg(data)
-            .args(["--listen", "127.0.0.1:0", "--log", "json"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let line =
-            lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
-        let address = line.split("http://").nth(1).unwrap().trim().to_owned();
-        let server = Server { process, address };
-        while server.ask("GET", "/readyz", "").is_none_or(|(status, _)| status != 200) {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        server
-    }
-
-    /// The status and body of an answer; `None` if there is none.
-    fn ask(&self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(&self.address).ok()?;
-        let (host, length) = (&self.address, body.len());
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).ok()?;
-        stream.write_all(body.as_bytes()).ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        Some((head.get(9..12)?.parse().ok()?, body.to_owned()))
-    }
-
-    #[cfg(unix)]
-    fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use support::server::Server;
 
 #[test]
 #[cfg(unix)]
@@ -74,6 +20,36 @@ fn it_ends_properly_when_it_is_asked_to() {
     let index = warpseek::Index::open(data.path().join("a")).unwrap();
     assert_eq!(index.snapshot().unwrap().statistics().documents, 1);
     assert!(index.manifest().unwrap().log.is_none());
+}
+
+#[test]
+#[cfg(unix)]
+fn systemd_is_told_and_health_can_be_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let told = || {
+        let mut buffer = [0; 256];
+        let bytes = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..bytes]).trim().to_owned()
+    };
+    let check = |url: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warpseek"));
+        command.args(["serve", "--check", url]).output().unwrap().status.code()
+    };
+    let mut server =
+        Server::start_with(&folder.path().join("data"), &[("NOTIFY_SOCKET", path.as_path())]);
+    let url = format!("http://{}", server.address);
+    assert_eq!(told(), "READY=1");
+    assert_eq!(check(&url), Some(0));
+    // What a reload sends ends nothing.
+    server.signal("-HUP");
+    assert_eq!(server.ask("GET", "/readyz", "").unwrap().0, 200);
+    server.signal("-TERM");
+    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
+    assert_eq!(check(&url), Some(1));
+    assert_eq!(check("https://127.0.0.1:1"), Some(1));
 }
 
 #[test]

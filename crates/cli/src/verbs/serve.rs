@@ -44,6 +44,21 @@ pub(crate) struct Options {
     /// How logs are written [default: pretty]
     #[arg(long, value_enum)]
     log: Option<Log>,
+    /// Certificate and its chain in PEM, to encrypt connections; it is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Where snapshots are kept: file:///folder, or s3://bucket/prefix
+    #[arg(long, value_name = "URL")]
+    snapshots: Option<String>,
+    /// Restore the indexes of a snapshot that are not in the folder
+    #[arg(long, value_name = "NAME")]
+    restore: Option<String>,
+    /// Ask the server at a URL whether it is ready, and end: exit code 0 if it is
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    check: Option<String>,
     /// Print all settings as TOML and end
     #[arg(long)]
     print_config: bool,
@@ -63,6 +78,10 @@ enum Log {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(url) = &options.check {
+        warpseek_server::check(url).map_err(Failure::broken)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let config = Config::load(options.config.as_deref(), std::env::vars(), options.flags())
         .map_err(Failure::user)?;
     if options.print_config {
@@ -74,7 +93,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         error => Failure::broken(error),
     };
     let server = Server::start(config).map_err(failed)?;
-    note(format!("listening on http://{}", server.address()));
+    note(format!("listening on {}", server.url()));
+    note(format!("the page is at {}/ui", server.url()));
     server.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -99,6 +119,10 @@ impl Options {
             ("device", device),
             ("retrieve_index", self.retrieve_index.clone()),
             ("log", log),
+            ("tls.certificate", self.tls_certificate.as_ref().map(path)),
+            ("tls.key", self.tls_key.as_ref().map(path)),
+            ("snapshots.url", self.snapshots.clone()),
+            ("restore", self.restore.clone()),
         ];
         let mut flags: BTreeMap<String, T> = given
             .into_iter()

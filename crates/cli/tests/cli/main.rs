@@ -16,6 +16,7 @@ mod looks;
 mod ngram;
 mod order;
 mod phrases;
+mod plan;
 mod quantize;
 mod queries;
 mod run_eval;

@@ -4,6 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod kill;
+pub(crate) mod server;
 
 use std::fs;
 use std::io::Write;

@@ -1,0 +1,64 @@
+//! The server's page in a real browser, driven by clicks and keys: crates/server/tests/browser/page.py with Debian's Chromium.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::clients::{Server, environment, quietly};
+
+const PACKAGES: [&str; 1] = ["selenium==4.51.0"];
+const SYSTEM_PACKAGES: [&str; 3] = ["chromium", "chromium-driver", "fonts-dejavu-core"];
+const BROWSERS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const DRIVERS: [&str; 1] = ["chromedriver"];
+
+/// Runs the page's test; without a browser it is skipped, or an error with `require`. Pictures of the page are left in the folder.
+pub(crate) fn run(require: bool, root: &Path, program: &Path, folder: &Path) -> Result<(), String> {
+    eprintln!("\n== the page in a browser");
+    let tools = environment(&folder.join("browser"), &PACKAGES)
+        .and_then(|python| Ok((python, browser_and_driver()?)));
+    let (python, (browser, driver)) = match tools {
+        Ok(tools) => tools,
+        Err(why) if require => return Err(format!("the page in a browser: {why}")),
+        Err(why) => {
+            eprintln!("skipped: the page in a browser: {why}");
+            return Ok(());
+        }
+    };
+    let server = Server::start(program, &folder.join("data"))?;
+    let done = Command::new(python)
+        .arg(root.join("crates/server/tests/browser/page.py"))
+        .args([Path::new(&server.url), program, &browser, &driver, &folder.join("pictures")])
+        .status()
+        .map_err(|e| e.to_string())?;
+    server.end()?;
+    if done.success() { Ok(()) } else { Err("the page in a browser".into()) }
+}
+
+/// Those of the system, which are installed if that is possible.
+fn browser_and_driver() -> Result<(PathBuf, PathBuf), String> {
+    let both = || Some((found(&BROWSERS)?, found(&DRIVERS)?));
+    if let Some(both) = both() {
+        return Ok(both);
+    }
+    let missing = "there is no chromium with chromedriver";
+    let user = Command::new("id").arg("-u").output().map_err(|e| e.to_string())?;
+    if user.stdout.trim_ascii() != b"0" || found(&["apt-get"]).is_none() {
+        return Err(format!("{missing}, and only root can install Debian's"));
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        quietly(command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
+    };
+    apt(&["update", "-q"])?;
+    apt(&[&["install", "-qy", "--no-install-recommends"], &SYSTEM_PACKAGES[..]].concat())?;
+    both().ok_or_else(|| missing.to_owned())
+}
+
+/// The first of these programs that is on the path.
+fn found(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    names
+        .iter()
+        .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
+        .find(|program| program.is_file())
+}
