@@ -72,7 +72,7 @@ const NODE_PACKAGES: [&str; 4] = [
 /// Runs all clients that are available; with `require`, it is an error if one is not.
 pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let target = crate::target();
     let environments = target.join("clients");
     // The same features as in tests, so that nothing is compiled twice.
     let built = Command::new(env!("CARGO"))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use crate::{cargo, cargo_command, run};
+use crate::{build_examples, cargo_command, example, run};
 
 /// Turing, Ampere, Hopper, Blackwell.
 const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
@@ -28,10 +28,10 @@ pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), Strin
             }
         },
     };
-    let library = library.to_string_lossy();
-    let args =
-        ["run", "--package", "warpseek-exec-gpu-papers", "--example", "compile_kernels", "--"];
-    cargo(&[&args[..], &ARCHITECTURES].concat(), &[flags, &[("WARPSEEK_NVRTC", &library)]].concat())
+    build_examples(flags)?;
+    let mut program = example("compile_kernels");
+    program.args(ARCHITECTURES).env("WARPSEEK_NVRTC", library);
+    run(&mut program, "kernels, with NVRTC")
 }
 
 /// Installs NVRTC in a virtual environment under `target`, unless it is already there.

@@ -6,6 +6,7 @@ mod gpu;
 mod peers;
 mod python;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -65,11 +66,12 @@ fn ci() -> Result<(), String> {
     // Lints and tests use the same flags, so that nothing is compiled twice.
     cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
     cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &deny)?;
-    cargo(&["build", "--workspace", "--examples", "--locked"], &deny)?;
-    for example in EXAMPLES {
-        cargo(&["run", "--quiet", "--locked", "-p", "warpseek", "--example", example], &deny)?;
+    build_examples(&deny)?;
+    for name in EXAMPLES {
+        run(&mut example(name), &format!("example {name}"))?;
     }
-    cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    let strict = [deny[0], ("RUSTDOCFLAGS", "-D warnings")];
+    cargo(&["doc", "--workspace", "--no-deps", "--locked"], &strict)?;
     clients::run(false, &deny)?;
     python::tests(false, &deny)?;
     gpu::kernels(false, &deny)?;
@@ -118,6 +120,22 @@ fn fuzz(seconds: &str) -> Result<(), String> {
 
 fn cargo_command() -> Command {
     Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
+}
+
+/// Builds the examples of all crates with the features of tests, so that nothing is compiled twice.
+fn build_examples(env: &[(&str, &str)]) -> Result<(), String> {
+    cargo(&["build", "--workspace", "--examples", "--locked"], env)
+}
+
+/// An example that was built.
+fn example(name: &str) -> Command {
+    Command::new(target().join("debug/examples").join(name))
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
 }
 
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {

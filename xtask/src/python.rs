@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::clients::{environment, quietly};
-use crate::run;
+use crate::{run, target};
 
 /// What the tests need; those whose package is missing are skipped by name.
 const PACKAGES: [&str; 18] = [
@@ -43,9 +43,7 @@ struct Folders {
 impl Folders {
     fn new() -> Result<Self, String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-        let target = std::env::var_os("CARGO_TARGET_DIR");
-        let target = target.map_or(root.join("target"), PathBuf::from);
-        Ok(Folders { root: root.to_owned(), target })
+        Ok(Folders { root: root.to_owned(), target: target() })
     }
 
     fn python(&self) -> PathBuf {
@@ -86,9 +84,7 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folders.python().join("mypy"));
     run(mypy.current_dir(&source), "mypy --strict, python/warpseek")?;
     let mut pytest = Command::new(&python);
-    pytest
-        .args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir"])
-        .arg(&source);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir"]).arg(&source);
     pytest.arg("-c").arg(source.join("pyproject.toml")).arg(source.join("tests")).arg(&package);
     // Not in the folder of the source, which has no extension.
     with(pytest.current_dir(folders.python()));

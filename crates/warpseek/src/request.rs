@@ -78,7 +78,7 @@ pub struct Request {
     pub mode: Mode,
     /// Whether all matching documents are counted too. Default: no.
     pub count: bool,
-    /// Up to how many matches the count is of interest. Default: all. If it is clear without counting that there are more, they are not counted, which is much faster: [`Response::matches`](crate::Response::matches) is none then, and [`Response::least_matches`](crate::Response::least_matches) is larger than this.
+    /// Up to how many matches the count is of interest. Default: all. If it is clear without counting that there are more, they are not counted, which is much faster: [`Response::matches`](crate::Response::matches) is none then, unless the number comes out anyway, and [`Response::least_matches`](crate::Response::least_matches) is larger than this.
     pub count_to: u64,
     /// Only documents with these ids may be hits. Default: all may. Scores are the same as without; ids that the index does not have are ignored.
     pub among: Option<Arc<[String]>>,
@@ -146,9 +146,10 @@ impl Request {
     /// }
     /// writer.commit()?;
     /// let searcher = index.searcher()?;
-    /// let response = searcher.search(&Request::new("apple").k(1).count_to(2))?;
-    /// assert_eq!((response.matches(), response.least_matches()), (None, 3));
-    /// let response = searcher.search(&Request::new("apple").k(1).count_to(3))?;
+    /// // More than two: they need not be counted, unless the number comes out anyway.
+    /// let response = searcher.search(&Request::new("apple").count_to(2))?;
+    /// assert_eq!(response.least_matches(), 3);
+    /// let response = searcher.search(&Request::new("apple").count_to(3))?;
     /// assert_eq!(response.matches(), Some(3));
     /// # Ok::<(), warpseek::Error>(())
     /// ```
