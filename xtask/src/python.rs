@@ -125,10 +125,12 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folders.python().join("mypy"));
     run(mypy.current_dir(&source), "mypy --strict, python/warpseek")?;
     let mut pytest = Command::new(&python);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir"]).arg(&source);
     pytest
-        .args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir"])
-        .arg(&source);
-    pytest.arg("-c").arg(source.join("pyproject.toml")).arg(source.join("tests")).arg(site.join("warpseek"));
+        .arg("-c")
+        .arg(source.join("pyproject.toml"))
+        .arg(source.join("tests"))
+        .arg(site.join("warpseek"));
     // Not in the folder of the source, which has no extension.
     with(pytest.current_dir(folders.python()));
     run(&mut pytest, "pytest, python/tests and docstrings")?;

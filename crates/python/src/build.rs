@@ -14,7 +14,11 @@ use crate::interrupt::interruptible;
 use crate::options::Building;
 
 /// Calls what reports progress, if anything does.
-pub(crate) fn told(py: Python<'_>, report: Option<&Py<PyAny>>, progress: &Progress) -> PyResult<()> {
+pub(crate) fn told(
+    py: Python<'_>,
+    report: Option<&Py<PyAny>>,
+    progress: &Progress,
+) -> PyResult<()> {
     let Some(report) = report else { return Ok(()) };
     let phase = match progress.phase() {
         Phase::Reading | Phase::Generating => "reading",

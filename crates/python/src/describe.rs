@@ -39,9 +39,7 @@ pub(crate) fn of_library(error: &Error) -> Description {
         Error::Word { location, problem } => {
             described("DocumentError", error, fields![location = location, reason = problem])
         }
-        Error::TooManyWords { most } => {
-            described("DocumentError", error, fields![most = most])
-        }
+        Error::TooManyWords { most } => described("DocumentError", error, fields![most = most]),
         Error::Document { doc, problem } => {
             described("DamagedError", error, fields![document = doc, reason = problem])
         }
@@ -202,9 +200,7 @@ fn of_device(error: &DeviceError) -> Description {
 
 fn of_options(error: &OptionsError) -> Description {
     let (class, fields) = match error {
-        OptionsError::NeedsGpu { algorithm, .. } => {
-            ("DeviceError", fields![algorithm = algorithm])
-        }
+        OptionsError::NeedsGpu { algorithm, .. } => ("DeviceError", fields![algorithm = algorithm]),
         OptionsError::NotOnGpu { algorithm }
         | OptionsError::TakesAllDocuments { algorithm }
         | OptionsError::NoPartitions { algorithm } => {

@@ -155,7 +155,8 @@ impl NativeResults {
         tag: Option<String>,
     ) -> PyResult<()> {
         self.check_queries(&queries)?;
-        let usual = if self.searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
+        let usual =
+            if self.searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
         let tag = tag.as_deref().unwrap_or(usual);
         Ok(py.detach(|| -> Result<()> {
             let ids = self.all_ids()?;
