@@ -144,9 +144,12 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
 
 /// Builds the command line and the extension as users have them.
 fn release(folders: &Folders) -> Result<PathBuf, String> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--locked", "-p", "warpseek-cli", "-p", "warpseek-python"]);
-    run(build.current_dir(&folders.root), "cargo build --release, for Python")?;
+    // One by one, so that each has the features that it has alone.
+    for package in ["warpseek-cli", "warpseek-python"] {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--release", "--locked", "-p", package]);
+        run(build.current_dir(&folders.root), &format!("cargo build --release -p {package}"))?;
+    }
     folders.site("release")
 }
 
