@@ -18,7 +18,7 @@ def _search(index, query):
     return index.search(query).ids, index.search_many([query] * 300).ids.tolist()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_processes(scifact_index, method):
     expected = _search(scifact_index, "gene expression")
     context = multiprocessing.get_context(method)
@@ -46,6 +46,46 @@ def test_a_child_inherits_an_open_index(scifact_index):
     os.waitpid(child, 0)
 
 
+def _build_and_change(path):
+    index = Index.build([{"id": str(i), "text": f"apple {i}"} for i in range(500)], path)
+    index.add({"id": "new", "text": "plum"})
+    index.commit()
+    return index.search("plum").ids, len(index), index.verify()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_children_build_and_change_indexes(tmp_path, scifact_index, method):
+    """Whatever the parent's threads are doing."""
+    busy = threading.Event()
+
+    def work():
+        while not busy.is_set():
+            scifact_index.search_many(["gene expression"] * 100)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            paths = [os.fspath(tmp_path / str(i)) for i in range(4)]
+            built = [pool.apply_async(_build_and_change, (path,)) for path in paths]
+            assert [one.get(timeout=120) for one in built] == [(["new"], 501, [])] * 4
+    finally:
+        busy.set()
+        thread.join()
+
+
+def _fuzzy(index, query):
+    return [hit.id for hit in index.ngram_search(query)]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_ngrams_in_processes(method):
+    index = Index.build(["The Eiffel Tower stands in Paris.", "The tower of London"], ngrams=3)
+    expected = _fuzzy(index, "Eifel tower")
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.apply_async(_fuzzy, (index, "Eifel tower")).get(timeout=120) == expected
+
+
 def test_searches_leave_the_interpreter_to_others(scifact, scifact_index):
     turns, done = 0, threading.Event()
 
@@ -68,16 +108,20 @@ index = warpseek.Index.open(sys.argv[1])
 print("ready", flush=True)
 try:
     if sys.argv[2] == "search":
+        # One call, which would take minutes.
+        index.search_many(["gene expression of the cell in mice"] * 300_000, 1000)
+    elif sys.argv[2] == "single":
         while True:
-            index.search_many(["gene expression of the cell in mice"] * 20000, 1000)
+            index.search(" ".join(f"gene cell mice w{i}" for i in range(200)), 1000)
     else:
         warpseek.Index.build({"id": str(i), "text": "gene"} for i in itertools.count())
+    print("ended", flush=True)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
 
-@pytest.mark.parametrize("what", ["search", "build"])
+@pytest.mark.parametrize("what", ["search", "single", "build"])
 def test_ctrl_c(scifact_index, what):
     command = [sys.executable, "-c", INTERRUPTED, scifact_index.path, what]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -100,12 +144,19 @@ def test_nothing_leaks(scifact_index):
     """CI looks at thousands of searches; WARPSEEK_SEARCHES=1000000 at as many as one likes."""
     searches = int(os.environ.get("WARPSEEK_SEARCHES", "20000"))
     index = Index.build(["apple pie", "plum tart", "apple tart"])
+    try:
+        import pyarrow as pa
+    except ImportError:
+        pa = None
+    column = pa.array(["apple", "plum"] * 5) if pa else None
 
     def search(times):
         for _ in range(times // 100):
             for _ in range(50):
                 index.search("apple").ids
             index.search_many(["apple", "plum"] * 25).ids
+            if pa:
+                index.search_many(column).to_arrow().column("id").to_pylist()
             with pytest.raises(warpseek.QueryError):
                 index.search("(", syntax=True)
 

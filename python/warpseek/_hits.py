@@ -162,6 +162,8 @@ class Hits(Sequence[Hit]):
 class Results:
     """The hits of many queries, as flat arrays: those of query ``i`` are at ``offsets[i]`` to ``offsets[i + 1]``.
 
+    Arrays of numbers cannot be changed, since Arrow tables share their memory; ``scores.copy()`` can.
+
     >>> import warpseek
     >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie"}, {"id": "b", "text": "apple"}])
     >>> results = index.search_many(["apple", "pie", "plum"])
@@ -173,12 +175,14 @@ class Results:
     ['b', 'a']
     """
 
-    def __init__(self, native: _warpseek.NativeResults):
+    def __init__(self, native: _warpseek.NativeResults, query_ids: list[str] | None = None):
         self._native = native
+        #: Ids of the queries, if they came with them.
+        self.query_ids = query_ids
         #: Where the hits of each query begin, and at the end how many there are.
-        self.offsets: NDArray[np.int64] = native.offsets()
+        self.offsets: NDArray[np.int64] = np.asarray(native.offsets())
         #: Scores, best first within a query.
-        self.scores: NDArray[np.float64] = native.scores()
+        self.scores: NDArray[np.float64] = np.asarray(native.scores())
         self._ids: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
@@ -196,12 +200,12 @@ class Results:
     @property
     def numbers(self) -> NDArray[np.uint32]:
         """Numbers of documents, which mean something for this snapshot of the index alone."""
-        return self._native.numbers()
+        return np.asarray(self._native.numbers())
 
     @property
     def matches(self) -> NDArray[np.int64]:
         """How many documents match each query in all; -1 if that was not counted."""
-        return self._native.matches()
+        return np.asarray(self._native.matches())
 
     @property
     def partial(self) -> list[int]:
@@ -270,23 +274,19 @@ class Results:
         )
 
     def to_arrow(self) -> Any:
-        """An Arrow table of ``query`` (its number), ``id``, ``score`` and ``rank``, over the memory of the arrays."""
+        """A table of pyarrow with ``query`` (its number), ``id``, ``score`` and ``rank``. Scores are in the memory of :attr:`scores`."""
         import pyarrow as pa
 
-        starts, data = self._native.id_buffers()
-        ids = pa.LargeStringArray.from_buffers(
-            len(self.scores), pa.py_buffer(starts), pa.py_buffer(data)
-        )
-        columns = [pa.array(self.query_numbers()), ids, pa.array(self.scores)]
-        return pa.table(
-            [*columns, pa.array(self.ranks())], names=["query", "id", "score", "rank"]
-        )
+        return pa.table(self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+        # The same for everything that reads Arrow, such as polars.DataFrame(results); pyarrow is not needed.
+        return self._native.stream()
 
     def _names(self, query_ids: Any) -> list[str]:
-        return [str(i) for i in range(len(self))] if query_ids is None else strings(query_ids)
+        if query_ids is not None:
+            return strings(query_ids)
+        return self.query_ids or [str(i) for i in range(len(self))]
 
     def __repr__(self) -> str:
         failed = len(self._native.errors())

@@ -220,7 +220,7 @@ class Index:
         asking = _asking(
             k, mode, filter, among, count, sort, after, facets, syntax, ranking, k1, b, deadline
         )
-        return Hits(self._native.search(_query(query), asking))
+        return Hits(self._native.search(query, asking))
 
     def search_many(
         self,
@@ -237,15 +237,20 @@ class Index:
         k1: float | None = None,
         b: float | None = None,
         deadline: float | None = None,
+        threads: int | None = None,
         vocabulary: Sequence[str] | None = None,
         on_error: str = "raise",
+        progress: bool = False,
     ) -> Results:
         """Answers many queries at once, with all threads or on a GPU, over one snapshot of the index.
 
-        ``queries`` is a list, an array of NumPy, a column of pandas, polars or Arrow, or a sparse matrix of SciPy with a
-        row for each query. Options are those of :meth:`search`.
+        ``queries`` is a list, an array of NumPy, a column of pandas, polars or Arrow, a table with a column ``query`` (and
+        ids in ``qid`` or ``query_id``), a dataset of ir_datasets, or a sparse matrix of SciPy with a row for each query.
+        Strings of Arrow are read where they are. Options are those of :meth:`search`.
 
+        :param threads: threads of the CPU for this batch, by default those of the index
         :param on_error: ``"raise"``, or ``"skip"`` to leave queries that cannot be answered without hits; :attr:`Results.errors` has why
+        :param progress: whether to show a progress bar, if tqdm is installed
 
         >>> import warpseek
         >>> index = warpseek.Index.build(["apple pie", "plum"])
@@ -256,20 +261,22 @@ class Index:
         if on_error not in ("raise", "skip"):
             raise _error("OptionsError", f"on_error is `{on_error}`; it is one of raise, skip")
         asking = _asking(
-            k, mode, filter, among, count, sort, None, None, syntax, ranking, k1, b, deadline
+            k, mode, filter, among, count, sort, None, None, syntax, ranking, k1, b, deadline, threads
         )
-        if _sources.is_matrix(queries):
-            native = self._native.search_rows(*_sources.rows(queries), vocabulary, asking)
-        else:
-            native = self._native.search_many(
-                [_query(query) for query in _sources.queries(queries)], asking
-            )
+        names: list[str] | None = None
+        with Bar(progress, "queries") as report:
+            if _sources.is_matrix(queries):
+                arrays = _sources.rows(queries)
+                native = self._native.search_rows(*arrays, vocabulary, asking, report)
+            else:
+                found, names = _sources.asked(queries)
+                native = self._native.search_many(found, asking, report)
         failed = native.errors()
         if failed and on_error == "raise":
             number, error = failed[0]
             setattr(error, "query", number)
             raise error
-        return Results(native)
+        return Results(native, names)
 
     def explain(self, query: Query, id: str, **options: Any) -> dict[str, Any]:
         """How the score of a document comes about, a hit or not. Raises KeyError if there is no such document.
@@ -280,7 +287,7 @@ class Index:
         0.693
         """
         asking = _asking(1, **{**_QUERY_DEFAULTS, **options})
-        explanation = self._native.explain(_query(query), str(id), asking)
+        explanation = self._native.explain(query, str(id), asking)
         if explanation is None:
             raise KeyError(id)
         return explanation
@@ -511,6 +518,7 @@ def _asking(
     k1: float | None,
     b: float | None,
     deadline: float | None,
+    threads: int | None = None,
 ) -> dict[str, Any]:
     if k < 0:
         raise _error("OptionsError", f"k is {k}; it is 0 or more")
@@ -528,6 +536,7 @@ def _asking(
         "k1": k1,
         "b": b,
         "deadline": deadline,
+        "threads": threads,
     }
 
 
@@ -535,10 +544,6 @@ def _facet(field: str, by: Any) -> tuple[str, Any]:
     if isinstance(by, int):
         return field, by
     return field, [tuple(None if value is None else str(value) for value in of) for of in by]
-
-
-def _query(query: Any) -> Any:
-    return dict(query) if isinstance(query, Mapping) and not isinstance(query, dict) else query
 
 
 def _one_or_many(documents: Any) -> Any:

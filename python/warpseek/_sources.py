@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -113,14 +113,55 @@ def id_field(items: Iterator[Any], given: str | None) -> tuple[Iterator[Any], st
     return itertools.chain([first], items), next(known, ID_FIELDS[0])
 
 
+def asked(source: Any) -> tuple[Any, list[str] | None]:
+    """Queries as something to iterate over, or a column of Arrow, and their ids if they have any.
+
+    >>> asked(np.array(["apple", "plum"]))
+    (['apple', 'plum'], None)
+    """
+    if isinstance(source, (str, bytes, Mapping)):
+        raise TypeError("search_many takes many queries; use search for one")
+    if hasattr(source, "queries_iter"):  # a dataset of ir_datasets
+        source = list(source.queries_iter())
+    names = _columns(source)
+    if names is not None:
+        return _of_frame(source, names)
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return source, None
+    items = queries(source)
+    if items and hasattr(items[0], "query_id"):
+        return [_text_of(item) for item in items], [str(item.query_id) for item in items]
+    return items, None
+
+
+def _columns(source: Any) -> list[str] | None:
+    """The names of the columns of a table."""
+    names = getattr(source, "column_names", None)  # Arrow
+    if names is None and getattr(source, "ndim", 2) == 2:  # pandas and polars
+        names = getattr(source, "columns", None)
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+def _of_frame(frame: Any, names: list[str]) -> tuple[Any, list[str] | None]:
+    texts = next((name for name in ("query", "text") if name in names), None)
+    if texts is None:
+        raise ValueError(f"a table of queries has a column query; this one has: {', '.join(names)}")
+    ids = next((name for name in ("qid", "query_id") if name in names), None)
+    found, _ = asked(frame[texts])
+    return found, None if ids is None else strings(frame[ids])
+
+
+def _text_of(query: Any) -> str:
+    text = query.default_text() if hasattr(query, "default_text") else query.text
+    return str(text)
+
+
 def queries(source: Any) -> Sequence[Any]:
-    """Queries as a list of strings or dicts.
+    """Values as a list.
 
     >>> queries(np.array(["apple", "plum"]))
     ['apple', 'plum']
     """
-    if isinstance(source, (str, dict)):
-        raise TypeError("search_many takes many queries; use search for one")
     for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
         if hasattr(source, method):
             items: list[Any] = getattr(source, method)()

@@ -74,8 +74,7 @@ class BM25:
     ) -> Any:
         """The best ``k`` documents of each query: numbers, or items of ``corpus``. Where fewer match, others follow with a score of 0.
 
-        ``n_threads`` and ``show_progress`` are taken for compatibility: the threads are those of the index.
-
+        :param n_threads: 0 for the threads of the index, -1 for one a core
         :param return_as: ``"tuple"`` or ``"documents"``
         :param weight_mask: a number for each document that its score is multiplied by
         """
@@ -93,7 +92,9 @@ class BM25:
         documents = np.zeros((len(queries), k), dtype=np.int64)
         scores = np.zeros((len(queries), k), dtype=np.float32)
         # With a mask any match may be among the best.
-        results = self._index.search_many(queries, k if mask is None else size)
+        threads = (os.cpu_count() or 1) if n_threads == -1 else n_threads or None
+        most = k if mask is None else size
+        results = self._index.search_many(queries, most, threads=threads, progress=show_progress)
         numbers = results.numbers
         for query in range(len(queries)):
             part = slice(int(results.offsets[query]), int(results.offsets[query + 1]))

@@ -37,7 +37,7 @@ class Error(Exception):
 
 
 class NotFoundError(Error, FileNotFoundError):
-    """The directory holds no index."""
+    """There is no index in a directory, or no such file of documents."""
 
 
 class ExistsError(Error, FileExistsError):

@@ -98,10 +98,10 @@ class LuceneSearcher:
     def batch_search(
         self, queries: Sequence[str], qids: Sequence[str], k: int = 10, threads: int = 1
     ) -> dict[str, list[JLuceneSearcherResult]]:
-        """Hits by the id of the query. ``threads`` is taken for compatibility: the threads are those of the index."""
+        """Hits by the id of the query."""
         if len(queries) != len(qids):
             raise ValueError(f"there are {len(queries)} queries and {len(qids)} ids of them")
-        results = self._index.search_many(queries, k, k1=self._k1, b=self._b)
+        results = self._index.search_many(queries, k, k1=self._k1, b=self._b, threads=threads)
         return {
             qid: [JLuceneSearcherResult(self._index, id, score) for id, score in hits]
             for qid, hits in zip(qids, results)

@@ -16,7 +16,8 @@ usage: cargo xtask <task>
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
   clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network. --require: fail if they are not available
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
-  python     test the Python package with a debug build; needs Python and a network. --require: fail if they are not available
+  python     test the Python package with a debug build; needs Python and a network. --require: fail if they are not available; --soak: a million searches with a release build;
+             --bench [--rfc FILE]: measure it beside the command line, bm25s and Pyserini
   wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         Some("ci") => ci(),
         Some("clients") => clients::run(args.next().as_deref() == Some("--require"), &[]),
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
-        Some("python") => python::tests(args.next().as_deref() == Some("--require"), &[]),
+        Some("python") => python::run_with(args),
         Some("wheel") => python::wheel(),
         Some("gpu-tests") => gpu::tests(),
         Some("soak") => soak(args.next().as_deref().unwrap_or("60")),

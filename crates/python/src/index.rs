@@ -1,31 +1,26 @@
 //! An index with what searches and changes it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyList};
+use pyo3::types::{PyDict, PyList};
 use warpseek::{
-    BuildReport, Cancel, Document, Index, IndexOptions, IndexWriter, MergeConfig, NgramSearcher,
-    Phase, Progress, Query, QueryInput, Request, Searcher,
+    Document, Index, IndexOptions, IndexWriter, MergeConfig, NgramSearcher, Progress, Query,
+    QueryInput, Searcher,
 };
 
-use crate::documents::{Fields, Rows, feed, id};
+use crate::build::{built, committed, told};
+use crate::documents::{Fields, Rows, id};
 use crate::error::{Failure, Result};
 use crate::hits::{NativeHits, explained};
 use crate::interrupt::interruptible;
 use crate::json::to_python;
-use crate::options::{Asking, Building, Searching};
+use crate::options::{Asking, Searching};
 use crate::queries::Reading;
 use crate::results::NativeResults;
-
-/// The postings that a search can read before it is worth a thread of its own, so that Ctrl-C can end it: some 50 ms of work.
-const SHORT: u64 = 1 << 25;
-
-/// Queries that are answered between two looks at whether to stop.
-const PART: usize = 1024;
+use crate::search::{answer, limited, many};
 
 /// A directory with an index, opened for searching and for changes.
 #[pyclass(frozen, module = "warpseek._warpseek")]
@@ -152,14 +147,15 @@ impl NativeIndex {
         py: Python<'_>,
         queries: &Bound<'_, PyAny>,
         asking: Asking,
+        report: Option<Py<PyAny>>,
     ) -> PyResult<NativeResults> {
         let searcher = self.searcher(py)?;
         let queries = Reading::of(&searcher, asking.syntax).queries(queries)?;
-        many(py, &searcher, &asking, queries)
+        many(py, &searcher, &asking, queries, report.as_ref())
     }
 
     /// The same with the rows of a CSR matrix.
-    #[pyo3(signature = (starts, columns, values, tokens, asking))]
+    #[expect(clippy::too_many_arguments, reason = "a matrix has several arrays")]
     fn search_rows(
         &self,
         py: Python<'_>,
@@ -168,11 +164,13 @@ impl NativeIndex {
         values: PyReadonlyArray1<'_, f64>,
         tokens: Option<Vec<String>>,
         asking: Asking,
+        report: Option<Py<PyAny>>,
     ) -> PyResult<NativeResults> {
         let searcher = self.searcher(py)?;
-        let rows = rows(&starts, &columns, &values, tokens)?;
+        let rows = Rows::read(&starts, &columns, &values, tokens)?;
         let query = |row| QueryInput::Terms(Query::of(rows.row(row)));
-        many(py, &searcher, &asking, (0..rows.len()).map(query).collect())
+        let queries = (0..rows.len()).map(query).collect();
+        many(py, &searcher, &asking, queries, report.as_ref())
     }
 
     /// How the score of a document comes about; none if there is no such document.
@@ -399,7 +397,9 @@ impl NativeIndex {
         deadline: Option<f64>,
         width: Option<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let asking = crate::ngrams::Asking { k, misses, errors, verify, candidates, deadline };
+        let on_gpu = self.searching.device == "cuda";
+        let asking =
+            crate::ngrams::Asking { k, misses, errors, verify, candidates, deadline, on_gpu };
         crate::ngrams::search(py, &self.ngrams(py)?, queries, &asking, width)
     }
 }
@@ -416,198 +416,4 @@ impl NativeIndex {
             None => Ok(self.searcher(py)?.snapshot()),
         }
     }
-}
-
-/// The request with no more hits than there can be, since room is made for them.
-fn limited(request: Request, searcher: &Searcher) -> Request {
-    let most = searcher.snapshot().doc_limit() as usize + 1;
-    Request { k: request.k.min(most), ..request }
-}
-
-/// Answers one request. One that may take long is answered in another thread, so that Ctrl-C can end it.
-fn answer(py: Python<'_>, searcher: &Searcher, mut request: Request) -> Result<warpseek::Response> {
-    let words = match &request.query {
-        QueryInput::Text(text) | QueryInput::Expression(text) => 1 + text.len() as u64 / 4,
-        QueryInput::Terms(query) => 1 + query.terms.len() as u64,
-        QueryInput::Tree(_) => u64::from(u32::MAX),
-    };
-    let documents = u64::from(searcher.snapshot().doc_limit());
-    if words.saturating_mul(documents) <= SHORT {
-        return Ok(py.detach(|| searcher.search(&request))?);
-    }
-    let cancel = Cancel::new();
-    request.cancel = Some(cancel.clone());
-    Ok(interruptible(py, || cancel.set(), |_| Ok(()), || searcher.search(&request))??)
-}
-
-/// Answers many queries over one snapshot.
-fn many(
-    py: Python<'_>,
-    searcher: &Searcher,
-    asking: &Asking,
-    queries: Vec<QueryInput>,
-) -> PyResult<NativeResults> {
-    let searcher = searcher.frozen();
-    let base = limited(asking.request(&searcher)?, &searcher);
-    let stop = AtomicBool::new(false);
-    let work = || {
-        let request = |query| Request { query, ..base.clone() };
-        let requests: Vec<Request> = queries.into_iter().map(request).collect();
-        let mut results = NativeResults {
-            snapshot: searcher.snapshot(),
-            approximate: searcher.is_approximate(),
-            searcher: searcher.clone(),
-            offsets: vec![0],
-            docs: Vec::new(),
-            scores: Vec::new(),
-            matches: Vec::new(),
-            errors: Vec::new(),
-            partial: Vec::new(),
-        };
-        for part in requests.chunks(searcher.batch_size(base.k).max(PART)) {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            for response in searcher.search_batch(part) {
-                results.push(response);
-            }
-        }
-        results
-    };
-    interruptible(py, || stop.store(true, Ordering::Relaxed), |_| Ok(()), work)
-}
-
-fn rows(
-    starts: &PyReadonlyArray1<'_, i64>,
-    columns: &PyReadonlyArray1<'_, i64>,
-    values: &PyReadonlyArray1<'_, f64>,
-    tokens: Option<Vec<String>>,
-) -> Result<Rows> {
-    let rows = Rows {
-        starts: starts.as_array().to_vec(),
-        columns: columns.as_array().to_vec(),
-        values: values.as_array().to_vec(),
-        tokens,
-    };
-    rows.checked()
-}
-
-/// Calls what reports progress, if anything does.
-fn told(py: Python<'_>, report: Option<&Py<PyAny>>, progress: &Progress) -> PyResult<()> {
-    let Some(report) = report else { return Ok(()) };
-    let phase = match progress.phase() {
-        Phase::Reading | Phase::Generating => "reading",
-        Phase::Ordering => "ordering",
-        Phase::Merging => "merging",
-        Phase::Committing => "committing",
-    };
-    report.call1(py, (phase, progress.documents()))?;
-    Ok(())
-}
-
-/// Builds an index of files.
-#[pyfunction]
-pub(crate) fn build_files<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    inputs: Vec<PathBuf>,
-    building: Building,
-    report: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let options = building.options()?;
-    let progress = Progress::default();
-    let outcome = interruptible(
-        py,
-        || progress.cancel(),
-        |py| told(py, report.as_ref(), &progress),
-        || Index::build(path, &inputs, &options, &progress),
-    )?;
-    built(py, &outcome.map_err(Failure::from)?.1)
-}
-
-/// Builds an index of what an iterator gives.
-#[pyfunction]
-pub(crate) fn build_documents<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    documents: &Bound<'py, PyIterator>,
-    building: Building,
-    id_field: String,
-    vectors: bool,
-    report: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let options = building.options()?;
-    let static_score = building.static_field.unwrap_or_else(|| "static_score".to_owned());
-    let fields = Fields { id: id_field, static_score, vectors };
-    let progress = Arc::new(Progress::default());
-    let tell = |py: Python<'_>| told(py, report.as_ref(), &progress);
-    let outcome = feed(documents, &fields, &progress, &tell, |feed| {
-        Ok(Index::build_from_documents(path, feed, &options, &progress)?.1)
-    })?;
-    built(py, &outcome)
-}
-
-/// Builds an index of the rows of a CSR matrix.
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "a matrix has several arrays")]
-pub(crate) fn build_rows<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    starts: PyReadonlyArray1<'py, i64>,
-    columns: PyReadonlyArray1<'py, i64>,
-    values: PyReadonlyArray1<'py, f64>,
-    tokens: Option<Vec<String>>,
-    ids: Option<Vec<String>>,
-    building: Building,
-) -> PyResult<Bound<'py, PyDict>> {
-    let options = building.options()?;
-    let rows = rows(&starts, &columns, &values, tokens)?;
-    if let Some(ids) = ids.as_ref().filter(|ids| ids.len() != rows.len()) {
-        let (ids, rows) = (ids.len(), rows.len());
-        return Err(Failure::Argument(format!("there are {ids} ids for {rows} rows")).into());
-    }
-    let progress = Progress::default();
-    let document = move |row: usize| Document {
-        id: ids.as_ref().map_or_else(|| row.to_string(), |ids| ids[row].clone()),
-        vector: Some(rows.row(row)),
-        ..Document::default()
-    };
-    let count = starts.len().unwrap_or(1).saturating_sub(1);
-    let outcome = interruptible(
-        py,
-        || progress.cancel(),
-        |_| Ok(()),
-        || {
-            let documents = (0..count).map(document);
-            Index::build_from_documents(path, documents, &options, &progress)
-        },
-    )?;
-    built(py, &outcome.map_err(Failure::from)?.1)
-}
-
-fn built<'py>(py: Python<'py>, report: &BuildReport) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("documents", report.documents)?;
-    dict.set_item("replaced", report.replaced)?;
-    dict.set_item("tokens", report.tokens)?;
-    dict.set_item("terms", report.terms)?;
-    dict.set_item("postings", report.postings)?;
-    dict.set_item("skipped", report.skipped)?;
-    dict.set_item("reasons", report.reasons.clone())?;
-    dict.set_item("notices", report.notices.clone())?;
-    Ok(dict)
-}
-
-fn committed<'py>(
-    py: Python<'py>,
-    added: &BuildReport,
-    deleted: u64,
-    missing: &[String],
-    generation: u64,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = built(py, added)?;
-    dict.set_item("deleted", deleted)?;
-    dict.set_item("missing", missing.to_vec())?;
-    dict.set_item("generation", generation)?;
-    Ok(dict)
 }

@@ -2,6 +2,10 @@
 //!
 //! What users see is written in Python (python/warpseek) on top of the few classes and functions of this module.
 
+mod arrow;
+mod build;
+mod column;
+mod describe;
 mod documents;
 mod error;
 mod evaluation;
@@ -13,6 +17,7 @@ mod ngrams;
 mod options;
 mod queries;
 mod results;
+mod search;
 
 use pyo3::prelude::*;
 
@@ -22,11 +27,15 @@ mod _warpseek {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::build::{build_documents, build_files, build_rows};
+    #[pymodule_export]
+    use crate::column::NativeColumn;
+    #[pymodule_export]
     use crate::evaluation::{evaluate, read_qrels, read_run};
     #[pymodule_export]
     use crate::hits::NativeHits;
     #[pymodule_export]
-    use crate::index::{NativeIndex, build_documents, build_files, build_rows};
+    use crate::index::NativeIndex;
     #[pymodule_export]
     use crate::options::names;
     #[pymodule_export]

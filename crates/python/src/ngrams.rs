@@ -2,12 +2,15 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use warpseek::{Misses, NgramAlgorithm, NgramOptions, NgramRequest, NgramSearcher};
+use warpseek::{Cancel, Misses, NgramAlgorithm, NgramOptions, NgramRequest, NgramSearcher};
 
 use crate::error::{Failure, Result};
 use crate::hits::in_characters;
 use crate::interrupt::interruptible;
 use crate::options::{Searching, choice, deadline, named};
+
+/// Queries that are answered between two looks at whether to stop.
+const PART: usize = 256;
 
 /// The options of an index that concern n-grams.
 pub(crate) fn options(searching: &Searching) -> Result<NgramOptions> {
@@ -33,6 +36,7 @@ pub(crate) struct Asking {
     pub(crate) verify: bool,
     pub(crate) candidates: usize,
     pub(crate) deadline: Option<f64>,
+    pub(crate) on_gpu: bool,
 }
 
 /// For each query a list of hits, each a dictionary; with `width`, with the part of the text that matches.
@@ -55,9 +59,17 @@ pub(crate) fn search<'py>(
         deadline,
         ..NgramRequest::new(text)
     };
-    let requests: Vec<NgramRequest> = queries.into_iter().map(request).collect();
-    let work = || searcher.search_many(&requests);
-    let responses = interruptible(py, || (), |_| Ok(()), work)?;
+    let mut requests: Vec<NgramRequest> = queries.into_iter().map(request).collect();
+    let cancel = Cancel::new();
+    // What can be cancelled is not answered on a GPU, nor in batches, so only a query that is alone can.
+    if let ([alone], false) = (&mut requests[..], asking.on_gpu) {
+        alone.cancel = Some(cancel.clone());
+    }
+    let work = || {
+        let parts = requests.chunks(PART).take_while(|_| !cancel.is_set());
+        parts.flat_map(|part| searcher.search_many(part)).collect::<Vec<_>>()
+    };
+    let responses = interruptible(py, || cancel.set(), |_| Ok(()), work)?;
     let all = PyList::empty(py);
     for response in responses {
         let response = response.map_err(Failure::from)?;

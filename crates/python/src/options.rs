@@ -220,6 +220,8 @@ pub(crate) struct Asking {
     pub(crate) b: Option<f64>,
     /// In seconds.
     pub(crate) deadline: Option<f64>,
+    /// Threads of a batch, in the place of those of the index.
+    pub(crate) threads: Option<usize>,
 }
 
 /// What matches are counted by: the most frequent values of an attribute, or ranges of them.
@@ -245,6 +247,12 @@ impl FacetChoice {
 }
 
 impl Asking {
+    /// The searcher with as many threads as are asked for.
+    pub(crate) fn searcher(&self, searcher: &Searcher) -> Result<Searcher> {
+        let threads = threads(self.threads)?;
+        Ok(threads.map_or_else(|| searcher.clone(), |threads| searcher.with_threads(threads)))
+    }
+
     /// A request for anything, to be asked of `searcher` with other queries.
     pub(crate) fn request(&self, searcher: &Searcher) -> Result<Request> {
         let mut request = Request::new("").k(self.k).mode(named::<Mode>(&self.mode)?);

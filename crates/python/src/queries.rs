@@ -1,12 +1,13 @@
 //! Queries from Python: text, weighted terms, or rows of a sparse matrix.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyMapping, PyString};
 use warpseek::{Query, QueryInput, Searcher};
 
+use crate::arrow::Texts;
 use crate::documents::weights;
-use crate::error::Result;
+use crate::error::{Failure, Result};
 
 /// How text is read.
 #[derive(Clone, Copy)]
@@ -38,14 +39,50 @@ impl Reading {
         if let Ok(terms) = query.cast::<PyDict>() {
             return Ok(QueryInput::Terms(Query::of(weights(terms)?)));
         }
+        if let Ok(terms) = query.cast::<PyMapping>() {
+            let copy = PyDict::new(query.py());
+            copy.update(terms)?;
+            return Ok(QueryInput::Terms(Query::of(weights(&copy)?)));
+        }
         let kind = query.get_type().name()?;
         let what =
             format!("a query is a string or a dict of terms and weights, not of type {kind}");
         Err(PyTypeError::new_err(what).into())
     }
 
-    /// Several of them.
+    /// Several of them. A column of Arrow is read where it is; no objects are made of its strings.
     pub(crate) fn queries(self, queries: &Bound<'_, PyAny>) -> Result<Vec<QueryInput>> {
-        queries.try_iter()?.map(|query| self.query(&query?)).collect()
+        let py = queries.py();
+        if let Some(texts) = Texts::of(queries)? {
+            return py.detach(|| {
+                let texts = texts.values()?.into_iter();
+                Ok(texts.map(|text| self.text(text.to_owned())).collect())
+            });
+        }
+        let mut read = Vec::new();
+        for query in listed(queries)?.try_iter()? {
+            let number = read.len();
+            read.push(self.query(&query?).map_err(|failure| numbered(py, failure, number))?);
+        }
+        Ok(read)
+    }
+}
+
+/// What can be iterated over: a column of Arrow whose values are no strings becomes a list first.
+fn listed<'py>(queries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if queries.hasattr("__arrow_c_stream__")? || queries.hasattr("__arrow_c_array__")? {
+        return queries.py().import("warpseek._sources")?.call_method1("queries", (queries,));
+    }
+    Ok(queries.clone())
+}
+
+/// An exception about one of several queries, which says which.
+fn numbered(py: Python<'_>, failure: Failure, number: usize) -> Failure {
+    let Failure::Python(error) = failure else { return failure };
+    let told = format!("query {number}: {}", error.value(py));
+    match () {
+        () if error.is_instance_of::<PyTypeError>(py) => PyTypeError::new_err(told).into(),
+        () if error.is_instance_of::<PyValueError>(py) => PyValueError::new_err(told).into(),
+        () => error.into(),
     }
 }

@@ -2,49 +2,84 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use numpy::{IntoPyArray, PyArray1};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBatch};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 use warpseek::eval::{EvalError, RunWriter};
 use warpseek::{Error, Searcher, Snapshot};
 
+use crate::column::NativeColumn;
 use crate::error::{Failure, Result};
 
-/// An array of NumPy.
-type Array<'py, T> = Bound<'py, PyArray1<T>>;
-
-/// Hits of many queries over one snapshot.
+/// Hits of many queries over one snapshot. Arrays are made once, and Python sees them where they are.
 #[pyclass(frozen, module = "warpseek._warpseek")]
 pub(crate) struct NativeResults {
-    pub(crate) searcher: Searcher,
-    pub(crate) snapshot: Arc<Snapshot>,
+    searcher: Searcher,
+    snapshot: Arc<Snapshot>,
     /// Where the hits of each query begin, and at the end how many there are.
-    pub(crate) offsets: Vec<i64>,
-    pub(crate) docs: Vec<u32>,
-    pub(crate) scores: Vec<f64>,
-    pub(crate) matches: Vec<i64>,
+    offsets: ScalarBuffer<i64>,
+    docs: ScalarBuffer<u32>,
+    scores: ScalarBuffer<f64>,
+    matches: ScalarBuffer<i64>,
+    /// Ids of the hits, once somebody has asked for them.
+    ids: OnceLock<LargeStringArray>,
     /// Queries that could not be answered.
-    pub(crate) errors: Vec<(usize, PyErr)>,
+    errors: Vec<(usize, PyErr)>,
     /// Queries whose time was up.
-    pub(crate) partial: Vec<usize>,
-    pub(crate) approximate: bool,
+    partial: Vec<usize>,
 }
 
 impl NativeResults {
     /// The ids of all hits, which threads share out.
-    fn all_ids(&self) -> Result<Vec<String>> {
+    fn all_ids(&self) -> Result<&LargeStringArray> {
         const PART: usize = 4096;
-        let parts: Vec<&[u32]> = self.docs.chunks(PART).collect();
-        let ids = |docs: &&[u32]| -> Result<Vec<String>, Error> {
-            docs.iter().map(|&doc| Ok(self.snapshot.external_id(doc)?)).collect()
-        };
-        let mut all = Vec::with_capacity(self.docs.len());
-        for part in self.searcher.in_parallel(&parts, ids) {
-            all.append(&mut part?);
+        if let Some(ids) = self.ids.get() {
+            return Ok(ids);
         }
-        Ok(all)
+        let parts: Vec<&[u32]> = self.docs.chunks(PART).collect();
+        let of_part = |docs: &&[u32]| -> Result<(Vec<usize>, String), Error> {
+            let (mut lengths, mut text) = (Vec::with_capacity(docs.len()), String::new());
+            for &doc in *docs {
+                let id = self.snapshot.external_id(doc)?;
+                lengths.push(id.len());
+                text.push_str(&id);
+            }
+            Ok((lengths, text))
+        };
+        let parts = self.searcher.in_parallel(&parts, of_part);
+        let parts = parts.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let mut text = Vec::with_capacity(parts.iter().map(|(_, text)| text.len()).sum());
+        let mut lengths = Vec::with_capacity(self.docs.len());
+        for (of_ids, part) in parts {
+            lengths.extend(of_ids);
+            text.extend_from_slice(part.as_bytes());
+        }
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let ids = LargeStringArray::try_new(offsets, Buffer::from_vec(text), None);
+        let ids = ids.map_err(|error| Failure::Argument(error.to_string()))?;
+        Ok(self.ids.get_or_init(|| ids))
+    }
+
+    /// A row for each hit: the number of its query, its id, its score and its rank. Scores and ids are not copied.
+    fn batch(&self) -> Result<RecordBatch> {
+        let (mut queries, mut ranks) =
+            (Vec::with_capacity(self.docs.len()), Vec::with_capacity(self.docs.len()));
+        for query in 0..self.__len__() {
+            let hits = self.range(query).len();
+            queries.extend(std::iter::repeat_n(query as i64, hits));
+            ranks.extend(0..hits as i64);
+        }
+        let columns: [(&str, ArrayRef); 4] = [
+            ("query", Arc::new(Int64Array::from(queries))),
+            ("id", Arc::new(self.all_ids()?.clone())),
+            ("score", Arc::new(Float64Array::new(self.scores.clone(), None))),
+            ("rank", Arc::new(Int64Array::from(ranks))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns);
+        batch.map_err(|error| Failure::Argument(error.to_string()))
     }
 
     fn check_queries(&self, ids: &[String]) -> Result<()> {
@@ -70,41 +105,30 @@ impl NativeResults {
         self.offsets.len() - 1
     }
 
-    fn offsets<'py>(&self, py: Python<'py>) -> Array<'py, i64> {
-        self.offsets.clone().into_pyarray(py)
+    fn offsets(&self) -> NativeColumn {
+        NativeColumn::of(&self.offsets)
     }
 
-    fn numbers<'py>(&self, py: Python<'py>) -> Array<'py, u32> {
-        self.docs.clone().into_pyarray(py)
+    fn numbers(&self) -> NativeColumn {
+        NativeColumn::of(&self.docs)
     }
 
-    fn scores<'py>(&self, py: Python<'py>) -> Array<'py, f64> {
-        self.scores.clone().into_pyarray(py)
+    fn scores(&self) -> NativeColumn {
+        NativeColumn::of(&self.scores)
     }
 
-    fn matches<'py>(&self, py: Python<'py>) -> Array<'py, i64> {
-        self.matches.clone().into_pyarray(py)
+    fn matches(&self) -> NativeColumn {
+        NativeColumn::of(&self.matches)
     }
 
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let ids = py.detach(|| self.all_ids())?;
-        PyList::new(py, ids.iter().map(|id| PyString::new(py, id)))
+        PyList::new(py, (0..self.docs.len()).map(|i| PyString::new(py, ids.value(i))))
     }
 
-    /// The ids as Arrow keeps strings: where each begins, and their bytes.
-    fn id_buffers<'py>(&self, py: Python<'py>) -> PyResult<(Array<'py, i64>, Array<'py, u8>)> {
-        let (offsets, bytes) = py.detach(|| -> Result<_> {
-            let ids = self.all_ids()?;
-            let mut offsets = Vec::with_capacity(ids.len() + 1);
-            let mut bytes = Vec::with_capacity(ids.iter().map(String::len).sum());
-            offsets.push(0);
-            for id in ids {
-                bytes.extend_from_slice(id.as_bytes());
-                offsets.push(bytes.len() as i64);
-            }
-            Ok((offsets, bytes))
-        })?;
-        Ok((offsets.into_pyarray(py), bytes.into_pyarray(py)))
+    /// A table of all hits, as a stream of Arrow in a capsule.
+    fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        crate::arrow::stream(py, py.detach(|| self.batch())?)
     }
 
     /// Hits by the id of the query, then by their own.
@@ -115,7 +139,7 @@ impl NativeResults {
         for (query, name) in queries.iter().enumerate() {
             let hits = PyDict::new(py);
             for i in self.range(query) {
-                hits.set_item(&ids[i], self.scores[i])?;
+                hits.set_item(ids.value(i), self.scores[i])?;
             }
             run.set_item(name, hits)?;
         }
@@ -131,7 +155,8 @@ impl NativeResults {
         tag: Option<String>,
     ) -> PyResult<()> {
         self.check_queries(&queries)?;
-        let usual = if self.approximate { "warpseek-approximate" } else { "warpseek" };
+        let usual =
+            if self.searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
         let tag = tag.as_deref().unwrap_or(usual);
         Ok(py.detach(|| -> Result<()> {
             let ids = self.all_ids()?;
@@ -140,7 +165,7 @@ impl NativeResults {
             let mut writer = RunWriter::new(File::create(&path).map_err(open)?);
             for (query, name) in queries.iter().enumerate() {
                 for (rank, i) in self.range(query).enumerate() {
-                    writer.write(name, &ids[i], rank + 1, self.scores[i], tag)?;
+                    writer.write(name, ids.value(i), rank + 1, self.scores[i], tag)?;
                 }
             }
             writer.finish()?;
@@ -162,7 +187,33 @@ impl NativeResults {
     }
 }
 
-impl NativeResults {
+/// Hits while they are collected.
+pub(crate) struct Gathered {
+    offsets: Vec<i64>,
+    docs: Vec<u32>,
+    scores: Vec<f64>,
+    matches: Vec<i64>,
+    errors: Vec<(usize, PyErr)>,
+    partial: Vec<usize>,
+}
+
+impl Gathered {
+    /// Room for the hits of so many queries, as far as that is likely to be needed.
+    pub(crate) fn new(queries: usize, k: usize) -> Self {
+        const MOST: usize = 1 << 20;
+        let hits = queries.saturating_mul(k).min(MOST);
+        let mut offsets = Vec::with_capacity(queries + 1);
+        offsets.push(0);
+        Gathered {
+            offsets,
+            docs: Vec::with_capacity(hits),
+            scores: Vec::with_capacity(hits),
+            matches: Vec::with_capacity(queries),
+            errors: Vec::new(),
+            partial: Vec::new(),
+        }
+    }
+
     /// Adds the hits of the next query.
     pub(crate) fn push(&mut self, response: warpseek::Result<warpseek::Response>) {
         let query = self.offsets.len() - 1;
@@ -180,5 +231,20 @@ impl NativeResults {
         }
         self.matches.push(matches);
         self.offsets.push(self.docs.len() as i64);
+    }
+
+    /// The results, of the snapshot that this searcher stays with.
+    pub(crate) fn finish(self, searcher: Searcher) -> NativeResults {
+        NativeResults {
+            snapshot: searcher.snapshot(),
+            searcher,
+            offsets: self.offsets.into(),
+            docs: self.docs.into(),
+            scores: self.scores.into(),
+            matches: self.matches.into(),
+            ids: OnceLock::new(),
+            errors: self.errors,
+            partial: self.partial,
+        }
     }
 }
