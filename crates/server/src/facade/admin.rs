@@ -233,6 +233,14 @@ pub(super) async fn stats_all(State(app): State<Arc<App>>, call: Call) -> Reply 
     statistics(&app, "_all", &call.params)
 }
 
+pub(super) async fn stats_of_all(
+    State(app): State<Arc<App>>,
+    Path(_metric): Path<String>,
+    call: Call,
+) -> Reply {
+    statistics(&app, "_all", &call.params)
+}
+
 pub(super) async fn stats(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
