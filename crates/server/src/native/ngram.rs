@@ -20,6 +20,9 @@ use crate::telemetry::count_ngram_search;
 /// Characters of the part of a text that shows a match.
 const WIDTH: usize = 160;
 
+/// Candidates that are verified if the request does not say how many.
+const CANDIDATES: usize = 100;
+
 /// The body of an approximate search.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
@@ -36,9 +39,8 @@ struct Body {
     /// Whether hits are ordered by edit distance, and those with too many errors dropped.
     #[serde(default)]
     verify: bool,
-    /// How many of the best hits are verified.
-    #[serde(default = "hundred")]
-    candidates: usize,
+    /// How many of the best hits are verified, if not as many as usual.
+    candidates: Option<usize>,
     /// Whether hits have their documents.
     #[serde(default = "yes")]
     documents: bool,
@@ -48,10 +50,6 @@ struct Body {
 
 fn ten() -> usize {
     10
-}
-
-fn hundred() -> usize {
-    100
 }
 
 fn yes() -> bool {
@@ -134,7 +132,8 @@ impl Body {
                 limits.query_text
             )));
         }
-        for (name, value) in [("k", self.k), ("candidates", self.candidates)] {
+        let candidates = self.candidates.unwrap_or(CANDIDATES.min(limits.window));
+        for (name, value) in [("k", self.k), ("candidates", candidates)] {
             if value > limits.window {
                 return Err(Failure::illegal(format!(
                     "[{name}] is {value}, the limit is {} (limits.window)",
@@ -143,7 +142,7 @@ impl Body {
             }
         }
         let mut request = NgramRequest::new(query).k(self.k).verify(self.verify);
-        request = request.candidates(self.candidates);
+        request = request.candidates(candidates);
         if self.misses.is_some() && self.errors.is_some() {
             return Err(Failure::illegal("give [misses] or [errors], not both"));
         }
