@@ -116,7 +116,7 @@ mod tests {
         for id in &ids {
             assert_eq!(id.len(), 32);
             let number = u128::from_str_radix(id, 16).unwrap();
-            (0..128).for_each(|bit| bits[bit] += (number >> bit & 1) as u32);
+            (0..128).for_each(|bit| bits[bit] += ((number >> bit) & 1) as u32);
         }
         // Each bit is 0 in some and 1 in others; that one of them is not is less likely than 1 in 10^12.
         assert!(bits.iter().all(|ones| (1..50).contains(ones)), "{bits:?}");

@@ -110,7 +110,9 @@ mod tests {
                 let at = at.index(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
                 match how {
                     0 if !bytes.is_empty() => bytes[at] = byte,
-                    1 if !bytes.is_empty() => drop(bytes.remove(at)),
+                    1 if !bytes.is_empty() => {
+                        bytes.remove(at);
+                    }
                     _ => bytes.insert(at, byte),
                 }
             }
