@@ -54,6 +54,7 @@ pub(crate) enum Verb {
     Bench(warpseek_bench::Options),
     Plan(verbs::plan::Options),
     Serve(verbs::serve::Options),
+    Cluster(verbs::cluster::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
     Calibrate(verbs::calibrate::Options),

@@ -2,6 +2,7 @@
 
 pub(crate) mod add;
 pub(crate) mod calibrate;
+pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod devices;
@@ -44,6 +45,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Bench(options) => warpseek_bench::run(&options),
         Verb::Plan(options) => plan::run(&options),
         Verb::Serve(options) => serve::run(&options),
+        Verb::Cluster(options) => cluster::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
         Verb::Calibrate(options) => calibrate::run(&options),

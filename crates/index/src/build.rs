@@ -7,8 +7,11 @@
 //!
 //! With an `InverterFactory`, workers only make flat text, which is inverted elsewhere in batches; the lists that come back are merged in the same way.
 //!
+//! `survey` admits documents without building anything, so that they can be cut into parts that become indexes of their own.
+//!
 //! `lists` builds a segment from posting lists that the caller already has, `in_memory` one that is not written to disk.
 
+mod admission;
 mod batches;
 mod config;
 mod in_memory;
@@ -19,6 +22,7 @@ mod pipeline;
 mod run;
 mod sorted;
 mod sources;
+mod survey;
 mod write;
 
 pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink, Wanted};
@@ -32,4 +36,5 @@ pub(crate) use ordered::ordered_map;
 pub(crate) use pipeline::{Built, build_segment};
 pub use sorted::{ListBatch, SortedLists};
 pub(crate) use sources::{ListSource, Merge, Part};
+pub use survey::{Survey, survey};
 pub(crate) use write::{Coding, Written, write_lists};

@@ -12,7 +12,8 @@ use crate::container::{Kind, SealedFile, seal_bytes_as};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry};
 
-const MANIFEST: &str = "manifest";
+/// The file of an index that names all others.
+pub const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 const LOCK: &str = "lock";
 const BUILD_PREFIX: &str = "build-";

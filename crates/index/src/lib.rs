@@ -42,12 +42,13 @@ pub use attributes::{
 };
 pub use build::{
     BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
-    ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists, Wanted,
+    ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists, Survey, Wanted,
+    survey,
 };
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
 pub use dictionary::{Dictionary, TermInfo, Terms};
-pub use directory::read_manifest;
+pub use directory::{MANIFEST, read_manifest};
 pub use documents::{Documents, Floats, Lengths, Ordinals};
 pub use error::{IndexError, Result};
 pub use ids::Ids;
@@ -69,6 +70,7 @@ pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};
 pub use update::{
-    UpdateReport, add, create, create_from_lists, create_from_reader, extend_schema, update,
+    UpdateReport, add, create, create_from_lists, create_from_reader, create_part, extend_schema,
+    update,
 };
 pub use verify::{Problem, Verification, verify};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warpseek_text::{Analyzer, GramConfig, Reader, ReaderConfig, Schema};
+use warpseek_text::{Analyzer, GramConfig, Reader, ReaderConfig, Schema, Selection};
 
 use crate::build::{
     BuildConfig, BuildReport, Built, Lists, ListsConfig, Progress, build_lists, build_segment,
@@ -26,6 +26,19 @@ pub fn create(
     progress: &Progress,
 ) -> Result<BuildReport> {
     let reader = Reader::open(inputs, config.reader.clone())?;
+    create_from_reader(dir, reader, config, overwrite, progress)
+}
+
+/// Creates an index of a part of the inputs in `dir`, as [`create`] does of all of them. [`Survey::cut`](crate::Survey::cut) makes such parts.
+pub fn create_part(
+    dir: &Path,
+    inputs: &[PathBuf],
+    part: Selection,
+    config: &BuildConfig,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<BuildReport> {
+    let reader = Reader::open(inputs, config.reader.clone())?.within(part);
     create_from_reader(dir, reader, config, overwrite, progress)
 }
 

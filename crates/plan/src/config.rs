@@ -11,6 +11,7 @@ use crate::number::{
     Bytes, Cohort, DeadlineMs, Documents, Dollars, Hits, Kilowatts, Machines, Millis, Rate, Seed,
     Share, Trials, Variation, Watts, Years,
 };
+use crate::simulation::SimulationInputs;
 
 /// The default inputs, a commented TOML file: the paper's, and hardware of today.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -33,6 +34,8 @@ pub struct Config {
     pub plot: PlotInputs,
     /// How documents per node are found from measurements.
     pub capacity: CapacityInputs,
+    /// What a cluster is like that is simulated; that of the defaults if there is none.
+    pub simulation: Option<SimulationInputs>,
     /// What is asked of the cluster, with the platforms that it could be made of.
     pub workload: Vec<Workload>,
 }

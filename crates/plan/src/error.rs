@@ -31,6 +31,14 @@ pub enum PlanError {
         /// The platform whose cost is 1.
         baseline: String,
     },
+    /// What is to be simulated is too large, or overloads the nodes.
+    #[error("[simulation], `{key}`: {message}")]
+    Simulation {
+        /// The key.
+        key: &'static str,
+        /// What is wrong and what is allowed.
+        message: String,
+    },
     /// The measurements cannot be used.
     #[error("{0}")]
     Measurements(String),

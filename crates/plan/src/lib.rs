@@ -9,6 +9,7 @@
 //! | `power` | equations 7 and 12: power of a machine and of the cluster |
 //! | `cost` | equations 2, 5, 6, 8, 9, 11, 13 and 14: purchase, energy, ratios |
 //! | `capacity` | 5.1: documents per node, by Monte Carlo |
+//! | `simulation` | not in the paper: a cluster with failures and stragglers under a virtual clock |
 //! | `defaults.toml` | tables 1 and 2, section 6.4: the inputs, with their sources |
 
 mod capacity;
@@ -22,6 +23,7 @@ mod page;
 mod power;
 mod random;
 mod report;
+mod simulation;
 mod tables;
 
 pub use capacity::{Bound, Capacity, MAX_TILES, capacity};
@@ -33,9 +35,11 @@ pub use cost::{Cost, break_even, cost, dollars_per_watt};
 pub use error::PlanError;
 pub use measurements::{CohortCell, LoadRow, Measurements};
 pub use number::{
-    Bytes, Cohort, DeadlineMs, Documents, Dollars, Hits, Kilowatts, Machines, Millis, Rate, Seed,
-    Share, Trials, Variation, Watts, Years,
+    Bytes, Cohort, DeadlineMs, Documents, Dollars, Factor, Failures, Hits, Kilowatts, Machines,
+    Millis, Queries, Rate, Replicas, Seconds, Seed, Shards, Share, Stations, Trials, Variation,
+    Watts, Years,
 };
 pub use page::page;
 pub use power::{Power, PowerInputs, power, utilisation_for};
 pub use report::{Planned, PlannedWorkload, Published, Report};
+pub use simulation::{MAX_REQUESTS, SimulatedRow, Simulation, SimulationInputs, simulate};

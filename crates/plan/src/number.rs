@@ -113,6 +113,35 @@ number!(
     Seed(u64), 0, i64::MAX as u64, "a seed"
 );
 
+number!(
+    /// Parts of a collection.
+    Shards(u64), 1, 100_000, "a number of shards"
+);
+number!(
+    /// Nodes for a shard.
+    Replicas(u64), 1, 16, "a number of replicas"
+);
+number!(
+    /// Queries to simulate.
+    Queries(u64), 20, 1_000_000, "a number of queries"
+);
+number!(
+    /// Requests that a node works on at once.
+    Stations(u64), 1, 1024, "a number of requests at once"
+);
+number!(
+    /// How many times longer something takes.
+    Factor(f64), 1.0, 10_000.0, "a factor"
+);
+number!(
+    /// How often something fails.
+    Failures(f64), 0.0, 1e6, "a number of failures per year"
+);
+number!(
+    /// A time.
+    Seconds(f64), 0.001, 1e8, "seconds"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

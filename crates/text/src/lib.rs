@@ -37,7 +37,7 @@ pub use grams::{GramConfig, GramScratch, QueryGrams, SEGMENTS, Unit};
 pub use location::Location;
 pub use normal::{Normal, normalize};
 pub use owned_document::{OwnedDocument, STATIC_FIELD};
-pub use reader::{Format, Progress, RawBatch, Reader, ReaderConfig};
+pub use reader::{Format, Progress, RawBatch, Reader, ReaderConfig, Selection};
 pub use record_error::{RecordError, RecordErrorKind};
 pub use schema::{
     Attribute, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS,

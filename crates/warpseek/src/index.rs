@@ -4,9 +4,9 @@ use std::sync::Arc;
 use warpseek_exec::{Ranking, ShapeClass, shape};
 use warpseek_index::{
     BuildReport, DeleteReport, Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport,
-    OpenOptions, Progress, Snapshot, Verification,
+    OpenOptions, Progress, Snapshot, Survey, Verification,
 };
-use warpseek_text::{OwnedDocument, Reader, Schema};
+use warpseek_text::{OwnedDocument, Reader, Schema, Selection};
 
 use crate::build_device::input_bytes;
 use crate::error::Result;
@@ -72,6 +72,54 @@ impl Index {
         let overwrite = options.overwrites();
         let (config, notice) = options.prepared(input_bytes(inputs), options.not_on_gpu(None))?;
         let mut report = warpseek_index::create(dir, inputs, &config, overwrite, progress)?;
+        report.notices.splice(0..0, notice);
+        Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
+    }
+
+    /// Looks at all documents of files and directories without making an index, so that they can be cut into parts with [`Survey::cut`] and made indexes one by one with
+    /// [`Index::build_part`], elsewhere too. What would stop one index of all is an error here already, such as an id that two parts would have.
+    ///
+    /// ```
+    /// use warpseek::{Index, IndexOptions, Progress};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (dir, file) = (folder.path().join("second"), folder.path().join("docs.tsv"));
+    /// std::fs::write(&file, "1\tapple\n2\tpear\n3\tplum\n4\tfig\n").unwrap();
+    /// let (inputs, options, progress) = ([file], IndexOptions::new(), Progress::default());
+    /// let survey = Index::survey(&inputs, &options, &progress)?;
+    /// let parts = survey.cut(2).unwrap();
+    /// let (part, documents) = parts[1].clone();
+    /// let (_, report) = Index::build_part(&dir, &inputs, part, &options, &progress)?;
+    /// assert_eq!((report.documents, documents), (2, 2));
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn survey(
+        inputs: &[PathBuf],
+        options: &IndexOptions,
+        progress: &Progress,
+    ) -> Result<Survey> {
+        Ok(warpseek_index::survey(inputs, options.config(), progress)?)
+    }
+
+    /// The bytes of files and directories as [`Index::build`] would read them; `None` if one of them is standard input or a pipe.
+    pub fn input_bytes(inputs: &[PathBuf], options: &IndexOptions) -> Result<Option<u64>> {
+        let reader = Reader::open(inputs, options.config().reader.clone())?;
+        Ok(reader.progress().bytes_total)
+    }
+
+    /// Makes an index of a part of the documents of files and directories, as [`Index::build`] does of all.
+    pub fn build_part(
+        dir: impl AsRef<Path>,
+        inputs: &[PathBuf],
+        part: Selection,
+        options: &IndexOptions,
+        progress: &Progress,
+    ) -> Result<(Self, BuildReport)> {
+        let dir = dir.as_ref();
+        let overwrite = options.overwrites();
+        let (config, notice) = options.prepared(input_bytes(inputs), options.not_on_gpu(None))?;
+        let mut report =
+            warpseek_index::create_part(dir, inputs, part, &config, overwrite, progress)?;
         report.notices.splice(0..0, notice);
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }

@@ -25,6 +25,7 @@
 //! | to | use |
 //! |---|---|
 //! | make an index of files (JSONL, TSV, TREC, text) | [`Index::build`] with [`IndexOptions`] |
+//! | cut a large collection into several indexes | [`Index::survey`], [`Index::build_part`] |
 //! | search fields on their own, and give documents attributes | [`IndexOptions::schema`], [`infer_schema`] |
 //! | add and delete documents from memory, in one commit | [`IndexWriter`] |
 //! | write single documents from many threads, durably, and search them at once | [`Index::live`] with [`LiveOptions`] |
@@ -136,9 +137,9 @@ pub use warpseek_exec_gpu_papers::partitioned::{
 pub use warpseek_index::log::Durability;
 pub use warpseek_index::{
     AttributeInspection, BuildReport, Content, DeleteReport, FieldInspection, FilterCacheUsage,
-    Impacts, IndexError, Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport,
-    OnError, PartSizes, Phase, Problem, Progress, Snapshot, SnapshotId, Statistics, StoreMode,
-    Verification,
+    Impacts, IndexError, Inspection, Lists, ListsConfig, MANIFEST, Manifest, MergeConfig,
+    MergeReport, OnError, PartSizes, Phase, Problem, Progress, SegmentEntry, Snapshot, SnapshotId,
+    Statistics, StoreMode, Survey, Verification,
 };
 pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
@@ -147,8 +148,8 @@ pub use warpseek_text::{
     Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, Format,
     GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_KEYWORD_BYTES,
     MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, Schema, SchemaConfig, Scratch,
-    Snippet, StopWords, TextError, TextField, Tokens, Unit, Unknown, format_date, parse_date,
-    snippet,
+    Selection, Snippet, StopWords, TextError, TextField, Tokens, Unit, Unknown, format_date,
+    parse_date, snippet,
 };
 
 /// The CPU and the GPUs of this machine, and how fast they copy.

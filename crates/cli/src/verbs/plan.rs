@@ -6,7 +6,7 @@ use clap::Args;
 use warpseek_console::Failure;
 use warpseek_console::terminal::{count, table};
 use warpseek_plan::{
-    Capacity, Config, DEFAULTS, Measurements, Report, Seed, Share, capacity, page,
+    Capacity, Config, DEFAULTS, Measurements, Report, Seed, Share, capacity, page, simulate,
 };
 
 use crate::outputs;
@@ -27,7 +27,8 @@ Examples:
   warpseek plan --config plan.toml --html plan.html
   warpseek plan --utilisation 0.5 --json
   warpseek bench load --index idx --queries log.txt --json > load.json
-  warpseek plan --measurements load.json")]
+  warpseek plan --measurements load.json
+  warpseek plan --simulate")]
 pub(crate) struct Options {
     /// Inputs, a file of TOML [default: those of the paper and hardware of today]
     #[arg(long, value_name = "FILE")]
@@ -41,8 +42,12 @@ pub(crate) struct Options {
     /// Documents of the index that was measured, if the file does not say it
     #[arg(long, value_name = "N", requires = "measurements")]
     documents: Option<u64>,
+    /// Simulate a cluster with failures, stragglers, replicas and hedged requests ([simulation] of the inputs), and show
+    /// how late answers are, how much of the collection they cover, and what it costs
+    #[arg(long, conflicts_with_all = ["measurements", "html", "utilisation"])]
+    simulate: bool,
     /// Seed of the simulation [default: that of the inputs]
-    #[arg(long, value_name = "N", requires = "measurements")]
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Share of the time, from 0 to 1, in which all machines work [default: that of the inputs]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
@@ -65,6 +70,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         [&options.config, &options.measurements].into_iter().flatten().cloned().collect();
     if let Some(html) = &options.html {
         outputs::check(html, &inputs, true)?;
+    }
+    if options.simulate {
+        return simulated(options, &mut out);
+    }
+    if options.seed.is_some() && options.measurements.is_none() {
+        return Err(Failure::user("--seed is for --measurements and --simulate; add one of them"));
     }
     let report = derive(options)?;
     if let Some(html) = &options.html {
@@ -101,21 +112,62 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn derive(options: &Options) -> Result<Report, Failure> {
-    let about = |path: &Path, error: &dyn std::fmt::Display| {
-        Failure::user(format!("{}: {error}", path.display()))
-    };
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| about(path, &error));
+fn simulated(options: &Options, out: &mut impl Write) -> Result<ExitCode, Failure> {
+    let config = config(options)?;
+    let found = simulate(&config).map_err(Failure::user)?;
+    if options.json {
+        writeln!(out, "{:#}", serde_json::to_value(&found)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let inputs = &found.inputs;
+    writeln!(
+        out,
+        "{} documents in {} shards, {} queries/s, deadline {} ms; {} queries were simulated",
+        count(inputs.documents.get()),
+        count(inputs.shards.get()),
+        count(inputs.queries_per_s.get()),
+        inputs.deadline_ms.get(),
+        count(inputs.queries.get())
+    )?;
+    table(&found.cells(), out)?;
+    writeln!(
+        out,
+        "\nhedged: requests that were asked twice; complete: answers that cover all documents."
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn about(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::user(format!("{}: {error}", path.display()))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| about(path, &error))
+}
+
+/// The inputs, with the seed that was asked for.
+fn config(options: &Options) -> Result<Config, Failure> {
     let mut config = match &options.config {
         Some(path) => Config::parse(&read(path)?).map_err(|error| {
             about(path, &format!("{error}\n`warpseek plan --print-config` prints a complete file"))
         })?,
         None => Config::default(),
     };
-    if let Some(seed) = options.seed {
-        config.capacity.seed =
-            Seed::new(seed).map_err(|error| Failure::user(format!("--seed: {error}")))?;
+    if config.simulation.is_none() {
+        config.simulation = Config::default().simulation;
     }
+    if let Some(seed) = options.seed {
+        let seed = Seed::new(seed).map_err(|error| Failure::user(format!("--seed: {error}")))?;
+        config.capacity.seed = seed;
+        if let Some(simulation) = &mut config.simulation {
+            simulation.seed = seed;
+        }
+    }
+    Ok(config)
+}
+
+fn derive(options: &Options) -> Result<Report, Failure> {
+    let config = config(options)?;
     let share = options.utilisation.map(Share::new).transpose();
     let share = share.map_err(|error| Failure::user(format!("--utilisation: {error}")))?;
     let mut report = Report::new(&config, share).map_err(Failure::user)?;

@@ -5,6 +5,7 @@
 mod support;
 
 mod bench;
+mod cluster;
 mod collections;
 mod devices;
 mod dictionary;

@@ -103,3 +103,26 @@ fn capacity_follows_from_a_service_under_load() {
     assert_eq!(capacity.as_array().unwrap().len(), 1);
     assert!(capacity[0]["measurement"].as_str().unwrap().starts_with("cpu, 200 requests/s"));
 }
+
+#[test]
+fn a_cluster_is_simulated() {
+    let space = Space::new();
+    let config = space.run("plan --print-config").ok();
+    space.write("small.toml", config.replace("shards = 5000 ", "shards = 20 "));
+    let found = space.run("plan --simulate --config small.toml --json").json();
+    let rows = found["rows"].as_array().unwrap();
+    let nodes: Vec<u64> = rows.iter().map(|row| row["nodes"].as_u64().unwrap()).collect();
+    assert_eq!(nodes, [20, 40, 40]);
+    let again = space.run("plan --simulate --config small.toml --seed 1 --json").json();
+    assert_eq!(again, found);
+    let other = space.run("plan --simulate --config small.toml --seed 2 --json").json();
+    assert_ne!(other["rows"], found["rows"]);
+    let out = space.run("plan --simulate --config small.toml").ok();
+    assert!(out.contains("1,000,000,000,000 documents in 20 shards"), "{out}");
+    let busy = config.replace("queries_per_s = 200\n", "queries_per_s = 100000\n");
+    space.write("busy.toml", busy);
+    space
+        .run("plan --simulate --config busy.toml")
+        .fails(2, &["[simulation], `queries_per_s`", "more replicas"]);
+    space.run("plan --simulate --html page.html").fails(2, &["--html"]);
+}

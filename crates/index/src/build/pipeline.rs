@@ -4,16 +4,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hashbrown::HashTable;
 use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::{
-    Document, END_OF_DOCUMENT, GramScratch, RawBatch, Reader, RecordError, Scratch,
-};
-use xxhash_rust::xxh3::xxh3_128;
+use warpseek_text::{Document, END_OF_DOCUMENT, GramScratch, RawBatch, Reader, Scratch};
 
+use super::admission::{Admission, Parsed};
 use super::batches::{BatchInverter, Runs, Wanted};
-use super::config::{BuildConfig, BuildReport, OnError, Phase, Progress};
+use super::config::{BuildConfig, BuildReport, Phase, Progress};
 use super::invert::{DocumentFact, Inverter};
 use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
@@ -32,8 +29,6 @@ const LEAST_SPILL: usize = 8 << 20;
 const MOST_SPILL: usize = 2 << 30;
 /// Bytes kept in memory for each document: lengths, norms, static scores, hashes of ids.
 const BYTES_A_DOCUMENT: usize = 45;
-/// Reasons for skipping that a report names.
-const REASONS: usize = 10;
 
 /// A segment that was built but is not committed yet.
 pub(crate) struct Built {
@@ -44,113 +39,6 @@ pub(crate) struct Built {
     pub(crate) impacts: Option<Impacts>,
     /// Documents of `old` that the new ones replace.
     pub(crate) replaced: Vec<u32>,
-}
-
-/// First gate: which documents get in, and with which id.
-struct Admission {
-    seen: HashTable<u32>,
-    hashes: Vec<u128>,
-    content: Option<Content>,
-    /// Parts of the documents admitted; as many as documents, unless those are cut.
-    parts: u64,
-    quantized: bool,
-    positions: bool,
-    limit: u64,
-    on_error: OnError,
-    skipped: u64,
-    reasons: Vec<String>,
-}
-
-impl Admission {
-    fn skip(&mut self, error: IndexError) -> Result<()> {
-        if self.on_error == OnError::Stop || matches!(error, IndexError::TooManyDocuments) {
-            return Err(error);
-        }
-        self.skipped += 1;
-        if self.reasons.len() < REASONS {
-            let text = match &error {
-                IndexError::Record(record) => record.to_string(),
-                IndexError::DuplicateId { location, id } => {
-                    format!("{location}: id `{id}` was seen before")
-                }
-                other => other.to_string(),
-            };
-            self.reasons.push(text);
-        }
-        Ok(())
-    }
-
-    /// Admits a batch; returns the number of the first part of its first admitted document, and keeps those in `records`.
-    fn admit(&mut self, batch: &RawBatch, records: &mut Vec<Parsed<'_>>) -> Result<u32> {
-        let first = self.parts as u32;
-        let mut error = None;
-        records.retain_mut(|record| {
-            if error.is_some() {
-                return false;
-            }
-            let admitted = self.admit_one(batch, record);
-            admitted.unwrap_or_else(|e| {
-                error = self.skip(e).err();
-                false
-            })
-        });
-        error.map_or(Ok(first), Err)
-    }
-
-    fn admit_one(&mut self, batch: &RawBatch, record: &mut Parsed<'_>) -> Result<bool> {
-        let document = match &mut record.document {
-            Ok(document) => document,
-            Err(error) => {
-                return Err(error.take().map_or(IndexError::Cancelled, IndexError::Record));
-            }
-        };
-        let content = match (document.vector.is_some(), self.content) {
-            (true, Some(Content::Grams)) => {
-                let location = batch.location(record.number);
-                return Err(IndexError::GramsOfVector { location, id: document.id.to_string() });
-            }
-            (true, _) => Content::Vector,
-            (false, Some(Content::Grams)) => Content::Grams,
-            (false, _) => Content::Text,
-        };
-        if self.quantized && content == Content::Vector {
-            let location = batch.location(record.number);
-            return Err(IndexError::QuantizedVector { location, id: document.id.to_string() });
-        }
-        if self.positions && content == Content::Vector {
-            let location = batch.location(record.number);
-            return Err(IndexError::PositionsOfVector { location, id: document.id.to_string() });
-        }
-        if *self.content.get_or_insert(content) != content {
-            return Err(IndexError::MixedContent {
-                location: batch.location(record.number),
-                id: document.id.to_string(),
-                vector: content == Content::Vector,
-            });
-        }
-        let hashes = &self.hashes;
-        if self.seen.find(record.hash as u64, |&d| hashes[d as usize] == record.hash).is_some() {
-            let location = batch.location(record.number);
-            return Err(IndexError::DuplicateId { location, id: document.id.to_string() });
-        }
-        if self.parts + u64::from(record.parts) > self.limit {
-            return Err(IndexError::TooManyDocuments);
-        }
-        self.parts += u64::from(record.parts);
-        self.hashes.push(record.hash);
-        let (doc, hashes) = (self.hashes.len() as u32 - 1, &self.hashes);
-        self.seen.insert_unique(record.hash as u64, doc, |&d| hashes[d as usize] as u64);
-        Ok(true)
-    }
-}
-
-/// A record after parsing.
-struct Parsed<'a> {
-    number: usize,
-    hash: u128,
-    /// How many entries of lists the document can have: 1, unless it is cut into parts.
-    parts: u32,
-    document: Result<Document<'a>, Option<RecordError>>,
 }
 
 /// Second gate: what is appended in document order.
@@ -201,27 +89,21 @@ pub(crate) fn build_segment(
         let (analyzer, threads) = (config.analyzer, config.threads.max(1));
         factory.start(Wanted { analyzer, threads, blocks: is_plain && in_order }, sink)
     });
+    let mut admission = Admission::new(config.on_error);
+    admission.content = match manifest.content {
+        Content::Grams => Some(Content::Grams),
+        _ => old.map(|s| s.manifest().content),
+    };
+    admission.quantized = manifest.impacts.is_some();
+    admission.positions = manifest.positions;
+    admission.limit = MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit()));
     let pipeline = Pipeline {
         config,
         manifest,
         progress,
         old,
         reader: Mutex::new((reader, 0)),
-        admission: Gate::new(Admission {
-            seen: HashTable::new(),
-            hashes: Vec::new(),
-            content: match manifest.content {
-                Content::Grams => Some(Content::Grams),
-                _ => old.map(|s| s.manifest().content),
-            },
-            parts: 0,
-            quantized: manifest.impacts.is_some(),
-            positions: manifest.positions,
-            limit: MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit())),
-            on_error: config.on_error,
-            skipped: 0,
-            reasons: Vec::new(),
-        }),
+        admission: Gate::new(admission),
         output: Gate::new(Output {
             segment: SegmentWriter::create(lock.dir(), manifest)?,
             replaced: Vec::new(),
@@ -246,7 +128,7 @@ pub(crate) fn build_segment(
     let admission = pipeline.admission.into_inner();
     let mut output = pipeline.output.into_inner();
     let spilled = pipeline.runs.into_inner();
-    drop((admission.seen, admission.hashes));
+    let admission = admission.forget_ids();
     let notices = match output.inverter.take() {
         Some(inverter) if admission.content != Some(Content::Vector) => {
             let facts = inverter.finish()?;
@@ -390,14 +272,8 @@ impl Pipeline<'_> {
             None => 1,
             Some(grams) => grams.count_parts(&mut scratch, &document.title, &document.text),
         };
-        let mut records: Vec<Parsed<'_>> = (0..batch.len())
-            .map(|number| {
-                let document = batch.record(number).map_err(Some);
-                let hash = document.as_ref().map_or(0, |d| xxh3_128(d.id.as_bytes()));
-                let parts = document.as_ref().map_or(0, &mut parts);
-                Parsed { number, hash, parts, document }
-            })
-            .collect();
+        let mut records: Vec<Parsed<'_>> =
+            (0..batch.len()).map(|number| Parsed::new(batch, number, &mut parts)).collect();
         let admitted = self.admission.enter(number, |a| a.admit(batch, &mut records));
         let Some(first) = admitted.transpose()? else { return Ok(None) };
 

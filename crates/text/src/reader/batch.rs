@@ -113,6 +113,39 @@ impl RawBatch {
         self.records.push(RawRecord { start, end, source, line, ordinal, fault });
     }
 
+    /// Removes the first `n` records, with their bytes.
+    pub(super) fn remove_front(&mut self, n: usize) {
+        if n == 0 {
+            return;
+        }
+        self.records.drain(..n);
+        let Some(first) = self.records.first() else {
+            self.bytes.clear();
+            self.sources.clear();
+            return;
+        };
+        let gone = first.start;
+        self.bytes.drain(..gone);
+        for record in &mut self.records {
+            record.start -= gone;
+            record.end -= gone;
+        }
+    }
+
+    /// Removes the records from `first` on that `keep` refuses, which gets their numbers counted from there.
+    pub(super) fn retain_from(&mut self, first: usize, mut keep: impl FnMut(usize) -> bool) {
+        let mut number = 0;
+        self.records.retain(|_| {
+            number += 1;
+            number <= first || keep(number - first - 1)
+        });
+    }
+
+    /// The bytes of record `i`, which must be below [`len`](Self::len).
+    pub fn record_bytes(&self, i: usize) -> usize {
+        self.records[i].end - self.records[i].start
+    }
+
     /// How many records the batch holds, good and bad.
     pub fn len(&self) -> usize {
         self.records.len()

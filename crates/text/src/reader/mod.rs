@@ -14,6 +14,9 @@ mod input;
 mod jsonl;
 mod known;
 mod memory;
+mod selection;
+#[cfg(test)]
+mod selection_tests;
 mod source;
 #[cfg(test)]
 mod testing;
@@ -37,6 +40,8 @@ pub use self::config::ReaderConfig;
 pub use self::format::Format;
 use self::input::Input;
 pub(crate) use self::jsonl::parse_json;
+use self::selection::Selecting;
+pub use self::selection::Selection;
 use self::source::Source;
 pub(crate) use self::with_schema::assign;
 use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
@@ -51,6 +56,10 @@ pub struct Reader {
     current: Option<(Input, Cutter)>,
     /// The documents to read instead of inputs.
     documents: Option<memory::Documents>,
+    /// Which records of the inputs are read, if not all.
+    selecting: Option<Selecting>,
+    /// How many records each file had that was read to its end.
+    file_records: Vec<u64>,
     bytes_read: Arc<AtomicU64>,
     bytes_total: Option<u64>,
 }
@@ -106,6 +115,8 @@ impl Reader {
             sources: sources.into_iter(),
             current: None,
             documents: None,
+            selecting: None,
+            file_records: Vec::new(),
         })
     }
 
@@ -125,6 +136,8 @@ impl Reader {
             sources: Vec::new().into_iter(),
             current: None,
             documents: Some(memory::Documents::new(documents.into_iter())),
+            selecting: None,
+            file_records: Vec::new(),
         })
     }
 
@@ -144,6 +157,22 @@ impl Reader {
     pub fn with_schema(mut self, schema: Arc<Schema>) -> Self {
         Arc::make_mut(&mut self.config).schema = Some(schema);
         self
+    }
+
+    /// Reads only a part of the inputs. It has no effect on documents from memory, nor on batches taken before.
+    pub fn within(mut self, selection: Selection) -> Self {
+        let (selecting, skipped) = Selecting::new(selection);
+        for _ in 0..skipped {
+            self.sources.next();
+        }
+        self.bytes_total = self.sources.as_slice().iter().map(|source| source.size).sum();
+        self.selecting = Some(selecting);
+        self
+    }
+
+    /// How many records each file had, of those that were read to their ends.
+    pub fn file_records(&self) -> &[u64] {
+        &self.file_records
     }
 
     /// The next records, at least one; `None` at the end of the last input. An error ends the read:
@@ -177,9 +206,19 @@ impl Reader {
             if batch.is_empty() {
                 batch.reserve();
             }
+            let before = batch.len();
             if !cutter.cut(input, batch)? {
+                self.file_records.push(input.records);
                 self.current = None;
-            } else if batch.is_full() {
+            } else if let Some(selecting) = &mut self.selecting {
+                selecting.apply(batch, before);
+                if selecting.is_over() {
+                    self.current = None;
+                    self.sources = Vec::new().into_iter();
+                    return Ok(());
+                }
+            }
+            if batch.is_full() {
                 return Ok(());
             }
         }

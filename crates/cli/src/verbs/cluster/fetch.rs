@@ -1,0 +1,79 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+use warpseek::Progress;
+use warpseek_collection::Check;
+use warpseek_console::terminal::{bytes, summary};
+use warpseek_console::{Failure, Interrupt};
+
+use super::{Target, failure};
+
+/// Fetch shards to this machine, with their checksums checked
+///
+/// It prints the folder of each shard, which is an index. Shards that are there are not fetched again, and a fetch that was
+/// interrupted is continued.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Number of a shard, counted from 0; may be repeated [default: all of them]
+    #[arg(long = "shard", value_name = "I")]
+    shards: Vec<u32>,
+    /// Folder to fetch into: its subfolders are collection, version, shard
+    #[arg(long, value_name = "DIR")]
+    cache: PathBuf,
+    /// The version, as `cluster list` shows it [default: the current one]
+    #[arg(long = "version-number", value_name = "VERSION")]
+    version: Option<u64>,
+    /// Read shards that are there, and fetch files again whose checksums are wrong
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON instead of folders
+    #[arg(long)]
+    json: bool,
+    /// Do not show a summary
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let (progress, start) = (Arc::new(Progress::default()), Instant::now());
+    Interrupt::listen(Some(progress.clone()))?;
+    let collection = options.target.open()?;
+    let version = match options.version {
+        Some(version) => version,
+        None => collection.current().map_err(failure)?,
+    };
+    let manifest = collection.manifest(version).map_err(failure)?;
+    let shards = match options.shards.is_empty() {
+        true => (0..).take(manifest.shards.len()).collect(),
+        false => options.shards.clone(),
+    };
+    let check = if options.verify { Check::Checksums } else { Check::Sizes };
+    let (mut fetched, mut size) = (Vec::new(), 0);
+    for shard in shards {
+        let folder = collection.fetch_shard_with(version, shard, &options.cache, check, &progress);
+        let folder = folder.map_err(failure)?;
+        let entry = &manifest.shards[shard as usize];
+        size += entry.bytes;
+        if options.json {
+            fetched.push(json!({"shard": shard, "base": entry.base, "documents": entry.documents,
+                "folder": folder.to_string_lossy()}));
+        } else {
+            writeln!(std::io::stdout(), "{}", folder.display())?;
+        }
+    }
+    if options.json {
+        writeln!(std::io::stdout(), "{:#}", json!({"version": version, "shards": fetched}))?;
+    }
+    if !options.quiet {
+        let seconds = start.elapsed().as_secs_f64();
+        summary(format!("version {version}: {}, {seconds:.1} s", bytes(size)));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,118 @@
+//! Collections of shards in a store that is a folder.
+
+use serde_json::json;
+
+use crate::support::Space;
+
+const STORE: &str = "--store store --name web";
+
+fn documents(n: usize) -> String {
+    let line =
+        |i: usize| format!("{{\"id\": \"d{i}\", \"text\": \"apple w{} w{}\"}}\n", i % 7, i % 11);
+    (0..n).map(line).collect()
+}
+
+fn states(space: &Space) -> Vec<(u64, String)> {
+    let listed = space.run("cluster list --store store --json").json();
+    let versions = listed["collections"][0]["versions"].as_array().unwrap();
+    let state = |v: &serde_json::Value| {
+        (v["version"].as_u64().unwrap(), v["state"].as_str().unwrap().to_owned())
+    };
+    versions.iter().map(state).collect()
+}
+
+#[test]
+fn a_collection_is_built_listed_and_fetched() {
+    let space = Space::new();
+    space.write("docs.jsonl", documents(60));
+    let built = space.run(&format!("cluster build docs.jsonl {STORE} --shards 3 --json")).json();
+    assert_eq!((&built["version"], &built["documents"]), (&json!(1), &json!(60)));
+    let table = space.run("cluster list --store store").ok();
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..5], ["web", "1", "current", "3", "60"]);
+
+    let fetched = space.run(&format!("cluster fetch {STORE} --cache cache --json -q")).json();
+    let mut next = 0;
+    for (number, shard) in fetched["shards"].as_array().unwrap().iter().enumerate() {
+        assert_eq!((&shard["shard"], &shard["base"]), (&json!(number), &json!(next)));
+        next += shard["documents"].as_u64().unwrap();
+        let folder = format!("cache/web/00000001/{number:05}");
+        assert_eq!(shard["folder"], folder);
+        assert_eq!(space.documents(&folder), shard["documents"].as_u64().unwrap());
+    }
+    assert_eq!(next, 60);
+    let one = space.run(&format!("cluster fetch {STORE} --cache cache --shard 1 -q")).ok();
+    assert_eq!(one.trim(), "cache/web/00000001/00001");
+}
+
+#[test]
+fn shards_are_built_one_by_one() {
+    let space = Space::new();
+    space.write("docs.jsonl", documents(40));
+    let version = space.run(&format!("cluster cut docs.jsonl {STORE} --shards 2 -q")).ok();
+    assert_eq!(version.trim(), "1");
+    let build = format!("cluster build docs.jsonl {STORE} --build 1 -q --only-shard");
+    space.run(&format!("{build} 1")).ok();
+    space.run(&format!("cluster publish {STORE} --build 1")).fails(2, &["shards 0 are missing"]);
+    assert_eq!(states(&space), [(1, "unfinished".to_owned())]);
+    space.run(&format!("{build} 0")).ok();
+    space.run(&format!("cluster publish {STORE} --build 1 --no-activate")).ok();
+    assert_eq!(states(&space), [(1, "ready".to_owned())]);
+    let fetch = format!("cluster fetch {STORE} --cache cache");
+    space.run(&fetch).fails(2, &["no collection `web`"]);
+    space.run(&format!("cluster activate {STORE} --to 1")).ok();
+    assert_eq!(states(&space), [(1, "current".to_owned())]);
+    // The same as all at once.
+    space.run(&format!("cluster build docs.jsonl {STORE} --shards 2 -q")).ok();
+    space.run(&format!("cluster fetch {STORE} --cache cache -q")).ok();
+    space.run(&format!("cluster fetch {STORE} --cache cache -q --version-number 1")).ok();
+    for name in space.list("cache/web/00000001/00001") {
+        let bytes = |version| {
+            std::fs::read(space.path(&format!("cache/web/{version:08}/00001/{name}"))).unwrap()
+        };
+        assert!(bytes(1) == bytes(2), "{name}");
+    }
+}
+
+#[test]
+fn versions_are_switched_and_removed() {
+    let space = Space::new();
+    for n in [20, 30, 40] {
+        space.write("docs.jsonl", documents(n));
+        space.run(&format!("cluster build docs.jsonl {STORE} --shards 2 -q")).ok();
+    }
+    space.run(&format!("cluster rollback {STORE}")).ok();
+    let state = |text: &str| text.to_owned();
+    assert_eq!(states(&space), [(1, state("ready")), (2, state("current")), (3, state("ready"))]);
+    let remove = format!("cluster remove {STORE} --version-number 2");
+    space.run(&remove).fails(2, &["is the current one"]);
+    space.run(&format!("cluster remove {STORE} --keep 0")).ok();
+    assert_eq!(states(&space), [(2, state("current")), (3, state("ready"))]);
+    space.run(&format!("cluster remove {STORE} --version-number 3")).ok();
+    space.run(&format!("cluster rollback {STORE}")).fails(2, &["has no version 3"]);
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let space = Space::new();
+    space.write("docs.jsonl", documents(5));
+    let cases = [
+        ("cluster build docs.jsonl --store store --name Web --shards 2", "name of a collection"),
+        ("cluster build docs.jsonl --store ftp://x --name web --shards 2", "kind `ftp`"),
+        ("cluster build docs.jsonl --store s3://u:secret@b/x --name web --shards 2", "environment"),
+        ("cluster build docs.jsonl --store store --name web --shards 6", "5 documents"),
+        ("cluster build docs.jsonl --store store --name web --shards 0", "1 to 65536"),
+        ("cluster build - --store store --name web --shards 2", "read only once"),
+        ("cluster build missing.jsonl --store store --name web --shards 2", "missing.jsonl"),
+        ("cluster list --store nowhere", "there is no folder nowhere"),
+        ("cluster list --store . --name web", "no collection `web`"),
+    ];
+    for (line, wanted) in cases {
+        space.run(line).fails(2, &[wanted]);
+    }
+    space.write("twice.jsonl", documents(5) + &documents(1));
+    let twice = format!("cluster build twice.jsonl {STORE} --shards 2");
+    space.run(&twice).fails(2, &["twice.jsonl:6: id `d0` was seen before"]);
+    space.run(&format!("cluster build twice.jsonl {STORE} --shards 2 --on-error skip -q")).ok();
+    assert_eq!(states(&space), [(1, "current".to_owned())]);
+}

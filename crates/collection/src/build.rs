@@ -1,0 +1,168 @@
+//! Building a version: the documents are cut, and each shard is built and uploaded.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+
+use warpseek::{
+    BuildReport, Index, IndexOptions, MANIFEST, Manifest, OnError, Progress, SegmentEntry, Survey,
+};
+
+use crate::collection::{Collection, now};
+use crate::error::{CollectionError, Result};
+use crate::layout::{self, MAX_SHARDS};
+use crate::manifest::{Cut, CutShard, FORMAT, FileEntry, Object, ShardEntry, settings};
+
+/// A shard that was built and uploaded.
+#[derive(Debug)]
+pub struct ShardReport {
+    /// What the build did.
+    pub built: BuildReport,
+    /// What the store has.
+    pub entry: ShardEntry,
+}
+
+impl Collection {
+    /// Begins a version: looks at all documents, cuts them into shards of about the same number of bytes, and writes to the store which documents each has. Documents that one index of all would refuse are an
+    /// error, so that no id is in two shards. Returns the number of the version. The inputs are read again for each shard, so they must be files.
+    pub fn cut(
+        &self,
+        inputs: &[PathBuf],
+        shards: usize,
+        options: &IndexOptions,
+        progress: &Progress,
+    ) -> Result<(u64, Cut, Survey)> {
+        if shards == 0 || shards > MAX_SHARDS {
+            return Err(CollectionError::Shards { shards });
+        }
+        check_options(options)?;
+        if let Some(input) = inputs.iter().find(|input| can_be_read_once(input)) {
+            return Err(CollectionError::ReadOnce { input: input.display().to_string() });
+        }
+        let survey = Index::survey(inputs, options, progress)?;
+        let documents = survey.documents;
+        let parts =
+            survey.cut(shards).ok_or(CollectionError::TooFewDocuments { documents, shards })?;
+        let files = parts.first().map(|(part, _)| part.files.clone()).unwrap_or_default();
+        let mut base = 0;
+        let shards = parts.into_iter().map(|(part, documents)| {
+            let (start, end, first) = (part.records.start, part.records.end, base);
+            base += documents;
+            CutShard { base: first, documents, start, end, except: part.except }
+        });
+        let cut = Cut {
+            format: FORMAT,
+            created: now(),
+            input_bytes: survey.input_bytes,
+            documents,
+            shards: shards.collect(),
+            files,
+        };
+        cut.check().map_err(CollectionError::Internal)?;
+        let version = self.begin(&cut)?;
+        Ok((version, cut, survey))
+    }
+
+    /// Takes the next number of a version, which nobody else then has.
+    fn begin(&self, cut: &Cut) -> Result<u64> {
+        let bytes = cut.to_bytes()?;
+        let mut version = self.version_numbers()?.last().map_or(1, |last| last + 1);
+        // A version that was removed must not come again: caches may still have the other one.
+        if let Some(pointer) = self.pointer()? {
+            version = version.max(pointer.version.max(pointer.previous.unwrap_or(0)) + 1);
+        }
+        while !self.store.create(&layout::cut(&self.name, version), bytes.clone())? {
+            version += 1;
+        }
+        Ok(version)
+    }
+
+    /// Builds one shard of a version that was cut in the folder `scratch`, which must be empty or not there, and uploads it. Inputs and options must be those that the version was cut with. A shard can be built
+    /// several times, also at once; the last one that is complete counts.
+    pub fn build_shard(
+        &self,
+        version: u64,
+        shard: u32,
+        inputs: &[PathBuf],
+        options: &IndexOptions,
+        scratch: &Path,
+        progress: &Progress,
+    ) -> Result<ShardReport> {
+        check_options(options)?;
+        let cut = self.cut_of(version)?;
+        let Some(wanted) = cut.shards.get(shard as usize) else {
+            let last = cut.shards.len().saturating_sub(1) as u32;
+            return Err(CollectionError::NoShard { version, shard, last });
+        };
+        if self.find_manifest(version)?.is_some() {
+            return Err(CollectionError::Published { name: self.name.clone(), version });
+        }
+        if Index::input_bytes(inputs, options)? != cut.input_bytes {
+            let what = "they have another number of bytes".to_owned();
+            return Err(CollectionError::InputChanged { shard, what });
+        }
+        // Records that are to be left out are not even read, so that what is wrong now was not wrong before.
+        let options = options.clone().on_error(OnError::Stop);
+        let part = cut.selection(shard as usize);
+        let (index, built) = Index::build_part(scratch, inputs, part, &options, progress)?;
+        if built.documents != wanted.documents {
+            let what = format!("it has {} documents, not {}", built.documents, wanted.documents);
+            return Err(CollectionError::InputChanged { shard, what });
+        }
+        let entry = self.upload_shard(version, shard, wanted, &index, progress)?;
+        Ok(ShardReport { built, entry })
+    }
+
+    fn upload_shard(
+        &self,
+        version: u64,
+        shard: u32,
+        wanted: &CutShard,
+        index: &Index,
+        progress: &Progress,
+    ) -> Result<ShardEntry> {
+        let manifest = index.manifest()?;
+        let settings = settings(&manifest)?;
+        let attempt = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let mut files = Vec::new();
+        for name in files_of(&manifest) {
+            let object = layout::file(&self.name, version, shard, &attempt, &name);
+            let check = |_| progress.check().map_err(|e| CollectionError::Index(e.into()));
+            let sent = self.store.upload(&index.path().join(&name), &object, check)?;
+            files.push(FileEntry { name, bytes: sent.bytes, sha256: sent.sha256 });
+        }
+        let entry = ShardEntry {
+            format: FORMAT,
+            shard,
+            base: wanted.base,
+            documents: wanted.documents,
+            bytes: files.iter().map(|file| file.bytes).sum(),
+            attempt,
+            settings,
+            files,
+        };
+        entry.check().map_err(CollectionError::Internal)?;
+        self.store.overwrite(&layout::shard(&self.name, version, shard), entry.to_bytes()?)?;
+        Ok(entry)
+    }
+}
+
+/// Impacts and the parts of n-grams depend on all documents of an index, and would be other ones in a shard.
+fn check_options(options: &IndexOptions) -> Result<()> {
+    let config = options.config();
+    match config.impacts.is_some() || config.grams.is_some() {
+        true => Err(CollectionError::Unsuitable),
+        false => Ok(()),
+    }
+}
+
+/// Standard input, or a pipe.
+fn can_be_read_once(input: &Path) -> bool {
+    let is_other = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
+    input.as_os_str() == "-" || input.metadata().is_ok_and(is_other)
+}
+
+/// The files of an index that has no writer.
+fn files_of(manifest: &Manifest) -> Vec<String> {
+    let segments = manifest.segments.iter().flat_map(SegmentEntry::file_names);
+    std::iter::once(MANIFEST.to_owned()).chain(segments).collect()
+}

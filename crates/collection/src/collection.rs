@@ -1,0 +1,304 @@
+//! A collection and its versions.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::error::{CollectionError, Result};
+use crate::layout;
+use crate::manifest::{Cut, FORMAT, Object, Pointer, ShardEntry, VersionManifest, difference};
+use crate::store::{Got, Store};
+
+/// A collection in an object store.
+pub struct Collection {
+    pub(crate) store: Store,
+    pub(crate) name: String,
+}
+
+/// How far a version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VersionState {
+    /// It is the one that nodes serve.
+    Current,
+    /// It is complete, and can be activated.
+    Ready,
+    /// It is being built, or its build has failed.
+    Unfinished,
+}
+
+/// A version as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VersionSummary {
+    /// Its number.
+    pub version: u64,
+    /// How far it is.
+    pub state: VersionState,
+    /// When it was published, or cut if it is not finished: milliseconds since 1970.
+    pub created: u64,
+    /// Its shards.
+    pub shards: usize,
+    /// Their documents.
+    pub documents: u64,
+    /// Bytes of all files of its shards; of an unfinished version, what is in the store so far.
+    pub bytes: u64,
+}
+
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Collection {
+    /// A collection in the store that a URL, or the path of a folder, names. Nothing is read before it is used.
+    pub fn open(url: &str, name: &str) -> Result<Self> {
+        layout::check_name(name)?;
+        Ok(Collection { store: Store::open(url, false)?, name: name.to_owned() })
+    }
+
+    /// The same, for building: a store that is a folder is made if it is not there.
+    pub fn create(url: &str, name: &str) -> Result<Self> {
+        layout::check_name(name)?;
+        Ok(Collection { store: Store::open(url, true)?, name: name.to_owned() })
+    }
+
+    /// The names of all collections in a store.
+    pub fn names(url: &str) -> Result<Vec<String>> {
+        let all = Store::open(url, false)?.folders("")?;
+        Ok(all.into_iter().filter(|name| layout::check_name(name).is_ok()).collect())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Which version is the current one; `None` if there is none yet.
+    pub fn pointer(&self) -> Result<Option<Pointer>> {
+        Ok(self.read_pointer()?.map(|(pointer, _)| pointer))
+    }
+
+    fn read_pointer(&self) -> Result<Option<(Pointer, Got)>> {
+        let object = layout::pointer(&self.name);
+        let Some(got) = self.store.get(&object)? else { return Ok(None) };
+        Ok(Some((Pointer::read(&got.bytes, &object)?, got)))
+    }
+
+    /// The current version.
+    pub fn current(&self) -> Result<u64> {
+        match self.pointer()? {
+            Some(pointer) => Ok(pointer.version),
+            None => Err(CollectionError::NoCollection { name: self.name.clone() }),
+        }
+    }
+
+    pub(crate) fn read<T: Object>(&self, object: &str) -> Result<Option<T>> {
+        let got = self.store.get(object)?;
+        got.map(|got| T::read(&got.bytes, object)).transpose()
+    }
+
+    /// What a version has. It must be complete.
+    pub fn manifest(&self, version: u64) -> Result<VersionManifest> {
+        match self.find_manifest(version)? {
+            Some(manifest) => Ok(manifest),
+            None => {
+                let missing = self.missing(&self.cut_of(version)?, version)?;
+                Err(CollectionError::Unfinished { name: self.name.clone(), version, missing })
+            }
+        }
+    }
+
+    pub(crate) fn find_manifest(&self, version: u64) -> Result<Option<VersionManifest>> {
+        let object = layout::manifest(&self.name, version);
+        let Some(found) = self.read::<VersionManifest>(&object)? else { return Ok(None) };
+        if (found.version, &found.name) != (version, &self.name) {
+            let what = format!("it says that it is version {} of `{}`", found.version, found.name);
+            return Err(CollectionError::Damaged { object, what });
+        }
+        Ok(Some(found))
+    }
+
+    /// How a version was cut.
+    pub fn cut_of(&self, version: u64) -> Result<Cut> {
+        self.read(&layout::cut(&self.name, version))?
+            .ok_or_else(|| CollectionError::NoVersion { name: self.name.clone(), version })
+    }
+
+    /// The shards of a version that are not uploaded.
+    fn missing(&self, cut: &Cut, version: u64) -> Result<Vec<u32>> {
+        let mut missing = Vec::new();
+        for shard in (0..).take(cut.shards.len()) {
+            if self.read::<ShardEntry>(&layout::shard(&self.name, version, shard))?.is_none() {
+                missing.push(shard);
+            }
+        }
+        Ok(missing)
+    }
+
+    pub(crate) fn version_numbers(&self) -> Result<Vec<u64>> {
+        let folders = self.store.folders(&layout::versions(&self.name))?;
+        Ok(folders.iter().filter_map(|folder| layout::parse_version(folder)).collect())
+    }
+
+    /// All versions, oldest first.
+    pub fn versions(&self) -> Result<Vec<VersionSummary>> {
+        let current = self.pointer()?.map(|pointer| pointer.version);
+        let mut all = Vec::new();
+        for version in self.version_numbers()? {
+            if let Some(manifest) = self.find_manifest(version)? {
+                let VersionManifest { created, documents, bytes, shards, .. } = manifest;
+                let state = match current == Some(version) {
+                    true => VersionState::Current,
+                    false => VersionState::Ready,
+                };
+                let shards = shards.len();
+                all.push(VersionSummary { version, state, created, shards, documents, bytes });
+                continue;
+            }
+            let cut: Option<Cut> = self.read(&layout::cut(&self.name, version))?;
+            let bytes = self.store.bytes_below(&layout::version(&self.name, version))?;
+            all.push(VersionSummary {
+                version,
+                state: VersionState::Unfinished,
+                created: cut.as_ref().map_or(0, |cut| cut.created),
+                shards: cut.as_ref().map_or(0, |cut| cut.shards.len()),
+                documents: cut.as_ref().map_or(0, |cut| cut.documents),
+                bytes,
+            });
+        }
+        if all.is_empty() && current.is_none() {
+            return Err(CollectionError::NoCollection { name: self.name.clone() });
+        }
+        Ok(all)
+    }
+
+    /// Completes a version whose shards are all uploaded. It is not the current one before [`Collection::activate`].
+    pub fn publish(&self, version: u64) -> Result<VersionManifest> {
+        let published = || CollectionError::Published { name: self.name.clone(), version };
+        let cut = self.cut_of(version)?;
+        if self.find_manifest(version)?.is_some() {
+            return Err(published());
+        }
+        let (mut shards, mut missing) = (Vec::new(), Vec::new());
+        for (number, wanted) in (0..).zip(&cut.shards) {
+            let object = layout::shard(&self.name, version, number);
+            let Some(shard) = self.read::<ShardEntry>(&object)? else {
+                missing.push(number);
+                continue;
+            };
+            if (shard.shard, shard.base, shard.documents) != (number, wanted.base, wanted.documents)
+            {
+                let what = "it has other documents than those that were cut".to_owned();
+                return Err(CollectionError::Damaged { object, what });
+            }
+            shards.push(shard);
+        }
+        if !missing.is_empty() {
+            return Err(CollectionError::Unfinished { name: self.name.clone(), version, missing });
+        }
+        for shard in &shards[1..] {
+            if let Some(what) = difference(&shards[0].settings, &shard.settings) {
+                return Err(CollectionError::OtherOptions { version, shard: shard.shard, what });
+            }
+        }
+        for shard in &shards {
+            self.check_files(version, shard)?;
+        }
+        let manifest = VersionManifest {
+            format: FORMAT,
+            name: self.name.clone(),
+            version,
+            created: now(),
+            warpseek: env!("CARGO_PKG_VERSION").to_owned(),
+            documents: cut.documents,
+            bytes: shards.iter().map(|shard| shard.bytes).sum(),
+            shards,
+        };
+        manifest.check().map_err(CollectionError::Internal)?;
+        match self.store.create(&layout::manifest(&self.name, version), manifest.to_bytes()?)? {
+            true => Ok(manifest),
+            false => Err(published()),
+        }
+    }
+
+    /// Checks that the files of a shard are in the store with their sizes.
+    fn check_files(&self, version: u64, shard: &ShardEntry) -> Result<()> {
+        for file in &shard.files {
+            let (number, attempt) = (shard.shard, &shard.attempt);
+            let object = layout::file(&self.name, version, number, attempt, &file.name);
+            let found = self.store.size(&object)?;
+            if found != file.bytes {
+                let what = format!("it has {found} bytes, it must have {}", file.bytes);
+                return Err(CollectionError::Damaged { object, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a complete version the current one. Nodes get it when they look next.
+    pub fn activate(&self, version: u64) -> Result<Pointer> {
+        self.manifest(version)?;
+        let before = self.read_pointer()?;
+        let previous = match &before {
+            // Activating the current version again changes nothing, also not what to go back to.
+            Some((pointer, _)) if pointer.version == version => return Ok(pointer.clone()),
+            Some((pointer, _)) => Some(pointer.version),
+            None => None,
+        };
+        self.switch(Pointer { format: FORMAT, version, previous }, before.map(|(_, got)| got))
+    }
+
+    /// Goes back to the version that was current before the current one, which can itself be gone back to.
+    pub fn rollback(&self) -> Result<Pointer> {
+        let name = self.name.clone();
+        let Some((pointer, got)) = self.read_pointer()? else {
+            return Err(CollectionError::NoCollection { name });
+        };
+        let Some(version) = pointer.previous else {
+            return Err(CollectionError::NoPrevious { name });
+        };
+        self.manifest(version)?;
+        let previous = Some(pointer.version);
+        self.switch(Pointer { format: FORMAT, version, previous }, Some(got))
+    }
+
+    fn switch(&self, to: Pointer, before: Option<Got>) -> Result<Pointer> {
+        let object = layout::pointer(&self.name);
+        match self.store.replace(&self.name, &object, before.as_ref(), to.to_bytes()?)? {
+            true => Ok(to),
+            false => Err(CollectionError::Conflict { name: self.name.clone() }),
+        }
+    }
+
+    /// Removes a version that is not the current one, complete or not. Nodes that still fetch it fail to.
+    pub fn remove(&self, version: u64) -> Result<()> {
+        if self.pointer()?.is_some_and(|pointer| pointer.version == version) {
+            return Err(CollectionError::IsCurrent { name: self.name.clone(), version });
+        }
+        // First what makes it complete: half of it must not look like all of it.
+        self.store.delete(&layout::manifest(&self.name, version))?;
+        match self.store.delete_below(&layout::version(&self.name, version))? {
+            true => Ok(()),
+            false => Err(CollectionError::NoVersion { name: self.name.clone(), version }),
+        }
+    }
+
+    /// Removes all versions before the current one but the `keep` newest complete ones of them. Versions after it stay: they may be in the making. Returns what was removed.
+    pub fn remove_old(&self, keep: usize) -> Result<Vec<u64>> {
+        let current = self.current()?;
+        let mut old = self.versions()?;
+        old.retain(|version| version.version < current);
+        let mut kept = 0;
+        let mut removed = Vec::new();
+        for version in old.iter().rev() {
+            if version.state == VersionState::Ready && kept < keep {
+                kept += 1;
+                continue;
+            }
+            self.remove(version.version)?;
+            removed.push(version.version);
+        }
+        removed.reverse();
+        Ok(removed)
+    }
+}

@@ -1,0 +1,87 @@
+//! SHA-256 of files: a store elsewhere may be written to by others, so that a checksum against accidents alone would not do.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use ring::digest::{Context, SHA256};
+
+use crate::error::{CollectionError, Result};
+
+/// Bytes that are read or sent at once.
+pub(crate) const CHUNK: usize = 8 << 20;
+
+/// A checksum that is being computed.
+pub(crate) struct Digest(Context);
+
+impl Digest {
+    pub(crate) fn new() -> Self {
+        Digest(Context::new(&SHA256))
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// In hexadecimal.
+    pub(crate) fn finish(self) -> String {
+        let mut text = String::with_capacity(64);
+        for byte in self.0.finish().as_ref() {
+            // A string takes all that is written to it.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    /// Adds all bytes of a file, and returns how many there were.
+    pub(crate) fn update_from(&mut self, path: &Path) -> Result<u64> {
+        let mut file = File::open(path).map_err(CollectionError::io(path))?;
+        let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
+        loop {
+            let read = read_full(&mut file, &mut chunk).map_err(CollectionError::io(path))?;
+            self.update(&chunk[..read]);
+            bytes += read as u64;
+            if read < CHUNK {
+                return Ok(bytes);
+            }
+        }
+    }
+}
+
+/// Whether text can be a checksum.
+pub(crate) fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Fills the buffer unless the file ends before.
+pub(crate) fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_sha256() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "abc").unwrap();
+        let mut digest = Digest::new();
+        assert_eq!(digest.update_from(&path).unwrap(), 3);
+        // FIPS 180-4, example of one block.
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest.finish(), known);
+        assert!(is_digest(known) && !is_digest("") && !is_digest(&known.to_uppercase()));
+    }
+}

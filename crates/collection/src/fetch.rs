@@ -1,0 +1,240 @@
+//! Bringing shards from the store to the disk of the machine that serves them.
+//!
+//! A cache has a folder `NAME/VERSION/SHARD` for each shard, which is an index. While it is fetched it is called `SHARD.partial`, and is renamed when all of its files are whole: so a folder with the final
+//! name is complete. What an interrupted fetch has left is used by the next one.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use warpseek::Progress;
+
+use crate::collection::Collection;
+use crate::digest::Digest;
+use crate::error::{CollectionError, Result};
+use crate::layout;
+use crate::manifest::{FileEntry, ShardEntry};
+use crate::store::lock;
+
+/// How a shard is checked that is in the cache already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// By the names and sizes of its files. Damage inside of them is found when it is read: every page of an index has a checksum.
+    #[default]
+    Sizes,
+    /// By reading all of it and comparing checksums.
+    Checksums,
+}
+
+/// The folder of a shard in a cache, whether it is there or not.
+pub fn shard_folder(cache: &Path, name: &str, version: u64, shard: u32) -> PathBuf {
+    cache.join(name).join(layout::version_name(version)).join(layout::shard_name(shard))
+}
+
+/// How a file of the cache failed, when fetching it again may help.
+enum Outcome {
+    Whole,
+    /// Why not.
+    Different(String),
+}
+
+impl Collection {
+    /// Fetches a shard of a version that is complete into a cache, unless it is there, and returns its folder, which [`warpseek::Index::open`] opens.
+    pub fn fetch_shard(&self, version: u64, shard: u32, cache: &Path) -> Result<PathBuf> {
+        self.fetch_shard_with(version, shard, cache, Check::default(), &Progress::default())
+    }
+
+    /// The same, with another check of what is there, and with progress to watch or to cancel: `progress.bytes()` counts the files of the shard. A file that differs from its checksum is fetched once more,
+    /// and is an error if it still does. If two processes fetch the same shard, one waits for the other.
+    pub fn fetch_shard_with(
+        &self,
+        version: u64,
+        shard: u32,
+        cache: &Path,
+        check: Check,
+        progress: &Progress,
+    ) -> Result<PathBuf> {
+        let manifest = self.manifest(version)?;
+        let Some(entry) = manifest.shards.get(shard as usize) else {
+            let last = manifest.shards.len().saturating_sub(1) as u32;
+            return Err(CollectionError::NoShard { version, shard, last });
+        };
+        let folder = shard_folder(cache, &self.name, version, shard);
+        let partial = folder.with_extension("partial");
+        let done = self.fetch_into(version, entry, &folder, &partial, check, progress);
+        match done {
+            Err(CollectionError::Io { source, .. }) if is_full(&source) => {
+                // Half a shard must not keep the disk full for what is being served from it.
+                let _ = fs::remove_dir_all(&partial);
+                let (folder, bytes) = (cache.to_owned(), entry.bytes);
+                Err(CollectionError::DiskFull { folder, version, shard, bytes })
+            }
+            done => done.map(|()| folder),
+        }
+    }
+
+    fn fetch_into(
+        &self,
+        version: u64,
+        entry: &ShardEntry,
+        folder: &Path,
+        partial: &Path,
+        check: Check,
+        progress: &Progress,
+    ) -> Result<()> {
+        let parent = folder.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).map_err(CollectionError::io(parent))?;
+        let _lock = lock(&folder.with_extension("lock"))?;
+        progress.set_bytes(0, Some(entry.bytes));
+        if folder.is_dir() {
+            if is_complete(folder, entry, check)? {
+                progress.set_bytes(entry.bytes, Some(entry.bytes));
+                return Ok(());
+            }
+            // Its good files are kept: each is compared with its checksum below.
+            remove_folder(partial)?;
+            fs::rename(folder, partial).map_err(CollectionError::io(folder))?;
+        }
+        fs::create_dir_all(partial).map_err(CollectionError::io(partial))?;
+        let mut before = 0;
+        for file in &entry.files {
+            let attempt = &entry.attempt;
+            let object = layout::file(&self.name, version, entry.shard, attempt, &file.name);
+            let done = |bytes: u64| {
+                progress.set_bytes(before + bytes, Some(entry.bytes));
+                progress.check().map_err(|e| CollectionError::Index(e.into()))
+            };
+            self.fetch_file(&object, file, &partial.join(&file.name), done)?;
+            before += file.bytes;
+        }
+        remove_others(partial, entry)?;
+        sync_folder(partial)?;
+        fs::rename(partial, folder).map_err(CollectionError::io(folder))?;
+        sync_folder(parent)
+    }
+
+    fn fetch_file(
+        &self,
+        object: &str,
+        file: &FileEntry,
+        path: &Path,
+        done: impl Fn(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut what = String::new();
+        for _ in 0..2 {
+            match self.try_file(object, file, path, &done)? {
+                Outcome::Whole => return Ok(()),
+                Outcome::Different(how) => what = how,
+            }
+            fs::remove_file(path).map_err(CollectionError::io(path))?;
+        }
+        Err(CollectionError::Damaged { object: object.to_owned(), what })
+    }
+
+    /// Continues a file where it ends, and compares it with its checksum.
+    fn try_file(
+        &self,
+        object: &str,
+        file: &FileEntry,
+        path: &Path,
+        done: &impl Fn(u64) -> Result<()>,
+    ) -> Result<Outcome> {
+        let named = || CollectionError::io(path);
+        let mut to = File::options().create(true).append(true).open(path).map_err(named())?;
+        let there = to.metadata().map_err(named())?.len();
+        if there > file.bytes {
+            let what = format!("it has {there} bytes, it must have {}", file.bytes);
+            return Ok(Outcome::Different(what));
+        }
+        let mut digest = Digest::new();
+        let mut bytes = digest.update_from(path)?;
+        done(bytes)?;
+        self.store.read(object, bytes..file.bytes, |piece| {
+            to.write_all(piece).map_err(named())?;
+            digest.update(piece);
+            bytes += piece.len() as u64;
+            done(bytes)
+        })?;
+        to.sync_all().map_err(named())?;
+        if bytes != file.bytes {
+            let what = format!("it has {bytes} bytes, it must have {}", file.bytes);
+            return Ok(Outcome::Different(what));
+        }
+        let found = digest.finish();
+        Ok(match found == file.sha256 {
+            true => Outcome::Whole,
+            false => Outcome::Different(format!("its sha256 is {found}, not {}", file.sha256)),
+        })
+    }
+
+    /// Removes the shards of this collection from a cache that are of other versions than these. Returns those versions.
+    pub fn remove_cached(&self, cache: &Path, keep: &[u64]) -> Result<Vec<u64>> {
+        let folder = cache.join(&self.name);
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(CollectionError::io(&folder))?,
+        };
+        let mut removed = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(CollectionError::io(&folder))?;
+            let version = layout::parse_version(&entry.file_name().to_string_lossy());
+            if let Some(version) = version.filter(|version| !keep.contains(version)) {
+                remove_folder(&entry.path())?;
+                removed.push(version);
+            }
+        }
+        removed.sort_unstable();
+        Ok(removed)
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn is_complete(folder: &Path, entry: &ShardEntry, check: Check) -> Result<bool> {
+    for file in &entry.files {
+        let path = folder.join(&file.name);
+        match path.metadata() {
+            Ok(found) if found.is_file() && found.len() == file.bytes => {}
+            _ => return Ok(false),
+        }
+        if check == Check::Checksums {
+            let mut digest = Digest::new();
+            digest.update_from(&path)?;
+            if digest.finish() != file.sha256 {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Removes what is no file of the shard.
+fn remove_others(folder: &Path, entry: &ShardEntry) -> Result<()> {
+    for other in fs::read_dir(folder).map_err(CollectionError::io(folder))? {
+        let other = other.map_err(CollectionError::io(folder))?;
+        let is_file = other.file_type().map_err(CollectionError::io(folder))?.is_file();
+        let name = other.file_name();
+        if is_file && entry.files.iter().any(|file| name == file.name.as_str()) {
+            continue;
+        }
+        let path = other.path();
+        let removed = if is_file { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
+        removed.map_err(CollectionError::io(&path))?;
+    }
+    Ok(())
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(CollectionError::io(folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|file| file.sync_all()).map_err(CollectionError::io(folder))
+}

@@ -1,0 +1,106 @@
+//! Where things are in a store, and which names and numbers there may be.
+//!
+//! ```text
+//! NAME/current.json                          which version is the current one
+//! NAME/versions/00000003/cut.json            which documents each shard has; the first object of a version
+//! NAME/versions/00000003/shards/00002.json   a shard that is uploaded: where its files are, sizes, checksums
+//! NAME/versions/00000003/shards/00002/A/...  its files; A is another folder for each attempt
+//! NAME/versions/00000003/manifest.json       all shards; the last object of a version
+//! ```
+
+use crate::error::{CollectionError, Result};
+
+/// The longest name of a collection, in bytes.
+pub const MAX_NAME_BYTES: usize = 128;
+/// The most shards of a collection.
+pub const MAX_SHARDS: usize = 65_536;
+/// The largest JSON object that is read.
+pub(crate) const MAX_JSON: u64 = 1 << 30;
+
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
+    match first && name.len() <= MAX_NAME_BYTES && name.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(CollectionError::Name { name: name.to_owned() }),
+    }
+}
+
+/// Whether a name is that of one plain file: names in manifests become paths.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.bytes().all(plain)
+}
+
+pub(crate) fn pointer(name: &str) -> String {
+    format!("{name}/current.json")
+}
+
+pub(crate) fn versions(name: &str) -> String {
+    format!("{name}/versions")
+}
+
+pub(crate) fn version(name: &str, version: u64) -> String {
+    format!("{name}/versions/{}", version_name(version))
+}
+
+pub(crate) fn version_name(version: u64) -> String {
+    format!("{version:08}")
+}
+
+/// The version that a folder is named after.
+pub(crate) fn parse_version(folder: &str) -> Option<u64> {
+    let version = folder.parse().ok()?;
+    (version_name(version) == folder && version > 0).then_some(version)
+}
+
+pub(crate) fn cut(name: &str, of: u64) -> String {
+    format!("{}/cut.json", version(name, of))
+}
+
+pub(crate) fn manifest(name: &str, of: u64) -> String {
+    format!("{}/manifest.json", version(name, of))
+}
+
+pub(crate) fn shard_name(shard: u32) -> String {
+    format!("{shard:05}")
+}
+
+pub(crate) fn shard(name: &str, of: u64, shard: u32) -> String {
+    format!("{}/shards/{}.json", version(name, of), shard_name(shard))
+}
+
+/// A file of a shard; `attempt` is the folder that its entry names.
+pub(crate) fn file(name: &str, of: u64, shard: u32, attempt: &str, file: &str) -> String {
+    format!("{}/shards/{}/{attempt}/{file}", version(name, of), shard_name(shard))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        let longest = "x".repeat(MAX_NAME_BYTES);
+        for good in ["a", "0", "web-2026.11_b", longest.as_str()] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        let longer = "x".repeat(MAX_NAME_BYTES + 1);
+        for bad in ["", ".", "..", "-a", "a/b", "A", "ä", "a b", longer.as_str()] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        for bad in ["", ".hidden", "..", "a/b", "a\\b", "ä"] {
+            assert!(!is_plain(bad), "{bad}");
+        }
+        assert!(is_plain("000000.postings") && is_plain("manifest"));
+    }
+
+    #[test]
+    fn versions_have_one_name() {
+        assert_eq!(parse_version(&version_name(7)), Some(7));
+        assert_eq!(parse_version(&version_name(123_456_789)), Some(123_456_789));
+        for bad in ["7", "00000000", "0000000x", "+0000007", ""] {
+            assert_eq!(parse_version(bad), None, "{bad}");
+        }
+    }
+}

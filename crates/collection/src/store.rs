@@ -1,0 +1,403 @@
+//! The object store: a folder, or a bucket in a cloud. Everything here waits for the store.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
+    WriteMultipart,
+};
+use tokio::runtime::{Builder, Handle, Runtime};
+use url::Url;
+
+use crate::digest::{CHUNK, Digest, read_full};
+use crate::error::{CollectionError, Result};
+use crate::layout::MAX_JSON;
+
+/// Parts of a file that are on their way at once.
+const AT_ONCE: usize = 4;
+/// What a folder is locked by while its pointer is switched.
+const LOCK: &str = "current.lock";
+
+/// An object store.
+pub(crate) struct Store {
+    objects: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// Of a store that is a folder.
+    folder: Option<PathBuf>,
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+/// An object that was read whole.
+pub(crate) struct Got {
+    pub(crate) bytes: Vec<u8>,
+    /// What says that it is still the same object.
+    seen: UpdateVersion,
+}
+
+/// A file that was sent.
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // To wait for its threads is an error in asynchronous code, where a store may be dropped.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Store {
+    /// What a URL or the path of a folder names. Keys for clouds come from the environment alone, under the names that other programs use (`AWS_ACCESS_KEY_ID` and so on). A folder is made only with `create`.
+    pub(crate) fn open(url: &str, create: bool) -> Result<Self> {
+        let (objects, prefix, folder) = match Url::parse(url) {
+            // `c:\data` is a folder of Windows and not the scheme `c`.
+            Ok(url) if url.scheme().len() > 1 => open_url(&url, create)?,
+            _ => open_folder(FilePath::new(url), create)?,
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("collection")
+            .enable_all()
+            .build()
+            .map_err(|e| CollectionError::Internal(format!("threads for a store: {e}")))?;
+        let handle = runtime.handle().clone();
+        Ok(Store { objects, prefix, folder, handle, runtime: Some(runtime) })
+    }
+
+    fn at(&self, object: &str) -> Path {
+        self.prefix.parts().chain(Path::from(object).parts()).collect()
+    }
+
+    /// Reads a small object whole; `None` if there is none.
+    pub(crate) fn get(&self, object: &str) -> Result<Option<Got>> {
+        self.handle.block_on(async {
+            let found = match self.objects.get(&self.at(object)).await {
+                Err(Error::NotFound { .. }) => return Ok(None),
+                found => found.map_err(failure(object))?,
+            };
+            if found.meta.size > MAX_JSON {
+                let what = format!("it has {} bytes", found.meta.size);
+                return Err(CollectionError::Damaged { object: object.to_owned(), what });
+            }
+            let (e_tag, version) = (found.meta.e_tag.clone(), found.meta.version.clone());
+            let bytes = found.bytes().await.map_err(failure(object))?.to_vec();
+            Ok(Some(Got { bytes, seen: UpdateVersion { e_tag, version } }))
+        })
+    }
+
+    /// Writes an object that is not there yet; false if it is.
+    pub(crate) fn create(&self, object: &str, bytes: Vec<u8>) -> Result<bool> {
+        let put = self.put(object, bytes, PutMode::Create);
+        match put {
+            Err(Error::AlreadyExists { .. }) => Ok(false),
+            put => put.map(|()| true).map_err(failure(object)),
+        }
+    }
+
+    /// Writes an object, whether it is there or not.
+    pub(crate) fn overwrite(&self, object: &str, bytes: Vec<u8>) -> Result<()> {
+        self.put(object, bytes, PutMode::Overwrite).map_err(failure(object))
+    }
+
+    /// Replaces an object if it is still what was read; false if it is not. `folder` is where a store that is a folder keeps its lock.
+    pub(crate) fn replace(
+        &self,
+        folder: &str,
+        object: &str,
+        read: Option<&Got>,
+        bytes: Vec<u8>,
+    ) -> Result<bool> {
+        let Some(read) = read else { return self.create(object, bytes) };
+        if let Some(root) = &self.folder {
+            // A folder has no conditional writes, so that a lock makes one; a rename is what readers see.
+            let _lock = lock(&root.join(folder).join(LOCK))?;
+            if self.get(object)?.is_none_or(|now| now.bytes != read.bytes) {
+                return Ok(false);
+            }
+            return self.overwrite(object, bytes).map(|()| true);
+        }
+        match self.put(object, bytes.clone(), PutMode::Update(read.seen.clone())) {
+            Err(Error::Precondition { .. } | Error::NotFound { .. }) => Ok(false),
+            // The store has no conditional writes: the last one wins.
+            Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => {
+                self.overwrite(object, bytes).map(|()| true)
+            }
+            put => put.map(|()| true).map_err(failure(object)),
+        }
+    }
+
+    fn put(&self, object: &str, bytes: Vec<u8>, mode: PutMode) -> Result<(), Error> {
+        let options = PutOptions { mode, ..PutOptions::default() };
+        let (to, payload) = (self.at(object), PutPayload::from(bytes));
+        self.handle.block_on(self.objects.put_opts(&to, payload, options)).map(|_| ())
+    }
+
+    /// Sends a file, which appears in the store when it is whole. `check` hears how many bytes were sent, and may stop it.
+    pub(crate) fn upload(
+        &self,
+        file: &FilePath,
+        object: &str,
+        mut check: impl FnMut(u64) -> Result<()>,
+    ) -> Result<Sent> {
+        let mut from = File::open(file).map_err(CollectionError::io(file))?;
+        let to = self.at(object);
+        self.handle.block_on(async {
+            let (mut digest, mut bytes) = (Digest::new(), 0);
+            let mut chunk = vec![0; CHUNK];
+            let mut parts: Option<WriteMultipart> = None;
+            loop {
+                check(bytes)?;
+                let read = read_full(&mut from, &mut chunk).map_err(CollectionError::io(file))?;
+                digest.update(&chunk[..read]);
+                bytes += read as u64;
+                match &mut parts {
+                    None if read < CHUNK => {
+                        let payload = PutPayload::from(chunk[..read].to_vec());
+                        self.objects.put(&to, payload).await.map_err(failure(object))?;
+                        break;
+                    }
+                    None => {
+                        let upload = self.objects.put_multipart(&to).await;
+                        let upload = upload.map_err(failure(object))?;
+                        parts.insert(WriteMultipart::new(upload)).write(&chunk);
+                    }
+                    Some(parts) => {
+                        parts.wait_for_capacity(AT_ONCE).await.map_err(failure(object))?;
+                        parts.write(&chunk[..read]);
+                    }
+                }
+                if read < CHUNK {
+                    break;
+                }
+            }
+            if let Some(parts) = parts {
+                parts.finish().await.map_err(failure(object))?;
+            }
+            check(bytes)?;
+            Ok(Sent { bytes, sha256: digest.finish() })
+        })
+    }
+
+    /// Reads a range of an object in pieces, several at once, and hands them to `take` in order. A piece shorter than it should be says that the object ends there; nothing follows it.
+    pub(crate) fn read(
+        &self,
+        object: &str,
+        range: Range<u64>,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let from = self.at(object);
+        let starts = range.clone().step_by(CHUNK);
+        let pieces = stream::iter(starts).map(|start| {
+            let (objects, from) = (self.objects.clone(), from.clone());
+            let end = range.end.min(start + CHUNK as u64);
+            async move { (end - start, objects.get_range(&from, start..end).await) }
+        });
+        let mut pieces = pieces.buffered(AT_ONCE);
+        self.handle.block_on(async {
+            while let Some((wanted, piece)) = pieces.next().await {
+                let piece = match piece {
+                    Err(Error::NotFound { .. }) => {
+                        return Err(CollectionError::Missing { object: object.to_owned() });
+                    }
+                    piece => piece.map_err(failure(object))?,
+                };
+                take(&piece)?;
+                if (piece.len() as u64) < wanted {
+                    return Ok(());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The bytes of an object.
+    pub(crate) fn size(&self, object: &str) -> Result<u64> {
+        match self.handle.block_on(self.objects.head(&self.at(object))) {
+            Err(Error::NotFound { .. }) => {
+                Err(CollectionError::Missing { object: object.to_owned() })
+            }
+            found => found.map(|meta| meta.size).map_err(failure(object)),
+        }
+    }
+
+    /// The names of the folders in a folder, sorted.
+    pub(crate) fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        let at = self.at(folder);
+        let at = (!at.as_ref().is_empty()).then_some(&at);
+        let listed = self.handle.block_on(self.objects.list_with_delimiter(at));
+        let listed = listed.map_err(failure(folder))?;
+        let names = listed.common_prefixes.iter().filter_map(|path| path.filename());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The bytes of all objects below a folder.
+    pub(crate) fn bytes_below(&self, folder: &str) -> Result<u64> {
+        let all = self.objects_below(folder)?;
+        Ok(all.iter().map(|object| object.size).sum())
+    }
+
+    fn objects_below(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let all = self.objects.list(Some(&self.at(folder))).try_collect();
+        self.handle.block_on(all).map_err(failure(folder))
+    }
+
+    /// Deletes an object; it is no error if there is none.
+    pub(crate) fn delete(&self, object: &str) -> Result<()> {
+        match self.handle.block_on(self.objects.delete(&self.at(object))) {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failure(object)(error)),
+        }
+    }
+
+    /// Deletes everything below a folder; false if there was nothing.
+    pub(crate) fn delete_below(&self, folder: &str) -> Result<bool> {
+        let all = self.objects_below(folder)?;
+        for object in &all {
+            match self.handle.block_on(self.objects.delete(&object.location)) {
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failure(object.location.as_ref())(error)),
+            }
+        }
+        if let Some(root) = &self.folder {
+            // What a killed upload has left is not listed.
+            let path = root.join(folder);
+            match std::fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(CollectionError::io(&path)(error));
+                }
+                done => return Ok(done.is_ok() || !all.is_empty()),
+            }
+        }
+        Ok(!all.is_empty())
+    }
+}
+
+type Opened = (Arc<dyn ObjectStore>, Path, Option<PathBuf>);
+
+fn wrong(what: impl std::fmt::Display) -> CollectionError {
+    CollectionError::Url { what: redacted(&what.to_string()) }
+}
+
+fn open_folder(folder: &FilePath, create: bool) -> Result<Opened> {
+    if folder.as_os_str().is_empty() {
+        return Err(wrong("it is empty"));
+    }
+    if create {
+        std::fs::create_dir_all(folder).map_err(CollectionError::io(folder))?;
+    } else if !folder.is_dir() {
+        return Err(wrong(format!("there is no folder {}", folder.display())));
+    }
+    let folder = folder.canonicalize().map_err(CollectionError::io(folder))?;
+    let local = LocalFileSystem::new_with_prefix(&folder).map_err(wrong)?;
+    let local = local.with_automatic_cleanup(true).with_fsync(true);
+    Ok((Arc::new(local), Path::default(), Some(folder)))
+}
+
+fn open_url(url: &Url, create: bool) -> Result<Opened> {
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return Err(wrong("it has a user, a password or parameters; set keys in the environment"));
+    }
+    let feature = match url.scheme() {
+        "file" => {
+            let folder = url.to_file_path().map_err(|()| wrong("it is not a folder"))?;
+            return open_folder(&folder, create);
+        }
+        "s3" | "s3a" => ("s3", cfg!(feature = "s3")),
+        "gs" => ("gcs", cfg!(feature = "gcs")),
+        "az" | "azure" | "adl" | "abfs" | "abfss" => ("azure", cfg!(feature = "azure")),
+        other => return Err(wrong(format!("there is no store of kind `{other}`"))),
+    };
+    if let (name, false) = feature {
+        return Err(wrong(format!("this program was built without the feature `{name}`")));
+    }
+    let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let (store, prefix) = object_store::parse_url_opts(url, environment).map_err(wrong)?;
+    Ok((Arc::from(store), prefix, None))
+}
+
+/// Locks a file for this process, and waits for others that have it.
+pub(crate) fn lock(path: &FilePath) -> Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).open(path);
+    let file = file.map_err(CollectionError::io(path))?;
+    file.lock().map_err(CollectionError::io(path))?;
+    Ok(file)
+}
+
+fn failure(object: &str) -> impl FnOnce(Error) -> CollectionError + '_ {
+    move |error| CollectionError::Store {
+        object: object.to_owned(),
+        what: redacted(&error.to_string()),
+    }
+}
+
+/// A message without the parameters of URLs in it, among which signatures can be.
+fn redacted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let end = rest[at..].find(|c: char| c.is_whitespace() || "\"'<>".contains(c));
+        let (address, after) = rest.split_at(end.map_or(rest.len(), |end| at + end));
+        out += address.split(['?', '#']).next().unwrap_or_default();
+        rest = after;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_repeated() {
+        let text =
+            "GET https://a.example/b?sig=secret#x failed, see \"http://c.example/?d=e\"; ok?";
+        let clean = "GET https://a.example/b failed, see \"http://c.example/\"; ok?";
+        assert_eq!(redacted(text), clean);
+        assert_eq!(redacted("no address?"), "no address?");
+        for url in ["s3://key:secret@bucket/x", "az://container/x?sig=secret"] {
+            let error = Store::open(url, false).err().unwrap().to_string();
+            assert!(error.contains("environment") && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_store_is_refused() {
+        for url in ["", "ftp://a/b", "file://host/x", "http://a/b"] {
+            assert!(matches!(Store::open(url, true), Err(CollectionError::Url { .. })), "{url}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing");
+        let error = Store::open(missing.to_str().unwrap(), false).err().unwrap();
+        assert!(error.to_string().contains("there is no folder"), "{error}");
+        assert!(!missing.exists());
+        Store::open(missing.to_str().unwrap(), true).unwrap();
+        assert!(missing.exists());
+    }
+
+    #[test]
+    fn a_replacement_needs_what_was_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = Url::from_directory_path(dir.path()).unwrap();
+        let store = Store::open(url.as_str(), false).unwrap();
+        assert!(store.replace("a", "a/x", None, b"1".to_vec()).unwrap());
+        assert!(!store.replace("a", "a/x", None, b"2".to_vec()).unwrap());
+        let (one, also) = (store.get("a/x").unwrap().unwrap(), store.get("a/x").unwrap().unwrap());
+        assert!(store.replace("a", "a/x", Some(&one), b"2".to_vec()).unwrap());
+        assert!(!store.replace("a", "a/x", Some(&also), b"3".to_vec()).unwrap());
+        assert_eq!(store.get("a/x").unwrap().unwrap().bytes, b"2");
+        assert!(store.get("a/y").unwrap().is_none());
+    }
+}

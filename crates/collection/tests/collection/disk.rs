@@ -1,0 +1,61 @@
+//! A full disk. It needs a small file system, which only root can mount; elsewhere the test says that it was skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use warpseek::Index;
+use warpseek_collection::{CollectionError, shard_folder};
+
+use crate::{Space, lines};
+
+/// A file system in memory that goes when this does.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(at: &Path, size: &str) -> Result<Self, String> {
+        std::fs::create_dir_all(at).map_err(|e| e.to_string())?;
+        let options = format!("size={size}");
+        let mut mount = Command::new("mount");
+        match mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output() {
+            Ok(done) if done.status.success() => Ok(Small(at.to_owned())),
+            Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_version() {
+    let space = Space::new();
+    let cache = space.cache();
+    let small = match Small::mount(&cache, "256k") {
+        Ok(small) => small,
+        Err(why) => {
+            eprintln!("skipped: a_full_disk_leaves_the_old_version: no small file system: {why}");
+            return;
+        }
+    };
+    let collection = space.collection();
+    let old = space.build(&lines(20), 1);
+    let folder = collection.fetch_shard(old, 0, &cache).unwrap();
+    let large: Vec<String> = (0..4000)
+        .map(|i| format!("{{\"id\": \"{i}\", \"text\": \"w{} x{}\"}}\n", i * 7919, i * 104_729))
+        .collect();
+    let new = space.build(&large, 1);
+    let error = collection.fetch_shard(new, 0, &cache).unwrap_err();
+    assert!(matches!(error, CollectionError::DiskFull { version: 2, shard: 0, .. }), "{error}");
+    assert!(error.to_string().contains("has no room for shard 0 of version 2"), "{error}");
+    // The disk has room again, and the old version is as it was.
+    let folder_of_new = shard_folder(&cache, "fruit", new, 0);
+    assert!(!folder_of_new.exists() && !folder_of_new.with_extension("partial").exists());
+    std::fs::write(cache.join("room"), vec![0; 100_000]).unwrap();
+    let report = Index::open(&folder).unwrap().verify(&Default::default()).unwrap();
+    assert!(report.problems.is_empty());
+    drop(small);
+}

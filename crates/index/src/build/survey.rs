@@ -1,0 +1,238 @@
+//! A look at all documents before they are cut into parts, each of which is to become an index of its own.
+//!
+//! It admits documents as a build does, so that a record that one index of all would refuse, or leave out, is found before anything is built: also an id that two parts would have.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use warpseek_text::{RawBatch, Reader, Selection};
+
+use super::admission::{Admission, Parsed};
+use super::config::{BuildConfig, Phase, Progress};
+use super::ordered::Gate;
+use crate::error::Result;
+
+/// The documents of some inputs, which are not in memory: it keeps 4 bytes per record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Documents that one index of all would have.
+    pub documents: u64,
+    /// Records that it would leave out.
+    pub skipped: u64,
+    /// Why, of the first of them.
+    pub reasons: Vec<String>,
+    /// Bytes of the inputs as they are on disk; `None` if one of them is a pipe.
+    pub input_bytes: Option<u64>,
+    /// Bytes of each record.
+    sizes: Vec<u32>,
+    /// The records that are left out, in ascending order.
+    except: Vec<u64>,
+    /// How many records each file has.
+    files: Vec<u64>,
+}
+
+/// What is appended in the order of the records.
+struct Counting {
+    admission: Admission,
+    survey: Survey,
+}
+
+/// Reads all records of the inputs and decides which of them become documents, as [`create`](crate::create) does. An error is the one that it would end with.
+pub fn survey(inputs: &[PathBuf], config: &BuildConfig, progress: &Progress) -> Result<Survey> {
+    let reader = Reader::open(inputs, config.reader.clone())?;
+    let input_bytes = reader.progress().bytes_total;
+    let mut admission = Admission::new(config.on_error);
+    admission.quantized = config.impacts.is_some();
+    admission.positions = config.positions && config.reader.schema.is_none();
+    let gate = Gate::new(Counting { admission, survey: Survey::default() });
+    let (reader, failure) = (Mutex::new((reader, 0)), Mutex::new(None));
+    progress.enter(Phase::Reading);
+    std::thread::scope(|scope| {
+        for _ in 0..config.threads.max(1) {
+            scope.spawn(|| {
+                // The other workers must not wait for this one, even if it panics.
+                let closing = CloseGate(&gate);
+                match look_at_batches(&reader, &gate, progress) {
+                    Ok(()) => std::mem::forget(closing),
+                    Err(error) => {
+                        let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                        failure.get_or_insert(error);
+                    }
+                }
+            });
+        }
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let Counting { admission, mut survey } = gate.into_inner();
+    let (reader, _) = reader.into_inner().unwrap_or_else(PoisonError::into_inner);
+    survey.input_bytes = input_bytes;
+    survey.files = reader.file_records().to_vec();
+    (survey.skipped, survey.reasons) = (admission.skipped, admission.reasons);
+    Ok(survey)
+}
+
+struct CloseGate<'a>(&'a Gate<Counting>);
+
+impl Drop for CloseGate<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn look_at_batches(
+    reader: &Mutex<(Reader, u64)>,
+    gate: &Gate<Counting>,
+    progress: &Progress,
+) -> Result<()> {
+    while let Some((number, batch)) = next_batch(reader, progress)? {
+        let all = 0..batch.len();
+        let mut records: Vec<Parsed<'_>> =
+            all.map(|number| Parsed::new(&batch, number, |_| 1)).collect();
+        let entered = gate.enter(number, |counting| counting.add(&batch, &mut records));
+        if entered.transpose()?.is_none() {
+            return Ok(());
+        }
+        progress.add_documents(records.len() as u64);
+    }
+    Ok(())
+}
+
+fn next_batch(
+    reader: &Mutex<(Reader, u64)>,
+    progress: &Progress,
+) -> Result<Option<(u64, RawBatch)>> {
+    progress.check()?;
+    let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+    let (reader, next) = &mut *reader;
+    let batch = reader.next_batch()?;
+    let read = reader.progress();
+    progress.set_bytes(read.bytes_read, read.bytes_total);
+    Ok(batch.map(|batch| {
+        *next += 1;
+        (*next - 1, batch)
+    }))
+}
+
+impl Counting {
+    /// Adds a batch, and leaves in `records` what is admitted of it.
+    fn add(&mut self, batch: &RawBatch, records: &mut Vec<Parsed<'_>>) -> Result<()> {
+        self.admission.admit(batch, records)?;
+        let first = self.survey.sizes.len() as u64;
+        let mut admitted = records.iter().map(|record| record.number).peekable();
+        for number in 0..batch.len() {
+            if admitted.next_if_eq(&number).is_none() {
+                self.survey.except.push(first + number as u64);
+            }
+            let bytes = u32::try_from(batch.record_bytes(number)).unwrap_or(u32::MAX);
+            self.survey.sizes.push(bytes);
+        }
+        self.survey.documents += records.len() as u64;
+        Ok(())
+    }
+}
+
+impl Survey {
+    /// Cuts the documents into this many consecutive parts, each with at least one document and all with about the same number of bytes. Parts in their order have the documents of one index of all, in its
+    /// order. Returns each part with its number of documents; `None` if there are fewer documents than parts, or no part is asked for.
+    pub fn cut(&self, parts: usize) -> Option<Vec<(Selection, u64)>> {
+        if parts == 0 || self.documents < parts as u64 {
+            return None;
+        }
+        let mut except = self.except.iter().copied().peekable();
+        // A document counts as one byte more, so that documents without text are spread as well.
+        let documents = (0u64..)
+            .zip(&self.sizes)
+            .filter(|(record, _)| except.next_if_eq(record).is_none())
+            .map(|(record, &bytes)| (record, u64::from(bytes) + 1));
+        let documents: Vec<(u64, u64)> = documents.collect();
+        let total: u128 = documents.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
+        let mut cut = Vec::with_capacity(parts);
+        let (mut at, mut bytes, mut start) = (0, 0u128, 0);
+        for part in 0..parts {
+            let (first, left) = (at, parts - part - 1);
+            let goal = total * (part as u128 + 1);
+            // At least one document, and one for each part after this one; as far as the middle of a document is within the goal, it belongs to this part.
+            while at < documents.len() - left
+                && (at == first
+                    || left == 0
+                    || (bytes * 2 + u128::from(documents[at].1)) * parts as u128 <= goal * 2)
+            {
+                bytes += u128::from(documents[at].1);
+                at += 1;
+            }
+            let end = match left {
+                0 => self.sizes.len() as u64,
+                _ => documents[at - 1].0 + 1,
+            };
+            cut.push((self.selection(start..end), (at - first) as u64));
+            start = end;
+        }
+        Some(cut)
+    }
+
+    fn selection(&self, records: std::ops::Range<u64>) -> Selection {
+        let from = self.except.partition_point(|&record| record < records.start);
+        let to = self.except.partition_point(|&record| record < records.end);
+        Selection { records, except: self.except[from..to].to_vec(), files: self.files.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn surveyed(sizes: &[u32], except: &[u64]) -> Survey {
+        let documents = (sizes.len() - except.len()) as u64;
+        let (sizes, except) = (sizes.to_vec(), except.to_vec());
+        Survey { documents, sizes, except, files: vec![documents], ..Survey::default() }
+    }
+
+    /// The records of each part, less those left out.
+    fn parts(survey: &Survey, n: usize) -> Vec<Vec<u64>> {
+        let cut = survey.cut(n).unwrap();
+        let mut next = 0;
+        let parts = cut.iter().map(|(part, documents)| {
+            assert_eq!(part.records.start, next, "parts are consecutive");
+            next = part.records.end;
+            let except = |record: &u64| !part.except.contains(record);
+            let records: Vec<u64> = part.records.clone().filter(except).collect();
+            assert_eq!(records.len() as u64, *documents);
+            records
+        });
+        let parts = parts.collect();
+        assert_eq!(next, survey.sizes.len() as u64, "parts have all records");
+        parts
+    }
+
+    #[test]
+    fn parts_have_about_the_same_bytes() {
+        let even = surveyed(&[9; 12], &[]);
+        assert_eq!(parts(&even, 3).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4]);
+        assert_eq!(parts(&even, 5).iter().map(Vec::len).collect::<Vec<_>>(), [2, 3, 2, 3, 2]);
+        let mut sizes = vec![100; 10];
+        sizes.extend([10; 100]);
+        let found: Vec<usize> = parts(&surveyed(&sizes, &[]), 2).iter().map(Vec::len).collect();
+        assert_eq!(found, [10, 100]);
+    }
+
+    #[test]
+    fn every_part_has_a_document() {
+        for sizes in [vec![1000, 0, 0, 0], vec![0, 0, 0, 1000], vec![0, 1000, 0, 0]] {
+            let survey = surveyed(&sizes, &[]);
+            for n in 1..=4 {
+                assert!(parts(&survey, n).iter().all(|part| !part.is_empty()), "{sizes:?} {n}");
+            }
+            assert!(survey.cut(5).is_none() && survey.cut(0).is_none());
+        }
+    }
+
+    #[test]
+    fn records_that_are_left_out_are_in_no_part() {
+        let survey = surveyed(&[5, 500, 5, 5, 500, 5], &[1, 4]);
+        assert_eq!(parts(&survey, 2), [vec![0, 2], vec![3, 5]]);
+        assert_eq!(parts(&survey, 4), [vec![0], vec![2], vec![3], vec![5]]);
+        assert!(survey.cut(5).is_none());
+    }
+}

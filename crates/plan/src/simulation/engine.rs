@@ -1,0 +1,450 @@
+//! The events of a cluster. Times are in seconds.
+
+use std::collections::VecDeque;
+
+use super::clock::Clock;
+use super::{SimulatedRow, SimulationInputs};
+use crate::random::Random;
+
+/// Moments that nodes are drawn anew for.
+const SNAPSHOTS: u64 = 20;
+/// Requests that may be hedged beyond the share, so that the first stragglers are.
+const FREE_HEDGES: f64 = 32.0;
+/// Answers after which the time of a hedge is learned rather than assumed, and after how many more it is looked up again.
+const LEARN: u64 = 1000;
+const SECONDS_A_YEAR: f64 = 365.25 * 86_400.0;
+
+enum Event {
+    Query,
+    Arrive { request: usize },
+    Done { request: usize, life: u32 },
+    Hedge { call: usize },
+    Deadline { query: usize },
+    Fail { node: usize },
+    Notice { node: usize, life: u32 },
+    Repair { node: usize },
+}
+
+/// A replica of a shard.
+struct Node {
+    up: bool,
+    /// Whether the aggregator knows that it is down.
+    noticed: bool,
+    /// Counts failures, so that what was under way before one is not taken for what comes after.
+    life: u32,
+    slow: f64,
+    working: u64,
+    waiting: VecDeque<usize>,
+    /// Requests that the aggregator waits for.
+    under_way: u64,
+    /// Requests that it will never answer.
+    lost: Vec<usize>,
+}
+
+struct Request {
+    call: usize,
+    node: usize,
+}
+
+/// A query for one shard.
+struct Call {
+    query: usize,
+    shard: usize,
+    sent: f64,
+    answered: bool,
+    /// Replicas that were asked, as bits.
+    asked: u32,
+}
+
+struct Query {
+    start: f64,
+    /// Shards that may still answer.
+    left: u64,
+    answered: u64,
+    last: f64,
+    over: bool,
+}
+
+/// Simulates one number of replicas.
+pub(super) fn run(inputs: &SimulationInputs, replicas: u64, hedging: bool) -> SimulatedRow {
+    let mut engine = Engine::new(inputs, replicas, hedging);
+    let total = inputs.queries.get();
+    for snapshot in 0..SNAPSHOTS {
+        let queries = (snapshot + 1) * total / SNAPSHOTS - snapshot * total / SNAPSHOTS;
+        engine.simulate(snapshot, queries);
+    }
+    engine.row()
+}
+
+struct Engine<'a> {
+    inputs: &'a SimulationInputs,
+    replicas: usize,
+    hedging: bool,
+    clock: Clock<Event>,
+    random: Random,
+    nodes: Vec<Node>,
+    requests: Vec<Request>,
+    calls: Vec<Call>,
+    queries: Vec<Query>,
+    to_come: u64,
+    /// Of all snapshots: times of queries, and sums.
+    latencies: Vec<f64>,
+    covered: f64,
+    complete: u64,
+    calls_made: u64,
+    hedges: u64,
+    worked: f64,
+    elapsed: f64,
+    hedge_after: f64,
+    answers: Histogram,
+}
+
+impl<'a> Engine<'a> {
+    fn new(inputs: &'a SimulationInputs, replicas: u64, hedging: bool) -> Self {
+        let guess = 4.0 * inputs.service_ms.get() + 2.0 * inputs.network_ms.get();
+        Engine {
+            inputs,
+            replicas: replicas as usize,
+            hedging,
+            clock: Clock::new(),
+            random: Random::new(inputs.seed.get(), u64::MAX),
+            nodes: Vec::new(),
+            requests: Vec::new(),
+            calls: Vec::new(),
+            queries: Vec::new(),
+            to_come: 0,
+            latencies: Vec::new(),
+            covered: 0.0,
+            complete: 0,
+            calls_made: 0,
+            hedges: 0,
+            worked: 0.0,
+            elapsed: 0.0,
+            hedge_after: guess / 1e3,
+            answers: Histogram::default(),
+        }
+    }
+
+    fn simulate(&mut self, snapshot: u64, queries: u64) {
+        self.clock = Clock::new();
+        (self.requests, self.calls, self.queries) = (Vec::new(), Vec::new(), Vec::new());
+        self.draw_nodes(snapshot);
+        self.to_come = queries;
+        if queries > 0 {
+            self.clock.at(0.0, Event::Query);
+        }
+        // What happens to nodes after the last answer does not count.
+        while self.to_come > 0 || self.queries.iter().rev().any(|query| !query.over) {
+            let Some(event) = self.clock.next() else { break };
+            self.happen(event);
+        }
+        self.elapsed += self.clock.now;
+    }
+
+    /// Nodes as they are at a random moment. Those of each replica have random numbers of their own: one more replica changes nothing for the others.
+    fn draw_nodes(&mut self, snapshot: u64) {
+        let inputs = self.inputs;
+        let (repair, notice) = (inputs.repair_s.get(), inputs.notice_s.get());
+        let rate = inputs.failures_per_year.get() / SECONDS_A_YEAR;
+        let down = rate * repair / (1.0 + rate * repair);
+        self.nodes.clear();
+        for replica in 0..self.replicas as u64 {
+            let mut random = Random::new(inputs.seed.get() ^ snapshot, replica);
+            for _ in 0..inputs.shards.get() {
+                let node = self.nodes.len();
+                let slow = random.unit() <= inputs.slow_nodes.get();
+                let mut made = Node {
+                    up: true,
+                    noticed: false,
+                    life: 0,
+                    slow: if slow { inputs.slow_factor.get() } else { 1.0 },
+                    working: 0,
+                    waiting: VecDeque::new(),
+                    under_way: 0,
+                    lost: Vec::new(),
+                };
+                if random.unit() <= down {
+                    // How long it has been down and will be are distributed alike.
+                    let (age, left) = (random.exponential(repair), random.exponential(repair));
+                    (made.up, made.noticed) = (false, age >= notice);
+                    self.clock.at(left, Event::Repair { node });
+                    if !made.noticed {
+                        self.clock.at(notice - age, Event::Notice { node, life: 0 });
+                    }
+                } else if rate > 0.0 {
+                    self.clock.at(random.exponential(1.0 / rate), Event::Fail { node });
+                }
+                self.nodes.push(made);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Query => self.query(),
+            Event::Arrive { request } => self.arrive(request),
+            Event::Done { request, life } => self.done(request, life),
+            Event::Hedge { call } => self.hedge(call),
+            Event::Deadline { query } => self.finish(query),
+            Event::Fail { node } => self.fail(node),
+            Event::Notice { node, life } => self.notice(node, life),
+            Event::Repair { node } => self.repair(node),
+        }
+    }
+
+    fn query(&mut self) {
+        let (query, shards) = (self.queries.len(), self.inputs.shards.get());
+        let start = self.clock.now;
+        self.queries.push(Query { start, left: shards, answered: 0, last: start, over: false });
+        self.clock.after(self.inputs.deadline_ms.get() / 1e3, Event::Deadline { query });
+        for shard in 0..shards as usize {
+            let call = self.calls.len();
+            self.calls.push(Call { query, shard, sent: start, answered: false, asked: 0 });
+            self.calls_made += 1;
+            if !self.send(call) {
+                // No replica is there, and that is known.
+                self.queries[query].left -= 1;
+            } else if self.hedging {
+                self.clock.after(self.hedge_after, Event::Hedge { call });
+            }
+        }
+        self.finish_if_answered(query);
+        self.to_come -= 1;
+        if self.to_come > 0 {
+            let wait = self.random.exponential(1.0 / self.inputs.queries_per_s.get() as f64);
+            self.clock.after(wait, Event::Query);
+        }
+    }
+
+    /// Sends a call to the replica with the fewest requests under way, of those not asked yet; false if there is none.
+    fn send(&mut self, call: usize) -> bool {
+        let Call { query, shard, asked, .. } = self.calls[call];
+        let shards = self.inputs.shards.get() as usize;
+        let mut best: Option<(u64, usize)> = None;
+        for i in 0..self.replicas {
+            // The first of those that are alike is another one for each query.
+            let replica = (query + shard + i) % self.replicas;
+            let node = &self.nodes[replica * shards + shard];
+            let is_free = !node.noticed && asked & (1 << replica) == 0;
+            if is_free && best.is_none_or(|(fewest, _)| node.under_way < fewest) {
+                best = Some((node.under_way, replica));
+            }
+        }
+        let Some((_, replica)) = best else { return false };
+        self.calls[call].asked |= 1 << replica;
+        let node = replica * shards + shard;
+        self.nodes[node].under_way += 1;
+        let request = self.requests.len();
+        self.requests.push(Request { call, node });
+        self.clock.after(self.inputs.network_ms.get() / 1e3, Event::Arrive { request });
+        true
+    }
+
+    fn arrive(&mut self, request: usize) {
+        let stations = self.inputs.stations.get();
+        let node = &mut self.nodes[self.requests[request].node];
+        match node.up {
+            false => node.lost.push(request),
+            true if node.working < stations => self.begin(request),
+            true => node.waiting.push_back(request),
+        }
+    }
+
+    fn begin(&mut self, request: usize) {
+        let inputs = self.inputs;
+        let variation = inputs.variation_of_service.get();
+        let sigma = (1.0 + variation * variation).ln().sqrt();
+        let mut takes = inputs.service_ms.get() / 1e3 * (sigma * self.random.normal()).exp();
+        if self.random.unit() <= inputs.stragglers.get() {
+            takes *= inputs.straggler_factor.get();
+        }
+        let node = &mut self.nodes[self.requests[request].node];
+        takes *= node.slow;
+        node.working += 1;
+        self.worked += takes;
+        let life = node.life;
+        self.clock.after(takes, Event::Done { request, life });
+    }
+
+    fn done(&mut self, request: usize, life: u32) {
+        let Request { call, node: number } = self.requests[request];
+        if self.nodes[number].life != life {
+            return;
+        }
+        self.nodes[number].working -= 1;
+        self.leave(number);
+        self.answer(call);
+        // Nobody waits any more for requests that another replica has answered.
+        while let Some(next) = self.nodes[number].waiting.pop_front() {
+            let call = &self.calls[self.requests[next].call];
+            if call.answered || self.queries[call.query].over {
+                self.leave(number);
+                continue;
+            }
+            self.begin(next);
+            break;
+        }
+    }
+
+    /// The aggregator no longer waits for a request. It may have given it up before, when the node was down.
+    fn leave(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        node.under_way = node.under_way.saturating_sub(1);
+    }
+
+    fn answer(&mut self, call: usize) {
+        let arrives = self.clock.now + self.inputs.network_ms.get() / 1e3;
+        let Call { query, sent, answered, .. } = self.calls[call];
+        self.answers.add(arrives - sent);
+        if self.answers.count.is_multiple_of(LEARN) {
+            self.hedge_after = self.answers.quantile(self.inputs.hedge_after.get());
+        }
+        let of = &mut self.queries[query];
+        if answered || of.over || arrives > of.start + self.inputs.deadline_ms.get() / 1e3 {
+            return;
+        }
+        self.calls[call].answered = true;
+        of.answered += 1;
+        of.left -= 1;
+        of.last = of.last.max(arrives);
+        self.finish_if_answered(query);
+    }
+
+    fn hedge(&mut self, call: usize) {
+        let Call { query, answered, .. } = self.calls[call];
+        let may = FREE_HEDGES + self.inputs.hedge_at_most.get() * self.calls_made as f64;
+        if !answered && !self.queries[query].over && (self.hedges as f64) < may && self.send(call) {
+            self.hedges += 1;
+        }
+    }
+
+    fn fail(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        (node.up, node.working) = (false, 0);
+        node.life += 1;
+        let life = node.life;
+        // What it works on is lost as well: `Done` of an earlier life is ignored, and calls are found below.
+        node.waiting.clear();
+        node.under_way = 0;
+        let repair = self.inputs.repair_s.get();
+        let open = |(_, request): &(usize, &Request)| {
+            request.node == number && !self.calls[request.call].answered
+        };
+        let lost: Vec<usize> =
+            self.requests.iter().enumerate().filter(open).map(|(request, _)| request).collect();
+        self.nodes[number].lost = lost;
+        self.clock.after(self.inputs.notice_s.get(), Event::Notice { node: number, life });
+        let back = self.random.exponential(repair);
+        self.clock.after(back, Event::Repair { node: number });
+    }
+
+    /// The aggregator knows that a node is down: what it was asked goes to another one.
+    fn notice(&mut self, number: usize, life: u32) {
+        let node = &mut self.nodes[number];
+        if node.up || node.life != life {
+            return;
+        }
+        (node.noticed, node.under_way) = (true, 0);
+        self.send_lost(number);
+    }
+
+    fn repair(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        (node.up, node.noticed, node.under_way) = (true, false, 0);
+        // Its connections are new, which shows that it was down.
+        self.send_lost(number);
+    }
+
+    /// Sends what a node will not answer to another one.
+    fn send_lost(&mut self, number: usize) {
+        for request in std::mem::take(&mut self.nodes[number].lost) {
+            let call = self.requests[request].call;
+            let Call { query, answered, .. } = self.calls[call];
+            if !answered && !self.queries[query].over {
+                self.send(call);
+            }
+        }
+    }
+
+    fn finish_if_answered(&mut self, query: usize) {
+        if self.queries[query].left == 0 {
+            self.finish(query);
+        }
+    }
+
+    fn finish(&mut self, query: usize) {
+        let shards = self.inputs.shards.get();
+        let deadline = self.inputs.deadline_ms.get() / 1e3;
+        let of = &mut self.queries[query];
+        if std::mem::replace(&mut of.over, true) {
+            return;
+        }
+        let takes = if of.left == 0 { of.last - of.start } else { deadline };
+        self.latencies.push(takes);
+        self.covered += of.answered as f64 / shards as f64;
+        self.complete += u64::from(of.answered == shards);
+    }
+
+    fn row(mut self) -> SimulatedRow {
+        self.latencies.sort_by(f64::total_cmp);
+        let (inputs, n) = (self.inputs, self.latencies.len());
+        // The least time within which this share of the queries is answered.
+        let quantile = |share: f64| {
+            let rank = (share * n as f64).ceil() as usize;
+            self.latencies.get(rank.clamp(1, n.max(1)) - 1).copied().unwrap_or(0.0) * 1e3
+        };
+        let nodes = inputs.shards.get() * self.replicas as u64;
+        let dollars_per_hour = nodes as f64 * inputs.dollars_per_node_hour.get();
+        let stations = (nodes * inputs.stations.get()) as f64;
+        SimulatedRow {
+            replicas: self.replicas as u64,
+            hedging: self.hedging,
+            nodes,
+            p50_ms: quantile(0.5),
+            p95_ms: quantile(0.95),
+            p99_ms: quantile(0.99),
+            p999_ms: quantile(0.999),
+            mean_ms: self.latencies.iter().sum::<f64>() / n.max(1) as f64 * 1e3,
+            coverage: self.covered / n.max(1) as f64,
+            complete: self.complete as f64 / n.max(1) as f64,
+            hedged: self.hedges as f64 / self.calls_made.max(1) as f64,
+            utilisation: self.worked / (stations * self.elapsed).max(f64::MIN_POSITIVE),
+            dollars_per_hour,
+            dollars_per_million_queries: dollars_per_hour * 1e6
+                / (3600.0 * inputs.queries_per_s.get() as f64),
+        }
+    }
+}
+
+/// Times by size, each class 2% longer than the one before it.
+#[derive(Default)]
+struct Histogram {
+    classes: Vec<u64>,
+    count: u64,
+}
+
+impl Histogram {
+    const SHORTEST: f64 = 1e-6;
+    const GROWTH: f64 = 1.02;
+
+    fn add(&mut self, seconds: f64) {
+        let class = (seconds / Self::SHORTEST).max(1.0).ln() / Self::GROWTH.ln();
+        let class = class as usize;
+        if class >= self.classes.len() {
+            self.classes.resize(class + 1, 0);
+        }
+        self.classes[class] += 1;
+        self.count += 1;
+    }
+
+    /// The end of the class within which this share of the times is.
+    fn quantile(&self, share: f64) -> f64 {
+        let wanted = share * self.count as f64;
+        let mut so_far = 0;
+        let class = self.classes.iter().position(|&n| {
+            so_far += n;
+            so_far as f64 >= wanted
+        });
+        Self::SHORTEST * Self::GROWTH.powi(class.unwrap_or(self.classes.len()) as i32 + 1)
+    }
+}

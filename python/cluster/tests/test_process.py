@@ -1,0 +1,167 @@
+"""Processes of nodes, without Ray."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json
+from warpseek_cluster.placement import place
+from warpseek_cluster.process import NodeProcess, answers, free_address, started_at, stop_others
+from warpseek_cluster.watcher import Watcher
+
+STAND_IN = [sys.executable, str(Path(__file__).parent / "stand_in.py")]
+
+
+def until(condition, seconds=30.0):
+    """Waits for something that must come true."""
+    give_up = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < give_up, "it did not come true"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setenv("STAND_IN", str(tmp_path))
+    program = tmp_path / "warpseek"
+    program.write_text(f"#!/bin/sh\nexec {STAND_IN[0]} {STAND_IN[1]} \"$@\"\n")
+    program.chmod(0o755)
+    return Config(
+        store="store", name="fruit", program=str(program), folder=str(tmp_path / "folder"),
+        nodes_file=str(tmp_path / "nodes.json"), host="127.0.0.1", look_every=0.05, look_timeout=0.5, drain=0.2,
+    )
+
+
+def test_a_process_is_adopted_by_the_next_who_watches(config, tmp_path):
+    first = NodeProcess(tmp_path / "node-x.json", tmp_path / "log")
+    assert not first.adopt()
+    address = free_address("127.0.0.1")
+    first.start([config.program, "node", "--listen", address, "--shard", "0=/x", "--collection-version", "7"], address)
+    until(lambda: answers(address, 1))
+    second = NodeProcess(tmp_path / "node-x.json", tmp_path / "log")
+    assert second.adopt() and second.pid == first.pid and second.address == address
+    # It is no child of ours: its end leaves no remains to be waited for.
+    second.stop(5)
+    assert not first.runs() and started_at(first.pid) is None
+    assert not second.adopt()
+
+
+def test_another_process_with_the_same_number_is_not_adopted(tmp_path):
+    with subprocess.Popen(["sleep", "100"]) as other:
+        ticks = started_at(other.pid)
+        write_json(tmp_path / "node-x.json", {"pid": other.pid, "ticks": ticks - 1, "address": "127.0.0.1:1"})
+        process = NodeProcess(tmp_path / "node-x.json", tmp_path / "log")
+        assert not process.adopt()
+        assert process.address == "127.0.0.1:1", "the port is used again"
+        assert stop_others(tmp_path, set(), 1) == 0
+        assert other.poll() is None, "it was not ours to stop"
+        other.kill()
+    (tmp_path / "node-y.json").write_text("{")
+    assert not NodeProcess(tmp_path / "node-y.json", tmp_path / "log").adopt()
+
+
+def test_a_dead_node_is_started_again_at_its_address(config):
+    watcher = Watcher(config, 2, 0, 7, "127.0.0.1")
+    try:
+        state = until(lambda: (s := watcher.state())["ready"] and s)
+        os.kill(state["pid"], signal.SIGKILL)
+        again = until(lambda: (s := watcher.state())["ready"] and s["pid"] != state["pid"] and s)
+        assert again["address"] == state["address"] and again["starts"] == 2
+    finally:
+        watcher.stop()
+    assert started_at(again["pid"]) is None
+    assert not watcher.state()["ready"]
+
+
+def test_a_hung_node_is_killed_and_started_again(config):
+    watcher = Watcher(config, 0, 0, 1, "127.0.0.1")
+    try:
+        state = until(lambda: (s := watcher.state())["ready"] and s)
+        os.kill(state["pid"], signal.SIGSTOP)
+        again = until(lambda: (s := watcher.state())["ready"] and s["pid"] != state["pid"] and s)
+        assert started_at(state["pid"]) is None and again["address"] == state["address"]
+    finally:
+        watcher.stop()
+
+
+def test_a_watcher_adopts_what_runs(config):
+    first = Watcher(config, 0, 0, 1, "127.0.0.1")
+    state = until(lambda: (s := first.state())["ready"] and s)
+    # As if its worker was killed.
+    first._stopping.set()
+    first._thread.join()
+    second = Watcher(config, 0, 0, 1, "127.0.0.1")
+    try:
+        again = until(lambda: (s := second.state())["ready"] and s)
+        assert (again["pid"], again["address"], again["starts"], again["adopted"]) == (state["pid"], state["address"], 0, True)
+    finally:
+        second.stop()
+
+
+def test_a_shard_that_cannot_be_fetched_is_tried_again(config, tmp_path):
+    (tmp_path / "fail-0-1").touch()
+    watcher = Watcher(config, 0, 0, 1, "127.0.0.1")
+    try:
+        until(lambda: "shard 0 of version 1 is damaged" in (watcher.state()["problem"] or ""))
+        assert watcher.state()["pid"] is None
+        (tmp_path / "fail-0-1").unlink()
+        until(lambda: watcher.state()["ready"])
+    finally:
+        watcher.stop()
+
+
+def test_what_does_not_speak_does_not_answer(tmp_path):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not answers(f"127.0.0.1:{silent.getsockname()[1]}", 0.2)
+    assert not answers("127.0.0.1:1", 0.2)
+    assert not answers("nonsense", 0.2)
+
+
+def test_a_taken_port_is_not_used():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert free_address("127.0.0.1", port) != f"127.0.0.1:{port}"
+    assert free_address("127.0.0.1", port) == f"127.0.0.1:{port}"
+
+
+def test_replicas_go_to_different_machines():
+    hosts, placed = ["a", "b", "c"], []
+    for replica in range(3):
+        for shard in range(4):
+            host = place(shard, hosts, placed)
+            assert (shard, host) not in placed, f"replica {replica} of shard {shard}"
+            placed.append((shard, host))
+    assert sorted(sum(host == of for _, of in placed) for host in hosts) == [4, 4, 4]
+    assert place(0, hosts, placed) in hosts
+    assert place(0, [], []) is None
+
+
+def test_files_are_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "new" / "file.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert read_json(path) == {"a": 1}
+    assert [p.name for p in path.parent.iterdir()] == ["file.json"]
+    assert read_json(tmp_path / "missing") is None
+
+
+def test_limits():
+    for good in [(1, 1), (65_536, 64)]:
+        check_counts(*good)
+    for bad in [(0, 1), (65_537, 1), (1, 0), (1, 65)]:
+        with pytest.raises(ClusterError):
+            check_counts(*bad)
+    for bad in [{"look_every": 0}, {"look_timeout": 61}, {"failures": 0}, {"drain": -1}]:
+        with pytest.raises(ClusterError):
+            Config(store="", name="", program="", folder="", nodes_file="", **bad)

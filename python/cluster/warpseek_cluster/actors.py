@@ -1,0 +1,366 @@
+"""The Ray actors of a cluster: one for each node, which watches its process, and a supervisor that decides which nodes there are.
+
+Actors are detached and named, so they outlive the program that starts them, and are found again by name. If a machine dies, Ray starts its actors elsewhere. If Ray itself dies, processes go on, and the next `up` adopts them.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json, write_text
+from warpseek_cluster.placement import place
+from warpseek_cluster.process import stop_others
+from warpseek_cluster.watcher import STARTING, Watcher, state_file
+
+NAMESPACE = "warpseek"
+#: Seconds between two looks of the supervisor at all nodes, and until an actor that does not answer is passed over.
+TEND_EVERY, ASK_TIMEOUT = 0.5, 2.0
+#: Seconds that a supervisor that was restarted waits for the nodes that it had.
+SETTLE = 30.0
+#: A node: shard, replica, version.
+Key = tuple[int, int, int]
+
+
+def supervisor_name(name: str) -> str:
+    """The name of the supervisor of a collection."""
+    return f"supervisor-{name}"
+
+
+def _node_name(name: str, key: Key) -> str:
+    shard, replica, version = key
+    return f"node-{name}-{shard:05}-{replica}-{version:08}"
+
+
+class Node:
+    """Watches the process of one node on the machine where it runs."""
+
+    def __init__(self, config: dict[str, Any], shard: int, replica: int, version: int) -> None:
+        settings = Config(**config)
+        host = settings.host or ray.util.get_node_ip_address()
+        self._machine = ray.get_runtime_context().get_node_id()
+        self._watcher = Watcher(settings, shard, replica, version, host)
+
+    def state(self) -> dict[str, Any]:
+        """What is known of the node."""
+        return {**self._watcher.state(), "machine": self._machine}
+
+    def stop(self) -> None:
+        """Stops the process, which is not started again."""
+        self._watcher.stop()
+
+
+def _stop_others(config: dict[str, Any], keep: list[Key]) -> int:
+    """Stops what still runs on this machine and is not to be kept, also processes that no actor knows any more."""
+    settings = Config(**config)
+    return stop_others(settings.state(), {state_file(*key) for key in keep}, max(settings.drain, 1.0))
+
+
+class Supervisor:
+    """Decides which nodes there are, and writes the file that aggregators read."""
+
+    def __init__(self, config: dict[str, Any], shards: int, replicas: int, version: int) -> None:
+        check_counts(shards, replicas)
+        self.config = Config(**config)
+        self.shards, self.replicas, self.version = shards, replicas, version
+        self._file = self.config.state() / "cluster.json"
+        self._nodes: dict[Key, Any] = {}
+        self._states: dict[Key, dict[str, Any]] = {}
+        # Nodes that are not listed: they are about to be stopped, or not yet complete.
+        self._hidden: set[Key] = set()
+        self._written = ""
+        # Until all nodes are ready, or it has been waited long enough for them, the file stays as it was: the nodes in it may be the ones that are about to be adopted.
+        self._settled = False
+        self._settle_by = math.inf
+        self._changing = threading.Lock()
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            self._restore()
+        threading.Thread(target=self._tend, name="tend", daemon=True).start()
+
+    def _restore(self) -> None:
+        """After a restart: what was decided since the start, the actors that are there, and no others."""
+        known = read_json(self._file)
+        if not isinstance(known, dict):
+            return
+        self.replicas, self.version = int(known["replicas"]), int(known["version"])
+        wanted = self._keys(self.version, self.replicas)
+        names = {_node_name(self.config.name, key) for key in wanted}
+        for other in ray.util.list_named_actors(all_namespaces=False):
+            if other.startswith(f"node-{self.config.name}-") and other not in names:
+                _end([ray.get_actor(other, namespace=NAMESPACE)], self.config.drain)
+        for key in wanted:
+            self._start(key)
+        self._settle_by = time.monotonic() + SETTLE
+
+    def _save(self) -> None:
+        write_json(self._file, {"shards": self.shards, "replicas": self.replicas, "version": self.version})
+
+    # What callers ask for.
+
+    def up(self, timeout: float) -> dict[str, Any]:
+        """Starts what is missing, and waits until all nodes are ready."""
+        with self._changing:
+            self._save()
+            wanted = self._keys(self.version, self.replicas)
+            for key in wanted:
+                self._start(key)
+            try:
+                self._wait_ready(wanted, timeout)
+            finally:
+                self._settle_by = 0.0
+                self._look()
+            # What a Ray cluster before this one has left and nobody wants any more.
+            self._stop_others(wanted)
+            return self.status()
+
+    def scale(self, replicas: int, timeout: float) -> dict[str, Any]:
+        """Changes the number of replicas of all shards while they serve."""
+        check_counts(self.shards, replicas)
+        with self._changing:
+            before = self.replicas
+            more = self._keys(self.version, replicas)
+            if replicas > before:
+                new = [key for key in more if key not in self._nodes]
+                self._add(new, timeout)
+            self.replicas = replicas
+            self._save()
+            self._drop([key for key in list(self._nodes) if key not in more])
+            return self.status()
+
+    def roll(self, version: int, timeout: float) -> dict[str, Any]:
+        """Goes over to another version: all of its nodes are started beside those of the old one, and only when all are ready are they listed and the old ones stopped. If that fails, the old ones go on."""
+        with self._changing:
+            if version == self.version:
+                return self.status()
+            new = self._keys(version, self.replicas)
+            self._add(new, timeout)
+            self.version = version
+            self._save()
+            # Aggregators have both versions now, and take the newer one when they have seen all of it.
+            time.sleep(self.config.drain)
+            self._drop([key for key in list(self._nodes) if key not in new])
+            return self.status()
+
+    def down(self) -> int:
+        """Stops all nodes. Returns how many processes had to be stopped that no actor knew."""
+        with self._changing:
+            self._ended.set()
+            with self._lock:
+                self._nodes, nodes = {}, self._nodes
+                self._hidden = set()
+            self._write([])
+            _end(list(nodes.values()), self.config.drain)
+            self._file.unlink(missing_ok=True)
+            return self._stop_others([])
+
+    def settings(self) -> dict[str, Any]:
+        """What the cluster was started with."""
+        return self.config.to_json()
+
+    def status(self) -> dict[str, Any]:
+        """All nodes."""
+        with self._lock:
+            states = [self._states.get(key, _unknown(key)) | {"listed": key not in self._hidden} for key in sorted(self._nodes)]
+            return {
+                "name": self.config.name,
+                "version": self.version,
+                "shards": self.shards,
+                "replicas": self.replicas,
+                "nodes_file": self.config.nodes_file,
+                "nodes": states,
+            }
+
+    # What these are made of.
+
+    def _keys(self, version: int, replicas: int) -> list[Key]:
+        return [(shard, replica, version) for replica in range(replicas) for shard in range(self.shards)]
+
+    def _start(self, key: Key) -> None:
+        with self._lock:
+            if key in self._nodes:
+                return
+            taken = [(of[0], str(state.get("machine"))) for of, state in self._states.items() if of in self._nodes]
+        shard, replica, version = key
+        machine = place(shard, _machines(), taken)
+        if machine is None:
+            raise ClusterError("the Ray cluster has no machine")
+        options: dict[str, Any] = {
+            "name": _node_name(self.config.name, key),
+            "namespace": NAMESPACE,
+            "lifetime": "detached",
+            "get_if_exists": True,
+            "max_restarts": -1,
+            "max_concurrency": 4,
+            "num_cpus": self.config.cpus,
+            "num_gpus": self.config.gpus,
+            # If the machine dies, the actor may start on another one.
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(machine, soft=True),
+        }
+        actor = ray.remote(Node).options(**options).remote(self.config.to_json(), shard, replica, version)
+        with self._lock:
+            self._nodes[key] = actor
+            self._states[key] = _unknown(key) | {"machine": machine}
+
+    def _stop_others(self, keep: list[Key]) -> int:
+        task = ray.remote(_stop_others)
+        left = []
+        for machine in _machines():
+            here = NodeAffinitySchedulingStrategy(machine, soft=False)
+            left.append(task.options(num_cpus=0, scheduling_strategy=here).remote(self.config.to_json(), keep))
+        return sum(ray.get(left))
+
+    def _add(self, keys: list[Key], timeout: float) -> None:
+        """Starts nodes that are listed when all of them are ready; if one does not become so, none is left."""
+        with self._lock:
+            self._hidden.update(keys)
+        try:
+            for key in keys:
+                self._start(key)
+            self._wait_ready(keys, timeout)
+        except BaseException:
+            self._drop(keys)
+            raise
+        with self._lock:
+            self._hidden.difference_update(keys)
+        self._look()
+
+    def _drop(self, keys: list[Key]) -> None:
+        """Takes nodes from the list, lets them finish, and stops them."""
+        if not keys:
+            return
+        with self._lock:
+            self._hidden.update(keys)
+        self._look()
+        time.sleep(self.config.drain)
+        with self._lock:
+            gone = [self._nodes.pop(key) for key in keys if key in self._nodes]
+            for key in keys:
+                self._states.pop(key, None)
+                self._hidden.discard(key)
+        _end(gone, self.config.drain)
+
+    def _wait_ready(self, keys: list[Key], timeout: float) -> None:
+        give_up = time.monotonic() + timeout
+        while True:
+            self._look()
+            with self._lock:
+                waiting = [self._states[key] for key in keys if not self._states[key]["ready"]]
+            if not waiting:
+                return
+            if time.monotonic() > give_up:
+                first = min(waiting, key=lambda state: bool(state["problem"] == STARTING))
+                raise ClusterError(
+                    f"{len(waiting)} of {len(keys)} nodes were not ready after {timeout:g} s; "
+                    f"shard {first['shard']}, replica {first['replica']}: {first['problem']}"
+                )
+            time.sleep(0.1)
+
+    def _look(self) -> None:
+        """Asks all nodes how they are, and writes the file if something has changed."""
+        with self._lock:
+            nodes = dict(self._nodes)
+        asked = {key: actor.state.remote() for key, actor in nodes.items()}
+        done, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=ASK_TIMEOUT) if asked else ([], [])
+        answered = set(done)
+        for key, reference in asked.items():
+            state, problem = None, "its watcher does not answer"
+            if reference in answered:
+                try:
+                    state = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    problem = f"its watcher is down: {type(error).__name__}"
+            with self._lock:
+                if key in self._states:
+                    self._states[key] = state or self._states[key] | {"ready": False, "problem": problem}
+        if not self._ended.is_set():
+            with self._lock:
+                listed = [self._states[key] for key in sorted(self._nodes) if key not in self._hidden]
+                all_ready = bool(listed) and all(state["ready"] for state in listed)
+                self._settled = self._settled or all_ready or time.monotonic() > self._settle_by
+            if not self._settled:
+                return
+            self._write([state for state in listed if state["address"] and state["was_ready"]])
+
+    def _write(self, states: list[dict[str, Any]]) -> None:
+        # An address a line, as `warpseek aggregate --nodes` reads it.
+        lines = [f"# nodes of {self.config.name}, {self.shards} shards"]
+        for state in states:
+            lines.append(f"# shard {state['shard']}, replica {state['replica']}, version {state['version']}")
+            lines.append(state["address"])
+        contents = "\n".join(lines) + "\n"
+        with self._lock:
+            if contents != self._written:
+                write_text(Path(self.config.nodes_file), contents)
+                self._written = contents
+
+    def _tend(self) -> None:
+        """Looks at all nodes again and again."""
+        while not self._ended.wait(TEND_EVERY):
+            try:
+                self._look()
+            except Exception as error:  # noqa: BLE001 - the next look may be better
+                print(f"warpseek: the nodes could not be looked at: {error}", flush=True)
+
+
+def _unknown(key: Key) -> dict[str, Any]:
+    shard, replica, version = key
+    return {
+        "shard": shard,
+        "replica": replica,
+        "version": version,
+        "host": "",
+        "machine": "",
+        "address": "",
+        "pid": None,
+        "ready": False,
+        "was_ready": False,
+        "adopted": False,
+        "starts": 0,
+        "problem": STARTING,
+    }
+
+
+def _machines() -> list[str]:
+    return [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
+
+
+def _end(actors: list[Any], drain: float) -> None:
+    """Stops nodes and their actors; one that does not answer is ended all the same."""
+    stopping = [actor.stop.remote() for actor in actors]
+    if stopping:
+        ray.wait(stopping, num_returns=len(stopping), timeout=drain + 15)
+    for actor in actors:
+        ray.kill(actor, no_restart=True)
+
+
+def start_supervisor(config: Config, shards: int, replicas: int, version: int) -> Any:
+    """The supervisor of a collection, which is started on this machine if there is none: the file that it writes is here."""
+    here = ray.get_runtime_context().get_node_id()
+    options: dict[str, Any] = {
+        "name": supervisor_name(config.name),
+        "namespace": NAMESPACE,
+        "lifetime": "detached",
+        "get_if_exists": True,
+        "max_restarts": -1,
+        "max_concurrency": 8,
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
+    }
+    return ray.remote(Supervisor).options(**options).remote(config.to_json(), shards, replicas, version)
+
+
+def find_supervisor(name: str) -> Any:
+    """The supervisor of a collection."""
+    try:
+        return ray.get_actor(supervisor_name(name), namespace=NAMESPACE)
+    except ValueError:
+        raise ClusterError(f"no cluster of collection `{name}` is up on this Ray cluster; start it with `up`") from None

@@ -1,0 +1,150 @@
+"""A node's process: started, adopted, looked at, stopped. Nothing here knows Ray.
+
+What is known of a process is in a file, so that whoever watches it can die and be replaced: the next one finds the process by its number and the time of its start, and adopts it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from warpseek_cluster.config import ClusterError, read_json, write_json
+
+#: What every HTTP/2 server must answer with its own settings: the preface and an empty SETTINGS frame (RFC 9113, section 3.4).
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+
+def answers(address: str, timeout: float, tls: bool = False) -> bool:
+    """Whether a node answers: that it accepts a connection says nothing, since the system does that for a process that hangs."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout) as plain:
+            plain.settimeout(timeout)
+            if tls:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                # Only whether it speaks is asked; nothing is told to it.
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                with context.wrap_socket(plain):
+                    return True
+            plain.sendall(PREFACE)
+            head = b""
+            while len(head) < 9:
+                piece = plain.recv(9 - len(head))
+                if not piece:
+                    return False
+                head += piece
+            return head[3] == 4
+    except (OSError, ValueError):
+        return False
+
+
+def started_at(pid: int) -> int | None:
+    """When a process was started, in ticks since the machine was; None if there is none, or only its remains."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The name of the program is in parentheses, and may have any character in it.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def free_address(host: str, wanted: int | None = None) -> str:
+    """An address of this machine that nobody listens on, with the wanted port if that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, wanted or 0))
+        except OSError:
+            if wanted:
+                return free_address(host)
+            raise
+        name = f"[{host}]" if ":" in host else host
+        return f"{name}:{probe.getsockname()[1]}"
+
+
+class NodeProcess:
+    """One node on this machine."""
+
+    def __init__(self, state: Path, log: Path) -> None:
+        self.state, self.log = state, log
+        self.pid: int | None = None
+        self._ticks: int | None = None
+        self.address = ""
+
+    def adopt(self) -> bool:
+        """Takes over a process that somebody else has started, if it still runs."""
+        known = read_json(self.state)
+        if not isinstance(known, dict):
+            return False
+        try:
+            pid, ticks, address = int(known["pid"]), int(known["ticks"]), str(known["address"])
+        except (KeyError, TypeError, ValueError):
+            return False
+        self.address = address
+        if started_at(pid) != ticks:
+            return False
+        self.pid, self._ticks = pid, ticks
+        return True
+
+    def start(self, command: list[str], address: str) -> None:
+        """Starts a process, which must not be running."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        spawn = [sys.executable, "-m", "warpseek_cluster.spawn", str(self.log), *command]
+        folder = str(Path(__file__).resolve().parent.parent)
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")])))
+        done = subprocess.run(spawn, capture_output=True, text=True, env=environment, check=False)  # noqa: S603
+        if done.returncode != 0:
+            last = done.stderr.strip().splitlines()[-1:] or ["no reason was given"]
+            raise ClusterError(f"{command[0]} could not be started: {last[0]}")
+        self.pid, self.address = int(done.stdout), address
+        self._ticks = started_at(self.pid)
+        write_json(self.state, {"pid": self.pid, "ticks": self._ticks, "address": address, "command": command})
+
+    def runs(self) -> bool:
+        """Whether the process is there."""
+        return self.pid is not None and self._ticks is not None and started_at(self.pid) == self._ticks
+
+    def _signal(self, number: signal.Signals) -> None:
+        # Between the look and the signal the number could go to another process only after all others were used.
+        if self.runs() and self.pid is not None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def kill(self) -> None:
+        """Ends the process at once, also one that was stopped."""
+        self._signal(signal.SIGKILL)
+        give_up = time.monotonic() + 10
+        while self.runs() and time.monotonic() < give_up:
+            time.sleep(0.01)
+
+    def stop(self, grace: float) -> None:
+        """Asks the process to end, and ends it if it does not."""
+        self._signal(signal.SIGTERM)
+        give_up = time.monotonic() + grace
+        while self.runs() and time.monotonic() < give_up:
+            time.sleep(0.02)
+        self.kill()
+        self.state.unlink(missing_ok=True)
+
+
+def stop_others(state: Path, keep: set[str], grace: float) -> int:
+    """Stops all processes that files in this folder know, but those of the files to keep. Returns how many there were."""
+    stopped = 0
+    for path in sorted(state.glob("node-*.json")):
+        if path.name in keep:
+            continue
+        process = NodeProcess(path, Path(os.devnull))
+        if process.adopt():
+            stopped += 1
+        process.stop(grace)
+    return stopped
