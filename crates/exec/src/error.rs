@@ -163,6 +163,9 @@ pub enum ExecError {
     /// The plan was made for a different snapshot than the engine.
     #[error("the plan was made for another snapshot of the index; plan the query again")]
     OtherSnapshot,
+    /// Statistics of a collection do not suit the index, which is to be a part of it.
+    #[error("the statistics of the collection cannot be used: {0}")]
+    Collection(String),
     /// The engine cannot answer such a query.
     #[error("`{engine}` cannot answer the query: {why}")]
     Unsupported {

@@ -9,6 +9,7 @@
 //! ([`Engine::candidates`]), and [`cheapest`] chooses.
 
 mod choice;
+mod collection;
 mod context;
 mod cost;
 mod coverage;
@@ -28,6 +29,7 @@ mod shape;
 pub use choice::{
     Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_sooner,
 };
+pub use collection::{CollectionStatistics, frequencies};
 pub use context::{Cancel, Context, Ticker};
 pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;

@@ -11,6 +11,7 @@ use warpseek_core::limits::{MAX_QUERY_TERMS, MAX_SCORE};
 use warpseek_index::{Snapshot, SnapshotId, TermInfo};
 use warpseek_text::Schema;
 
+use crate::collection::CollectionStatistics;
 use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
 use crate::formula::Formulas;
@@ -55,7 +56,7 @@ impl FromStr for Mode {
     }
 }
 
-/// A term of a plan; it is in at least one live document.
+/// A term of a plan; it is in at least one live document of the index, or of the collection that the index is a part of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanTerm {
     /// The number of the text field that it is in; 0 if the index has no schema.
@@ -64,7 +65,7 @@ pub struct PlanTerm {
     pub term: String,
     /// Sum of the weights it has in the query.
     pub query_weight: f64,
-    /// Live documents that contain it.
+    /// Live documents that contain it, in the whole collection.
     pub df: u64,
     /// Its weight in the collection.
     pub idf: f64,
@@ -183,15 +184,33 @@ pub struct Planner {
     ranking: Ranking,
     fields: Vec<FieldRanking>,
     formulas: Formulas,
+    /// Where document frequencies come from, if not from the index.
+    collection: Option<Arc<CollectionStatistics>>,
 }
 
 impl Planner {
     /// Fails if the ranking does not suit the index. It applies to all text fields.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
-        let fields = ranking.of_fields(&snapshot);
+        let statistics = |field| snapshot.field_statistics(field);
+        let fields = ranking.of_fields(&snapshot, statistics);
         let formulas = Formulas::new(fields.iter().map(|field| field.formula));
-        Ok(Planner { snapshot, ranking, fields, formulas })
+        Ok(Planner { snapshot, ranking, fields, formulas, collection: None })
+    }
+
+    /// For an index that holds a part of a collection's documents, with the statistics of the whole: contributions, weights and scale are those of one index of all documents. Also fails if
+    /// the statistics cannot be those of a collection with this index in it.
+    pub fn of_part(
+        snapshot: Arc<Snapshot>,
+        ranking: Ranking,
+        collection: Arc<CollectionStatistics>,
+    ) -> Result<Self, ExecError> {
+        ranking.check(snapshot.manifest())?;
+        collection.check(&snapshot)?;
+        let statistics = |field| collection.fields[usize::from(field)];
+        let fields = ranking.of_fields(&snapshot, statistics);
+        let formulas = Formulas::new(fields.iter().map(|field| field.formula));
+        Ok(Planner { snapshot, ranking, fields, formulas, collection: Some(collection) })
     }
 
     /// With the ranking that suits the index: if it has a schema, that has k1 and b of each field.
@@ -243,12 +262,15 @@ impl Planner {
         term: &str,
         query_weight: f64,
     ) -> Result<Option<PlanTerm>, ExecError> {
-        let (mut lists, mut df) = (Vec::new(), 0);
+        let (mut lists, mut df) = (Vec::new(), 0u64);
         let key = self.snapshot.key(field, term);
         for segment in self.snapshot.segments() {
             let info = segment.dictionary().find(&key)?;
             df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
             lists.push(info);
+        }
+        if let Some(collection) = &self.collection {
+            df = collection.checked_frequency(field, term, df)?;
         }
         if df == 0 {
             return Ok(None);

@@ -234,12 +234,16 @@ impl Ranking {
         Ok(())
     }
 
-    /// The function and the formula for each text field of an index that the ranking was checked against.
-    pub(crate) fn of_fields(&self, snapshot: &Snapshot) -> Vec<FieldRanking> {
+    /// The function and the formula for each text field of an index that the ranking was checked against, with the statistics of each.
+    pub(crate) fn of_fields(
+        &self,
+        snapshot: &Snapshot,
+        statistics: impl Fn(u8) -> Statistics,
+    ) -> Vec<FieldRanking> {
         let manifest = snapshot.manifest();
         let of = |field: u8| {
             let function = self.function.of_field(manifest, field);
-            let statistics = snapshot.field_statistics(field);
+            let statistics = statistics(field);
             let formula = function.formula(manifest, &statistics);
             FieldRanking { statistics, function, formula }
         };

@@ -43,7 +43,7 @@ pub struct ShapeClass {
 /// Deleted documents count. Reads every list.
 pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, ExecError> {
     ranking.check(snapshot.manifest())?;
-    let fields = ranking.of_fields(snapshot);
+    let fields = ranking.of_fields(snapshot, |field| snapshot.field_statistics(field));
     let mut classes: Vec<ShapeClass> = Vec::new();
     for segment in snapshot.segments() {
         let mut terms = segment.dictionary().iter();
@@ -146,7 +146,8 @@ mod tests {
         let docs: Vec<Doc> = (0..512).map(|doc| Doc::text(doc, text(doc))).collect();
         let snapshot = Fixture::of(&docs).snapshot();
         let ranking = Ranking::default();
-        let formula = ranking.of_fields(&snapshot)[0].formula;
+        let formula =
+            ranking.of_fields(&snapshot, |field| snapshot.field_statistics(field))[0].formula;
         let value = |freq| f64::from(formula.value(freq, formula.factor(3, 0.0)));
         let classes = shape(&snapshot, &ranking).unwrap();
         // `fill` has frequency 2 in all blocks: they reach the list's maximum.
