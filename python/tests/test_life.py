@@ -55,8 +55,10 @@ def _build_and_change(path):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_build_and_change_indexes(tmp_path, scifact_index, method):
-    """Whatever the parent's threads are doing."""
+    """While the parent's threads search; not in a fork, whose child has the locks of threads that it does not have."""
     busy = threading.Event()
+    if method == "fork":
+        busy.set()
 
     def work():
         while not busy.is_set():

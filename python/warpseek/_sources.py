@@ -42,6 +42,8 @@ def rows(matrix: Any) -> tuple[Any, Any, Any]:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
+    if np.iscomplexobj(matrix.data):
+        raise TypeError("weights are real numbers, and this matrix has complex ones")
     starts = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
     columns = np.ascontiguousarray(matrix.indices, dtype=np.int64)
     return starts, columns, np.ascontiguousarray(matrix.data, dtype=np.float64)
@@ -165,6 +167,8 @@ def queries(source: Any) -> Sequence[Any]:
     for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
         if hasattr(source, method):
             items: list[Any] = getattr(source, method)()
+            if not isinstance(items, list):  # an array without dimensions has one value
+                raise TypeError(f"there should be several values, and this is one: {items!r:.80}")
             return items
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         import pyarrow as pa
