@@ -14,7 +14,7 @@ use crate::names;
 /// The most aliases of all indexes together.
 pub(crate) const MAX_ALIASES: usize = 10_000;
 
-/// The aliases of a folder of indexes.
+/// The aliases of a folder of indexes. Those of an index that is not there are kept, for when it comes back, and nobody sees them until then.
 pub(crate) struct Aliases {
     path: PathBuf,
     all: RwLock<All>,
@@ -23,10 +23,11 @@ pub(crate) struct Aliases {
 }
 
 /// By alias, then by index.
-type All = BTreeMap<String, BTreeMap<String, Alias>>;
+pub(crate) type All = BTreeMap<String, BTreeMap<String, Alias>>;
 
 /// What an alias is to one of its indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "the options of an alias")]
 pub(crate) struct Alias {
     /// Whether writes go to this index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,6 +41,16 @@ pub(crate) enum Change {
     Add { alias: String, index: String, of: Alias },
     /// Takes an alias, which may be a pattern, from an index.
     Remove { alias: String, index: String, must_exist: bool },
+}
+
+impl Change {
+    /// The alias that is given to an index.
+    pub(crate) fn added(self) -> Option<String> {
+        match self {
+            Change::Add { alias, .. } => Some(alias),
+            Change::Remove { .. } => None,
+        }
+    }
 }
 
 impl Alias {
@@ -62,6 +73,11 @@ impl Alias {
         Ok(Alias { is_write_index })
     }
 
+    /// The same, which takes no writes.
+    pub(crate) fn without_writes(self) -> Self {
+        Alias { is_write_index: self.is_write_index.map(|_| false) }
+    }
+
     pub(crate) fn shown(self) -> Value {
         match self.is_write_index {
             Some(value) => json!({"is_write_index": value}),
@@ -71,16 +87,14 @@ impl Alias {
 }
 
 impl Aliases {
-    /// Reads the file of aliases, if there is one. Those of indexes that are not there are left out.
-    pub(crate) fn open(path: PathBuf, is_there: impl Fn(&str) -> bool) -> Result<Self, String> {
+    /// Reads the file of aliases, if there is one.
+    pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-        let mut all: All = match std::fs::read(&path) {
+        let all: All = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| wrong(&e))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => All::new(),
             Err(error) => return Err(wrong(&error)),
         };
-        all.values_mut().for_each(|indexes| indexes.retain(|index, _| is_there(index)));
-        all.retain(|_, indexes| !indexes.is_empty());
         Ok(Aliases { path, all: RwLock::new(all), changing: Mutex::default() })
     }
 
@@ -88,10 +102,15 @@ impl Aliases {
         self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The indexes of an alias; none if there is no such alias.
-    pub(crate) fn indexes(&self, alias: &str) -> Vec<String> {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-        all.get(alias).into_iter().flat_map(|indexes| indexes.keys().cloned()).collect()
+    /// The indexes of an alias that are there. No lock is held while `is_there` is asked, which has one of its own.
+    fn there(&self, alias: &str, is_there: impl Fn(&str) -> bool) -> Vec<(String, Alias)> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner).get(alias).cloned();
+        all.into_iter().flatten().filter(|(index, _)| is_there(index)).collect()
+    }
+
+    /// The indexes of an alias that are there; none if there is no such alias.
+    pub(crate) fn indexes(&self, alias: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+        self.there(alias, is_there).into_iter().map(|(index, _)| index).collect()
     }
 
     /// The indexes of all aliases that match a pattern.
@@ -102,11 +121,17 @@ impl Aliases {
     }
 
     /// The index that writes through an alias go to; `None` if there is no such alias.
-    pub(crate) fn write_index(&self, alias: &str) -> Result<Option<String>, Failure> {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(indexes) = all.get(alias) else { return Ok(None) };
+    pub(crate) fn write_index(
+        &self,
+        alias: &str,
+        is_there: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>, Failure> {
+        let indexes = self.there(alias, is_there);
+        if indexes.is_empty() {
+            return Ok(None);
+        }
         let chosen = indexes.iter().find(|(_, of)| of.is_write_index == Some(true));
-        let only = || indexes.iter().next().filter(|_| indexes.len() == 1);
+        let only = || indexes.first().filter(|_| indexes.len() == 1);
         let only = || only().filter(|(_, of)| of.is_write_index != Some(false));
         match chosen.or_else(only) {
             Some((index, _)) => Ok(Some(index.clone())),
@@ -136,6 +161,14 @@ impl Aliases {
         self.all().into_iter().flat_map(pairs).collect()
     }
 
+    /// Those of some indexes.
+    pub(crate) fn of_indexes(&self, is_wanted: impl Fn(&str) -> bool) -> All {
+        let mut all = self.all();
+        all.values_mut().for_each(|indexes| indexes.retain(|index, _| is_wanted(index)));
+        all.retain(|_, indexes| !indexes.is_empty());
+        all
+    }
+
     /// Makes changes, all of them or none. `is_index` says whether there is an index of a name.
     pub(crate) fn change(
         &self,
@@ -150,15 +183,29 @@ impl Aliases {
         if all.len() > MAX_ALIASES {
             return Err(Failure::illegal(format!("there may be {MAX_ALIASES} aliases")));
         }
-        for (alias, indexes) in &all {
-            let writers = indexes.values().filter(|of| of.is_write_index == Some(true)).count();
+        for (alias, indexes) in &mut all {
+            let writes = |of: &Alias| of.is_write_index == Some(true);
+            let writers =
+                indexes.iter().filter(|(index, of)| is_index(index) && writes(of)).count();
             if writers > 1 {
                 return Err(Failure::illegal(format!(
                     "alias [{alias}] has more than one write index"
                 )));
             }
+            // One that is not there does not take writes any more when it comes back.
+            let away = indexes.iter_mut().filter(|(index, of)| !is_index(index) && writes(of));
+            if writers == 1 {
+                away.for_each(|(_, of)| of.is_write_index = Some(false));
+            }
         }
         self.store(all)
+    }
+
+    /// Forgets an alias, whose indexes are not there, so that an index can have its name.
+    pub(crate) fn give_up(&self, alias: &str) -> Result<(), Failure> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
+        if all.remove(alias).is_none() { Ok(()) } else { self.store(all) }
     }
 
     /// Takes all aliases from an index that is deleted.

@@ -18,6 +18,10 @@ use crate::tasks::Tasks;
 /// Searches under way at a time if there may be a GPU.
 const FOR_A_GPU: usize = 256;
 
+/// What is said of a panic, which the log describes.
+pub(crate) const PANICKED: &str =
+    "the request failed for a reason that is in the log of the server";
+
 /// What all requests share.
 pub(crate) struct App {
     pub(crate) config: Config,
@@ -31,8 +35,12 @@ pub(crate) struct App {
     /// Where snapshots are kept, if there is such a place.
     pub(crate) snapshots: Option<Store>,
     pub(crate) load: Load,
-    /// Whether requests are welcome: not before all indexes are open, and not once the server ends.
-    pub(crate) ready: AtomicBool,
+    /// Whether it says that requests are welcome: not before all indexes are open, and not once the server was asked to end.
+    ready: AtomicBool,
+    /// Whether requests are answered. When the server was asked to end, that is so until `drain_notice_s` is over.
+    accepting: AtomicBool,
+    /// Bytes of bodies that are being read or worked on.
+    bodies: AtomicUsize,
     pub(crate) searches: Gate,
     pub(crate) writes: Gate,
     requests: AtomicU64,
@@ -60,6 +68,8 @@ impl App {
             snapshots,
             load: Load::new(),
             ready: AtomicBool::new(false),
+            accepting: AtomicBool::new(false),
+            bodies: AtomicUsize::new(0),
             // Searches that wait for a GPU are answered together.
             searches: Gate::new(if gpu { FOR_A_GPU.max(cores) } else { cores }, queue, "searches"),
             // Writes wait for the disk, so that more of them than cores share a sync.
@@ -76,7 +86,18 @@ impl App {
 
     /// From now on requests are welcome.
     pub(crate) fn welcome(&self) {
+        self.accepting.store(true, Ordering::Release);
         self.ready.store(true, Ordering::Release);
+    }
+
+    /// From now on it says that it is not ready; requests that come all the same are answered.
+    pub(crate) fn unwelcome(&self) {
+        self.ready.store(false, Ordering::Release);
+    }
+
+    /// From now on new requests are refused.
+    pub(crate) fn refuse(&self) {
+        self.accepting.store(false, Ordering::Release);
     }
 
     /// All indexes. Requests that would ask before they are open are refused.
@@ -96,9 +117,51 @@ impl App {
         self.ready.load(Ordering::Acquire)
     }
 
+    pub(crate) fn is_accepting(&self) -> bool {
+        self.accepting.load(Ordering::Acquire)
+    }
+
     /// An id for a request that brought none.
     pub(crate) fn request_id(&self) -> String {
         format!("ws-{:08x}", self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What a request takes of the memory for bodies. It is given back with this.
+#[derive(Default)]
+pub(crate) struct Held {
+    app: Option<Arc<App>>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(crate) fn new(app: &Arc<App>) -> Self {
+        Held { app: Some(app.clone()), bytes: 0 }
+    }
+
+    /// Takes further bytes, or refuses the request if bodies have too many already.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        let Some(app) = &self.app else { return Ok(()) };
+        self.bytes += bytes;
+        let before = app.bodies.fetch_add(bytes, Ordering::Relaxed);
+        let limit = app.config.limits.bodies;
+        match before.saturating_add(bytes) > limit {
+            true => Err(Failure::new(
+                Kind::Overload,
+                format!(
+                    "bodies of requests under way have more than {limit} bytes together (limits.bodies); try again later"
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(app) = &self.app {
+            app.bodies.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -135,21 +198,40 @@ impl Gate {
         self.most_waiting
     }
 
+    /// Refuses what would have to wait while as many do as may.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let is_full = self.permits.available_permits() == 0 && self.waiting() >= self.most_waiting;
+        if is_full { Err(self.overload()) } else { Ok(()) }
+    }
+
+    fn overload(&self) -> Failure {
+        let reason = format!(
+            "{} {} wait already (limits.queue); try again later",
+            self.most_waiting, self.what
+        );
+        Failure::new(Kind::Overload, reason)
+    }
+
     /// Does work on a thread that may block.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.run_after(self.most_waiting, work).await
+    }
+
+    /// The same for work that may wait behind this many.
+    async fn run_after<T: Send + 'static>(
+        &self,
+        most_waiting: usize,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let permit = match self.permits.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
                 let waiting = Waiting::new(&self.waiting);
-                if waiting.0.load(Ordering::Relaxed) > self.most_waiting {
-                    let reason = format!(
-                        "{} {} wait already (limits.queue); try again later",
-                        self.most_waiting, self.what
-                    );
-                    return Err(Failure::new(Kind::Overload, reason));
+                if waiting.0.load(Ordering::Relaxed) > most_waiting {
+                    return Err(self.overload());
                 }
                 self.permits
                     .clone()
@@ -166,7 +248,7 @@ impl Gate {
         let done = tokio::task::spawn_blocking(work).await;
         done.unwrap_or_else(|error| {
             tracing::error!(%error, "a request has panicked");
-            Err(Failure::broken("the request failed for a reason that is in the log of the server"))
+            Err(Failure::broken(PANICKED))
         })
     }
 }
@@ -194,6 +276,15 @@ pub(crate) async fn search<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let shared = app.clone();
     app.searches.run(move || work(&shared)).await
+}
+
+/// The next part of a write that has begun, which waits as long as it must.
+pub(crate) async fn write_on<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let shared = app.clone();
+    app.writes.run_after(usize::MAX, move || work(&shared)).await
 }
 
 /// The same for writes.
@@ -227,12 +318,13 @@ mod tests {
         while gate.waiting() == 0 {
             tokio::task::yield_now().await;
         }
+        assert_eq!(gate.check().unwrap_err().status(), 429);
         let refused = gate.run(|| Ok(3)).await.unwrap_err();
         assert_eq!((refused.kind, refused.status()), (Kind::Overload, 429));
         release.send(()).unwrap();
         assert!(running.await.unwrap().unwrap());
         assert_eq!(waiting.await.unwrap().unwrap(), 2);
-        assert_eq!(gate.waiting(), 0);
+        assert!(gate.waiting() == 0 && gate.check().is_ok());
         let panicked =
             gate.run(|| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
         assert_eq!(panicked.status(), 500);

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::aliases::{Aliases, Change};
-use crate::collection::{Collection, Opening};
+use crate::collection::{Collection, Opening, rename_durably, sync_folder};
 use crate::error::{Failure, Kind};
 use crate::mapping::Declared;
 use crate::names;
+use crate::ngrams::Ngrams;
 
 mod reload;
 
-pub(crate) use reload::{Identity, identity};
+pub(crate) use reload::{Identity, Look, identity};
 
 /// The file that makes a folder an index.
 const MANIFEST: &str = "manifest";
@@ -30,11 +31,13 @@ pub(crate) struct Catalogue {
     folder: PathBuf,
     opening: Opening,
     all: RwLock<BTreeMap<String, Arc<Collection>>>,
+    /// Those that have n-grams instead of words.
+    ngrams: RwLock<BTreeMap<String, Arc<Ngrams>>>,
     aliases: Aliases,
     /// Held while indexes come or go.
     changing: Mutex<()>,
-    /// What was found in the folder and could not be served, to be told once.
-    refused: Mutex<BTreeMap<String, Identity>>,
+    /// What was found in the folder and could not be served, and why. It is logged once.
+    refused: Mutex<BTreeMap<String, (Identity, Failure)>>,
     /// Whether nothing is opened any more.
     closed: AtomicBool,
     /// Since when folders of indexes are away.
@@ -48,7 +51,7 @@ impl Catalogue {
         let declarations = folder.join(DECLARATIONS);
         std::fs::create_dir_all(&declarations).map_err(|e| named(&declarations, &e))?;
         clean(&declarations).map_err(|e| named(&declarations, &e))?;
-        let mut all = BTreeMap::new();
+        let (mut all, mut ngrams) = (BTreeMap::new(), BTreeMap::new());
         for entry in std::fs::read_dir(folder).map_err(|e| named(folder, &e))? {
             let entry = entry.map_err(|e| named(folder, &e))?;
             let (path, Some(name)) = (entry.path(), entry.file_name().to_str().map(str::to_owned))
@@ -62,16 +65,22 @@ impl Catalogue {
                 }
                 continue;
             }
+            if Ngrams::is_in(&path) {
+                let opened = Ngrams::open(&name, path.clone());
+                let opened = opened.map_err(|failure| named(&path, &failure.reason))?;
+                ngrams.insert(name, Arc::new(opened));
+                continue;
+            }
             let declaration = declarations.join(format!("{name}.json"));
             let opened = Collection::open(&name, path.clone(), declaration, opening.clone());
             let opened = opened.map_err(|failure| named(&path, &failure.reason))?;
             all.insert(name, Arc::new(opened));
         }
-        let aliases = Aliases::open(Aliases::file(&declarations), |index| all.contains_key(index))?;
-        let all = RwLock::new(all);
+        let aliases = Aliases::open(Aliases::file(&declarations))?;
+        let (all, ngrams) = (RwLock::new(all), RwLock::new(ngrams));
         let (changing, refused, closed, missing) = Default::default();
         let folder = folder.to_owned();
-        Ok(Catalogue { folder, opening, all, aliases, changing, refused, closed, missing })
+        Ok(Catalogue { folder, opening, all, ngrams, aliases, changing, refused, closed, missing })
     }
 
     /// The index of this name, or the one that writes through an alias of this name go to.
@@ -81,8 +90,26 @@ impl Catalogue {
         if let Some(found) = find(name) {
             return Ok(found);
         }
-        let index = self.aliases.write_index(name)?;
-        index.and_then(|index| find(&index)).ok_or_else(|| Failure::no_index(name))
+        let index = self.aliases.write_index(name, |index| self.is_index(index))?;
+        index.and_then(|index| find(&index)).ok_or_else(|| match self.ngrams(name) {
+            Some(_) => Ngrams::refusal(name),
+            None => Failure::no_index(name),
+        })
+    }
+
+    /// The index of n-grams of this name.
+    pub(crate) fn ngrams(&self, name: &str) -> Option<Arc<Ngrams>> {
+        self.ngrams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All indexes of n-grams, by name.
+    pub(crate) fn all_ngrams(&self) -> Vec<Arc<Ngrams>> {
+        self.ngrams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The indexes of an alias.
+    fn aliased(&self, alias: &str) -> Vec<String> {
+        self.aliases.indexes(alias, |index| self.is_index(index))
     }
 
     /// Whether there is an index of this name, which no alias is.
@@ -104,7 +131,7 @@ impl Catalogue {
 
     /// The names of the indexes that an expression names, which has no aliases.
     pub(crate) fn select_indexes(&self, expression: &str) -> Result<Vec<String>, Failure> {
-        let alias = expression.split(',').find(|part| !self.aliases.indexes(part).is_empty());
+        let alias = expression.split(',').find(|part| !self.aliased(part).is_empty());
         if let Some(alias) = alias {
             return Err(Failure::illegal(format!(
                 "The provided expression [{alias}] matches an alias, specify the corresponding concrete indices instead."
@@ -149,7 +176,7 @@ impl Catalogue {
                     self.all().into_iter().filter(matches).collect()
                 }
                 part => {
-                    let aliased = self.aliases.indexes(part);
+                    let aliased = self.aliased(part);
                     let names = if aliased.is_empty() { vec![part.to_owned()] } else { aliased };
                     let mut found = Vec::with_capacity(names.len());
                     for name in names {
@@ -190,11 +217,11 @@ impl Catalogue {
         names::check(name)?;
         // Searches go on meanwhile.
         let changing = self.changing();
-        if !self.aliases.indexes(name).is_empty() {
+        if !self.aliased(name).is_empty() {
             let reason = format!("Invalid index name [{name}], already exists as alias");
             return Err(Failure::new(Kind::IndexName, reason).of_index(name));
         }
-        if self.is_index(name) {
+        if self.is_index(name) || self.ngrams(name).is_some() {
             let reason = format!("index [{name}] already exists");
             return Err(Failure::new(Kind::IndexExists, reason).of_index(name));
         }
@@ -213,7 +240,10 @@ impl Catalogue {
         let changed = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
             all.insert(name.to_owned(), made.clone());
-            self.aliases.change(aliases, |name| all.contains_key(name))
+            // An alias of this name can only have indexes that are not there.
+            self.aliases
+                .give_up(name)
+                .and_then(|()| self.aliases.change(aliases, |name| all.contains_key(name)))
         };
         match changed {
             Ok(()) => Ok(made),
@@ -247,7 +277,10 @@ impl Catalogue {
     fn remove(&self, name: &str, _changing: &MutexGuard<'_, ()>) -> Result<(), Failure> {
         let removed = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-            all.remove(name).ok_or_else(|| Failure::no_index(name))?
+            all.remove(name).ok_or_else(|| match self.ngrams(name) {
+                Some(_) => Ngrams::refusal(name),
+                None => Failure::no_index(name),
+            })?
         };
         // What is deleted need not be flushed.
         removed.abandon();
@@ -260,7 +293,7 @@ impl Catalogue {
         // Renamed first, so that a part of an index is never found under its name.
         let trash = self.folder.join(DECLARATIONS).join(format!("{name}.deleted"));
         gone(&trash, std::fs::remove_dir_all(&trash))?;
-        gone(removed.dir(), std::fs::rename(removed.dir(), &trash))?;
+        gone(removed.dir(), rename_durably(removed.dir(), &trash))?;
         self.aliases.forget(name)?;
         let declaration = self.declaration(name);
         gone(&declaration, std::fs::remove_file(&declaration))?;
@@ -275,7 +308,7 @@ impl Catalogue {
     /// An error if a new index cannot have this name.
     pub(crate) fn check_free(&self, name: &str) -> Result<(), Failure> {
         names::check(name)?;
-        let is_alias = !self.aliases.indexes(name).is_empty();
+        let is_alias = !self.aliased(name).is_empty();
         if is_alias || self.is_index(name) || self.folder.join(name).exists() {
             let reason = format!("index [{name}] already exists");
             return Err(Failure::new(Kind::IndexExists, reason).of_index(name));
@@ -285,12 +318,17 @@ impl Catalogue {
 
     /// An error if there can be no further index.
     fn check_room(&self) -> Result<(), Failure> {
-        match self.all().len() >= MAX_INDEXES {
+        match self.count() >= MAX_INDEXES {
             true => Err(Failure::illegal(format!(
                 "there are {MAX_INDEXES} indexes, which is the limit; delete one first"
             ))),
             false => Ok(()),
         }
+    }
+
+    fn count(&self) -> usize {
+        let ngrams = self.ngrams.read().unwrap_or_else(PoisonError::into_inner).len();
+        self.all.read().unwrap_or_else(PoisonError::into_inner).len() + ngrams
     }
 
     /// Makes a folder, which was verified, the index of this name, with what the engine does not keep of it.
@@ -306,13 +344,15 @@ impl Catalogue {
         let declaration = self.declaration(name);
         // Before the index, so that it never appears without.
         match declared {
-            Some(declared) => std::fs::rename(declared, &declaration).map_err(broken)?,
+            Some(declared) => rename_durably(declared, &declaration).map_err(broken)?,
             None => match std::fs::remove_file(&declaration) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(broken(e)),
                 _ => {}
             },
         }
-        std::fs::rename(dir, self.folder.join(name)).map_err(broken)?;
+        // The names of its files first: it must not appear without some of them.
+        sync_folder(dir).map_err(broken)?;
+        rename_durably(dir, &self.folder.join(name)).map_err(broken)?;
         self.open_found(name)
     }
 
@@ -322,8 +362,16 @@ impl Catalogue {
             return Err(Failure::new(Kind::NotReady, "the server is ending"));
         }
         let (dir, declaration) = (self.folder.join(name), self.declaration(name));
+        if Ngrams::is_in(&dir) {
+            let opened = Arc::new(Ngrams::open(name, dir)?);
+            self.all.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+            let mut ngrams = self.ngrams.write().unwrap_or_else(PoisonError::into_inner);
+            ngrams.insert(name.to_owned(), opened);
+            return Ok(());
+        }
         let opened = Collection::open(name, dir, declaration, self.opening.clone())?;
         opened.view().searcher.prepare()?;
+        self.ngrams.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(name.to_owned(), Arc::new(opened));
         Ok(())

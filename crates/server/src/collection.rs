@@ -1,19 +1,21 @@
 //! An index that is open: it takes writes, gets new fields, and is searched.
 
+mod view;
+
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warpseek::{
-    Algorithm, Choice, Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Request,
-    Response, Schema, SchemaConfig, Searcher, SearcherOptions, Service, ServiceError,
-    ServiceOptions, ServiceTicket, Traced, WriteTicket,
+    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Schema, SchemaConfig,
+    SearcherOptions, WriteTicket,
 };
 
 use crate::catalogue::{Identity, identity};
 use crate::error::{Failure, Kind};
 use crate::mapping::{Declared, Layout, Mapping};
+pub(crate) use view::View;
 
 /// How indexes are opened.
 #[derive(Clone)]
@@ -36,102 +38,6 @@ pub(crate) struct Collection {
     view: RwLock<Arc<View>>,
     /// Held while fields are added.
     growing: Mutex<()>,
-}
-
-/// What searches see.
-pub(crate) struct View {
-    pub(crate) searcher: Searcher,
-    pub(crate) mapping: Mapping,
-    /// None without a GPU.
-    cohorts: OnceLock<Option<Arc<Cohorts>>>,
-}
-
-impl View {
-    fn new(searcher: Searcher, mapping: Mapping) -> Self {
-        View { searcher, mapping, cohorts: OnceLock::new() }
-    }
-
-    /// One whose searches are not put together, as there are few.
-    pub(crate) fn alone(searcher: Searcher, mapping: Mapping) -> Self {
-        View { searcher, mapping, cohorts: OnceLock::from(None) }
-    }
-
-    /// Does what the first search would have to wait for.
-    pub(crate) fn prepare(&self) -> Result<(), Error> {
-        self.searcher.prepare()?;
-        if self.cohorts.get().is_none() {
-            let _ = self.cohorts.set(self.start(ServiceOptions::new())?);
-        }
-        Ok(())
-    }
-
-    fn start(&self, options: ServiceOptions) -> Result<Option<Arc<Cohorts>>, Error> {
-        let Some(gpu) = self.searcher.gpu_status().name else { return Ok(None) };
-        Ok(Some(Arc::new(Cohorts { service: self.searcher.service(options)?, gpu })))
-    }
-
-    fn cohorts(&self) -> Option<&Cohorts> {
-        // What queries cost is not measured now, as somebody waits; the service learns it from its answers.
-        let quick = || self.start(ServiceOptions::new().calibration(Duration::ZERO));
-        let cohorts = self.cohorts.get_or_init(|| {
-            quick().unwrap_or_else(|error| {
-                tracing::warn!(%error, "searches are answered one by one");
-                None
-            })
-        });
-        cohorts.as_deref()
-    }
-
-    /// Answers a search.
-    pub(crate) fn search(&self, request: &Request) -> Result<Response, Failure> {
-        match self.cohorts() {
-            Some(cohorts) => match cohorts.service.submit(request) {
-                // What cannot be begun in time gets the part that can be answered, as without a GPU.
-                Err(ServiceError::Refused { .. }) => Ok(self.searcher.search(request)?),
-                ticket => Ok(ticket?.wait().answer?),
-            },
-            None => Ok(self.searcher.search(request)?),
-        }
-    }
-
-    /// Answers a search, and says how.
-    pub(crate) fn search_traced(&self, request: &Request) -> Result<Traced, Failure> {
-        match self.cohorts() {
-            Some(cohorts) => {
-                let start = Instant::now();
-                match cohorts.service.submit(request) {
-                    Err(ServiceError::Refused { .. }) => {
-                        Ok(self.searcher.search_traced(request)?)
-                    }
-                    ticket => cohorts.traced(ticket?, start.elapsed()),
-                }
-            }
-            None => Ok(self.searcher.search_traced(request)?),
-        }
-    }
-}
-
-/// Searches of different requests as batches of a GPU.
-struct Cohorts {
-    service: Service,
-    gpu: String,
-}
-
-impl Cohorts {
-    fn traced(&self, ticket: ServiceTicket, planning: Duration) -> Result<Traced, Failure> {
-        let served = ticket.wait();
-        let on_gpu = served.station.is_some_and(|station| station > 0);
-        let choice = Choice {
-            device: if on_gpu { self.gpu.clone() } else { "CPU".to_owned() },
-            algorithm: Algorithm::Auto.to_string(),
-            why: match (served.shared, served.batch) {
-                (true, _) => "an equal request was answered at the same time".to_owned(),
-                (false, batch) => format!("it was free first, and answered {batch} at once"),
-            },
-        };
-        let answering = served.took.saturating_sub(planning);
-        Ok(Traced { response: served.answer?, choice, planning, answering })
-    }
 }
 
 /// What became of a write.
@@ -270,8 +176,7 @@ impl Collection {
         let unchanged = old.is_some_and(|old| old == schema.config());
         if unchanged {
             let view = self.view();
-            let (searcher, cohorts) = (view.searcher.clone(), view.cohorts.clone());
-            self.show(View { searcher, mapping, cohorts });
+            self.show(view.with_mapping(mapping));
             return Ok(());
         }
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
@@ -447,8 +352,7 @@ impl Collection {
 
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
-        let Ok(files) = std::fs::read_dir(&self.dir) else { return 0 };
-        files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
+        bytes_of(&self.dir)
     }
 
     pub(crate) fn is_wrapped(&self) -> bool {
@@ -463,6 +367,12 @@ impl Live<'_> {
     fn get(&self) -> &LiveIndex {
         self.0.as_ref().expect("checked when it was made")
     }
+}
+
+/// Bytes of the files of a folder.
+pub(crate) fn bytes_of(dir: &Path) -> u64 {
+    let Ok(files) = std::fs::read_dir(dir) else { return 0 };
+    files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
 }
 
 fn parse_stored(id: &str, json: &[u8]) -> Result<Value, Failure> {
@@ -495,11 +405,19 @@ pub(crate) fn write_whole(path: &Path, value: &impl serde::Serialize) -> Result<
         let mut file = std::fs::File::create(&beside)?;
         file.write_all(&bytes)?;
         file.sync_all()?;
-        std::fs::rename(&beside, path)?;
-        match path.parent() {
-            Some(folder) => std::fs::File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
+        rename_durably(&beside, path)
     };
     write().map_err(broken)
+}
+
+/// Renames a file or folder, so that a crash of the machine does not undo it.
+pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::rename(from, to)?;
+    let (old, new) = (from.parent(), to.parent());
+    [new, old.filter(|_| old != new)].into_iter().flatten().try_for_each(sync_folder)
+}
+
+/// Lets the names in a folder outlast a crash of the machine.
+pub(crate) fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::File::open(folder)?.sync_all()
 }

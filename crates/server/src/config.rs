@@ -1,5 +1,7 @@
 //! How a server is set up: a file, the environment and flags, each over the one before.
 
+mod unset;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::error::Failure;
+use crate::error::{Failure, plain};
 
 /// Variables of the environment that are settings begin with this; `WARPSEEK__LIMITS__BODY` is `body` in the part `limits`.
 const PREFIX: &str = "WARPSEEK__";
@@ -43,7 +45,9 @@ pub struct Config {
     pub slow_query_ms: u64,
     /// How logs are written: `pretty` or `json`. Default: `pretty`.
     pub log: LogFormat,
-    /// The most seconds for requests under way when the server is asked to end. Default: 30.
+    /// Seconds for which requests are still answered when the server is asked to end, while `/readyz` says that it is not ready: as long as whoever sends requests here takes to notice. Default: 0.
+    pub drain_notice_s: u64,
+    /// The most seconds for requests under way after that. Default: 30.
     pub drain_s: u64,
     /// A snapshot whose indexes are restored at start if they are not there. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,8 +111,10 @@ pub struct Snapshots {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of a body, decompressed. Default: 128 MiB, as helpers of clients send up to 100 MiB.
+    /// Bytes of a body, decompressed; of a line, where bodies are worked on line by line. Default: 128 MiB, as helpers of clients send up to 100 MiB.
     pub body: usize,
+    /// Bytes of all bodies together that are being read or worked on. Default: 1 GiB.
+    pub bodies: usize,
     /// Hits of a search, `from` and `size` together. Default: 10,000.
     pub window: usize,
     /// Bytes of the text of a query. Default: 64 KiB.
@@ -179,6 +185,7 @@ impl Default for Config {
             deadline_ms: 0,
             slow_query_ms: 1000,
             log: LogFormat::Pretty,
+            drain_notice_s: 0,
             drain_s: 30,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
@@ -200,6 +207,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             body: 128 << 20,
+            bodies: 1 << 30,
             window: 10_000,
             query_text: 64 << 10,
             batch: 10_000,
@@ -235,7 +243,7 @@ impl Config {
             let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
             table = text.parse().map_err(|e: toml::de::Error| named(&e))?;
             // So that a mistake is reported with its file and line.
-            toml::from_str::<Config>(&text).map_err(|e| named(&e))?;
+            toml::from_str::<Config>(&text).map_err(|e| named(&plain(&e)))?;
         }
         for (name, value) in environment {
             if let Some(key) = name.strip_prefix(PREFIX) {
@@ -246,14 +254,10 @@ impl Config {
         for (key, value) in flags {
             set(&mut table, &key, value)?;
         }
-        let config: Config = table.try_into().map_err(|e| format!("settings: {e}"))?;
+        let config: Config =
+            table.try_into().map_err(|e: toml::de::Error| format!("settings: {}", plain(&e)))?;
         config.check()?;
         Ok(config)
-    }
-
-    /// All settings as TOML.
-    pub fn to_toml(&self) -> String {
-        toml::to_string_pretty(self).unwrap_or_default()
     }
 
     /// The address to listen on.
@@ -283,6 +287,17 @@ impl Config {
                     "limits.{name} is 0, so nothing could be asked; make it larger"
                 ));
             }
+        }
+        if limits.bodies < limits.body {
+            return Err(format!(
+                "limits.bodies is {}, less than limits.body, {}; make it at least as large",
+                limits.bodies, limits.body
+            ));
+        }
+        if self.drain_notice_s > MAX_TIMEOUT || self.drain_s > MAX_TIMEOUT {
+            return Err(format!(
+                "drain_notice_s and drain_s may be {MAX_TIMEOUT} each, which is a day"
+            ));
         }
         let timeouts = &self.timeouts;
         for (name, value) in [
@@ -410,6 +425,8 @@ mod tests {
             ("listen = 'here'", "here"),
             ("listen = '0.0.0.0:9200'", "--api-key-file"),
             ("[limits]\nbatch = 0", "batch"),
+            ("[limits]\nbody = 1000\nbodies = 999", "limits.bodies"),
+            ("drain_notice_s = 86401", "drain_notice_s"),
             ("[cors]\norigins = ['*', 'https://a']", "cors.origins"),
             ("[cors]\norigins = ['https://a/b']", "https://a/b"),
             ("restore = 'a'", "snapshots.url"),

@@ -38,31 +38,53 @@ pub(crate) async fn serve(
     let graceful = GracefulShutdown::new();
     tokio::pin!(end);
     loop {
-        let accepted = async {
-            let permit = limit.clone().acquire_owned().await.ok();
-            (Listener::accept(&mut listener).await.0, permit)
-        };
-        let (stream, permit) = tokio::select! {
+        let accepted = accept(&mut listener, &limit, config);
+        let stream = tokio::select! {
             accepted = accepted => accepted,
             () = &mut end => break,
         };
-        set_up(&stream);
-        let stream = Patient::new(stream, config.timeouts.clone(), permit);
-        let (router, watcher) = (router.clone(), graceful.watcher());
-        let (timeouts, tls) = (config.timeouts.clone(), tls.clone());
-        tokio::spawn(async move {
-            let phase = stream.phase();
-            match tls {
-                None => answer(stream, phase, router, timeouts, watcher).await,
-                Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => answer(stream, phase, router, timeouts, watcher).await,
-                    Err(error) => tracing::debug!(%error, "no TLS connection"),
-                },
-            }
-        });
+        tokio::spawn(begin(stream, router.clone(), config, tls.clone(), Some(graceful.watcher())));
     }
-    drop(listener);
-    graceful.shutdown().await;
+    // While requests are finished, whoever comes new is told that the server ends, instead of nothing.
+    let finished = graceful.shutdown();
+    tokio::pin!(finished);
+    loop {
+        let accepted = accept(&mut listener, &limit, config);
+        let stream = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut finished => break,
+        };
+        tokio::spawn(begin(stream, router.clone(), config, tls.clone(), None));
+    }
+}
+
+/// The next connection, as soon as there may be one more.
+async fn accept(listener: &mut TcpListener, limit: &Arc<Semaphore>, config: &Config) -> Patient {
+    let permit = limit.clone().acquire_owned().await.ok();
+    let stream = Listener::accept(listener).await.0;
+    set_up(&stream);
+    Patient::new(stream, config.timeouts.clone(), permit)
+}
+
+/// Answers a connection, and lets it end when the server does if it is watched.
+fn begin(
+    stream: Patient,
+    router: Router,
+    config: &Config,
+    tls: Option<Arc<Tls>>,
+    watcher: Option<Watcher>,
+) -> impl Future<Output = ()> + Send + use<> {
+    let timeouts = config.timeouts.clone();
+    async move {
+        let phase = stream.phase();
+        match tls {
+            None => answer(stream, phase, router, timeouts, watcher).await,
+            Some(tls) => match tls.accept(stream).await {
+                Ok(stream) => answer(stream, phase, router, timeouts, watcher).await,
+                Err(error) => tracing::debug!(%error, "no TLS connection"),
+            },
+        }
+    }
 }
 
 fn set_up(stream: &TcpStream) {
@@ -81,7 +103,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     phase: Phase,
     router: Router,
     timeouts: Timeouts,
-    watcher: Watcher,
+    watcher: Option<Watcher>,
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
         phase.begin_request();
@@ -98,7 +120,11 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // Patience sees to it, and tells a request that does not come from one that comes slowly.
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    let ended = match watcher {
+        Some(watcher) => watcher.watch(connection).await,
+        None => connection.await,
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
 }

@@ -1,7 +1,6 @@
 //! What is kept between requests for a while: results for further pages (scrolls), and indexes as they were (points in time).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,18 +32,12 @@ pub(crate) struct Contexts<T> {
     most: usize,
     /// What they are to people, and the limit on them.
     what: &'static str,
-    next: AtomicU64,
-    /// Ids of other starts of the server mean nothing.
-    start: u128,
     all: Mutex<HashMap<String, Arc<Mutex<Kept<T>>>>>,
 }
 
 impl<T> Contexts<T> {
     pub(crate) fn new(most: usize, what: &'static str) -> Self {
-        let start =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let (next, start) = (AtomicU64::new(0), start.as_nanos());
-        Contexts { most, what, next, start, all: Mutex::default() }
+        Contexts { most, what, all: Mutex::default() }
     }
 
     /// All of them, without those whose time is up.
@@ -66,7 +59,7 @@ impl<T> Contexts<T> {
             );
             return Err(Failure::new(Kind::Overload, reason));
         }
-        let id = format!("{:x}-{:x}", self.start, self.next.fetch_add(1, Ordering::Relaxed));
+        let id = random_id()?;
         let keep = keep.min(MAX_KEEP);
         let kept = Kept { value, keep, until: Instant::now() + keep };
         all.insert(id.clone(), Arc::new(Mutex::new(kept)));
@@ -98,5 +91,37 @@ impl<T> Contexts<T> {
     /// Lets all go; returns their ids.
     pub(crate) fn end_all(&self) -> Vec<String> {
         self.all().drain().map(|(id, _)| id).collect()
+    }
+}
+
+/// An id that nobody can guess: whoever has it sees what is kept under it.
+fn random_id() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Failure::broken(format!("the system has no random numbers: {e}")))?;
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_cannot_be_guessed_and_limits_hold() {
+        let contexts = Contexts::new(50, "things");
+        let minute = Duration::from_secs(60);
+        let ids: Vec<String> = (0..50).map(|i| contexts.keep(i, minute).unwrap()).collect();
+        assert_eq!(contexts.keep(50, minute).unwrap_err().status(), 429);
+        let mut bits = [0u32; 128];
+        for id in &ids {
+            assert_eq!(id.len(), 32);
+            let number = u128::from_str_radix(id, 16).unwrap();
+            (0..128).for_each(|bit| bits[bit] += ((number >> bit) & 1) as u32);
+        }
+        // Each bit is 0 in some and 1 in others; that one of them is not is less likely than 1 in 10^12.
+        assert!(bits.iter().all(|ones| (1..50).contains(ones)), "{bits:?}");
+        assert_eq!(contexts.with(&ids[7], None, |value| *value).unwrap(), 7);
+        assert!(contexts.end(&ids[7]) && !contexts.end(&ids[7]));
+        assert_eq!(contexts.with(&ids[7], None, |value| *value).unwrap_err().status(), 404);
     }
 }

@@ -9,7 +9,7 @@ mod query_string;
 mod value;
 
 use serde_json::{Map, Value};
-use warpseek::query::{Across, Bool, Least, Node, Operator, Words};
+use warpseek::query::{Across, Bool, Least, MAX_TREE_NODES, Node, Operator, Words};
 
 use crate::error::Failure;
 use crate::mapping::{Field, Layout, Mapping};
@@ -21,7 +21,7 @@ pub(crate) fn translate(
     most_text: usize,
     warnings: &mut Vec<String>,
 ) -> Result<Node, Failure> {
-    Translator { mapping, most_text, warnings }.node(query, true)
+    Translator { mapping, copied: 0, most_text, warnings }.node(query, true)
 }
 
 /// The query of `?q=`.
@@ -42,6 +42,8 @@ pub(crate) fn translate_q(
 
 pub(super) struct Translator<'a> {
     mapping: &'a Mapping,
+    /// Nodes that stand in the tree twice.
+    copied: usize,
     most_text: usize,
     warnings: &'a mut Vec<String>,
 }
@@ -100,6 +102,7 @@ impl Translator<'_> {
                 let tie_breaker = parts.number("tie_breaker")?.unwrap_or(0.0);
                 Ok(boosted(Node::Best { of, tie_breaker }, parts.boost()?))
             }
+            "boosting" => self.boosting(clause, body, scored),
             "query_string" | "simple_query_string" => self.query_string(clause, body, scored),
             "match_phrase" => self.match_phrase(clause, body, scored),
             other => Err(match KNOWN_ELSEWHERE.contains(&other) {
@@ -147,6 +150,36 @@ impl Translator<'_> {
             false => node,
         };
         Ok(boosted(node, parts.boost()?))
+    }
+
+    /// Documents of one query, of which those that match another have a smaller score. No document is in both halves, so that each has one score.
+    fn boosting(&mut self, clause: &str, body: &Value, scored: bool) -> Result<Node, Failure> {
+        let parts =
+            self.parts(clause, body, &["positive", "negative", "negative_boost", "boost"])?;
+        let part = |key: &str| {
+            parts.get(key).ok_or_else(|| Failure::parsing(format!("[boosting] requires [{key}]")))
+        };
+        let less =
+            parts.number("negative_boost")?.filter(|less| *less >= 0.0).ok_or_else(|| {
+                Failure::illegal("[boosting] requires [negative_boost], a number from 0 on")
+            })?;
+        let positive = self.node(part("positive")?, scored)?;
+        let negative = self.node(part("negative")?, false)?;
+        // Each inside another would double it once more.
+        self.copied += nodes(&positive) + nodes(&negative);
+        if self.copied > MAX_TREE_NODES {
+            return Err(Failure::illegal(format!(
+                "[boosting] makes a query of more than {MAX_TREE_NODES} parts"
+            )));
+        }
+        let without = Bool {
+            must: vec![positive.clone()],
+            must_not: vec![negative.clone()],
+            ..Bool::default()
+        };
+        let with = Bool { must: vec![positive], filter: vec![negative], ..Bool::default() };
+        let both = any(vec![Node::Bool(without), boosted(Node::Bool(with), less)]);
+        Ok(boosted(both, parts.boost()?))
     }
 
     /// The parts of a clause, which has no others than these.
@@ -264,7 +297,7 @@ impl Translator<'_> {
 }
 
 /// Clauses of Elasticsearch that are not here.
-const KNOWN_ELSEWHERE: [&str; 33] = [
+const KNOWN_ELSEWHERE: [&str; 32] = [
     "match_phrase_prefix",
     "wildcard",
     "regexp",
@@ -273,7 +306,6 @@ const KNOWN_ELSEWHERE: [&str; 33] = [
     "knn",
     "function_score",
     "terms_set",
-    "boosting",
     "match_bool_prefix",
     "intervals",
     "span_term",
@@ -366,6 +398,18 @@ pub(super) fn any(mut of: Vec<Node>) -> Node {
         0 => Node::Nothing,
         1 => of.remove(0),
         _ => Node::Bool(Bool { should: of, ..Bool::default() }),
+    }
+}
+
+/// How many nodes a tree has.
+fn nodes(node: &Node) -> usize {
+    let all = |of: &[Node]| of.iter().map(nodes).sum::<usize>();
+    1 + match node {
+        Node::Bool(of) => all(&of.must) + all(&of.should) + all(&of.must_not) + all(&of.filter),
+        Node::Best { of, .. } => all(of),
+        Node::Constant { filter, .. } => nodes(filter),
+        Node::Boost(of, _) => nodes(of),
+        _ => 0,
     }
 }
 

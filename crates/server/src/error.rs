@@ -5,7 +5,7 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use warpseek::{Error, ExecError, IndexError, ServiceError};
+use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
 
 /// What went wrong, for whoever asked.
 #[derive(Clone, Debug)]
@@ -168,6 +168,13 @@ impl Failure {
         self.kind.status().as_u16()
     }
 
+    /// Writes a line to the log if it is a fault of the server.
+    pub(crate) fn log(&self) {
+        if matches!(self.kind, Kind::Broken | Kind::Damaged) {
+            tracing::error!(reason = self.reason, "a request failed");
+        }
+    }
+
     /// The cause alone, as items of a bulk response have it.
     pub(crate) fn cause(&self) -> Value {
         let mut cause = json!({"type": self.kind.name(), "reason": self.reason});
@@ -190,14 +197,28 @@ impl Failure {
     }
 }
 
+/// What is wrong with a value, without the names that types have in the program.
+pub(crate) fn plain(error: &dyn std::fmt::Display) -> String {
+    let mut text = error.to_string();
+    for number in ["usize", "u64", "u32", "u16"] {
+        text = text.replace(&format!("expected {number}"), "expected a whole number from 0 on");
+    }
+    for (name, said) in [("f64", "a number"), ("i64", "a whole number")] {
+        text = text.replace(&format!("expected {name}"), &format!("expected {said}"));
+    }
+    text.replace("expected a boolean", "expected true or false")
+        .replace("expected a sequence", "expected an array")
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reason = error.to_string();
         match error {
             Error::Index(error) => error.into(),
             Error::Query(error) => error.into(),
+            Error::Ngram(error) => error.into(),
             Error::Text(_) => Failure::new(Kind::Mapper, reason),
-            Error::Options(_) => Failure::illegal(reason),
+            Error::Options(_) | Error::NoText => Failure::illegal(reason),
             _ => Failure::broken(reason),
         }
     }
@@ -223,6 +244,18 @@ impl From<IndexError> for Failure {
             IndexError::TooManyDocuments => Kind::IllegalArgument,
             // Somebody else writes to it, and will be done some time.
             IndexError::Locked { .. } => Kind::NotReady,
+            _ => Kind::Broken,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl From<NgramError> for Failure {
+    fn from(error: NgramError) -> Self {
+        let kind = match &error {
+            NgramError::TooManyGrams(_) | NgramError::Misses(_) | NgramError::NotGrams => {
+                Kind::IllegalArgument
+            }
             _ => Kind::Broken,
         };
         Failure::new(kind, error.to_string())

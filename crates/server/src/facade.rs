@@ -11,9 +11,10 @@ mod searching;
 mod tasks;
 
 pub(crate) use admin::analyze;
-pub(crate) use bulk::id_of;
+pub(crate) use bulk::{id_of, parse as parse_bulk};
 pub(crate) use documents::{new_id, patch};
 pub(crate) use indices::declared;
+pub(crate) use searching::read_pairs;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use axum::routing::{delete, get, post, put};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::error::Failure;
 use crate::http::{Answer, Reply};
 
 /// The version that clients are told. They refuse others than numbers like this.
@@ -39,6 +41,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
             get(indices::mapping).put(indices::put_mapping).post(indices::put_mapping),
         )
         .route("/{index}/_mappings", get(indices::mapping).put(indices::put_mapping))
+        .route("/_settings", get(indices::settings_of_all))
         .route("/{index}/_settings", get(indices::settings).put(indices::put_settings))
         .route("/{index}/_doc", post(documents::add))
         .route(
@@ -92,6 +95,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/_cat/count", get(admin::cat_count).post(admin::cat_count))
         .route("/_cat/count/{index}", get(admin::cat_count_of).post(admin::cat_count_of))
         .route("/_stats", get(admin::stats_all))
+        .route("/_stats/{metric}", get(admin::stats_of_all))
         .route("/{index}/_stats", get(admin::stats))
         .route("/{index}/_stats/{metric}", get(admin::stats_of))
 }
@@ -115,6 +119,49 @@ fn alias_routes() -> Router<Arc<App>> {
         .route("/{index}/_alias/{alias}", one())
         .route("/{index}/_aliases/{alias}", one())
         .route("/_cat/aliases", get(aliases::cat))
+}
+
+/// Calls of Elasticsearch and OpenSearch that are not here.
+const ELSEWHERE: [&str; 33] = [
+    "_reindex",
+    "_update_by_query",
+    "_template",
+    "_index_template",
+    "_component_template",
+    "_nodes",
+    "_sql",
+    "_plugins",
+    "_query",
+    "_eql",
+    "_ingest",
+    "_scripts",
+    "_render",
+    "_rank_eval",
+    "_termvectors",
+    "_mtermvectors",
+    "_knn_search",
+    "_search_shards",
+    "_terms_enum",
+    "_async_search",
+    "_snapshot",
+    "_security",
+    "_license",
+    "_xpack",
+    "_ilm",
+    "_data_stream",
+    "_rollover",
+    "_shrink",
+    "_split",
+    "_clone",
+    "_close",
+    "_open",
+    "_recovery",
+];
+
+/// The refusal of a path that names such a call.
+pub(crate) fn elsewhere(path: &str) -> Option<Failure> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty()).take(2);
+    parts.find(|part| ELSEWHERE.contains(part)).map(Failure::unsupported)
 }
 
 async fn info() -> Reply {

@@ -1,69 +1,29 @@
 //! Requests and responses: what is read of one, and how an answer is written.
 
+mod params;
+
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::{App, Held, PANICKED};
 use crate::error::{Failure, Kind};
-use crate::names;
 use crate::patience::TOO_SLOW;
+use crate::{keys, names, openapi, retrieve};
+pub(crate) use params::Params;
 
 const PRODUCT: HeaderName = HeaderName::from_static("x-elastic-product");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const OPAQUE_ID: HeaderName = HeaderName::from_static("x-opaque-id");
-
-/// The options of a query string. `+` and `%20` are both blanks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Params(Vec<(String, String)>);
-
-impl Params {
-    pub(crate) fn parse(query: Option<&str>) -> Self {
-        let pairs = query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(key), decode(value))
-        });
-        Params(pairs.collect())
-    }
-
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
-    }
-
-    /// An option that is on if it is given without a value.
-    pub(crate) fn flag(&self, key: &str) -> bool {
-        matches!(self.get(key), Some("" | "true"))
-    }
-}
-
-/// Decodes `%41` and `+`; what is no code stays as it is.
-fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = || {
-            let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        match (bytes[at], code) {
-            (b'+', _) => out.push(b' '),
-            (b'%', code) if code().is_some() => {
-                out.extend(code());
-                at += 2;
-            }
-            (byte, _) => out.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
+const JSON: &str = "application/json";
 
 /// What is read of a request.
 pub(crate) struct Call {
@@ -71,9 +31,17 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// When it was there: limits of time count from here.
     pub(crate) arrived: Instant,
+    /// What the body takes of the memory for bodies, as long as this is there.
+    _held: Held,
 }
 
 impl Call {
+    /// One without a request.
+    pub(crate) fn of(body: Bytes) -> Self {
+        let (params, _held) = (Params::default(), Held::default());
+        Call { params, body, arrived: Instant::now(), _held }
+    }
+
     /// The body as JSON; nothing is null.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
@@ -90,10 +58,55 @@ impl Call {
     }
 }
 
+/// The options of a request, which are read once.
+pub(crate) fn params_of(request: &Request) -> Params {
+    let known = request.extensions().get::<Params>().cloned();
+    known.unwrap_or_else(|| Params::parse(request.uri().query()))
+}
+
+/// Refuses a request with a body for which there would be no room when it is there: nothing of it is read.
+pub(crate) fn admit_body(app: &App, request: &Request) -> Result<(), Failure> {
+    let is_announced = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING]
+        .iter()
+        .any(|name| request.headers().contains_key(name));
+    let may_lack = matches!(*request.method(), Method::GET | Method::HEAD | Method::DELETE);
+    if request.body().is_end_stream() || (may_lack && !is_announced) {
+        return Ok(());
+    }
+    let path = request.uri().path();
+    let gate = match keys::needed(request.method(), path) {
+        keys::Access::Read => &app.searches,
+        keys::Access::Admin => &app.writes,
+    };
+    gate.check()
+}
+
+/// Why a body could not be read.
+pub(crate) fn unreadable(error: &axum::Error) -> Failure {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains(TOO_SLOW) {
+            let reason = "the body came too slowly (timeouts.stall_s, timeouts.bytes_per_second)";
+            return Failure::new(Kind::TooSlow, reason);
+        }
+        cause = error.source();
+    }
+    Failure::parsing(format!("the body could not be read: {error}"))
+}
+
 impl FromRequest<Arc<App>> for Call {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
+        let is_retrieve = request.uri().path() == "/retrieve";
+        let read = Call::read(request, app).await;
+        read.map_err(|failure| if is_retrieve { retrieve::overloaded(failure) } else { failure })
+    }
+}
+
+impl Call {
+    /// Reads a request, as far as the limits go.
+    async fn read(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
         let limit = app.config.limits.body;
         let too_large = || {
             Failure::new(
@@ -109,24 +122,29 @@ impl FromRequest<Arc<App>> for Call {
         if announced.is_some_and(|bytes| bytes > limit as u64) {
             return Err(too_large());
         }
-        let params = Params::parse(request.uri().query());
-        let body = to_bytes(request.into_body(), limit).await.map_err(|error| {
-            let mut cause: Option<&dyn std::error::Error> = Some(&error);
-            while let Some(error) = cause {
-                let text = error.to_string();
-                if text.contains("length limit") {
-                    return too_large();
-                }
-                if text.contains(TOO_SLOW) {
-                    let reason =
-                        "the body came too slowly (timeouts.stall_s, timeouts.bytes_per_second)";
-                    return Failure::new(Kind::TooSlow, reason);
-                }
-                cause = error.source();
+        admit_body(app, &request)?;
+        let params = params_of(&request);
+        let (mut held, mut body) = (Held::new(app), Bytes::new());
+        // From the second part on they are put together.
+        let mut whole = Vec::new();
+        let mut parts = request.into_body().into_data_stream();
+        while let Some(part) = parts.next().await {
+            let part = part.map_err(|error| unreadable(&error))?;
+            if whole.len() + body.len() + part.len() > limit {
+                return Err(too_large());
             }
-            Failure::parsing(format!("the body could not be read: {error}"))
-        })?;
-        Ok(Call { params, body, arrived: Instant::now() })
+            held.grow(part.len())?;
+            if body.is_empty() && whole.is_empty() {
+                body = part;
+            } else {
+                whole.extend_from_slice(&std::mem::take(&mut body));
+                whole.extend_from_slice(&part);
+            }
+        }
+        if !whole.is_empty() {
+            body = whole.into();
+        }
+        Ok(Call { params, body, arrived: Instant::now(), _held: held })
     }
 }
 
@@ -141,6 +159,8 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Json(Value),
+    /// JSON that is written down already.
+    Written(Vec<u8>),
     Text(String, &'static str),
     Bytes(Vec<u8>, &'static str),
 }
@@ -148,6 +168,11 @@ pub(crate) enum Content {
 impl Answer {
     pub(crate) fn json(value: Value) -> Self {
         Answer { status: StatusCode::OK, body: Content::Json(value), warnings: Vec::new() }
+    }
+
+    /// JSON that is written down already.
+    pub(crate) fn written(json: Vec<u8>) -> Self {
+        Answer { body: Content::Written(json), ..Answer::json(Value::Null) }
     }
 
     pub(crate) fn text(text: impl Into<String>) -> Self {
@@ -183,23 +208,23 @@ impl IntoResponse for Answer {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        if matches!(self.kind, Kind::Broken | Kind::Damaged) {
-            tracing::error!(reason = self.reason, "a request failed");
-        }
+        self.log();
         Answer::json(self.body()).status(self.status()).into_response()
     }
 }
 
 /// Stands around every request: checks the key, writes the answer, counts and logs.
-pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn around(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let start = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or("none".to_owned(), |path| path.as_str().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let params = Params::parse(request.uri().query());
+    request.extensions_mut().insert(params.clone());
     let id = request
         .headers()
         .get(REQUEST_ID)
@@ -208,16 +233,24 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let opaque = request.headers().get(OPAQUE_ID).cloned();
     let is_open = matches!(path.as_str(), "/health" | "/livez" | "/readyz" | "/metrics")
         || crate::page::is_part(&path);
-    let admitted = match app.is_ready() || is_open {
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    let admitted = match app.is_accepting() || is_open {
         true => crate::origin::check(&method, request.headers(), &app.config.cors.origins)
-            .and_then(|()| app.keys.check(&method, &path, request.headers())),
+            .and_then(|()| app.keys.check(&method, &path, request.headers()))
+            .and_then(|()| openapi::check_options(&method, route, &params)),
         false => Err(Failure::new(Kind::NotReady, "the server is starting or ending")),
     };
     let response = match admitted {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            // Handlers work elsewhere, where a panic is a failure; this is for what is around them.
+            let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            answer.unwrap_or_else(|_| Failure::broken(PANICKED).into_response())
+        }
         Err(failure) => failure.into_response(),
     };
-    let mut response = written(response, &params);
+    // Routes of the server's own refuse what they do not know.
+    let ignored = !names::is_own(&path) && response.status().is_success();
+    let mut response = written(response, &params, ignored);
     let headers = response.headers_mut();
     headers.insert(PRODUCT, HeaderValue::from_static("Elasticsearch"));
     if let Some(id) = &id {
@@ -227,7 +260,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         headers.insert(OPAQUE_ID, opaque);
     }
     let (status, took) = (response.status().as_u16(), start.elapsed());
-    crate::telemetry::count_request(method.as_str(), &route, status, took);
+    crate::telemetry::count_request(&method, route, status, took);
     let id = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or("");
     tracing::info!(
         id,
@@ -240,22 +273,33 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     response
 }
 
-/// Writes an answer down.
-fn written(mut response: Response, params: &Params) -> Response {
-    let Some(answer) = response.extensions_mut().remove::<Answer>() else { return response };
+/// Writes an answer down. If `ignored`, it says which options had no effect.
+fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
+    let Some(mut answer) = response.extensions_mut().remove::<Answer>() else { return response };
+    let (paths, pretty) = (params.get("filter_path"), params.flag("pretty"));
+    let paths = paths.filter(|_| answer.status.is_success());
+    // To be changed, it must be read again.
+    if let Content::Written(json) = &answer.body
+        && (paths.is_some() || pretty)
+    {
+        answer.body = Content::Json(serde_json::from_slice(json).unwrap_or_default());
+    }
+    if ignored {
+        answer.warnings.extend(params.ignored());
+    }
     let (body, kind) = match answer.body {
         Content::Json(value) => {
-            let value = match params.get("filter_path") {
-                Some(paths) if answer.status.is_success() => filter_path(&value, paths),
-                _ => value,
+            let value = match paths {
+                Some(paths) => filter_path(&value, paths),
+                None => value,
             };
-            let text = if params.flag("pretty") {
-                serde_json::to_vec_pretty(&value)
-            } else {
-                serde_json::to_vec(&value)
+            let text = match pretty {
+                true => serde_json::to_vec_pretty(&value),
+                false => serde_json::to_vec(&value),
             };
-            (text.unwrap_or_default(), "application/json")
+            (text.unwrap_or_default(), JSON)
         }
+        Content::Written(json) => (json, JSON),
         Content::Text(text, kind) => (text.into_bytes(), kind),
         Content::Bytes(bytes, kind) => (bytes, kind),
     };
@@ -345,17 +389,6 @@ fn remove(value: &mut Value, path: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn query_strings() {
-        let params = Params::parse(Some("q=a+b%20c%2Fd&pretty&x=%zz&size=3&="));
-        assert_eq!(
-            (params.get("q"), params.get("size"), params.get("x")),
-            (Some("a b c/d"), Some("3"), Some("%zz"))
-        );
-        assert!(params.flag("pretty") && !params.flag("size") && !params.flag("none"));
-        assert!(Params::parse(None).get("a").is_none());
-    }
 
     #[test]
     fn parts_of_an_answer() {

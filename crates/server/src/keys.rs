@@ -86,7 +86,7 @@ fn is_open(path: &str) -> bool {
 }
 
 /// What a request needs. Whatever is not known to read is taken for a write.
-fn needed(method: &Method, path: &str) -> Access {
+pub(crate) fn needed(method: &Method, path: &str) -> Access {
     // Also their list: snapshots are not for those who search.
     if path.starts_with("/v1/snapshots") {
         return Access::Admin;
@@ -99,7 +99,7 @@ fn needed(method: &Method, path: &str) -> Access {
     // Names of indexes and ids of documents may be anything, so that a word says something only in its place.
     let reads = match parts.as_slice() {
         ["retrieve" | "mcp"] => is_post,
-        ["v1", "indexes", _, "search" | "batch" | "count" | "analyze"] => is_post,
+        ["v1", "indexes", _, "search" | "batch" | "count" | "ngram" | "analyze"] => is_post,
         ["v1", "indexes", _, "explain", _] => is_post,
         // Those of others need an admin.
         ["_search", "scroll" | "point_in_time", "_all"] => false,
@@ -193,6 +193,7 @@ mod tests {
             "/_search/scroll",
             "/v1/indexes/a/search",
             "/v1/indexes/a/count",
+            "/v1/indexes/a/ngram",
             "/v1/indexes/a/explain/1",
             "/mcp",
             "/a/_pit",

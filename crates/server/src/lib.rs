@@ -17,6 +17,8 @@ mod contexts;
 mod dsl;
 mod error;
 mod facade;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod keys;
 mod load;
@@ -24,6 +26,7 @@ mod mapping;
 mod mcp;
 mod names;
 mod native;
+mod ngrams;
 mod openapi;
 mod origin;
 mod page;

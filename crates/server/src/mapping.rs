@@ -7,6 +7,7 @@ mod analysis;
 mod dynamic;
 mod fields;
 mod line;
+mod raw;
 mod settings;
 
 use std::collections::{BTreeMap, HashMap};

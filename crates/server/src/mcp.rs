@@ -175,10 +175,11 @@ fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
     }
     let body =
         json!({"query": {"simple_query_string": words}, "size": size, "track_total_hits": true});
-    let ask = Ask::parse(&body, &Params::default(), &app.config.limits)?;
+    let ask = Ask::parse(body, &Params::default(), &app.config.limits)?;
     let targets = app.catalogue().select(index, false)?.into_iter().map(Target::from).collect();
     let found = find(app, targets, ask, false, Instant::now())?;
-    let body = found.body(0, found.ask.size)?;
+    let body: Value = serde_json::from_slice(&found.body(0, found.ask.size)?)
+        .map_err(|e| Failure::broken(e.to_string()))?;
     let hit = |hit: &Value| json!({"index": hit["_index"], "id": hit["_id"], "score": hit["_score"], "document": hit["_source"]});
     let hits = body["hits"]["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
     let hits: Vec<Value> = hits.iter().map(hit).collect();

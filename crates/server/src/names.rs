@@ -42,6 +42,12 @@ pub(crate) fn check(name: &str) -> Result<(), Failure> {
     Err(Failure::new(Kind::IndexName, reason).of_index(name))
 }
 
+/// Whether a path is that of one of the server's own routes.
+pub(crate) fn is_own(path: &str) -> bool {
+    path.strip_prefix('/')
+        .is_some_and(|rest| RESERVED.iter().any(|own| rest.split('/').next() == Some(own)))
+}
+
 /// Whether a name matches a pattern in which `*` stands for any characters.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');

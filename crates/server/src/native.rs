@@ -2,7 +2,9 @@
 
 mod answer;
 mod ask;
+mod bulk;
 mod documents;
+mod ngram;
 mod search;
 mod status;
 
@@ -14,6 +16,7 @@ use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 
 use crate::app::{App, search, write};
+use crate::catalogue::Look;
 use crate::collection::Collection;
 use crate::http::{Answer, Call, Reply};
 
@@ -29,13 +32,14 @@ pub(crate) fn routes() -> Router<Arc<App>> {
                 .delete(documents::delete),
         )
         .route("/v1/indexes/{index}/documents", post(documents::add))
-        .route("/v1/indexes/{index}/bulk", post(documents::bulk))
+        .route("/v1/indexes/{index}/bulk", post(bulk::bulk))
         .route("/v1/indexes/{index}/refresh", post(refresh))
         .route("/v1/indexes/{index}/reload", post(reload))
         .route("/v1/indexes/{index}/search", post(search::search_one))
         .route("/v1/indexes/{index}/batch", post(search::search_many))
         .route("/v1/indexes/{index}/count", post(search::count))
         .route("/v1/indexes/{index}/explain/{id}", post(search::explain))
+        .route("/v1/indexes/{index}/ngram", post(ngram::search_ngrams))
         .route("/v1/indexes/{index}/analyze", post(crate::facade::analyze))
         .route("/v1/status", get(status::status))
 }
@@ -50,14 +54,23 @@ fn described(of: &Collection) -> Value {
 
 async fn list(State(app): State<Arc<App>>) -> Reply {
     search(&app, |app| {
-        let all: Vec<Value> = app.catalogue().all().iter().map(|of| described(of)).collect();
+        let words = app.catalogue().all();
+        let grams = app.catalogue().all_ngrams();
+        let shown = words.iter().map(|of| described(of));
+        let all: Vec<Value> = shown.chain(grams.iter().map(|of| ngram::described(of))).collect();
         Ok(Answer::json(json!({"indexes": all})))
     })
     .await
 }
 
 async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    search(&app, move |app| Ok(Answer::json(described(&*app.catalogue().get(&index)?)))).await
+    search(&app, move |app| {
+        Ok(Answer::json(match app.catalogue().ngrams(&index) {
+            Some(of) => ngram::described(&of),
+            None => described(&*app.catalogue().get(&index)?),
+        }))
+    })
+    .await
 }
 
 /// The body has `mappings` and `settings`, as `PUT /{index}` has.
@@ -78,8 +91,11 @@ async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>) -> Repl
     Ok(Answer::json(json!({"refreshed": true})))
 }
 
-/// Looks at once whether the folder of the index was replaced.
+/// Looks at once whether the folder of the index was replaced. What is there and cannot be served is an error that says why.
 async fn reload(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    let reloaded = write(&app, move |app| app.catalogue().look_at(&index)).await?;
-    Ok(Answer::json(json!({"reloaded": reloaded})))
+    let look = write(&app, move |app| app.catalogue().reload(&index)).await?;
+    Ok(Answer::json(match look {
+        Look::Same(reason) => json!({"reloaded": false, "reason": reason}),
+        _ => json!({"reloaded": true}),
+    }))
 }

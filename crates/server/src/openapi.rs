@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::arrow::CONTENT_TYPE;
 use crate::config::Limits;
-use crate::http::{Answer, Reply};
+use crate::error::Failure;
+use crate::http::{Answer, Params, Reply};
 
 /// A route and method: what it is for, what is sent, and what comes back with which status.
 struct Operation {
@@ -42,7 +44,7 @@ const PLAIN: Operation = Operation {
     open: false,
 };
 
-const OPERATIONS: [Operation; 31] = [
+const OPERATIONS: [Operation; 32] = [
     Operation { path: "/health", summary: "Whether the server is available", open: true, ..PLAIN },
     Operation {
         path: "/livez",
@@ -134,7 +136,7 @@ const OPERATIONS: [Operation; 31] = [
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/bulk",
-        summary: "Add documents, one a line, each with an `id`",
+        summary: "Add documents, one a line, each with an `id`; a body of any length, read piece by piece",
         options: &[REFRESH],
         body: &[(LINES, "Text")],
         ..PLAIN
@@ -183,6 +185,13 @@ const OPERATIONS: [Operation; 31] = [
     },
     Operation {
         method: "post",
+        path: "/v1/indexes/{index}/ngram",
+        summary: "Search an index of n-grams, which finds what is misspelt",
+        body: &[(JSON, "Ngram")],
+        ..PLAIN
+    },
+    Operation {
+        method: "post",
         path: "/v1/indexes/{index}/analyze",
         summary: "The terms of `text`, by `field` or `analyzer`",
         body: &[(JSON, "Object")],
@@ -220,6 +229,35 @@ const OPERATIONS: [Operation; 31] = [
         ..PLAIN
     },
 ];
+
+/// Options that every route has: what is shown of an answer, and how.
+const EVERYWHERE: [&str; 2] = ["pretty", "filter_path"];
+
+/// Refuses options of a query string that a route under `/v1` does not have: they would be without effect, and nobody would know.
+pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Result<(), Failure> {
+    if !route.starts_with("/v1/") {
+        return Ok(());
+    }
+    let of = OPERATIONS
+        .iter()
+        .find(|of| of.path == route && of.method.eq_ignore_ascii_case(method.as_str()));
+    // What is no operation is refused for that.
+    let Some(of) = of else { return Ok(()) };
+    for (name, value) in params.iter().filter(|(name, _)| !EVERYWHERE.contains(name)) {
+        if !of.options.iter().any(|(known, _)| *known == name) {
+            let known: Vec<&str> =
+                of.options.iter().map(|(known, _)| *known).chain(EVERYWHERE).collect();
+            let known = known.join(", ");
+            let reason = format!("there is no option [{name}] here; there is {known}");
+            return Err(Failure::illegal(reason));
+        }
+        if !matches!(value, "" | "true" | "false") {
+            let reason = format!("[{name}] must be true or false, found [{value}]");
+            return Err(Failure::illegal(reason));
+        }
+    }
+    Ok(())
+}
 
 pub(crate) async fn openapi(State(app): State<Arc<App>>) -> Reply {
     Ok(Answer::json(document(&app.config.limits)))
@@ -356,6 +394,21 @@ fn schemas(limits: &Limits) -> Value {
             "required": ["searches"],
             "properties": {"searches": {"type": "array", "maxItems": limits.batch, "items": {"$ref": "#/components/schemas/Search"}}},
         },
+        "Ngram": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["query"],
+            "properties": {
+                "query": text,
+                "k": hits,
+                "misses": {"type": ["integer", "string"], "description": "How many n-grams of the query a hit may lack: a number, or a share such as 25%."},
+                "errors": number,
+                "verify": {"type": "boolean", "description": "Whether hits are ordered by their edit distance."},
+                "candidates": hits,
+                "documents": {"type": "boolean", "description": "Whether hits have their documents."},
+                "deadline_ms": number,
+            },
+        },
         "Facet": {
             "type": "object",
             "additionalProperties": false,
@@ -412,7 +465,11 @@ fn schemas(limits: &Limits) -> Value {
         "Restore": {
             "type": "object",
             "additionalProperties": false,
-            "properties": {"indexes": strings, "as": {"type": "object", "additionalProperties": {"type": "string"}}},
+            "properties": {
+                "indexes": strings,
+                "as": {"type": "object", "additionalProperties": {"type": "string"}},
+                "aliases": {"type": "boolean", "description": "Whether indexes get their aliases back; by default those that keep their names do."},
+            },
         },
         "Failure": {
             "type": "object",

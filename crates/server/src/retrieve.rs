@@ -1,6 +1,7 @@
 //! `POST /retrieve`: documents for models in training, in the dialects of the programs that ask.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use serde_json::{Value, json};
@@ -23,12 +24,15 @@ enum Dialect {
 }
 
 pub(crate) async fn retrieve(State(app): State<Arc<App>>, call: Call) -> Reply {
-    let done = search(&app, move |app| run(app, &call)).await;
-    // Clients repeat 503, and show any 4xx to the model.
-    done.map_err(|failure| match failure.kind {
+    search(&app, move |app| run(app, &call)).await.map_err(overloaded)
+}
+
+/// Clients repeat 503, and show any 4xx to the model.
+pub(crate) fn overloaded(failure: Failure) -> Failure {
+    match failure.kind {
         Kind::Overload => Failure { kind: Kind::NotReady, ..failure },
         _ => failure,
-    })
+    }
 }
 
 fn run(app: &App, call: &Call) -> Reply {
@@ -65,12 +69,24 @@ fn run(app: &App, call: &Call) -> Reply {
     app.config.limits.check_hits(queries.iter().map(|_| k))?;
     let of = index(app, &body)?;
     let view = of.view();
-    let requests: Vec<Request> =
-        queries.iter().map(|text| Request::new(node(&view.mapping, text)).k(k)).collect();
+    let deadline = Duration::from_millis(app.config.deadline_ms);
+    let request = |text: &String| {
+        let request = Request::new(node(&view.mapping, text)).k(k);
+        match deadline.is_zero() {
+            true => request,
+            false => request.deadline(deadline.saturating_sub(call.arrived.elapsed())),
+        }
+    };
+    let requests: Vec<Request> = queries.iter().map(request).collect();
     let mut result = Vec::with_capacity(queries.len());
     for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
         let response = response?;
         crate::telemetry::count_search(app, &of.name, &view, request, &response);
+        // These answers have no place to say that something is missing.
+        if !response.coverage().is_complete() {
+            let reason = "the time was up before all documents were searched (deadline_ms)";
+            return Err(Failure::new(Kind::Timeout, reason));
+        }
         let mut hits = Vec::with_capacity(response.hits().len());
         for rank in 0..response.hits().len() {
             let id = response.id(rank)?;

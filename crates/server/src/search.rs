@@ -15,7 +15,7 @@ use warpseek::{Request, Response};
 
 pub(crate) use ask::{Ask, Total, duration};
 pub(crate) use highlight::snippets;
-pub(crate) use show::explained;
+pub(crate) use show::{add, explained};
 pub(crate) use sort::Order;
 pub(crate) use source::SourceFilter;
 
@@ -34,9 +34,13 @@ pub(crate) struct Target {
 impl Target {
     /// As it is now, and stays.
     pub(crate) fn frozen(collection: Arc<Collection>) -> Self {
-        let view = collection.view();
-        let (searcher, mapping) = (view.searcher.frozen(), view.mapping.clone());
-        Target { collection, view: Arc::new(View::alone(searcher, mapping)) }
+        Target::from(collection).freeze()
+    }
+
+    /// The same as it is now, for a search that asks it more than once.
+    fn freeze(self) -> Self {
+        let (searcher, mapping) = (self.view.searcher.frozen(), self.view.mapping.clone());
+        Target { view: Arc::new(View::alone(searcher, mapping)), ..self }
     }
 }
 
@@ -91,6 +95,11 @@ impl Found {
     }
 }
 
+/// Whether all hits are needed to know which are shown.
+pub(crate) fn wants_all(ask: &Ask, all: bool) -> bool {
+    all || ask.min_score.is_some() || ask.order == Order::Document
+}
+
 /// Plans a search over an index. All hits are asked for if `all`.
 pub(crate) fn plan(
     app: &App,
@@ -121,7 +130,7 @@ pub(crate) fn plan(
         node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
     }
     let documents = view.searcher.snapshot().doc_limit() as usize;
-    let all = all || ask.min_score.is_some() || ask.order == Order::Document;
+    let all = wants_all(ask, all);
     let k = if all { documents } else { (ask.from + ask.size).min(documents) };
     let request = Request::new(node).k(k);
     let mut request = match ask.total {
@@ -150,10 +159,13 @@ pub(crate) fn search(
     all: bool,
     arrived: Instant,
 ) -> Result<Found, Failure> {
-    let (start, mut warnings) = (Instant::now(), Vec::new());
+    let (start, mut warnings) = (Instant::now(), ask.warnings.clone());
     let all = all || (ask.after.is_some() && targets.len() > 1);
+    // How many hits are all of them, and what the smallest value is, must be of what is searched: a refresh may come in between.
+    let once = !wants_all(&ask, all) && !aggregate::want_extremes(&ask.aggregations);
     let mut parts = Vec::with_capacity(targets.len());
     for target in targets {
+        let target = if once { target } else { target.freeze() };
         let planned = plan(app, target, &ask, all, arrived, &mut warnings)?;
         let response = planned.view.search(&planned.request)?;
         let extremes = aggregate::extremes(&ask.aggregations, &planned)?;

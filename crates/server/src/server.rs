@@ -4,12 +4,11 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderName, header};
+use axum::http::{HeaderName, Uri, header};
 use axum::routing::{get, post};
 use sd_notify::NotifyState;
 use serde_json::json;
@@ -125,6 +124,7 @@ impl Server {
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
         let Server { app, opening, listener, tls, runtime, .. } = self;
+        let notice = Duration::from_secs(app.config.drain_notice_s);
         let drain = Duration::from_secs(app.config.drain_s);
         let router = routes(app.clone());
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
@@ -142,16 +142,21 @@ impl Server {
             let graceful = async move {
                 end.await;
                 tell_systemd(NotifyState::Stopping);
-                tracing::info!("ending: requests under way are finished");
-                shared.ready.store(false, Ordering::Release);
+                shared.unwelcome();
                 let _ = ended.send(());
+                if !notice.is_zero() {
+                    tracing::info!(seconds = notice.as_secs(), "ending: not ready any more");
+                    tokio::time::sleep(notice).await;
+                }
+                tracing::info!("ending: requests under way are finished");
+                shared.refuse();
             };
             let serving = connections::serve(listener, router, &config, tls, graceful);
             tokio::spawn(reloading);
             let too_long = async {
                 let _ = ending.await;
                 tokio::select! {
-                    () = tokio::time::sleep(drain) => {}
+                    () = tokio::time::sleep(notice + drain) => {}
                     () = signal() => std::process::exit(130),
                 }
             };
@@ -286,14 +291,17 @@ fn routes(app: Arc<App>) -> Router {
         .merge(page::routes())
         .merge(mcp::routes())
         .merge(facade::routes())
-        .fallback(async || {
-            Failure::new(
-                Kind::NoSuchRoute,
-                "no handler found for this path; docs/server.md lists those there are",
-            )
+        .fallback(async |uri: Uri| {
+            facade::elsewhere(uri.path()).unwrap_or_else(|| {
+                Failure::new(
+                    Kind::NoSuchRoute,
+                    "no handler found for this path; docs/server.md lists those there are",
+                )
+            })
         })
-        .method_not_allowed_fallback(async || {
-            Failure::new(Kind::Method, "this path has no such method")
+        .method_not_allowed_fallback(async |uri: Uri| {
+            let other = || Failure::new(Kind::Method, "this path has no such method");
+            facade::elsewhere(uri.path()).unwrap_or_else(other)
         })
         .layer(axum::middleware::from_fn_with_state(app.clone(), around))
         .layer(cors(&app.config.cors.origins))

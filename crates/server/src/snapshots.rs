@@ -5,6 +5,7 @@
 
 mod store;
 
+use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use warpseek::{Index, Progress};
 
+use crate::aliases::{Alias, Change};
 use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
@@ -40,6 +42,9 @@ pub(crate) struct Contents {
     /// The version of the server that made it.
     version: String,
     pub(crate) indexes: Vec<Part>,
+    /// Other names of its indexes: by alias, then by index.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    aliases: BTreeMap<String, BTreeMap<String, Alias>>,
 }
 
 /// An index of a snapshot.
@@ -79,7 +84,8 @@ impl Contents {
                 return Err(damaged(format!("no file of an index has the name [{}]", file.name)));
             }
         }
-        Ok(())
+        let aliases = self.aliases.keys().map(|alias| names::check(alias));
+        aliases.collect::<Result<(), Failure>>().map_err(|failure| damaged(failure.reason))
     }
 
     fn summary(&self) -> Value {
@@ -90,7 +96,7 @@ impl Contents {
                 |part| json!({"name": part.name, "documents": part.documents, "bytes": part.bytes}),
             )
             .collect();
-        json!({"name": self.name, "created": self.created, "version": self.version, "indexes": indexes})
+        json!({"name": self.name, "created": self.created, "version": self.version, "indexes": indexes, "aliases": self.aliases.keys().collect::<Vec<_>>()})
     }
 }
 
@@ -164,7 +170,16 @@ async fn create(State(app): State<Arc<App>>, call: Call) -> Reply {
             Some(names) if names.is_empty() => {
                 return Err(Failure::illegal("[indexes] is empty; leave it out for all of them"));
             }
-            Some(names) => app.catalogue().select(&names.join(","), false)?,
+            Some(names) => {
+                let names = names.join(",");
+                let found = app.catalogue().select(&names, false)?;
+                // A pattern that is misspelt must not give a backup of nothing.
+                if found.is_empty() {
+                    let reason = format!("no index matches [{names}], so there is nothing to keep");
+                    return Err(Failure::new(Kind::IndexMissing, reason));
+                }
+                found
+            }
         };
         take(app, name, created, &of)
     })
@@ -205,7 +220,9 @@ fn take(
         indexes.push(Part { name: index, documents, bytes, files });
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let contents = Contents { format: FORMAT, name, created, version, indexes };
+    let aliases = app.catalogue().aliases();
+    let aliases = aliases.of_indexes(|index| indexes.iter().any(|part| part.name == index));
+    let contents = Contents { format: FORMAT, name, created, version, indexes, aliases };
     Handle::current().block_on(store.publish(&contents))?;
     tracing::info!(snapshot = contents.name, indexes = contents.indexes.len(), "snapshot taken");
     Ok(contents)
@@ -265,11 +282,16 @@ async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Reply 
     .await
 }
 
-/// `indexes`, by default all, and `as`, an object of new names by old ones.
+/// `indexes`, by default all, `as`, an object of new names by old ones, and `aliases`, whether they get theirs back: by default, those do that keep their names.
 async fn restore(State(app): State<Arc<App>>, Path(name): Path<String>, call: Call) -> Reply {
     write(&app, move |app| {
         let body = call.json()?;
-        only(&body, &["indexes", "as"])?;
+        only(&body, &["indexes", "as", "aliases"])?;
+        let aliases = match &body["aliases"] {
+            Value::Null => None,
+            Value::Bool(aliases) => Some(*aliases),
+            _ => return Err(Failure::parsing("[aliases] must be true or false")),
+        };
         let contents = find(store(app)?, &name)?;
         let wanted = match strings(&body, "indexes")? {
             None => contents.indexes.iter().map(|part| part.name.clone()).collect(),
@@ -293,9 +315,9 @@ async fn restore(State(app): State<Arc<App>>, Path(name): Path<String>, call: Ca
             };
             targets.push((old, new));
         }
-        bring_back(app, &contents, &targets)?;
+        let aliases = bring_back(app, &contents, &targets, aliases)?;
         let names: Vec<&String> = targets.iter().map(|(_, new)| new).collect();
-        Ok(Answer::json(json!({"restored": names})))
+        Ok(Answer::json(json!({"restored": names, "aliases": aliases})))
     })
     .await
 }
@@ -306,12 +328,46 @@ pub(crate) fn restore_missing(app: &App, name: &str) -> Result<(), Failure> {
     let missing = contents.indexes.iter().filter(|part| app.catalogue().get(&part.name).is_err());
     let targets: Vec<(String, String)> =
         missing.map(|part| (part.name.clone(), part.name.clone())).collect();
-    bring_back(app, &contents, &targets)
+    bring_back(app, &contents, &targets, None).map(|_| ())
 }
 
-/// Everything is fetched and verified before the first index appears.
-fn bring_back(app: &App, contents: &Contents, targets: &[(String, String)]) -> Result<(), Failure> {
+/// The aliases that indexes get back. One that stands for an index by now is an error before anything is done.
+fn aliases_back(
+    app: &App,
+    contents: &Contents,
+    targets: &[(String, String)],
+    wanted: Option<bool>,
+) -> Result<Vec<Change>, Failure> {
+    let mut changes = Vec::new();
+    for (alias, indexes) in &contents.aliases {
+        let writes_elsewhere =
+            app.catalogue().aliases().pairs().into_iter().any(|(known, index, writes)| {
+                known == *alias && writes == Some(true) && app.catalogue().is_index(&index)
+            });
+        for (old, new) in targets.iter().filter(|(old, new)| wanted.unwrap_or(old == new)) {
+            let Some(of) = indexes.get(old) else { continue };
+            if app.catalogue().is_index(alias) || targets.iter().any(|(_, new)| new == alias) {
+                return Err(Failure::illegal(format!(
+                    "alias [{alias}] of the snapshot has the name of an index; restore with \"aliases\": false"
+                )));
+            }
+            // Writes go on to where they go now.
+            let of = if writes_elsewhere { of.without_writes() } else { *of };
+            changes.push(Change::Add { alias: alias.clone(), index: new.clone(), of });
+        }
+    }
+    Ok(changes)
+}
+
+/// Everything is fetched and verified before the first index appears. Returns the aliases that came back.
+fn bring_back(
+    app: &App,
+    contents: &Contents,
+    targets: &[(String, String)],
+    aliases: Option<bool>,
+) -> Result<Vec<String>, Failure> {
     let store = store(app)?;
+    let aliases = aliases_back(app, contents, targets, aliases)?;
     for (i, (_, new)) in targets.iter().enumerate() {
         app.catalogue().check_free(new)?;
         if targets[..i].iter().any(|(_, other)| other == new) {
@@ -353,7 +409,12 @@ fn bring_back(app: &App, contents: &Contents, targets: &[(String, String)]) -> R
         app.catalogue().adopt(new, &dir, declared.as_deref())?;
         tracing::info!(index = new, snapshot = contents.name, "restored");
     }
-    Ok(())
+    if !aliases.is_empty() {
+        app.catalogue().change_aliases(&aliases)?;
+    }
+    let mut names: Vec<String> = aliases.into_iter().filter_map(Change::added).collect();
+    names.dedup();
+    Ok(names)
 }
 
 /// Checks every checksum, order, bound and count of an index.
@@ -417,10 +478,13 @@ mod tests {
             created: 0,
             version: String::new(),
             indexes: vec![Part { name: "a".into(), documents: 0, bytes: 0, files: vec![file] }],
+            aliases: BTreeMap::new(),
         };
         assert!(contents(file("000001.dict")).check("s").is_ok());
         assert!(contents(file("000001.dict")).check("t").is_err());
         assert!(contents(file("../manifest")).check("s").is_err());
         assert!(Contents { format: 2, ..contents(file("a")) }.check("s").is_err());
+        let aliases = BTreeMap::from([("../a".to_owned(), BTreeMap::new())]);
+        assert!(Contents { aliases, ..contents(file("a")) }.check("s").is_err());
     }
 }

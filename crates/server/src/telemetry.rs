@@ -1,16 +1,19 @@
 //! Counts and logs.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use metrics::{counter, gauge, histogram};
+use axum::http::Method;
+use metrics::{Counter, Histogram, counter, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use warpseek::{Request, Response};
+use warpseek::{NgramRequest, NgramResponse, Request, Response};
 
 use crate::app::App;
 use crate::catalogue::Catalogue;
 use crate::collection::View;
-use crate::config::LogFormat;
+use crate::config::{Device, LogFormat};
 
 /// Bounds of histograms in seconds.
 const SECONDS: [f64; 13] =
@@ -29,19 +32,48 @@ pub(crate) fn recorder() -> Result<PrometheusHandle, String> {
     RECORDER.get_or_init(start).clone()
 }
 
-pub(crate) fn count_request(method: &str, route: &str, status: u16, took: Duration) {
+/// Counters of a route, by method and status. They are found once a thread: looking them up by their labels costs more than counting.
+type OfRoute = Vec<((&'static str, u16), Counter, Histogram)>;
+
+thread_local! {
+    static ROUTES: RefCell<HashMap<String, OfRoute>> = RefCell::default();
+}
+
+pub(crate) fn count_request(method: &Method, route: &str, status: u16, took: Duration) {
     // Clients may send any word for a method, and every label takes memory for good.
-    let method = match method {
-        "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+    let method = match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
         _ => "other",
     };
-    let labels = [
-        ("method", method.to_owned()),
-        ("route", route.to_owned()),
-        ("status", status.to_string()),
-    ];
-    counter!("warpseek_http_requests_total", &labels).increment(1);
-    histogram!("warpseek_http_request_duration_seconds", &labels[..2]).record(took);
+    let make = || {
+        let labels = [
+            ("method", method.to_owned()),
+            ("route", route.to_owned()),
+            ("status", status.to_string()),
+        ];
+        let requests = counter!("warpseek_http_requests_total", &labels);
+        let times = histogram!("warpseek_http_request_duration_seconds", &labels[..2]);
+        ((method, status), requests, times)
+    };
+    ROUTES.with_borrow_mut(|routes| {
+        if !routes.contains_key(route) {
+            routes.insert(route.to_owned(), Vec::new());
+        }
+        let Some(known) = routes.get_mut(route) else { return };
+        let at = known.iter().position(|(key, ..)| *key == (method, status)).unwrap_or_else(|| {
+            known.push(make());
+            known.len() - 1
+        });
+        let (_, requests, times) = &known[at];
+        requests.increment(1);
+        times.record(took);
+    });
 }
 
 /// Counts a search of the index with this name, and logs it if it was slow.
@@ -52,18 +84,40 @@ pub(crate) fn count_search(
     request: &Request,
     response: &Response,
 ) {
-    app.load.record(response.took(), response.coverage().is_complete());
-    let device = if view.searcher.gpu_status().name.is_some() { "gpu" } else { "cpu" };
-    histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
-        .record(response.took());
-    if !response.coverage().is_complete() {
-        counter!("warpseek_degraded_searches_total", "index" => index.to_owned()).increment(1);
-    }
-    let slow = Duration::from_millis(app.config.slow_query_ms);
-    if !slow.is_zero() && response.took() >= slow {
+    view.times(index, app.config.device != Device::Cpu).record(response.took());
+    if count(app, index, response.took(), response.coverage().is_complete()) {
         let ms = response.took().as_secs_f64() * 1e3;
         tracing::warn!(index, ms, k = request.k, terms = response.plan().terms.len(), query = ?request.query, "slow query");
     }
+}
+
+/// The same for a search of n-grams, which the CPU answers.
+pub(crate) fn count_ngram_search(
+    app: &App,
+    index: &str,
+    request: &NgramRequest,
+    response: &NgramResponse,
+) {
+    search_times(index, "cpu").record(response.took());
+    if count(app, index, response.took(), response.is_complete()) {
+        let ms = response.took().as_secs_f64() * 1e3;
+        tracing::warn!(index, ms, k = request.k, query = request.text, "slow query");
+    }
+}
+
+/// Where times of searches go.
+pub(crate) fn search_times(index: &str, device: &'static str) -> Histogram {
+    histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
+}
+
+/// Counts a search; true if it was slow.
+fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
+    app.load.record(took, is_complete);
+    if !is_complete {
+        counter!("warpseek_degraded_searches_total", "index" => index.to_owned()).increment(1);
+    }
+    let slow = Duration::from_millis(app.config.slow_query_ms);
+    !slow.is_zero() && took >= slow
 }
 
 /// All counts in the form of Prometheus.

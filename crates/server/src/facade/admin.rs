@@ -197,6 +197,7 @@ fn documents(app: &App, index: &str, params: &Params) -> Reply {
 
 /// Rows as text, or as JSON if it was asked for; `h` names columns, `v` shows their names.
 pub(super) fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> Reply {
+    let has_heads = params.flag("v");
     let wanted: Vec<usize> = match params.get("h") {
         None => (0..columns.len()).collect(),
         Some(names) => {
@@ -218,8 +219,7 @@ pub(super) fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> 
         return Ok(Answer::json(rows.iter().map(row).map(Value::Object).collect()));
     }
     let heads: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    let shown: Vec<&Vec<String>> =
-        params.flag("v").then_some(&heads).into_iter().chain(rows).collect();
+    let shown: Vec<&Vec<String>> = has_heads.then_some(&heads).into_iter().chain(rows).collect();
     let width = |i: usize| shown.iter().map(|row| row[i].len()).max().unwrap_or(0);
     let line = |row: &&Vec<String>| {
         let cells: Vec<String> =
@@ -230,6 +230,14 @@ pub(super) fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> 
 }
 
 pub(super) async fn stats_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    statistics(&app, "_all", &call.params)
+}
+
+pub(super) async fn stats_of_all(
+    State(app): State<Arc<App>>,
+    Path(_metric): Path<String>,
+    call: Call,
+) -> Reply {
     statistics(&app, "_all", &call.params)
 }
 

@@ -156,7 +156,9 @@ pub(super) async fn one(
 }
 
 pub(super) async fn cat(State(app): State<Arc<App>>, call: Call) -> Reply {
-    let rows = app.catalogue().aliases().pairs().into_iter().map(|(alias, index, writes)| {
+    let pairs = app.catalogue().aliases().pairs().into_iter();
+    let there = pairs.filter(|(_, index, _)| app.catalogue().is_index(index));
+    let rows = there.map(|(alias, index, writes)| {
         let writes = writes.map_or("-".to_owned(), |writes| writes.to_string());
         vec![alias, index, "-".into(), "-".into(), "-".into(), writes]
     });

@@ -47,7 +47,7 @@ impl Operation {
 
 /// One action.
 #[derive(Debug)]
-struct Action {
+pub(crate) struct Action {
     operation: Operation,
     index: String,
     id: Option<String>,
@@ -64,8 +64,15 @@ pub(crate) fn id_of(value: &Value) -> Option<String> {
     }
 }
 
-fn parse(call: &Call, index: Option<&str>) -> Result<Vec<Action>, Failure> {
-    let mut actions = Vec::new();
+/// Options of an action that are not here, and would change what it does.
+const REFUSED: [&str; 5] = ["if_seq_no", "if_primary_term", "version", "version_type", "pipeline"];
+
+/// The actions of a body, and what of them is ignored.
+pub(crate) fn parse(
+    call: &Call,
+    index: Option<&str>,
+) -> Result<(Vec<Action>, Vec<String>), Failure> {
+    let (mut actions, mut warnings) = (Vec::new(), Vec::new());
     let mut lines = call.lines();
     while let Some((number, line)) = lines.next() {
         let wrong = |what: String| {
@@ -87,11 +94,17 @@ fn parse(call: &Call, index: Option<&str>) -> Result<Vec<Action>, Failure> {
                 )));
             }
         };
-        if let Some(key) = ["if_seq_no", "if_primary_term", "version", "version_type"]
-            .into_iter()
-            .find(|key| about.get(key).is_some())
-        {
+        if let Some(key) = REFUSED.into_iter().find(|key| about.get(key).is_some()) {
             return Err(wrong(format!("[{key}] is not supported by warpseek")));
+        }
+        if about.get("require_alias").is_some_and(|value| *value == true) {
+            return Err(wrong("[require_alias] is not supported by warpseek".into()));
+        }
+        let routing = "[routing] of actions is ignored".to_owned();
+        if (about.get("routing").or(about.get("_routing"))).is_some_and(|value| !value.is_null())
+            && !warnings.contains(&routing)
+        {
+            warnings.push(routing);
         }
         let index = about["_index"].as_str().or(index);
         let index = index.ok_or_else(|| {
@@ -135,7 +148,7 @@ fn parse(call: &Call, index: Option<&str>) -> Result<Vec<Action>, Failure> {
     }
     match actions.is_empty() {
         true => Err(Failure::new(Kind::Action, "Validation Failed: 1: no requests added;")),
-        false => Ok(actions),
+        false => Ok((actions, warnings)),
     }
 }
 
@@ -145,7 +158,7 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     write(&app, move |app| {
         let start = Instant::now();
         // Parsing a large body takes a while, so it is done here as well.
-        let actions = parse(&call, index.as_deref())?;
+        let (actions, warnings) = parse(&call, index.as_deref())?;
         let mut batch = Batch { app, collections: BTreeMap::new(), last: BTreeMap::new() };
         batch.admit(&actions);
         let mut items = Vec::with_capacity(actions.len());
@@ -165,7 +178,8 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             item.as_object().into_iter().flatten().any(|(_, item)| item.get("error").is_some())
         });
         let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Answer::json(json!({"took": took, "errors": errors, "items": items})))
+        let answer = json!({"took": took, "errors": errors, "items": items});
+        Ok(Answer::json(answer).warnings(warnings))
     })
     .await
 }
@@ -212,6 +226,7 @@ impl Batch<'_> {
         let item = match self.write(action) {
             Ok(item) => item,
             Err(failure) => {
+                failure.log();
                 json!({"_index": name, "_id": id, "status": failure.status(), "error": failure.of_index(&name).cause()})
             }
         };
@@ -252,11 +267,10 @@ impl Batch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Params;
 
     fn read(body: &str) -> Result<Vec<Action>, Failure> {
         let body = axum::body::Bytes::copy_from_slice(body.as_bytes());
-        parse(&Call { params: Params::default(), body, arrived: Instant::now() }, None)
+        parse(&Call::of(body), None).map(|(actions, _)| actions)
     }
 
     #[test]

@@ -22,9 +22,15 @@ pub(super) fn check(params: &Params) -> Result<(), Failure> {
         .iter()
         .chain(&["pipeline"])
         .find(|key| params.get(key).is_some_and(|value| value != "_none"));
-    match found {
-        Some(key) => Err(Failure::unsupported(key)),
-        None => Ok(()),
+    if let Some(key) = found {
+        return Err(Failure::unsupported(key));
+    }
+    if params.flag("require_alias") {
+        return Err(Failure::unsupported("require_alias"));
+    }
+    match params.get("refresh") {
+        None | Some("" | "true" | "false" | "wait_for") => Ok(()),
+        Some(other) => Err(Failure::illegal(format!("Unknown value for refresh: [{other}]."))),
     }
 }
 
@@ -82,7 +88,16 @@ async fn store(
 ) -> Reply {
     check(&call.params)?;
     let source = source_of(&call)?;
-    let create = create || call.params.get("op_type") == Some("create");
+    let create = match call.params.get("op_type") {
+        None => create,
+        Some("create") => true,
+        Some("index") if !create => false,
+        Some(other) => {
+            return Err(Failure::illegal(format!(
+                "[op_type] must be index or create, found [{other}]"
+            )));
+        }
+    };
     let refresh = refreshes(&call.params);
     let answer = write(app, move |app| {
         let of = app.catalogue().get_or_create(&index)?;
@@ -126,9 +141,14 @@ pub(super) async fn get(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    let filter = SourceFilter::parse(None, &call.params, None)?;
+    let filter = SourceFilter::parse(None, &call.params)?;
+    let refresh = refreshes(&call.params);
     search(&app, move |app| {
         let of = app.catalogue().get(&index)?;
+        // It need not for this, and later searches see it.
+        if refresh {
+            of.refresh()?;
+        }
         Ok(match of.get(&id)? {
             Some(source) => Answer::json(found(&of, &id, source, &filter)),
             None => Answer::json(json!({"_index": index, "_id": id, "found": false})).status(404),
@@ -150,7 +170,7 @@ pub(super) async fn source(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    let filter = SourceFilter::parse(None, &call.params, None)?;
+    let filter = SourceFilter::parse(None, &call.params)?;
     search(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(filter.apply(source))),
         None => {
@@ -287,7 +307,7 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             let id = crate::facade::bulk::id_of(&of["_id"]).ok_or_else(|| {
                 Failure::new(Kind::Action, "Validation Failed: 1: id is missing for doc 0;")
             })?;
-            let filter = SourceFilter::parse(of.get("_source"), &params, None)?;
+            let filter = SourceFilter::parse(of.get("_source"), &params)?;
             docs.push(match app.catalogue().get(&name) {
                 Err(failure) => json!({"_index": name, "_id": id, "error": failure.cause()}),
                 Ok(of) => match of.get(&id)? {

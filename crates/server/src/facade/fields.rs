@@ -110,7 +110,7 @@ async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
         for of in selected {
             let name = of.name.clone();
             let mut warnings = Vec::new();
-            let planned = Ask::parse(&call.json()?, &call.params, &app.config.limits)
+            let planned = Ask::parse(call.json()?, &call.params, &app.config.limits)
                 .and_then(|ask| plan(app, of.into(), &ask, false, call.arrived, &mut warnings))
                 .and_then(|planned| Ok(planned.view.searcher.plan(&planned.request)?));
             valid &= planned.is_ok();

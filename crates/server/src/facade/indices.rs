@@ -141,6 +141,10 @@ pub(super) async fn mapping_of_all(State(app): State<Arc<App>>, call: Call) -> R
     each(&app, "_all", &call, |of| json!({"mappings": mappings_of(of)}))
 }
 
+pub(super) async fn settings_of_all(State(app): State<Arc<App>>, call: Call) -> Reply {
+    each(&app, "_all", &call, |of| json!({"settings": settings_of(of)}))
+}
+
 pub(super) async fn settings(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,

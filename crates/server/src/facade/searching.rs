@@ -16,7 +16,8 @@ use crate::contexts::Scroll;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::search::{
-    Ask, Found, Planned, Target, Total, duration, finish, plan, put_together, search as find,
+    Ask, Found, Planned, Target, Total, add, duration, finish, plan, put_together, search as find,
+    wants_all,
 };
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -38,7 +39,7 @@ pub(super) fn targets(app: &App, index: &str, lenient: bool) -> Result<Vec<Targe
 
 async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     searching(&app, move |app| {
-        let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
+        let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {
                 let reason = "Validation Failed: 1: [indices] cannot be used with point in time. Do not specify any index with point in time.;";
@@ -46,8 +47,8 @@ async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             }
             let (found, id) = points_in_time::search(app, ask, &call)?;
             let mut body = found.body(found.ask.from, found.ask.size)?;
-            body["pit_id"] = json!(id);
-            return Ok(Answer::json(body).warnings(found.warnings));
+            add(&mut body, "pit_id", &json!(id))?;
+            return Ok(Answer::written(body).warnings(found.warnings));
         }
         let collections = targets(app, index.as_deref().unwrap_or("_all"), call.params.flag("ignore_unavailable"))?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
@@ -58,9 +59,10 @@ async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         let mut body = found.body(from, size)?;
         let warnings = found.warnings.clone();
         if let Some(keep) = scroll {
-            body["_scroll_id"] = json!(app.scrolls.keep(Scroll { found, at: size }, keep)?);
+            let id = app.scrolls.keep(Scroll { found, at: size }, keep)?;
+            add(&mut body, "_scroll_id", &json!(id))?;
         }
-        Ok(Answer::json(body).warnings(warnings))
+        Ok(Answer::written(body).warnings(warnings))
     })
     .await
 }
@@ -93,8 +95,8 @@ async fn scroll_on(app: Arc<App>, id: String, body: Value, params: Params) -> Re
             Ok::<_, Failure>(body)
         })?;
         let mut body = body?;
-        body["_scroll_id"] = json!(id);
-        Ok(Answer::json(body))
+        add(&mut body, "_scroll_id", &json!(id))?;
+        Ok(Answer::written(body))
     })
     .await
 }
@@ -171,7 +173,11 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                 if !ask.aggregations.is_empty() {
                     return find(app, collections, ask, false, call.arrived).map(Err);
                 }
-                let mut warnings = Vec::new();
+                // So is one that needs all hits, since it must see one snapshot from its beginning on.
+                if wants_all(&ask, false) {
+                    return find(app, collections, ask, false, call.arrived).map(Err);
+                }
+                let mut warnings = ask.warnings.clone();
                 let planned = plan(app, one.clone(), &ask, false, call.arrived, &mut warnings)?;
                 Ok::<_, Failure>(Ok((planned, ask, warnings)))
             };
@@ -198,23 +204,30 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
             }
         }
         let mut warnings: Vec<String> = Vec::new();
-        let shown = answers.into_iter().map(|answer| {
+        let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut body = format!("{{\"took\":{took},\"responses\":[").into_bytes();
+        for (i, answer) in answers.into_iter().enumerate() {
             let answer = answer.unwrap_or_else(|| Err(Failure::broken("a search got no answer")));
-            let body = answer.and_then(|found| {
-                found.warnings.iter().for_each(|warning| {
+            let shown = answer.and_then(|found| {
+                for warning in &found.warnings {
                     if !warnings.contains(warning) {
                         warnings.push(warning.clone());
                     }
-                });
+                }
                 let mut body = found.body(found.ask.from, found.ask.size)?;
-                body["status"] = json!(200);
+                add(&mut body, "status", &json!(200))?;
                 Ok(body)
             });
-            body.unwrap_or_else(|failure| failure.body())
-        });
-        let responses: Vec<Value> = shown.collect();
-        let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Answer::json(json!({"took": took, "responses": responses})).warnings(warnings))
+            if i > 0 {
+                body.push(b',');
+            }
+            body.extend(shown.unwrap_or_else(|failure| {
+                failure.log();
+                failure.body().to_string().into_bytes()
+            }));
+        }
+        body.extend_from_slice(b"]}");
+        Ok(Answer::written(body).warnings(warnings))
     })
     .await
 }
@@ -226,33 +239,8 @@ type Asked = Result<(Vec<Target>, Ask), Failure>;
 
 /// The searches of a body of header and body lines. One that is wrong fails alone; a line that is no JSON fails all.
 fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
-    let mut asked = Vec::new();
-    let lines: Vec<&[u8]> =
-        call.body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
-    let mut lines = lines.iter().enumerate();
-    while let Some((i, header)) = lines.next() {
-        // An empty header line is one without options; one at the end is the end.
-        if header.is_empty() && lines.clone().all(|(_, line)| line.is_empty()) {
-            break;
-        }
-        let read = |i: usize, line: &[u8]| match line.is_empty() {
-            true => Ok(json!({})),
-            false => serde_json::from_slice::<Value>(line)
-                .map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1))),
-        };
-        let header = read(i, header)?;
-        let Some((i, body)) = lines.next() else {
-            return Err(Failure::illegal(
-                "The msearch request must be terminated by a newline, and every header has a search after it",
-            ));
-        };
-        let body = read(i, body)?;
-        if asked.len() >= app.config.limits.batch {
-            return Err(Failure::illegal(format!(
-                "more than {} searches in one request (limits.batch)",
-                app.config.limits.batch
-            )));
-        }
+    let pairs = read_pairs(&call.body, app.config.limits.batch)?;
+    let asked = pairs.into_iter().map(|(header, body)| {
         let of = match &header["index"] {
             Value::String(name) => name.clone(),
             Value::Array(names) => {
@@ -261,17 +249,49 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
             _ => index.to_owned(),
         };
         let lenient = header["ignore_unavailable"] == json!(true);
-        asked.push(targets(app, &of, lenient).and_then(|of| {
-            let ask = Ask::parse(&body, &call.params, &app.config.limits)?;
-            match ask.pit {
-                Some(_) => Err(Failure::unsupported("pit in a multi-search")),
-                None => Ok((of, ask)),
+        let of = targets(app, &of, lenient)?;
+        let mut ask = Ask::parse(body, &call.params, &app.config.limits)?;
+        for key in ["routing", "preference"] {
+            if header.get(key).is_some_and(|value| !value.is_null()) {
+                ask.warnings.push(format!("[{key}] is ignored"));
             }
-        }));
+        }
+        match ask.pit {
+            Some(_) => Err(Failure::unsupported("pit in a multi-search")),
+            None => Ok((of, ask)),
+        }
+    });
+    Ok(asked.collect())
+}
+
+/// The header and the body of each search, of which there may be so many.
+pub(crate) fn read_pairs(body: &[u8], most: usize) -> Result<Vec<(Value, Value)>, Failure> {
+    let mut pairs = Vec::new();
+    let body = body.trim_ascii_end();
+    let read = |i: usize, line: &[u8]| match line.trim_ascii() {
+        // An empty header is one without options.
+        [] => Ok(json!({})),
+        line => serde_json::from_slice::<Value>(line)
+            .map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1))),
+    };
+    let mut lines = body.split(|byte| *byte == b'\n').enumerate();
+    while let Some((i, header)) = lines.next().filter(|_| !body.is_empty()) {
+        let header = read(i, header)?;
+        let Some((i, body)) = lines.next() else {
+            return Err(Failure::illegal(
+                "The msearch request must be terminated by a newline, and every header has a search after it",
+            ));
+        };
+        if pairs.len() >= most {
+            return Err(Failure::illegal(format!(
+                "more than {most} searches in one request (limits.batch)"
+            )));
+        }
+        pairs.push((header, read(i, body)?));
     }
-    match asked.is_empty() {
+    match pairs.is_empty() {
         true => Err(Failure::new(Kind::Action, "Validation Failed: 1: no requests added;")),
-        false => Ok(asked),
+        false => Ok(pairs),
     }
 }
 
@@ -303,7 +323,7 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     {
         return Err(Failure::parsing(format!("request does not support [{key}]")));
     }
-    let ask = Ask::parse(&body, &call.params, &app.config.limits)?;
+    let ask = Ask::parse(body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
     let found = find(app, collections, ask, false, call.arrived)?;
@@ -340,7 +360,7 @@ fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
         return Err(Failure::new(Kind::Action, "Validation Failed: 1: query is missing;"));
     }
     let ask =
-        Ask::parse(&json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
+        Ask::parse(json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
     // All that match are deleted, or the search fails before the first is.
     let ask = Ask { allow_partial: false, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
@@ -376,9 +396,9 @@ pub(super) async fn explain(
     call: Call,
 ) -> Reply {
     searching(&app, move |app| {
-        let ask = Ask::parse(&call.json()?, &call.params, &app.config.limits)?;
+        let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         let of = app.catalogue().get(&index)?;
-        let mut warnings = Vec::new();
+        let mut warnings = ask.warnings.clone();
         let Planned { view, request, .. } =
             plan(app, of.into(), &ask, false, call.arrived, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {

@@ -176,6 +176,19 @@ pub(crate) struct RangeCount {
     pub(crate) count: u64,
 }
 
+impl CoverageAnswer {
+    pub(super) fn new(documents: u64, of: u64, full: bool) -> Self {
+        let coverage = (documents * 100).checked_div(of).unwrap_or(100);
+        CoverageAnswer {
+            coverage,
+            documents,
+            of,
+            full,
+            degraded: DegradedAnswer { timeout: !full },
+        }
+    }
+}
+
 impl SearchAnswer {
     /// Shows what was asked for; the steps after the search are timed in `steps`.
     pub(super) fn new(
@@ -190,15 +203,13 @@ impl SearchAnswer {
         }
         let (documents, of) = response.documents_searched();
         let full = response.coverage().is_complete();
-        let coverage = (documents * 100).checked_div(of).unwrap_or(100);
-        let degraded = DegradedAnswer { timeout: !full };
         let facets = asked.facets.iter().zip(response.facets());
         Ok(SearchAnswer {
             took_us: u64::try_from(response.took().as_micros()).unwrap_or(u64::MAX),
             hits,
             matches: response.matches(),
             generation: response.generation(),
-            coverage: CoverageAnswer { coverage, documents, of, full, degraded },
+            coverage: CoverageAnswer::new(documents, of, full),
             facets: facets.map(|(asked, counts)| FacetAnswer::new(asked, counts)).collect(),
             trace: None,
         })
@@ -260,7 +271,7 @@ fn highlights(
     shown
 }
 
-fn pieces(snippet: &Snippet) -> Vec<Piece> {
+pub(super) fn pieces(snippet: &Snippet) -> Vec<Piece> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     let mut push = |text: &str, is_match| {
         if !text.is_empty() {

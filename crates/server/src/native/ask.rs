@@ -4,19 +4,20 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 use warpseek::query::{Bool, Node};
 use warpseek::{Facet, Request};
 
 use crate::app::App;
 use crate::collection::View;
 use crate::dsl;
-use crate::error::Failure;
+use crate::error::{Failure, plain};
 use crate::mapping::{Field, Mapping};
 
 /// The body of a search.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct SearchRequest {
     /// A text, which is searched in all text fields, or a query in Elasticsearch's language.
     #[serde(default)]
@@ -49,7 +50,7 @@ pub(crate) struct SearchRequest {
 
 /// What is asked of a query without its hits: how many documents match, or why one does.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct CountRequest {
     /// As in a search.
     #[serde(default)]
@@ -62,10 +63,7 @@ pub(crate) struct CountRequest {
 
 impl CountRequest {
     pub(super) fn read(body: Value) -> Result<Self, Failure> {
-        if !body.is_object() {
-            return Err(Failure::parsing("the body must be an object with [query]"));
-        }
-        serde_json::from_value(body).map_err(|e| Failure::parsing(e.to_string()))
+        read(body)
     }
 }
 
@@ -88,7 +86,7 @@ impl From<CountRequest> for SearchRequest {
 
 /// A field whose values are counted, one by one or by ranges.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with [field]")]
 pub(crate) struct FacetRequest {
     /// A field with values: keywords, numbers, booleans or dates.
     pub(crate) field: String,
@@ -101,7 +99,7 @@ pub(crate) struct FacetRequest {
 
 /// A range of values. A bound that is left out is none.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with [from] and [to]")]
 pub(crate) struct RangeRequest {
     /// The first value of the range.
     pub(crate) from: Option<Value>,
@@ -111,7 +109,7 @@ pub(crate) struct RangeRequest {
 
 /// What parts of texts are shown.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with [fields]")]
 pub(crate) struct HighlightRequest {
     /// Names of text fields, or patterns with `*`.
     #[serde(default = "every_field")]
@@ -122,6 +120,23 @@ pub(crate) struct HighlightRequest {
     /// Whether fields without a match are shown too, by their beginning.
     #[serde(default)]
     pub(crate) all: bool,
+}
+
+/// Reads an object of options. What is wrong is said with the name of the option.
+pub(super) fn read<T: DeserializeOwned>(body: Value) -> Result<T, Failure> {
+    let Value::Object(options) = &body else {
+        return Err(Failure::parsing("the body must be an object with [query]"));
+    };
+    // One option alone has the same fault, as none of them depends on another.
+    let named = |error: serde_json::Error| {
+        let fault = options.iter().find_map(|(key, value)| {
+            let alone = Map::from_iter([(key.clone(), value.clone())]);
+            let fault = serde_json::from_value::<T>(Value::Object(alone)).err()?;
+            (fault.to_string() == error.to_string()).then(|| format!("[{key}]: {}", plain(&fault)))
+        });
+        Failure::parsing(fault.unwrap_or_else(|| plain(&error)))
+    };
+    T::deserialize(&body).map_err(named)
 }
 
 /// The narrowest part that can be asked for, and the widest.
@@ -145,10 +160,7 @@ fn every_field() -> Vec<String> {
 
 impl SearchRequest {
     pub(super) fn read(body: Value) -> Result<Self, Failure> {
-        if !body.is_object() {
-            return Err(Failure::parsing("a search must be an object with [query]"));
-        }
-        serde_json::from_value(body).map_err(|e| Failure::parsing(format!("a search: {e}")))
+        read(body)
     }
 
     /// What the library is asked. Everything that can be wrong is found here, before work begins.
@@ -243,5 +255,41 @@ fn text(field: &str, bound: Option<&Value>) -> Result<Option<String>, Failure> {
             let what = format!("facet [{field}]: {other} is no bound of a range");
             Err(Failure::parsing(what))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_named_without_types_of_the_program() {
+        for (body, wanted) in [
+            (
+                json!({"query": "a", "k": "x"}),
+                "[k]: invalid type: string \"x\", expected a whole number from 0 on",
+            ),
+            (
+                json!({"k": -1}),
+                "[k]: invalid value: integer `-1`, expected a whole number from 0 on",
+            ),
+            (
+                json!({"highlight": 7}),
+                "[highlight]: invalid type: integer `7`, expected an object with [fields]",
+            ),
+            (json!({"facets": [{"ranges": [3]}]}), "expected an object with [from] and [to]"),
+            (json!({"facets": 3}), "[facets]: invalid type: integer `3`, expected an array"),
+            (json!({"count": 1}), "expected true or false"),
+            (json!({"sise": 1}), "unknown field `sise`"),
+            (json!([]), "must be an object"),
+        ] {
+            let reason = SearchRequest::read(body.clone()).unwrap_err().reason;
+            assert!(reason.contains(wanted), "{body}: {reason}");
+            for name in ["struct", "usize", "u64", "Request"] {
+                assert!(!reason.contains(name), "{body}: {reason}");
+            }
+        }
+        assert!(SearchRequest::read(json!({"query": "a", "k": 3})).is_ok());
+        assert!(CountRequest::read(json!({"k": 3})).is_err());
     }
 }

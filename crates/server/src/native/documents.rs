@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::app::{App, search, write};
 use crate::collection::{Collection, Written};
 use crate::error::{Failure, Kind};
-use crate::facade::{id_of, new_id, patch as change};
+use crate::facade::{new_id, patch as change};
 use crate::http::{Answer, Call, Reply};
 
 fn missing(index: &str, id: &str) -> Failure {
@@ -116,50 +116,4 @@ pub(super) async fn delete(
     call: Call,
 ) -> Reply {
     acknowledged(app, index, id, call, Collection::delete).await
-}
-
-/// Lines of documents with an `id`; the answer has what became of each that failed, by line.
-pub(super) async fn bulk(
-    State(app): State<Arc<App>>,
-    Path(index): Path<String>,
-    call: Call,
-) -> Reply {
-    write(&app, move |app| {
-        let of = app.catalogue().get(&index)?;
-        let (mut read, mut errors) = (Vec::new(), Vec::new());
-        for (number, line) in call.lines() {
-            let wrong = |what: String| json!({"line": number, "error": what});
-            match serde_json::from_slice::<Value>(line) {
-                Ok(Value::Object(mut source)) => {
-                    match source.remove("id").as_ref().and_then(id_of) {
-                        Some(id) => read.push((number, id, source)),
-                        None => errors
-                            .push(wrong("the document has no id, a string or a number".into())),
-                    }
-                }
-                Ok(_) => errors.push(wrong("a document must be an object".into())),
-                Err(error) => errors.push(wrong(error.to_string())),
-            }
-        }
-        // Where fields cannot be declared, each document is told on its own.
-        let _ = of.admit(read.iter().map(|(_, _, source)| source));
-        let (mut written, mut last) = (0u64, None);
-        for (number, id, source) in &read {
-            match of.admit([source]).and_then(|()| of.put(id, source)) {
-                Ok(done) => {
-                    written += 1;
-                    last = done.ticket.or(last);
-                }
-                Err(failure) => errors.push(json!({"line": number, "error": failure.reason})),
-            }
-        }
-        if let Some(ticket) = last {
-            ticket.wait()?;
-        }
-        if call.params.flag("refresh") {
-            of.refresh()?;
-        }
-        Ok(Answer::json(json!({"written": written, "errors": errors})))
-    })
-    .await
 }

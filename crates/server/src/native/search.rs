@@ -93,7 +93,8 @@ pub(super) async fn search_many(
             asks.iter().flatten().map(|(_, request)| request.clone()).collect();
         app.config.limits.check_hits(requests.iter().map(|request| request.k))?;
         let mut responses = view.searcher.search_batch(&requests).into_iter();
-        let results = asks.into_iter().map(|ask| {
+        let mut body = b"{\"results\":[".to_vec();
+        for (i, ask) in asks.into_iter().enumerate() {
             let answer = ask.and_then(|(asked, request)| {
                 let response =
                     responses.next().ok_or_else(|| Failure::broken("a search got no answer"))??;
@@ -101,10 +102,16 @@ pub(super) async fn search_many(
                 let steps = &mut StepsAnswer::default();
                 as_json(&SearchAnswer::new(&view, &response, &asked, steps)?)
             });
-            answer.unwrap_or_else(|failure| json!({"error": failure.cause()}))
-        });
-        let results: Vec<Value> = results.collect();
-        Ok(Answer::json(json!({"results": results})))
+            if i > 0 {
+                body.push(b',');
+            }
+            body.extend(answer.unwrap_or_else(|failure| {
+                failure.log();
+                json!({"error": failure.cause()}).to_string().into_bytes()
+            }));
+        }
+        body.extend_from_slice(b"]}");
+        Ok(Answer::written(body))
     })
     .await
 }
@@ -158,11 +165,11 @@ pub(super) async fn explain(
     .await
 }
 
-fn as_json(answer: &impl Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(answer).map_err(|error| Failure::broken(error.to_string()))
+fn as_json(answer: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(answer).map_err(|error| Failure::broken(error.to_string()))
 }
 
 /// An answer as JSON.
 pub(super) fn written(answer: &impl Serialize) -> Reply {
-    as_json(answer).map(Answer::json)
+    as_json(answer).map(Answer::written)
 }

@@ -272,6 +272,11 @@ pub(super) fn facets(aggregations: &[Aggregation], view: &View) -> Result<Vec<Fa
     Ok(facets)
 }
 
+/// Whether there are aggregations whose answers take further searches.
+pub(super) fn want_extremes(aggregations: &[Aggregation]) -> bool {
+    aggregations.iter().any(Aggregation::wants_extremes)
+}
+
 /// The smallest and largest values among the matches of a search, for aggregations that want them.
 pub(super) fn extremes(
     aggregations: &[Aggregation],

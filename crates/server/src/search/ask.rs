@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use warpseek::query::Operator;
 
 use super::aggregate::{self, Aggregation};
@@ -44,6 +44,10 @@ pub(crate) struct Ask {
     pub(crate) scroll: Option<Duration>,
     pub(crate) pit: Option<Pit>,
     pub(crate) aggregations: Vec<Aggregation>,
+    /// Whether it may end after some matches (`terminate_after`), which it never does.
+    pub(crate) terminates: bool,
+    /// What of it is ignored.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The point in time that is searched.
@@ -86,49 +90,63 @@ pub(crate) enum Total {
 }
 
 /// Parts of a body that change nothing here.
-const HARMLESS: [&str; 7] = [
-    "version",
-    "seq_no_primary_term",
-    "stats",
-    "profile",
-    "ext",
-    "preference",
-    "batched_reduce_size",
+const HARMLESS: [&str; 2] = ["stats", "batched_reduce_size"];
+
+/// Parts of a body that are ignored, and why nothing is missing but what they would add.
+const IGNORED: [(&str, &str); 7] = [
+    ("version", "hits have no version"),
+    ("seq_no_primary_term", "hits have no numbers of writes"),
+    ("profile", "/v1 says how long each step took"),
+    ("ext", "there are no extensions"),
+    ("preference", "there is one copy of each index"),
+    ("stored_fields", "fields are shown in _source"),
+    ("terminate_after", "all documents are searched"),
+];
+
+/// Parts of a body that count.
+const KNOWN: [&str; 19] = [
+    "query",
+    "post_filter",
+    "from",
+    "size",
+    "_source",
+    "_source_includes",
+    "_source_excludes",
+    "track_total_hits",
+    "sort",
+    "min_score",
+    "timeout",
+    "explain",
+    "highlight",
+    "search_after",
+    "track_scores",
+    "pit",
+    "aggs",
+    "aggregations",
+    "scroll",
 ];
 
 impl Ask {
     /// Reads a search. Options stand in the body or in the query string; the body counts first.
-    pub(crate) fn parse(body: &Value, params: &Params, limits: &Limits) -> Result<Self, Failure> {
-        let empty = serde_json::Map::new();
-        let body = match body {
-            Value::Null => &empty,
+    pub(crate) fn parse(body: Value, params: &Params, limits: &Limits) -> Result<Self, Failure> {
+        let mut body = match body {
+            Value::Null => Map::new(),
             Value::Object(body) => body,
             _ => return Err(Failure::parsing("the body of a search must be an object")),
         };
-        let known = [
-            "query",
-            "post_filter",
-            "from",
-            "size",
-            "_source",
-            "track_total_hits",
-            "sort",
-            "min_score",
-            "timeout",
-            "explain",
-            "highlight",
-            "terminate_after",
-            "stored_fields",
-            "search_after",
-            "track_scores",
-            "pit",
-            "aggs",
-            "aggregations",
-        ];
-        if let Some(key) = body
-            .keys()
-            .find(|key| !known.contains(&key.as_str()) && !HARMLESS.contains(&key.as_str()))
-        {
+        let mut warnings = Vec::new();
+        for (key, why) in IGNORED {
+            let stands = body.get(key).is_some_and(|value| *value != Value::Bool(false));
+            if stands || params.get(key).is_some_and(|value| value != "false") {
+                warnings.push(format!("[{key}] is ignored: {why}"));
+            }
+        }
+        let is_known = |key: &str| {
+            KNOWN.contains(&key)
+                || HARMLESS.contains(&key)
+                || IGNORED.iter().any(|(ignored, _)| *ignored == key)
+        };
+        if let Some(key) = body.keys().find(|key| !is_known(key)) {
             let elsewhere = [
                 "knn",
                 "rescore",
@@ -175,7 +193,8 @@ impl Ask {
             None | Some(Value::Null) => None,
             Some(value) => duration("timeout", &value)?,
         };
-        let highlight = body.get("highlight").map(Highlight::parse).transpose()?;
+        let highlight = body.get("highlight").filter(|highlight| !highlight.is_null());
+        let highlight = highlight.map(|of| Highlight::parse(of, &mut warnings)).transpose()?;
         let min_score = match option("min_score") {
             None | Some(Value::Null) => None,
             Some(value) => Some(
@@ -200,9 +219,9 @@ impl Ask {
         let explain =
             option("explain").is_some_and(|value| value == true || value == "true" || value == "");
         let allow_partial = params.get("allow_partial_search_results") != Some("false");
-        let scroll = match params.get("scroll") {
-            Some(time) => duration("scroll", &Value::from(time))?,
-            None => None,
+        let scroll = match option("scroll") {
+            None | Some(Value::Null) => None,
+            Some(time) => duration("scroll", &time)?,
         };
         let after = match body.get("search_after") {
             None | Some(Value::Null) => None,
@@ -215,23 +234,29 @@ impl Ask {
             Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
         };
         let pit = body.get("pit").filter(|pit| !pit.is_null()).map(Pit::parse).transpose()?;
-        let order = Order::parse(option("sort").as_ref(), after.is_some())?;
+        let order = Order::parse(option("sort").as_ref(), after.is_some(), &mut warnings)?;
         let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
         if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
             return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
         }
+        let source = SourceFilter::parse(body.get("_source"), params)?.beside(&body, params)?;
+        let total = total(option("track_total_hits").as_ref(), params)?;
+        let track_scores =
+            option("track_scores").is_some_and(|value| value == true || value == "true");
+        let terminates = option("terminate_after").is_some();
+        // Queries may be long, and are not copied.
+        let mut taken = |key: &str| body.remove(key).filter(|value| !value.is_null());
         Ok(Ask {
-            query: body.get("query").filter(|query| !query.is_null()).cloned(),
+            query: taken("query"),
             q: q.transpose()?,
-            post_filter: body.get("post_filter").cloned(),
+            post_filter: taken("post_filter"),
             from,
             size,
-            source: SourceFilter::parse(body.get("_source"), params, body.get("stored_fields"))?,
-            total: total(option("track_total_hits").as_ref(), params)?,
+            source,
+            total,
             order: if pit.is_some() { order.with_tie_breaker() } else { order },
             after,
-            track_scores: option("track_scores")
-                .is_some_and(|value| value == true || value == "true"),
+            track_scores,
             min_score,
             timeout,
             explain,
@@ -241,6 +266,8 @@ impl Ask {
             scroll,
             pit,
             aggregations,
+            terminates,
+            warnings,
         })
     }
 }
@@ -305,7 +332,29 @@ mod tests {
     use serde_json::json;
 
     fn parse(body: Value, query: &str) -> Result<Ask, Failure> {
-        Ask::parse(&body, &Params::parse(Some(query)), &Limits::default())
+        Ask::parse(body, &Params::parse(Some(query)), &Limits::default())
+    }
+
+    #[test]
+    fn what_is_ignored_is_said() {
+        let said = |body: Value, query: &str| parse(body, query).unwrap().warnings;
+        for key in ["profile", "stored_fields", "preference", "terminate_after", "version"] {
+            let warnings = said(json!({key: true}), "");
+            assert!(warnings.len() == 1 && warnings[0].contains(key), "{warnings:?}");
+        }
+        assert_eq!(said(Value::Null, "preference=_local").len(), 1);
+        let quiet = json!({"stats": ["a"], "profile": false, "version": false, "size": 3});
+        assert!(said(quiet, "size=3&pretty").is_empty());
+        let highlight = |of: Value| said(json!({"highlight": {"fields": {"t": of}}}), "");
+        assert!(highlight(json!({"number_of_fragments": 3}))[0].contains("number_of_fragments"));
+        assert!(highlight(json!({"type": "fvh"}))[0].contains("type"));
+        assert!(highlight(json!({"number_of_fragments": 1, "fragment_size": 30})).is_empty());
+        assert!(said(json!({"sort": [{"day": {"format": "yyyy"}}]}), "")[0].contains("format"));
+        // In the body or in the query string.
+        let body = json!({"scroll": "1m", "_source_includes": "a", "_source_excludes": ["b"]});
+        let ask = parse(body, "").unwrap();
+        assert_eq!(ask.scroll, Some(Duration::from_secs(60)));
+        assert!(!ask.source.is_whole() && ask.warnings.is_empty());
     }
 
     #[test]

@@ -22,19 +22,47 @@ struct Options {
     after: String,
     /// Characters of a fragment.
     width: usize,
+    /// Whether the text is written as HTML, so that only the tags are markup.
+    escapes: bool,
 }
 
+/// Parts of `highlight` that count.
+const KNOWN: [&str; 6] =
+    ["fields", "pre_tags", "post_tags", "fragment_size", "number_of_fragments", "encoder"];
+
+/// Parts that choose among ways to find fragments, of which there is one here.
+const IGNORED: [&str; 15] = [
+    "type",
+    "order",
+    "require_field_match",
+    "boundary_chars",
+    "boundary_max_scan",
+    "boundary_scanner",
+    "boundary_scanner_locale",
+    "fragmenter",
+    "fragment_offset",
+    "phrase_limit",
+    "max_analyzed_offset",
+    "max_fragment_length",
+    "no_match_size",
+    "force_source",
+    "tags_schema",
+];
+
 impl Highlight {
-    pub(super) fn parse(value: &Value) -> Result<Self, Failure> {
-        let whole =
-            options(value, &Options { before: "<em>".into(), after: "</em>".into(), width: 100 })?;
+    /// Reads `highlight`. What of it is ignored is said in `warnings`.
+    pub(super) fn parse(value: &Value, warnings: &mut Vec<String>) -> Result<Self, Failure> {
+        let usual =
+            Options { before: "<em>".into(), after: "</em>".into(), width: 100, escapes: false };
+        let whole = options(value, &usual, warnings)?;
         let fields: Vec<(&String, &Value)> = match &value["fields"] {
             Value::Object(fields) => fields.iter().collect(),
             Value::Array(fields) => fields.iter().filter_map(Value::as_object).flatten().collect(),
             _ => return Err(Failure::parsing("[highlight] requires [fields]")),
         };
-        let fields =
-            fields.into_iter().map(|(name, value)| Ok((name.clone(), options(value, &whole)?)));
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| Ok((name.clone(), options(value, &whole, warnings)?)));
         Ok(Highlight { fields: fields.collect::<Result<_, Failure>>()? })
     }
 
@@ -78,7 +106,28 @@ pub(crate) fn snippets(
     fields.collect()
 }
 
-fn options(value: &Value, outer: &Options) -> Result<Options, Failure> {
+fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result<Options, Failure> {
+    let mut warn = |what: String| {
+        if !warnings.contains(&what) {
+            warnings.push(what);
+        }
+    };
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "number_of_fragments" if value.as_u64().is_some_and(|number| number > 1) => {
+                warn(format!("[highlight] [{key}] is ignored: the best fragment is shown"));
+            }
+            key if KNOWN.contains(&key) => {}
+            key if IGNORED.contains(&key) => warn(format!("[highlight] [{key}] is ignored")),
+            key => return Err(Failure::unsupported(&format!("{key} of highlight"))),
+        }
+    }
+    let escapes = match value.get("encoder").map(Value::as_str) {
+        None => outer.escapes,
+        Some(Some("html")) => true,
+        Some(Some("default")) => false,
+        Some(_) => return Err(Failure::parsing("[encoder] must be default or html")),
+    };
     let tag = |key: &str, default: &str| match &value[key] {
         Value::Array(tags) => tags.first().and_then(Value::as_str).unwrap_or(default).to_owned(),
         Value::String(tag) => tag.clone(),
@@ -98,19 +147,31 @@ fn options(value: &Value, outer: &Options) -> Result<Options, Failure> {
         before: tag("pre_tags", &outer.before),
         after: tag("post_tags", &outer.after),
         width: width.clamp(3, MAX_FRAGMENT),
+        escapes,
     })
 }
 
 fn marked(snippet: &Snippet, options: &Options) -> String {
     let (mut out, mut at) = (String::new(), 0);
+    let text = |out: &mut String, text: &str| match options.escapes {
+        true => text.chars().for_each(|c| match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#x27;"),
+            c => out.push(c),
+        }),
+        false => out.push_str(text),
+    };
     for range in &snippet.highlights {
-        out.push_str(&snippet.text[at..range.start]);
+        text(&mut out, &snippet.text[at..range.start]);
         out.push_str(&options.before);
-        out.push_str(&snippet.text[range.clone()]);
+        text(&mut out, &snippet.text[range.clone()]);
         out.push_str(&options.after);
         at = range.end;
     }
-    out.push_str(&snippet.text[at..]);
+    text(&mut out, &snippet.text[at..]);
     out
 }
 

@@ -1,5 +1,6 @@
-//! Hits as clients read them.
+//! Hits as clients read them. Answers are written down at once, so that sources pass through as they are stored.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use warpseek::{Explanation, Response};
 
@@ -12,73 +13,146 @@ pub(crate) fn score(score: f64) -> Value {
     json!(shown.parse::<f64>().unwrap_or(score))
 }
 
+/// Appends a value.
+fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
+    serde_json::to_writer(out, value).map_err(|e| Failure::broken(e.to_string()))
+}
+
+/// Appends what stands before a value.
+fn put_key(out: &mut Vec<u8>, key: &str) {
+    out.extend_from_slice(key.as_bytes());
+}
+
+/// Adds a member to an object that is written down.
+pub(crate) fn add(object: &mut Vec<u8>, name: &str, value: &Value) -> Result<(), Failure> {
+    if object.pop() != Some(b'}') {
+        return Err(Failure::broken("an answer is no object"));
+    }
+    if object.len() > 1 {
+        object.push(b',');
+    }
+    put(object, name)?;
+    object.push(b':');
+    put(object, value)?;
+    object.push(b'}');
+    Ok(())
+}
+
 impl Found {
     /// The body of a search's response with the hits of a page.
-    pub(crate) fn body(&self, from: usize, size: usize) -> Result<Value, Failure> {
+    pub(crate) fn body(&self, from: usize, size: usize) -> Result<Vec<u8>, Failure> {
         let to = from.saturating_add(size).min(self.hits.len());
         let page = self.hits.get(from.min(to)..to).unwrap_or(&[]);
-        let hits = page.iter().map(|&hit| self.hit(hit)).collect::<Result<Vec<_>, _>>()?;
+        let out = &mut Vec::with_capacity(256 + 256 * page.len());
+        put_key(out, "{\"took\":");
+        put(out, &u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX))?;
+        put_key(out, ",\"timed_out\":");
+        put(out, &!self.is_complete())?;
+        if self.ask.terminates {
+            put_key(out, ",\"terminated_early\":false");
+        }
+        put_key(out, ",\"_shards\":");
         let shards = self.parts.len();
-        let best = self
-            .hits
-            .first()
-            .filter(|_| self.ask.order == Order::Score && self.ask.size > 0)
-            .map(|&hit| score(self.score(hit)));
-        let mut found = json!({"max_score": best, "hits": hits});
-        let total = self.total();
-        match (self.ask.total, self.ask.plain_total) {
-            (Total::None, _) => {}
-            (_, true) => found["total"] = json!(total),
-            (Total::UpTo(most), _) if total > most => {
-                found["total"] = json!({"value": most, "relation": "gte"});
+        put(out, &json!({"total": shards, "successful": shards, "skipped": 0, "failed": 0}))?;
+        put_key(out, ",\"hits\":{");
+        if let Some(total) = self.shown_total() {
+            put_key(out, "\"total\":");
+            put(out, &total)?;
+            out.push(b',');
+        }
+        put_key(out, "\"max_score\":");
+        let best = self.hits.first();
+        let best = best.filter(|_| self.ask.order == Order::Score && self.ask.size > 0);
+        put(out, &best.map(|&hit| self.score(hit) as f32))?;
+        put_key(out, ",\"hits\":[");
+        for (i, &hit) in page.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
             }
-            // Of a part of the documents it is a lower bound.
-            _ if !self.is_complete() => found["total"] = json!({"value": total, "relation": "gte"}),
-            _ => found["total"] = json!({"value": total, "relation": "eq"}),
+            self.put_hit(out, hit)?;
         }
-        let mut body = json!({
-            "took": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
-            "timed_out": !self.is_complete(),
-            "_shards": {"total": shards, "successful": shards, "skipped": 0, "failed": 0},
-            "hits": found,
-        });
+        put_key(out, "]}");
         if !self.ask.aggregations.is_empty() {
-            body["aggregations"] = aggregate::shown(&self.ask.aggregations, &self.parts)?;
+            put_key(out, ",\"aggregations\":");
+            put(out, &aggregate::shown(&self.ask.aggregations, &self.parts)?)?;
         }
-        Ok(body)
+        out.push(b'}');
+        Ok(std::mem::take(out))
     }
 
-    fn hit(&self, hit: (usize, usize)) -> Result<Value, Failure> {
+    /// How many documents match, as it was asked for.
+    fn shown_total(&self) -> Option<Value> {
+        let total = self.total();
+        match (self.ask.total, self.ask.plain_total) {
+            (Total::None, _) => None,
+            (_, true) => Some(json!(total)),
+            (Total::UpTo(most), _) if total > most => {
+                Some(json!({"value": most, "relation": "gte"}))
+            }
+            // Of a part of the documents it is a lower bound.
+            _ if !self.is_complete() => Some(json!({"value": total, "relation": "gte"})),
+            _ => Some(json!({"value": total, "relation": "eq"})),
+        }
+    }
+
+    fn put_hit(&self, out: &mut Vec<u8>, hit: (usize, usize)) -> Result<(), Failure> {
         let (part, rank) = (&self.parts[hit.0], hit.1);
         let has_score = self.ask.order.has_scores() || self.ask.track_scores;
-        let mut shown = json!({
-            "_index": part.collection.name,
-            "_id": part.response.id(rank)?,
-            "_score": if has_score { score(self.score(hit)) } else { Value::Null },
-        });
-        match &self.ask.order {
-            Order::Score => {}
-            Order::Document => {
-                shown["sort"] = json!([sort::number(hit.0, part.response.hits()[rank].doc)]);
-            }
-            Order::Keys(keys) => shown["sort"] = sort::values(keys, hit, part).into(),
-        }
-        if !self.ask.source.hidden || self.ask.highlight.is_some() {
+        put_key(out, "{\"_index\":");
+        put(out, &part.collection.name)?;
+        put_key(out, ",\"_id\":");
+        put(out, &part.response.id(rank)?)?;
+        put_key(out, ",\"_score\":");
+        put(out, &has_score.then(|| self.score(hit) as f32))?;
+        let asked = &self.ask.source;
+        // What is needed of it is all of it, or has to be looked for.
+        if self.ask.highlight.is_none() && asked.is_whole() {
+            put_key(out, ",\"_source\":");
+            put_source(out, part, rank)?;
+        } else if self.ask.highlight.is_some() || !asked.hidden {
             let source = source(part, rank)?;
             if let Some(highlight) = &self.ask.highlight {
                 let highlights = highlight.of(part, &source);
                 if !highlights.is_empty() {
-                    shown["highlight"] = highlights.into();
+                    put_key(out, ",\"highlight\":");
+                    put(out, &highlights)?;
                 }
             }
-            if !self.ask.source.hidden {
-                shown["_source"] = self.ask.source.apply(source);
+            if !asked.hidden {
+                put_key(out, ",\"_source\":");
+                put(out, &asked.apply(source))?;
+            }
+        }
+        match &self.ask.order {
+            Order::Score => {}
+            Order::Document => {
+                put_key(out, ",\"sort\":");
+                put(out, &[sort::number(hit.0, part.response.hits()[rank].doc)])?;
+            }
+            Order::Keys(keys) => {
+                put_key(out, ",\"sort\":");
+                put(out, &sort::values(keys, hit, part))?;
             }
         }
         if self.ask.explain {
-            shown["_explanation"] = explained(&part.response, &part.response.explain(rank)?);
+            put_key(out, ",\"_explanation\":");
+            put(out, &explained(&part.response, &part.response.explain(rank)?))?;
         }
-        Ok(shown)
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// Appends the source of a hit, as it is stored if that can be.
+fn put_source(out: &mut Vec<u8>, part: &Part, rank: usize) -> Result<(), Failure> {
+    let doc = part.response.hits()[rank].doc;
+    let stored = part.response.snapshot().document(doc)?;
+    match stored.as_ref().and_then(|stored| Some(&stored[part.view.mapping.raw_source(stored)?])) {
+        Some(raw) => {
+            out.extend_from_slice(raw);
+            Ok(())
+        }
+        None => put(out, &source(part, rank)?),
     }
 }
 

@@ -31,15 +31,19 @@ pub(crate) struct Key {
 
 impl Order {
     /// Reads `sort`. An order that has to continue somewhere has its keys spelled out.
-    pub(super) fn parse(sort: Option<&Value>, continues: bool) -> Result<Self, Failure> {
+    pub(super) fn parse(
+        sort: Option<&Value>,
+        continues: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, Failure> {
+        let mut read = |key: &Value| Key::parse(key, warnings);
         let keys = match sort {
             None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(keys)) => keys.iter().map(Key::parse).collect::<Result<_, _>>()?,
-            Some(Value::String(keys)) => keys
-                .split(',')
-                .map(|key| Key::parse(&Value::from(key)))
-                .collect::<Result<_, _>>()?,
-            Some(key) => vec![Key::parse(key)?],
+            Some(Value::Array(keys)) => keys.iter().map(read).collect::<Result<_, _>>()?,
+            Some(Value::String(keys)) => {
+                keys.split(',').map(|key| read(&Value::from(key))).collect::<Result<_, _>>()?
+            }
+            Some(key) => vec![read(key)?],
         };
         if continues && keys.is_empty() {
             return Err(Failure::illegal(
@@ -86,7 +90,7 @@ impl Order {
 }
 
 impl Key {
-    fn parse(key: &Value) -> Result<Self, Failure> {
+    fn parse(key: &Value, warnings: &mut Vec<String>) -> Result<Self, Failure> {
         let (path, options) = match key {
             Value::String(name) => match name.split_once(':') {
                 Some((name, direction)) => (name, Value::from(direction)),
@@ -107,6 +111,11 @@ impl Key {
             })
         {
             return Err(Failure::unsupported(&format!("{other} of a sort")));
+        }
+        for ignored in ["format", "numeric_type"] {
+            if options.get(ignored).is_some() {
+                warnings.push(format!("[{ignored}] of the sort by [{path}] is ignored"));
+            }
         }
         let direction = options.as_str().or_else(|| options.get("order")?.as_str());
         let descending = match direction {
@@ -292,20 +301,21 @@ mod tests {
     use serde_json::json;
 
     fn parse(sort: Value) -> Result<Order, Failure> {
-        Order::parse(Some(&sort), false)
+        Order::parse(Some(&sort), false, &mut Vec::new())
     }
 
     #[test]
     fn usual_orders_have_no_keys() {
-        assert_eq!(Order::parse(None, false).unwrap(), Order::Score);
+        assert_eq!(Order::parse(None, false, &mut Vec::new()).unwrap(), Order::Score);
         for score in [json!("_score"), json!(["_score", "_doc"]), json!({"_score": "desc"})] {
             assert_eq!(parse(score).unwrap(), Order::Score);
         }
         for document in [json!("_doc"), json!("_doc:asc"), json!([{"_shard_doc": "asc"}, "year"])] {
             assert_eq!(parse(document).unwrap(), Order::Document);
         }
-        assert!(Order::parse(None, true).is_err());
-        assert!(matches!(Order::parse(Some(&json!("_score")), true), Ok(Order::Keys(_))));
+        assert!(Order::parse(None, true, &mut Vec::new()).is_err());
+        let continued = Order::parse(Some(&json!("_score")), true, &mut Vec::new());
+        assert!(matches!(continued, Ok(Order::Keys(_))));
     }
 
     #[test]

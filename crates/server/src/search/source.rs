@@ -16,16 +16,9 @@ pub(crate) struct SourceFilter {
 
 impl SourceFilter {
     /// From a body and a query string; what the query string says comes first, as there.
-    pub(crate) fn parse(
-        body: Option<&Value>,
-        params: &Params,
-        stored_fields: Option<&Value>,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn parse(body: Option<&Value>, params: &Params) -> Result<Self, Failure> {
         let mut filter = match body {
-            None | Some(Value::Null) => {
-                // Asking for other stored fields leaves the source out.
-                SourceFilter { hidden: stored_fields.is_some(), ..SourceFilter::default() }
-            }
+            None | Some(Value::Null) => SourceFilter::default(),
             Some(Value::Bool(shown)) => SourceFilter { hidden: !shown, ..SourceFilter::default() },
             Some(value @ (Value::String(_) | Value::Array(_))) => {
                 SourceFilter { includes: list(value)?, ..SourceFilter::default() }
@@ -66,6 +59,28 @@ impl SourceFilter {
             filter.excludes = names(list);
         }
         Ok(filter)
+    }
+
+    /// Takes what a body says beside `_source`, as some clients do: `stored_fields`, which leave the source out, and the parts to show or not.
+    pub(crate) fn beside(
+        mut self,
+        body: &Map<String, Value>,
+        params: &Params,
+    ) -> Result<Self, Failure> {
+        self.hidden |= body.contains_key("stored_fields") && !body.contains_key("_source");
+        let said = |key: &str| body.get(key).filter(|_| params.get(key).is_none());
+        if let Some(includes) = said("_source_includes") {
+            self.includes = list(includes)?;
+        }
+        if let Some(excludes) = said("_source_excludes") {
+            self.excludes = list(excludes)?;
+        }
+        Ok(self)
+    }
+
+    /// Whether all of a source is shown.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.hidden && self.includes.is_empty() && self.excludes.is_empty()
     }
 
     /// What is shown of a source.
@@ -157,9 +172,7 @@ mod tests {
     fn parts_of_a_source() {
         let source = json!({"title": "t", "meta": {"lang": "en", "deep": {"x": 1}}, "list": [{"a": 1, "b": 2}], "vector": [1, 2]});
         let apply = |body: Value| {
-            SourceFilter::parse(Some(&body), &Params::default(), None)
-                .unwrap()
-                .apply(source.clone())
+            SourceFilter::parse(Some(&body), &Params::default()).unwrap().apply(source.clone())
         };
         assert_eq!(apply(json!(true)), source);
         assert_eq!(apply(json!("title")), json!({"title": "t"}));
@@ -180,10 +193,9 @@ mod tests {
             json!({"meta": {"lang": "en"}})
         );
         assert_eq!(apply(json!("t*")), json!({"title": "t"}));
-        assert!(SourceFilter::parse(Some(&json!(false)), &Params::default(), None).unwrap().hidden);
+        assert!(SourceFilter::parse(Some(&json!(false)), &Params::default()).unwrap().hidden);
         let params = Params::parse(Some("_source_includes=title,list"));
-        let both =
-            SourceFilter::parse(Some(&json!(true)), &params, None).unwrap().apply(source.clone());
+        let both = SourceFilter::parse(Some(&json!(true)), &params).unwrap().apply(source.clone());
         assert_eq!(both, json!({"title": "t", "list": [{"a": 1, "b": 2}]}));
     }
 }

@@ -120,6 +120,11 @@ impl Running {
         hits.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// Asks it to end, as a signal does, and does not wait.
+    pub(crate) fn ask_to_end(&mut self) {
+        drop(self.end.take());
+    }
+
     /// Ends it and waits.
     pub(crate) fn end(mut self) {
         self.stop();

@@ -88,6 +88,41 @@ fn aliases_are_read_through_and_written_through() {
 }
 
 #[test]
+fn aliases_wait_for_indexes_that_are_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, away) = (folder.path().join("data"), folder.path().join("away"));
+    let server = start(&data, &[]);
+    for index in ["a", "b"] {
+        server.ok("PUT", &format!("/{index}/_doc/{index}?refresh=true"), &json!({"t": "x"}));
+    }
+    let actions = json!([{"add": {"index": "a", "alias": "both", "is_write_index": true}}, add("b", "both"), add("a", "one"), add("a", "name")]);
+    server.ok("POST", "/_aliases", &json!({"actions": actions}));
+    server.end();
+    std::fs::rename(data.join("a"), &away).unwrap();
+    let server = start(&data, &[]);
+    assert_eq!(server.ids("both", &Value::Null), ["b"]);
+    assert_eq!(server.ask("GET", "/one/_search", &Value::Null).status, 404);
+    assert_eq!(server.ok("GET", "/_alias", &Value::Null), json!({"b": {"aliases": {"both": {}}}}));
+    assert_eq!(
+        server.ok("GET", "/_cat/aliases?format=json", &Value::Null).as_array().unwrap().len(),
+        1
+    );
+    // Changes do not forget them, and writes go where they are told to meanwhile.
+    server.ok("PUT", "/b/_alias/more", &Value::Null);
+    server.ok("PUT", "/b/_alias/both", &json!({"is_write_index": true}));
+    // An index may have the name of one that nobody sees.
+    server.ok("PUT", "/name/_doc/n?refresh=true", &json!({"t": "x"}));
+    server.end();
+    std::fs::rename(&away, data.join("a")).unwrap();
+    let server = start(&data, &[]);
+    assert_eq!(server.ids("both", &json!({"sort": "_doc"})), ["a", "b"]);
+    assert_eq!(server.ids("one", &Value::Null), ["a"]);
+    assert_eq!(server.ids("more", &Value::Null), ["b"]);
+    assert_eq!(server.ids("name", &Value::Null), ["n"]);
+    assert_eq!(server.ok("PUT", "/both/_doc/c", &json!({"t": "x"}))["_index"], "b");
+}
+
+#[test]
 fn segments_are_merged_and_tasks_are_known() {
     let data = tempfile::tempdir().unwrap();
     let server = start(data.path(), &[]);

@@ -7,6 +7,7 @@ mod common;
 mod aggregations;
 mod aliases;
 mod mcp;
+mod options;
 mod phrases;
 mod points_in_time;
 mod updates;

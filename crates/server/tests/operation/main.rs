@@ -6,8 +6,11 @@ mod common;
 
 mod arrow;
 mod cors;
+mod ending;
 mod hostile;
+mod native;
 mod openapi;
+mod raw;
 mod reload;
 mod slow_clients;
 mod snapshots;

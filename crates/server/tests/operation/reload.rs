@@ -98,6 +98,26 @@ fn a_damaged_replacement_is_not_served() {
         server.ask("PUT", "/v1/indexes/a/documents/1", &json!({"text": "x"})).status == 503
     });
     assert_eq!(matches(&server, "a", "words"), Some(1));
+    // Whoever asks is told why, as often as they ask.
+    let name = file.file_name().unwrap().to_str().unwrap();
+    for _ in 0..3 {
+        let refused = server.ask("POST", "/v1/indexes/a/reload", &Value::Null);
+        assert!(refused.status == 500 && refused.text.contains(name), "{}", refused.text);
+    }
+    // So are those who ask for one that was never served.
+    build(&data.join("b"), &["x"]);
+    eventually("the other index", || matches(&server, "b", "x") == Some(1));
+    let same = server.ok("POST", "/v1/indexes/b/reload", &Value::Null);
+    assert_eq!((&same["reloaded"], same["reason"].is_string()), (&json!(false), true), "{same}");
+    let bad = beside.with_file_name("worse");
+    build(&bad, &["y"]);
+    std::fs::write(bad.join("manifest"), "not a manifest").unwrap();
+    std::fs::rename(&bad, data.join("c")).unwrap();
+    for _ in 0..2 {
+        let refused = server.ask("POST", "/v1/indexes/c/reload", &Value::Null);
+        assert!(refused.status == 500 && refused.text.contains("manifest"), "{}", refused.text);
+    }
+    assert_eq!(server.ask("POST", "/v1/indexes/d/reload", &Value::Null).status, 404);
     // The next one is as it should be.
     std::fs::rename(data.join("a"), folder.path().join("bad")).unwrap();
     build(&beside, &["words", "words", "words"]);

@@ -159,6 +159,7 @@ fn snapshots_need_a_place_and_proper_names() {
         (json!({"name": 7}), "name"),
         (json!({"indexes": []}), "indexes"),
         (json!({"indexes": ["none"]}), "none"),
+        (json!({"indexes": ["none-*"]}), "none-*"),
         (json!({"index": "none"}), "index"),
     ] {
         let answer = server.ask("POST", "/v1/snapshots", &body);
@@ -170,4 +171,56 @@ fn snapshots_need_a_place_and_proper_names() {
     server.ok("DELETE", "/a", &Value::Null);
     server.ok("POST", &format!("/v1/snapshots/{name}/restore"), &Value::Null);
     assert_eq!(hits(&server, "a", "kept")[1], 1);
+}
+
+#[test]
+fn aliases_are_part_of_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let settings = [("snapshots.url", url(&store))];
+    let server = start(&folder.path().join("data"), &settings);
+    for (index, writes) in [("a-1", true), ("a-2", false)] {
+        server.ok("PUT", &format!("/{index}/_doc/1?refresh=true"), &json!({"t": index}));
+        server.ok("PUT", &format!("/{index}/_alias/all"), &json!({"is_write_index": writes}));
+    }
+    server.ok("PUT", "/b/_doc/1", &json!({"t": "b"}));
+    server.ok("PUT", "/b/_alias/other", &Value::Null);
+    let made = server.ok("POST", "/v1/snapshots", &json!({"name": "s", "indexes": ["a-*"]}));
+    assert_eq!(made["aliases"], json!(["all"]));
+    let aliases = |server: &Running| server.ok("GET", "/_alias", &Value::Null);
+    let before = aliases(&server);
+    // Under another name there would be two of everything.
+    let renamed = json!({"indexes": ["a-1"], "as": {"a-1": "c"}});
+    let restored = server.ok("POST", "/v1/snapshots/s/restore", &renamed);
+    assert_eq!(restored, json!({"restored": ["c"], "aliases": []}));
+    assert_eq!(aliases(&server)["c"], json!({"aliases": {}}));
+    server.ok("DELETE", "/c", &Value::Null);
+    // What takes writes by now goes on to.
+    let asked = json!({"indexes": ["a-1"], "as": {"a-1": "c"}, "aliases": true});
+    server.ok("POST", "/v1/snapshots/s/restore", &asked);
+    assert_eq!(aliases(&server)["c"], json!({"aliases": {"all": {"is_write_index": false}}}));
+    server.ok("DELETE", "/c", &Value::Null);
+    server.ok("DELETE", "/a-1", &Value::Null);
+    let restored = server.ok("POST", "/v1/snapshots/s/restore", &json!({"indexes": ["a-1"]}));
+    assert_eq!(restored["aliases"], json!(["all"]));
+    assert_eq!(aliases(&server), before);
+    server.ok("DELETE", "/a-1", &Value::Null);
+    server.ok("POST", "/v1/snapshots/s/restore", &json!({"indexes": ["a-1"], "aliases": false}));
+    assert_eq!(aliases(&server)["a-1"], json!({"aliases": {}}));
+    server.end();
+    let fresh = folder.path().join("fresh");
+    let server = start(&fresh, &[("snapshots.url", url(&store)), ("restore", "s".into())]);
+    assert_eq!(server.ok("PUT", "/all/_doc/2", &json!({"t": "x"}))["_index"], "a-1");
+    assert_eq!(server.ok("GET", "/all/_count", &Value::Null)["_shards"]["total"], 2);
+    // An index has its name by now.
+    server.ok(
+        "POST",
+        "/_aliases",
+        &json!({"actions": [{"remove": {"index": "a-*", "alias": "all"}}]}),
+    );
+    server.ok("DELETE", "/a-2", &Value::Null);
+    server.ok("PUT", "/all", &Value::Null);
+    let refused = server.ask("POST", "/v1/snapshots/s/restore", &json!({"indexes": ["a-2"]}));
+    assert!(refused.status == 400 && refused.text.contains("[all]"), "{}", refused.text);
+    assert_eq!(server.ask("HEAD", "/a-2", &Value::Null).status, 404);
 }

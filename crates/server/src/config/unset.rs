@@ -1,0 +1,92 @@
+//! Settings as they are printed, with those that have no value.
+
+use super::Config;
+
+impl Config {
+    /// All settings as TOML. Those without a value are comments that say how they would be written.
+    pub fn to_toml(&self) -> String {
+        let written = toml::to_string_pretty(self).unwrap_or_default();
+        let unset: Vec<&Unset> = UNSET.iter().filter(|of| (of.is_unset)(self)).collect();
+        let comments = |part: &str| {
+            let of = unset.iter().filter(|of| of.part == part);
+            of.map(|of| format!("# {} = {}\n", of.name, of.example)).collect::<String>()
+        };
+        // What belongs to no part stands before the first one.
+        let mut out = comments("");
+        for line in written.lines() {
+            out.push_str(line);
+            out.push('\n');
+            if let Some(part) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                out.push_str(&comments(part));
+            }
+        }
+        out
+    }
+}
+
+/// A setting that may have no value.
+struct Unset {
+    part: &'static str,
+    name: &'static str,
+    /// A value in TOML.
+    example: &'static str,
+    is_unset: fn(&Config) -> bool,
+}
+
+/// Settings that may have no value.
+const UNSET: [Unset; 6] = [
+    Unset {
+        part: "",
+        name: "api_key_file",
+        example: "\"keys.txt\"",
+        is_unset: |config| config.api_key_file.is_none(),
+    },
+    Unset {
+        part: "",
+        name: "retrieve_index",
+        example: "\"books\"",
+        is_unset: |config| config.retrieve_index.is_none(),
+    },
+    Unset {
+        part: "",
+        name: "restore",
+        example: "\"snapshot\"",
+        is_unset: |config| config.restore.is_none(),
+    },
+    Unset {
+        part: "tls",
+        name: "certificate",
+        example: "\"certificate.pem\"",
+        is_unset: |config| config.tls.certificate.is_none(),
+    },
+    Unset {
+        part: "tls",
+        name: "key",
+        example: "\"key.pem\"",
+        is_unset: |config| config.tls.key.is_none(),
+    },
+    Unset {
+        part: "snapshots",
+        name: "url",
+        example: "\"file:///folder\"",
+        is_unset: |config| config.snapshots.url.is_none(),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_without_a_value_are_comments() {
+        let text = Config::default().to_toml();
+        // With all comments made settings, every field has its value, and they are where they belong.
+        let all: String =
+            text.lines().map(|line| format!("{}\n", line.trim_start_matches("# "))).collect();
+        let all: Config = toml::from_str(&all).unwrap();
+        assert!(UNSET.iter().all(|of| !(of.is_unset)(&all)), "{all:?}");
+        assert_eq!(all.to_toml().matches('#').count(), 0);
+        assert_eq!(text.matches("# ").count(), UNSET.len(), "{text}");
+        assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
+    }
+}

@@ -1,0 +1,137 @@
+//! The options of a query string.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The options of a query string. `+` and `%20` are both blanks. Clones share which of them were asked for, so that those that nobody asked for can be named.
+#[derive(Clone, Debug)]
+pub(crate) struct Params(Arc<[Param]>);
+
+#[derive(Debug)]
+struct Param {
+    name: String,
+    value: String,
+    /// Whether somebody wanted to know.
+    read: AtomicBool,
+}
+
+/// Options of Elasticsearch that change no answer here, so that nothing needs to be said about them: how answers look, how shards and nodes are asked, and how long one waits for a cluster.
+const QUIET: [&str; 33] = [
+    "pretty",
+    "human",
+    "error_trace",
+    "format",
+    "search_type",
+    "request_cache",
+    "allow_no_indices",
+    "expand_wildcards",
+    "ignore_throttled",
+    "ccs_minimize_roundtrips",
+    "max_concurrent_shard_requests",
+    "max_concurrent_searches",
+    "pre_filter_shard_size",
+    "batched_reduce_size",
+    "wait_for_active_shards",
+    "wait_for_status",
+    "wait_for_no_relocating_shards",
+    "master_timeout",
+    "cluster_manager_timeout",
+    "timeout",
+    "local",
+    "level",
+    "flat_settings",
+    "include_defaults",
+    "include_type_name",
+    "realtime",
+    "force",
+    "wait_if_ongoing",
+    "scroll_size",
+    "slices",
+    "conflicts",
+    "requests_per_second",
+    "retry_on_conflict",
+];
+
+impl Default for Params {
+    fn default() -> Self {
+        Params::parse(None)
+    }
+}
+
+impl Params {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
+        let pairs = query.unwrap_or("").split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Param { name: decode(key), value: decode(value), read: AtomicBool::new(false) }
+        });
+        Params(pairs.collect())
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        let found = self.0.iter().find(|param| param.name == key)?;
+        found.read.store(true, Ordering::Relaxed);
+        Some(&found.value)
+    }
+
+    /// An option that is on if it is given without a value.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        matches!(self.get(key), Some("" | "true"))
+    }
+
+    /// All names and values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|param| (param.name.as_str(), param.value.as_str()))
+    }
+
+    /// What is to be said of options that had no effect: those that nobody asked for.
+    pub(super) fn ignored(&self) -> impl Iterator<Item = String> {
+        let ignored = self.0.iter().filter(|param| {
+            !param.read.load(Ordering::Relaxed) && !QUIET.contains(&param.name.as_str())
+        });
+        ignored.map(|param| format!("[{}] is ignored", param.name))
+    }
+}
+
+/// Decodes `%41` and `+`; what is no code stays as it is.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = || {
+            let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        };
+        match (bytes[at], code) {
+            (b'+', _) => out.push(b' '),
+            (b'%', code) if code().is_some() => {
+                out.extend(code());
+                at += 2;
+            }
+            (byte, _) => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_strings() {
+        let params = Params::parse(Some("q=a+b%20c%2Fd&pretty&x=%zz&size=3&="));
+        assert_eq!(
+            (params.get("q"), params.get("size"), params.get("x")),
+            (Some("a b c/d"), Some("3"), Some("%zz"))
+        );
+        assert!(params.flag("pretty") && !params.flag("size") && !params.flag("none"));
+        assert!(Params::parse(None).get("a").is_none());
+        // Those that were asked for above are not among them, and neither are those that change nothing.
+        let params = Params::parse(Some("size=1&routing=a&human&typed_keys=true"));
+        assert_eq!(params.clone().get("size"), Some("1"));
+        let ignored: Vec<String> = params.ignored().collect();
+        assert_eq!(ignored, ["[routing] is ignored", "[typed_keys] is ignored"]);
+    }
+}

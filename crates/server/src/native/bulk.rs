@@ -1,0 +1,174 @@
+//! Documents of `/v1` as lines. The body may be longer than memory: it is worked on piece by piece, as it comes.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use futures_util::StreamExt;
+use serde_json::{Map, Value, json};
+
+use crate::app::{App, Held, write, write_on};
+use crate::error::{Failure, Kind};
+use crate::facade::id_of;
+use crate::http::{Answer, Reply, admit_body, params_of, unreadable};
+
+/// Bytes that make a piece: enough that a sync of the disk is shared by many documents.
+const PIECE: usize = 2 << 20;
+
+/// Lines that failed of which the answer says why; further ones are counted.
+const MAX_ERRORS: usize = 1000;
+
+/// What became of lines.
+#[derive(Default)]
+struct Outcome {
+    lines: usize,
+    written: u64,
+    failed: u64,
+    errors: Vec<Value>,
+}
+
+impl Outcome {
+    fn fail(&mut self, line: usize, why: impl Into<String>) {
+        self.failed += 1;
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(json!({"line": line, "error": why.into()}));
+        }
+    }
+
+    /// A failure that ends the request, with what was done before it.
+    fn ended_by(&self, failure: Failure) -> Failure {
+        if self.lines == 0 {
+            return failure;
+        }
+        let reason = format!(
+            "{}; of the {} lines before, {} were written and {} failed",
+            failure.reason, self.lines, self.written, self.failed
+        );
+        Failure { reason, ..failure }
+    }
+}
+
+/// Lines of documents with an `id`. The answer counts them, and says why lines failed.
+pub(super) async fn bulk(
+    State(app): State<Arc<App>>,
+    Path(index): Path<String>,
+    request: Request,
+) -> Reply {
+    admit_body(&app, &request)?;
+    let refresh = params_of(&request).flag("refresh");
+    // Nothing is read for an index that is not there.
+    app.catalogue().get(&index)?;
+    let limit = app.config.limits.body;
+    let mut outcome = Outcome::default();
+    // What came and was not worked on, and where its last line ends.
+    let (mut pending, mut lines_end) = (Vec::new(), 0);
+    let mut held = Held::new(&app);
+    let mut parts = request.into_body().into_data_stream();
+    loop {
+        let part = parts.next().await.transpose();
+        let part = part.map_err(|error| outcome.ended_by(unreadable(&error)))?;
+        let is_end = part.is_none();
+        if let Some(part) = part {
+            held.grow(part.len()).map_err(|failure| outcome.ended_by(failure))?;
+            if let Some(last) = part.iter().rposition(|byte| *byte == b'\n') {
+                lines_end = pending.len() + last + 1;
+            }
+            pending.extend_from_slice(&part);
+        }
+        if !is_end && (pending.len() < PIECE || lines_end == 0) {
+            if pending.len() > limit.max(PIECE) {
+                let reason = format!("a line has more than {limit} bytes (limits.body)");
+                return Err(outcome.ended_by(Failure::new(Kind::TooLarge, reason)));
+            }
+            continue;
+        }
+        let rest = pending.split_off(if is_end { pending.len() } else { lines_end });
+        let piece = std::mem::replace(&mut pending, rest);
+        lines_end = 0;
+        outcome = store(&app, &index, piece, outcome, refresh && is_end).await?;
+        if is_end {
+            break;
+        }
+        held = Held::new(&app);
+        held.grow(pending.len()).map_err(|failure| outcome.ended_by(failure))?;
+    }
+    let Outcome { lines, written, failed, errors } = outcome;
+    let answer = json!({"lines": lines, "written": written, "failed": failed, "errors": errors});
+    Ok(Answer::json(answer))
+}
+
+/// Works on the lines of a piece. The first one waits as other writes do, or is refused; those after it wait as long as they must.
+async fn store(
+    app: &Arc<App>,
+    index: &str,
+    piece: Vec<u8>,
+    outcome: Outcome,
+    refresh: bool,
+) -> Result<Outcome, Failure> {
+    let (index, is_first) = (index.to_owned(), outcome.lines == 0);
+    let work = move |app: &App| {
+        let mut outcome = outcome;
+        match store_lines(app, &index, &piece, &mut outcome, refresh) {
+            Ok(()) => Ok(outcome),
+            Err(failure) => Err(outcome.ended_by(failure)),
+        }
+    };
+    if is_first { write(app, work).await } else { write_on(app, work).await }
+}
+
+fn store_lines(
+    app: &App,
+    index: &str,
+    piece: &[u8],
+    outcome: &mut Outcome,
+    refresh: bool,
+) -> Result<(), Failure> {
+    let of = app.catalogue().get(index)?;
+    let (limit, before) = (app.config.limits.body, outcome.lines);
+    let mut read: Vec<(usize, String, Map<String, Value>)> = Vec::new();
+    let mut count = 0;
+    for line in piece.split(|byte| *byte == b'\n') {
+        count += 1;
+        let (number, line) = (before + count, line.trim_ascii());
+        if line.is_empty() {
+            continue;
+        }
+        if line.len() > limit {
+            outcome.fail(number, format!("the line has more than {limit} bytes (limits.body)"));
+            continue;
+        }
+        match serde_json::from_slice::<Value>(line) {
+            Ok(Value::Object(mut source)) => match source.remove("id").as_ref().and_then(id_of) {
+                Some(id) => read.push((number, id, source)),
+                None => outcome.fail(number, "the document has no id, a string or a number"),
+            },
+            Ok(_) => outcome.fail(number, "a document must be an object"),
+            Err(error) => outcome.fail(number, error.to_string()),
+        }
+    }
+    // The last line feed has no line after it.
+    let is_whole = piece.is_empty() || piece.ends_with(b"\n");
+    outcome.lines += if is_whole { count - 1 } else { count };
+    // Where fields cannot be declared, each document is told on its own.
+    let _ = of.admit(read.iter().map(|(_, _, source)| source));
+    let (mut written, mut last) = (0, None);
+    for (number, id, source) in &read {
+        match of.admit([source]).and_then(|()| of.put(id, source)) {
+            Ok(done) => {
+                written += 1;
+                last = done.ticket.or(last);
+            }
+            Err(failure) => {
+                failure.log();
+                outcome.fail(*number, failure.reason);
+            }
+        }
+    }
+    if let Some(ticket) = last {
+        ticket.wait()?;
+    }
+    outcome.written += written;
+    if refresh {
+        of.refresh()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! `/v1` beyond searches: options, bodies that are longer than memory, and indexes of n-grams.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use warpseek::{Document, GramConfig, Index, IndexOptions, LiveOptions};
+
+use crate::common::{Running, start};
+
+fn connect(server: &Running) -> TcpStream {
+    TcpStream::connect(server.url.trim_start_matches("http://")).unwrap()
+}
+
+#[test]
+fn options_that_are_not_there_are_refused_before_anything_is_done() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    server.ok("PUT", "/v1/indexes/a", &Value::Null);
+    for (method, path, wanted) in [
+        ("PUT", "/v1/indexes/a/documents/1?refesh", "refresh, create"),
+        ("PUT", "/v1/indexes/a/documents/1?refresh=wait_for", "true or false"),
+        ("POST", "/v1/indexes/a/search?k=3", "[k]"),
+        ("DELETE", "/v1/indexes/a?force", "[force]"),
+        ("GET", "/v1/status?indexes=some", "true or false"),
+    ] {
+        let answer = server.ask(method, path, &json!({"t": "x"}));
+        assert!(answer.status == 400 && answer.text.contains(wanted), "{path}: {}", answer.text);
+    }
+    assert_eq!(server.ask("GET", "/v1/indexes/a/documents/1", &Value::Null).status, 404);
+    server.ok("PUT", "/v1/indexes/a/documents/1?refresh=true&create&pretty", &json!({"t": "x"}));
+    let found =
+        server.ask("POST", "/v1/indexes/a/search?filter_path=hits.id", &json!({"query": "x"}));
+    assert_eq!(found.json(), json!({"hits": [{"id": "1"}]}));
+}
+
+#[test]
+fn a_body_may_be_longer_than_a_request_may_have() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = [("limits.body", 5000.into()), ("limits.bodies", 3_000_000.into())];
+    let server = start(data.path(), &settings);
+    server.ok("PUT", "/v1/indexes/a", &Value::Null);
+    let (mut lines, mut wrong) = (String::new(), Vec::new());
+    for i in 0..80_000 {
+        match i % 10_000 {
+            77 => lines += "{\"id\": \n",
+            78 => lines += "{\"t\": \"no id\"}\n",
+            79 => lines += &format!("{{\"id\": {i}, \"t\": \"{}\"}}\n", "long ".repeat(1001)),
+            _ => {
+                lines +=
+                    &format!("{{\"id\": {i}, \"t\": \"common word{} of a line\"}}\r\n", i % 100);
+            }
+        }
+        if (77..80).contains(&(i % 10_000)) {
+            wrong.push(i + 1);
+        }
+    }
+    // The last one has no line feed.
+    lines += "{\"id\": \"last\", \"t\": \"common\"}";
+    assert!(lines.len() > 3_000_000);
+    let stored = server.ok("POST", "/v1/indexes/a/bulk?refresh", &lines.into());
+    assert_eq!(
+        (&stored["lines"], &stored["written"]),
+        (&json!(80_001), &json!(80_001 - wrong.len())),
+        "{stored}"
+    );
+    assert_eq!(stored["failed"], wrong.len());
+    let mut failed: Vec<u64> =
+        stored["errors"].as_array().unwrap().iter().map(|e| e["line"].as_u64().unwrap()).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, wrong);
+    let body = json!({"query": "common", "count": true, "k": 0});
+    assert_eq!(server.ok("POST", "/v1/indexes/a/search", &body)["matches"], 80_001 - wrong.len());
+    assert_eq!(
+        server.ok("GET", "/v1/indexes/a/documents/last", &Value::Null)["document"]["t"],
+        "common"
+    );
+    // Other requests have the limit of a body, and a line that never ends is not kept.
+    let large = json!({"t": "x".repeat(5000)});
+    assert_eq!(server.ask("PUT", "/v1/indexes/a/documents/x", &large).status, 413);
+    let mut endless = connect(&server);
+    endless.write_all(b"POST /v1/indexes/a/bulk HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    while endless.write_all(chunk.as_bytes()).is_ok() {}
+    let mut answer = Vec::new();
+    let _ = endless.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert_eq!(server.ask("POST", "/v1/indexes/none/bulk", &"{}\n".into()).status, 404);
+    let none = server.ok("POST", "/v1/indexes/a/bulk?refresh", &Value::Null);
+    assert_eq!((&none["lines"], &none["written"]), (&json!(0), &json!(0)));
+}
+
+#[test]
+fn bodies_together_have_a_limit() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = [("limits.body", 3000.into()), ("limits.bodies", 3000.into())];
+    let server = start(data.path(), &settings);
+    let head = "PUT /a/_doc/1 HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2000\r\n\r\n{\"t\": \"";
+    let mut slow = connect(&server);
+    slow.write_all(head.as_bytes()).unwrap();
+    slow.write_all("x".repeat(1500).as_bytes()).unwrap();
+    let other = json!({"t": "y".repeat(1800)});
+    // Until the first one is there as far as it came, there is room.
+    let refused = loop {
+        let answer = server.ask("PUT", "/b/_doc/1", &other);
+        if answer.status == 429 {
+            break answer;
+        }
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+    };
+    assert!(refused.text.contains("limits.bodies"), "{}", refused.text);
+    // Small ones pass, and requests without a body always do.
+    assert_eq!(server.ask("PUT", "/b/_doc/2", &json!({"t": "y"})).status, 201);
+    assert_eq!(server.ask("GET", "/b/_doc/2", &Value::Null).status, 200);
+    slow.write_all(format!("{}\"}}", "x".repeat(2000 - 7 - 1500 - 2)).as_bytes()).unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    // What they had is free again.
+    for i in 3..9 {
+        assert_eq!(server.ask("PUT", &format!("/b/_doc/{i}"), &other).status, 201);
+    }
+}
+
+#[test]
+fn an_index_of_n_grams_is_searched() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("grams");
+    let index = Index::create_with(&dir, IndexOptions::new().grams(GramConfig::default())).unwrap();
+    let mut writer = index.writer().unwrap();
+    writer
+        .add(Document::new(
+            "tcp",
+            "Slow Start",
+            "TCP begins with slow start and congestion avoidance",
+        ))
+        .unwrap();
+    writer.add(Document::new("other", "", "nothing of that kind at all")).unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    let server =
+        start(data.path(), &[("limits.window", 50.into()), ("limits.query_text", 100.into())]);
+    let listed = server.ok("GET", "/v1/indexes", &Value::Null);
+    assert_eq!(
+        (&listed["indexes"][0]["name"], &listed["indexes"][0]["ngrams"]["n"]),
+        (&json!("grams"), &json!(3))
+    );
+    assert_eq!(server.ok("GET", "/v1/indexes/grams", &Value::Null)["documents"], 2);
+    let search = |body: Value| server.ok("POST", "/v1/indexes/grams/ngram", &body);
+    let found = search(json!({"query": "congestoin avoidence", "errors": 4, "verify": true}));
+    let hit = &found["hits"][0];
+    assert_eq!(
+        (&hit["id"], hit["distance"].as_u64(), &found["coverage"]["full"]),
+        (&json!("tcp"), Some(3), &json!(true)),
+        "{found}"
+    );
+    assert_eq!(hit["document"]["title"], "Slow Start");
+    let marked = hit["highlights"][0]["pieces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|piece| piece["match"] == true);
+    assert_eq!(marked.unwrap()["text"], "congestion avoidance");
+    let found = search(json!({"query": "slow start", "misses": "0%", "documents": false}));
+    assert_eq!(found["hits"], json!([{"id": "tcp", "score": found["ngrams"]}]));
+    assert_eq!(search(json!({"query": "ab"}))["ngrams"], 0);
+    for (body, wanted) in [
+        (json!({}), "[query]"),
+        (json!({"query": 7}), "[query]"),
+        (json!({"query": "a", "k": 51}), "limits.window"),
+        (json!({"query": "a", "candidates": 51}), "limits.window"),
+        (json!({"query": "a".repeat(101)}), "limits.query_text"),
+        (json!({"query": "a", "misses": "many"}), "[misses]"),
+        (json!({"query": "a", "misses": 1, "errors": 1}), "not both"),
+        (json!({"query": "a", "mises": 1}), "mises"),
+    ] {
+        let answer = server.ask("POST", "/v1/indexes/grams/ngram", &body);
+        assert!(answer.status == 400 && answer.text.contains(wanted), "{body}: {}", answer.text);
+    }
+    // It is no index of words, and one of words has no n-grams.
+    for (method, path) in [
+        ("POST", "/grams/_search"),
+        ("PUT", "/grams/_doc/1"),
+        ("DELETE", "/grams"),
+        ("POST", "/v1/indexes/grams/search"),
+    ] {
+        let answer = server.ask(method, path, &json!({"query": {"match_all": {}}}));
+        assert!(
+            answer.status == 400 && answer.text.contains("/v1/indexes/grams/ngram"),
+            "{path}: {}",
+            answer.text
+        );
+    }
+    assert_eq!(server.ask("PUT", "/grams", &Value::Null).status, 400);
+    server.ok("PUT", "/words/_doc/1?refresh=true", &json!({"t": "slow start"}));
+    assert_eq!(server.ids("_all", &Value::Null).len(), 1);
+    assert_eq!(
+        server.ask("POST", "/v1/indexes/words/ngram", &json!({"query": "slow"})).status,
+        400
+    );
+    assert_eq!(server.ask("POST", "/v1/indexes/none/ngram", &json!({"query": "slow"})).status, 404);
+    // Others add to it, and replace it by one of words.
+    let mut writer = index.writer().unwrap();
+    writer.add(Document::new("new", "", "another slow start")).unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    let reload = || server.ok("POST", "/v1/indexes/grams/reload", &Value::Null);
+    reload();
+    assert_eq!(search(json!({"query": "slow start"}))["hits"].as_array().unwrap().len(), 2);
+    assert_eq!(reload()["reloaded"], false);
+    let beside = tempfile::tempdir().unwrap();
+    std::fs::rename(&dir, beside.path().join("old")).unwrap();
+    Index::create(beside.path().join("new"))
+        .unwrap()
+        .live(LiveOptions::new())
+        .unwrap()
+        .close()
+        .unwrap();
+    std::fs::rename(beside.path().join("new"), &dir).unwrap();
+    reload();
+    assert_eq!(server.ask("POST", "/grams/_search", &Value::Null).status, 200);
+    assert_eq!(
+        server.ok("GET", "/v1/indexes", &Value::Null)["indexes"].as_array().unwrap().len(),
+        2
+    );
+}
