@@ -45,6 +45,7 @@ fn main() -> Result {
     index_with_schema(corpus)?;
     chains_and_schemas(corpus)?;
     syntax(corpus)?;
+    requests(corpus)?;
     let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
     texts(corpus, "fields", fields.as_bytes())?;
     columns(corpus)?;
@@ -72,6 +73,24 @@ fn syntax(corpus: &Path) -> Result {
         seed(corpus, "query_syntax", &format!("syntax{i}"), query.as_bytes())?;
     }
     Ok(())
+}
+
+/// Requests to the server.
+fn requests(corpus: &Path) -> Result {
+    let bodies = [
+        r#"{"query":{"bool":{"must":[{"match":{"t":"a b"}}],"filter":{"range":{"n":{"gte":1}}},"must_not":{"term":{"k":"x"}}}},"size":3,"sort":[{"n":"desc"}],"aggs":{"a":{"terms":{"field":"k"}}}}"#,
+        r#"{"query":{"multi_match":{"query":"a","fields":["t^2","o.*"],"tie_breaker":0.5}},"highlight":{"fields":{"*":{}}},"_source":["t*"]}"#,
+        r#"{"query":{"query_string":{"query":"t:(a OR -b) n:[1 TO *} \"c d\"~2^3"}},"search_after":[1],"sort":"n"}"#,
+        r#"{"mappings":{"dynamic_templates":[{"x":{"match":"*_t","mapping":{"type":"text"}}}],"properties":{"a":{"type":"keyword"}}},"settings":{"analysis":{}}}"#,
+        r#"{"t":"text","n":"7","d":"2020-01-31","o":{"t":["a",1]},"new":{"x":[{"y":null}]}}"#,
+    ];
+    for (i, body) in bodies.iter().enumerate() {
+        seed(corpus, "request_body", &format!("body{i}"), body.as_bytes())?;
+        let lines = format!("{{\"index\":{{\"_id\":{i}}}}}\n{body}\n{{\"delete\":{{\"_id\":\"a\"}}}}\n{{}}\n{body}\n");
+        seed(corpus, "request_lines", &format!("lines{i}"), lines.as_bytes())?;
+    }
+    let options = "q=t:a+%22b%22&df=t&default_operator=and&size=3&sort=n:desc,_score&_source=t&timeout=1d&scroll=1m";
+    seed(corpus, "request_options", "options", options.as_bytes())
 }
 
 /// Chains with a text, and schemas.

@@ -5,6 +5,7 @@
 
 mod files;
 mod readers;
+mod requests;
 mod words;
 
 pub use files::{
@@ -12,6 +13,7 @@ pub use files::{
     positions, postings, store, words,
 };
 pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
+pub use requests::{request_body, request_lines, request_options};
 pub use words::{analysis, chain, normalize, query, query_syntax, schema};
 
 /// Splits off the first `N` bytes, which a target uses as parameters; the rest is its input.
