@@ -48,7 +48,7 @@ fn a_body_may_be_longer_than_a_request_may_have() {
             79 => lines += &format!("{{\"id\": {i}, \"t\": \"{}\"}}\n", "long ".repeat(1001)),
             _ => {
                 lines +=
-                    &format!("{{\"id\": {i}, \"t\": \"common word{} of a line\"}}\r\n", i % 100)
+                    &format!("{{\"id\": {i}, \"t\": \"common word{} of a line\"}}\r\n", i % 100);
             }
         }
         if (77..80).contains(&(i % 10_000)) {
