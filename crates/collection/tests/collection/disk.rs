@@ -44,7 +44,7 @@ fn a_full_disk_leaves_the_old_version() {
     let collection = space.collection();
     let old = space.build(&lines(20), 1);
     let folder = collection.fetch_shard(old, 0, &cache).unwrap();
-    let large: Vec<String> = (0..4000)
+    let large: Vec<String> = (0..30_000u64)
         .map(|i| format!("{{\"id\": \"{i}\", \"text\": \"w{} x{}\"}}\n", i * 7919, i * 104_729))
         .collect();
     let new = space.build(&large, 1);
