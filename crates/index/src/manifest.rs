@@ -223,26 +223,6 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The manifest of an index without documents that understands queries as this one does. It is the same for all parts of a collection.
-    pub fn emptied(&self) -> Self {
-        Manifest {
-            generation: 1,
-            next_segment: 1,
-            codec: CodecId::BitPack,
-            store: StoreMode::Ids,
-            log: None,
-            segments: Vec::new(),
-            ..self.clone()
-        }
-    }
-
-    /// Reads and checks a manifest that [`Manifest::to_bytes`] wrote. The error says what is wrong with it.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let manifest: Manifest = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        manifest.check()?;
-        Ok(manifest)
-    }
-
     /// How stored documents of the index are read again. Fields that the schema refuses in new documents are not refused.
     pub(crate) fn reader_config(&self) -> ReaderConfig {
         let schema = self.schema.as_ref().map(|schema| match schema.unknown() {

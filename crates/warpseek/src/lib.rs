@@ -84,6 +84,7 @@ mod response;
 mod schema;
 mod searcher;
 mod service;
+mod settings;
 mod stations;
 mod traced;
 mod vocabulary;
@@ -106,6 +107,7 @@ pub use response::{Arrays, FieldSnippet, Response};
 pub use schema::infer_schema;
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
+pub use settings::{read_settings, settings};
 pub use traced::Traced;
 pub use vocabulary::Vocabulary;
 pub use word_text::{DocumentWords, MAX_WORD_TEXT};
@@ -123,9 +125,9 @@ pub use warpseek_exec::gather::{
 /// Query trees, and the syntax that says them in one line.
 pub use warpseek_exec::query;
 pub use warpseek_exec::{
-    Answer, Answers, Cancel, Choice, Context, Coverage, Estimate, ExecError, Explanation, Fault,
-    FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, QueryTerm, Ranking,
-    RankingFunction, ShapeClass, TermExplanation, Work,
+    Answer, Answers, Cancel, Choice, CollectionStatistics, Context, Coverage, Estimate, ExecError,
+    Explanation, Fault, FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, QueryTerm,
+    Ranking, RankingFunction, ShapeClass, TermExplanation, Work, frequencies,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
@@ -143,7 +145,10 @@ pub use warpseek_index::{
 };
 pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
-pub use warpseek_sched::{CacheCounts as ResultCacheCounts, calibrate::Calibration};
+pub use warpseek_sched::{
+    CacheCounts as ResultCacheCounts, HeapBytes, Key as ResultKey, Lookup, ResultCache,
+    calibrate::Calibration,
+};
 pub use warpseek_text::{
     Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, Format,
     GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_KEYWORD_BYTES,

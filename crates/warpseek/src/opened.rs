@@ -167,9 +167,14 @@ impl Opened {
 
     pub(crate) fn plan(&self, request: &Request) -> Result<Plan, ExecError> {
         let other;
-        let planner = match request.ranking.filter(|ranking| *ranking != self.ranking) {
-            None => &self.planner,
-            Some(ranking) => {
+        let ranking = request.ranking.unwrap_or(self.ranking);
+        let planner = match &request.collection {
+            Some(collection) => {
+                other = Planner::of_part(self.snapshot.clone(), ranking, collection.clone())?;
+                &other
+            }
+            None if ranking == self.ranking => &self.planner,
+            None => {
                 other = Planner::new(self.snapshot.clone(), ranking)?;
                 &other
             }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use warpseek_exec::gather::{Facet, SortKey, SortValues};
 use warpseek_exec::query::Node;
-use warpseek_exec::{Cancel, Mode, Query, Ranking};
+use warpseek_exec::{Cancel, CollectionStatistics, Mode, Query, Ranking};
 
 /// What is searched for: text that the index's analyzer takes apart, terms as the index has them, or a query with fields and conditions.
 ///
@@ -92,6 +92,8 @@ pub struct Request {
     pub facets: Vec<Facet>,
     /// Another ranking than the searcher's. Default: none. On a GPU, another formula has to be copied there first.
     pub ranking: Option<Ranking>,
+    /// Statistics of the whole collection, if the index holds a part of it: scores are then those that one index of all documents would give. Default: the index's own.
+    pub collection: Option<Arc<CollectionStatistics>>,
     /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response covers what was searched by then.
     pub deadline: Option<Duration>,
     /// Stops the search when it is set. Default: nothing does.
@@ -113,6 +115,7 @@ impl Request {
             after: None,
             facets: Vec::new(),
             ranking: None,
+            collection: None,
             deadline: None,
             cancel: None,
         }
@@ -244,6 +247,43 @@ impl Request {
     /// With a ranking of its own.
     pub fn ranking(self, ranking: Ranking) -> Self {
         Request { ranking: Some(ranking), ..self }
+    }
+
+    /// With the statistics of a collection that the index holds a part of. They must have all terms of the query, or it is an error.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use warpseek::{CollectionStatistics, Document, Index, Request};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let part = |name: &str, texts: &[&str]| {
+    ///     let index = Index::create(folder.path().join(name))?;
+    ///     let mut writer = index.writer()?;
+    ///     for text in texts {
+    ///         writer.add(Document::new(*text, "", *text))?;
+    ///     }
+    ///     writer.commit()?;
+    ///     index.searcher()
+    /// };
+    /// let parts = [part("a", &["apple pie", "plum"])?, part("b", &["apple tart"])?];
+    /// let whole = part("whole", &["apple pie", "plum", "apple tart"])?;
+    ///
+    /// let mut all = CollectionStatistics::of(&parts[0].snapshot());
+    /// all.add_fields(&CollectionStatistics::of(&parts[1].snapshot()).fields)?;
+    /// for part in &parts {
+    ///     for term in ["appl", "tart"] {
+    ///         all.add_term(0, term, part.snapshot().document_frequency(term.as_bytes())?)?;
+    ///     }
+    /// }
+    /// let request = Request::new("apple tart").of_collection(Arc::new(all));
+    /// let hits = [parts[0].search(&request)?.hits().to_vec(), parts[1].search(&request)?.hits().to_vec()];
+    /// let want = whole.search(&Request::new("apple tart"))?;
+    /// assert_eq!(hits[1][0].score, want.hits()[0].score);
+    /// assert_eq!(hits[0][0].score, want.hits()[1].score);
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn of_collection(self, statistics: Arc<CollectionStatistics>) -> Self {
+        Request { collection: Some(statistics), ..self }
     }
 
     /// With this much time.

@@ -7,7 +7,7 @@ use warpseek_exec::gather::{SortKey, SortValues};
 use warpseek_exec::query::Node;
 use warpseek_exec::{Answers, Cancel, Context, ExecError, Mode, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
-use warpseek_index::{Published, Snapshot};
+use warpseek_index::{Manifest, Published, Snapshot};
 
 use crate::decision::Decision;
 use crate::engines::GpuEngines;
@@ -18,6 +18,7 @@ use crate::options::SearcherOptions;
 use crate::request::Request;
 use crate::response::{Arrays, Response};
 use crate::service::{Service, ServiceOptions};
+use crate::settings::settings as settings_of;
 
 /// Queries in a batch for each thread, and for a GPU.
 const BATCH_PER_THREAD: usize = 64;
@@ -125,6 +126,26 @@ impl Searcher {
         let context = opened.context.clone();
         let now = Arc::new(RwLock::new(Arc::new(opened)));
         Ok(Searcher { index: index.clone(), options, context, now, live })
+    }
+
+    /// A searcher of no documents, with the settings of an index: it reads and plans queries as that index does. With [`Request::collection`] its plans have the terms, weights and scale of the collection's, and without,
+    /// [`Plan::missing`] are the terms whose frequencies a plan needs.
+    ///
+    /// ```
+    /// use warpseek::{Index, Request, Searcher};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let index = Index::create(folder.path().join("index"))?;
+    /// let searcher = Searcher::without_documents(&index.manifest()?)?;
+    /// let plan = searcher.plan(&Request::new("apples and pies"))?;
+    /// assert_eq!(plan.missing, [(0, "appl".to_owned()), (0, "pie".to_owned())]);
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn without_documents(settings: &Manifest) -> Result<Self> {
+        let index = Index::at("");
+        let snapshot = Arc::new(Snapshot::of(index.dir(), settings_of(settings), Vec::new())?);
+        let options = SearcherOptions::default().threads(1);
+        Self::of(&index, snapshot, Arc::new(options), None)
     }
 
     /// A searcher of what `live` shows, and what keeps it up to date.

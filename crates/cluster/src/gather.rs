@@ -1,0 +1,164 @@
+//! Statistics of the collection for some queries.
+
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use tonic::{Request, Status};
+use warpseek::CollectionStatistics;
+
+use crate::asking::{Hedges, Unanswered, ask};
+use crate::error::ClusterError;
+use crate::proto;
+use crate::request::MissingShard;
+use crate::view::View;
+
+/// A term with its field.
+pub(crate) type Term = (u8, String);
+
+/// Statistics, and the shards that they are of.
+pub(crate) struct Gathered {
+    pub(crate) statistics: CollectionStatistics,
+    pub(crate) shards: Vec<u32>,
+    /// The others.
+    pub(crate) missing: Vec<MissingShard>,
+}
+
+/// Why shards cannot be asked now.
+pub(crate) enum Halted {
+    /// They are others than they were.
+    Stale,
+    /// A node refuses.
+    Failed(ClusterError),
+}
+
+/// Who gathers, and until when.
+#[derive(Clone, Copy)]
+pub(crate) struct Gathering<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) hedges: &'a Hedges,
+    pub(crate) until: Option<Instant>,
+}
+
+impl Gathering<'_> {
+    /// The statistics of the whole collection for these terms, as far as the frequencies are known or can be had. Terms whose frequencies are not known everywhere are not in it, and the shards that are to blame come with it.
+    pub(crate) async fn whole(&self, terms: &[Term]) -> Result<Option<Gathered>, Halted> {
+        let epoch = &self.view.epoch;
+        let known = epoch.frequencies(terms);
+        let unknown = terms.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown: Vec<Term> = unknown.map(|(term, _)| term.clone()).collect();
+        let all: Vec<u32> = (0..).take(epoch.shards.len()).collect();
+        let Some(mut statistics) = self.fields(&all) else { return Ok(None) };
+        let (mut missing, mut found) = (Vec::new(), Vec::new());
+        if !unknown.is_empty() {
+            let answers;
+            (answers, missing) = self.frequencies(&all, &unknown).await?;
+            if missing.is_empty() {
+                let sum = |at: usize| answers.iter().map(|(_, of)| of[at]).sum::<u64>();
+                found = unknown.into_iter().enumerate().map(|(at, term)| (term, sum(at))).collect();
+                epoch.keep(found.iter().cloned());
+            }
+        }
+        let known = terms.iter().cloned().zip(known);
+        let known = known.filter_map(|(term, known)| Some((term, known?)));
+        for ((field, term), documents) in known.chain(found) {
+            add(&mut statistics, field, &term, documents)?;
+        }
+        Ok(Some(Gathered { statistics, shards: all, missing }))
+    }
+
+    /// The statistics of a collection that has only those shards that can be asked now.
+    pub(crate) async fn reduced(&self, terms: &[Term]) -> Result<Gathered, Halted> {
+        let shards = &self.view.epoch.shards;
+        let mut missing: Vec<MissingShard> = Vec::new();
+        let mut there: Vec<u32> = Vec::new();
+        for (number, shard) in (0..).zip(shards) {
+            match shard {
+                Some(_) => there.push(number),
+                None => {
+                    missing.push(MissingShard { shard: number, reason: "no node has it".into() })
+                }
+            }
+        }
+        let (answers, others) = self.frequencies(&there, terms).await?;
+        missing.extend(others);
+        missing.sort_by_key(|of| of.shard);
+        there.retain(|number| answers.iter().any(|(of, _)| of == number));
+        let none = || CollectionStatistics::with_fields(Vec::new());
+        let mut statistics = self.fields(&there).unwrap_or_else(none);
+        if !there.is_empty() {
+            for (at, (field, term)) in terms.iter().enumerate() {
+                let sum = answers.iter().map(|(_, of)| of[at]).sum();
+                add(&mut statistics, *field, term, sum)?;
+            }
+        }
+        Ok(Gathered { statistics, shards: there, missing })
+    }
+
+    /// Statistics of the fields of some shards; none if there are no shards, or not all are known.
+    fn fields(&self, shards: &[u32]) -> Option<CollectionStatistics> {
+        let mut sum: Option<CollectionStatistics> = None;
+        for &number in shards {
+            let fields = &self.view.epoch.shards[number as usize].as_ref()?.fields;
+            match &mut sum {
+                None => sum = Some(CollectionStatistics::with_fields(fields.clone())),
+                // All have the same settings, and so as many fields.
+                Some(sum) => sum.add_fields(fields).ok()?,
+            }
+        }
+        sum
+    }
+
+    /// The frequencies of terms in some shards that are known, and those that nobody answered for.
+    async fn frequencies(
+        &self,
+        shards: &[u32],
+        terms: &[Term],
+    ) -> Result<(Vec<(u32, Vec<u64>)>, Vec<MissingShard>), Halted> {
+        let message: Vec<proto::Term> = terms
+            .iter()
+            .map(|(field, term)| proto::Term { field: (*field).into(), term: term.clone() })
+            .collect();
+        let of = |number: u32| {
+            let (message, wanted) = (message.clone(), terms.len());
+            async move {
+                let shard = self.view.epoch.shards[number as usize].as_ref().map(|of| of.id);
+                let replicas = &self.view.replicas[number as usize];
+                let request = proto::FrequenciesRequest { shard, terms: message };
+                let answer = ask(replicas, 1, self.until, self.hedges, |mut client, _| {
+                    let request = Request::new(request.clone());
+                    async move {
+                        let answer = client.frequencies(request).await?.into_inner().documents;
+                        match answer.len() == wanted {
+                            true => Ok(answer),
+                            false => {
+                                Err(Status::internal("there is not one frequency for each term"))
+                            }
+                        }
+                    }
+                });
+                (number, answer.await)
+            }
+        };
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for (number, answer) in join_all(shards.iter().copied().map(of)).await {
+            match answer {
+                Ok(answer) => found.push((number, answer)),
+                Err(unanswered) => missing.push(halted(number, unanswered)?),
+            }
+        }
+        Ok((found, missing))
+    }
+}
+
+/// A shard that is missing, or what keeps everything from going on.
+pub(crate) fn halted(shard: u32, unanswered: Unanswered) -> Result<MissingShard, Halted> {
+    match unanswered {
+        Unanswered::Stale => Err(Halted::Stale),
+        Unanswered::Refused(reason) => Err(Halted::Failed(ClusterError::Refused { shard, reason })),
+        Unanswered::Missing(reason) => Ok(MissingShard { shard, reason }),
+    }
+}
+
+fn add(to: &mut CollectionStatistics, field: u8, term: &str, n: u64) -> Result<(), Halted> {
+    to.add_term(field, term, n).map_err(|error| Halted::Failed(ClusterError::Query(error)))
+}

@@ -1,0 +1,48 @@
+//! An aggregator for those without an asynchronous runtime.
+
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use warpseek::Searcher;
+
+use crate::aggregator::{Aggregator, AggregatorOptions};
+use crate::error::ClusterError;
+use crate::request::{ClusterRequest, ClusterResponse};
+use crate::serve::runtime;
+
+/// An [`Aggregator`] with threads of its own.
+pub struct Cluster {
+    aggregator: Aggregator,
+    runtime: Runtime,
+}
+
+impl Cluster {
+    /// Looks at the nodes. Fails if none of them answers.
+    pub fn connect(options: AggregatorOptions) -> Result<Self, ClusterError> {
+        let runtime = runtime()?;
+        let aggregator = runtime.block_on(Aggregator::connect(options))?;
+        Ok(Cluster { aggregator, runtime })
+    }
+
+    /// A searcher without documents that reads queries as the collection does.
+    pub fn settings(&self) -> Result<Searcher, ClusterError> {
+        self.aggregator.settings()
+    }
+
+    /// Answers a request.
+    pub fn search(&self, request: ClusterRequest) -> Result<Arc<ClusterResponse>, ClusterError> {
+        self.runtime.block_on(self.aggregator.search(request))
+    }
+
+    /// Answers many requests, in their order. One that fails does not disturb the others.
+    pub fn search_batch(
+        &self,
+        requests: Vec<ClusterRequest>,
+    ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
+        self.runtime.block_on(self.aggregator.search_batch(requests))
+    }
+
+    pub(crate) fn parts(self) -> (Aggregator, Runtime) {
+        (self.aggregator, self.runtime)
+    }
+}

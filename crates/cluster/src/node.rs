@@ -1,0 +1,229 @@
+//! A node: shards, and what may be asked of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use tonic::{Request, Response, Status};
+use warpseek::{DeviceChoice, SearcherOptions};
+
+use crate::error::ClusterError;
+use crate::proto::shards_server::Shards;
+use crate::shard::{OpenShard, blocking};
+use crate::{proto, wire};
+
+/// Versions of a shard that a node has at the same time, at most.
+const VERSIONS: usize = 2;
+
+/// How a node answers.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The device that answers. Default: the CPU.
+    pub device: DeviceChoice,
+    /// Threads of each shard. Default: one per core.
+    pub threads: Option<usize>,
+    /// Queries that may be under way at the same time; more are refused, and the aggregator asks another node. Default: 16,384.
+    pub capacity: u32,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        NodeOptions { device: DeviceChoice::Cpu, threads: None, capacity: 1 << 14 }
+    }
+}
+
+/// Shards that are open, and the number of queries under way. It takes searches over gRPC (`NodeServer`).
+pub struct Node {
+    options: NodeOptions,
+    /// By number; versions ascend.
+    shards: RwLock<BTreeMap<u32, Vec<Arc<OpenShard>>>>,
+    busy: AtomicU32,
+    draining: AtomicBool,
+}
+
+impl Node {
+    /// A node without shards.
+    pub fn new(options: NodeOptions) -> Self {
+        let (busy, draining) = (AtomicU32::new(0), AtomicBool::new(false));
+        Node { options, shards: RwLock::default(), busy, draining }
+    }
+
+    /// Opens a shard of a version of the collection, and puts it in the place of what the node has of that shard and version. The version before stays, so that aggregators can go over one after the other; older
+    /// ones are closed when nobody searches them any more. If the folder cannot be opened, everything stays as it is.
+    pub fn replace(&self, shard: u32, version: u64, dir: &Path) -> Result<(), ClusterError> {
+        let mut options = SearcherOptions::new().device(self.options.device);
+        if let Some(threads) = self.options.threads {
+            options = options.threads(threads);
+        }
+        let open = Arc::new(OpenShard::open(shard, version, dir, options)?);
+        let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
+        let versions = shards.entry(shard).or_default();
+        let mut closed = std::mem::take(versions);
+        for known in closed.extract_if(.., |known| known.id().version != version) {
+            versions.push(known);
+        }
+        versions.push(open);
+        versions.sort_by_key(|known| known.id().version);
+        closed.extend(versions.drain(..versions.len().saturating_sub(VERSIONS)));
+        drop(shards);
+        // Their threads end here, where searches do not wait for it.
+        drop(closed);
+        Ok(())
+    }
+
+    /// Closes a version of a shard; false if the node does not have it.
+    pub fn close(&self, shard: u32, version: u64) -> bool {
+        let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(versions) = shards.get_mut(&shard) else { return false };
+        let closed: Vec<_> =
+            versions.extract_if(.., |known| known.id().version == version).collect();
+        if versions.is_empty() {
+            shards.remove(&shard);
+        }
+        drop(shards);
+        !closed.is_empty()
+    }
+
+    /// The shards that it has, with their versions.
+    pub fn shards(&self) -> Vec<(u32, u64)> {
+        let of = |open: &Arc<OpenShard>| (open.id().number, open.id().version);
+        self.open().values().flatten().map(of).collect()
+    }
+
+    /// From now on it takes nothing new.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    fn open(&self) -> RwLockReadGuard<'_, BTreeMap<u32, Vec<Arc<OpenShard>>>> {
+        self.shards.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shard that is asked for. Statistics of another snapshot are refused, since scores would be of neither.
+    fn find(&self, wanted: Option<proto::Shard>) -> Result<Arc<OpenShard>, Status> {
+        let wanted = wanted.ok_or_else(|| Status::invalid_argument("no shard is named"))?;
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(Status::unavailable("the node ends"));
+        }
+        let proto::Shard { number, version, snapshot } = wanted;
+        let shards = self.open();
+        let versions = shards.get(&number).map_or(&[][..], Vec::as_slice);
+        let Some(open) = versions.iter().find(|open| open.id().version == version) else {
+            let reason = format!("the node does not have version {version} of shard {number}");
+            return Err(Status::not_found(reason));
+        };
+        if open.id().snapshot != snapshot {
+            let reason = format!(
+                "stale: shard {number} has other documents than when its statistics were gathered; gather them again"
+            );
+            return Err(Status::aborted(reason));
+        }
+        Ok(open.clone())
+    }
+
+    /// Counts queries until the guard is dropped, or refuses them.
+    fn admit(self: &Arc<Self>, queries: usize) -> Result<Admitted, Status> {
+        if queries > wire::MAX_QUERIES {
+            let most = wire::MAX_QUERIES;
+            let reason = format!("a request has at most {most} queries, and this one {queries}");
+            return Err(Status::invalid_argument(reason));
+        }
+        let (queries, capacity) = (queries as u32, self.options.capacity);
+        let more = |busy: u32| Some(busy + queries).filter(|&busy| busy <= capacity);
+        match self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Admitted { node: self.clone(), queries }),
+            Err(busy) => Err(Status::resource_exhausted(format!(
+                "{busy} queries are under way, and the node takes {capacity}"
+            ))),
+        }
+    }
+}
+
+/// Queries that are under way.
+struct Admitted {
+    node: Arc<Node>,
+    queries: u32,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.node.busy.fetch_sub(self.queries, Ordering::Relaxed);
+    }
+}
+
+/// A node as gRPC calls it.
+pub(crate) struct Serving(pub(crate) Arc<Node>);
+
+#[tonic::async_trait]
+impl Shards for Serving {
+    async fn describe(
+        &self,
+        _request: Request<proto::DescribeRequest>,
+    ) -> Result<Response<proto::DescribeResponse>, Status> {
+        let node = &self.0;
+        let open: Vec<Arc<OpenShard>> = node.open().values().flatten().cloned().collect();
+        let waiting: usize = open.iter().map(|shard| shard.waiting()).sum();
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        Ok(Response::new(proto::DescribeResponse {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            shards: open.iter().map(|shard| shard.description.clone()).collect(),
+            busy: node.busy.load(Ordering::Relaxed).max(waiting),
+            capacity: node.options.capacity,
+            draining: node.draining.load(Ordering::Relaxed),
+        }))
+    }
+
+    async fn frequencies(
+        &self,
+        request: Request<proto::FrequenciesRequest>,
+    ) -> Result<Response<proto::FrequenciesResponse>, Status> {
+        let proto::FrequenciesRequest { shard, terms } = request.into_inner();
+        let open = self.0.find(shard)?;
+        // The dictionary is on disk.
+        let documents = blocking(move || open.frequencies(&terms)).await?;
+        Ok(Response::new(proto::FrequenciesResponse { documents }))
+    }
+
+    async fn search(
+        &self,
+        request: Request<proto::SearchRequest>,
+    ) -> Result<Response<proto::SearchResponse>, Status> {
+        let request = request.into_inner();
+        let open = self.0.find(request.shard)?;
+        let _admitted = self.0.admit(request.queries.len())?;
+        Ok(Response::new(open.search(request).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_as_many_queries_as_it_may() {
+        let node = Arc::new(Node::new(NodeOptions { capacity: 3, ..NodeOptions::default() }));
+        let two = node.admit(2).unwrap();
+        let one = node.admit(1).unwrap();
+        let refused = node.admit(1).err().unwrap();
+        assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+        drop(one);
+        assert!(node.admit(1).is_ok());
+        drop(two);
+        assert!(node.admit(3).is_ok());
+        let large =
+            Arc::new(Node::new(NodeOptions { capacity: u32::MAX, ..NodeOptions::default() }));
+        assert!(large.admit(wire::MAX_QUERIES).is_ok());
+        let refused = large.admit(wire::MAX_QUERIES + 1).err().unwrap();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_draining_node_takes_nothing_new() {
+        let node = Node::new(NodeOptions::default());
+        let shard = Some(proto::Shard::default());
+        assert_eq!(node.find(shard).err().unwrap().code(), tonic::Code::NotFound);
+        node.drain();
+        assert_eq!(node.find(shard).err().unwrap().code(), tonic::Code::Unavailable);
+    }
+}

@@ -1,0 +1,184 @@
+//! Who may ask whom: a token, and certificates of both sides. Nothing of either is ever shown.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
+use tonic::{Request, Status};
+
+use crate::error::ClusterError;
+
+/// The variable that a token is taken from if no file is named.
+pub(crate) const TOKEN_VARIABLE: &str = "WARPSEEK_CLUSTER_TOKEN";
+
+/// The shortest token that is accepted.
+const MIN_TOKEN_BYTES: usize = 16;
+
+/// A secret that aggregators and nodes share.
+#[derive(Clone)]
+pub struct Token(MetadataValue<Ascii>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// From a file, which has nothing else in it; else from the variable WARPSEEK_CLUSTER_TOKEN; none if it is not set.
+    pub fn find(file: Option<&Path>) -> Result<Option<Self>, ClusterError> {
+        let (text, source) = match file {
+            Some(path) => (read_text(path)?, path.display().to_string()),
+            None => match std::env::var(TOKEN_VARIABLE) {
+                Ok(text) => (text, TOKEN_VARIABLE.to_owned()),
+                Err(std::env::VarError::NotPresent) => return Ok(None),
+                Err(_) => {
+                    let what = format!("{TOKEN_VARIABLE} is not text");
+                    return Err(ClusterError::Setup(what));
+                }
+            },
+        };
+        match Self::new(text.trim()) {
+            Some(token) => Ok(Some(token)),
+            None => Err(ClusterError::Setup(format!(
+                "{source}: a token has at least {MIN_TOKEN_BYTES} characters of ASCII and no blanks"
+            ))),
+        }
+    }
+
+    /// A token of this text; none if it is too short or cannot be sent.
+    pub fn new(text: &str) -> Option<Self> {
+        let sound =
+            text.len() >= MIN_TOKEN_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let mut value: MetadataValue<Ascii> =
+            sound.then(|| format!("Bearer {text}").parse().ok()).flatten()?;
+        value.set_sensitive(true);
+        Some(Token(value))
+    }
+
+    /// Whether what a request brought is this token. It takes the same time wherever they differ.
+    pub(crate) fn admits(&self, given: Option<&MetadataValue<Ascii>>) -> bool {
+        let Some(given) = given else { return false };
+        let (given, own) = (given.as_encoded_bytes(), self.0.as_encoded_bytes());
+        given.len() == own.len() && given.iter().zip(own).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+}
+
+/// How connections are protected. Without anything, only machines that trust each other should be connected.
+#[derive(Clone, Debug, Default)]
+pub struct Security {
+    /// The secret that requests bring.
+    pub token: Option<Token>,
+    /// Certificate with its chain, in PEM.
+    pub certificate: Option<PathBuf>,
+    /// Its private key, in PEM.
+    pub key: Option<PathBuf>,
+    /// The authority that signed the certificates of the other side, in PEM.
+    pub authority: Option<PathBuf>,
+}
+
+impl Security {
+    /// The three files, if connections are encrypted: all or none of them are named.
+    fn files(&self) -> Result<Option<(Identity, Certificate)>, ClusterError> {
+        match (&self.certificate, &self.key, &self.authority) {
+            (None, None, None) => Ok(None),
+            (Some(certificate), Some(key), Some(authority)) => {
+                let identity = Identity::from_pem(read_text(certificate)?, read_text(key)?);
+                Ok(Some((identity, Certificate::from_pem(read_text(authority)?))))
+            }
+            _ => Err(ClusterError::Setup(
+                "both sides prove who they are: name a certificate, its key and the authority of the other side's certificates, or none of them".to_owned(),
+            )),
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.certificate.is_some()
+    }
+
+    /// For those who listen: clients without a certificate of the authority are refused.
+    pub(crate) fn server(&self) -> Result<Option<ServerTlsConfig>, ClusterError> {
+        let of = |(identity, authority)| {
+            ServerTlsConfig::new().identity(identity).client_ca_root(authority)
+        };
+        Ok(self.files()?.map(of))
+    }
+
+    /// For those who connect.
+    pub(crate) fn client(&self) -> Result<Option<ClientTlsConfig>, ClusterError> {
+        let of = |(identity, authority)| {
+            ClientTlsConfig::new().identity(identity).ca_certificate(authority)
+        };
+        Ok(self.files()?.map(of))
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, ClusterError> {
+    std::fs::read_to_string(path)
+        .map_err(|source| ClusterError::File { path: path.to_owned(), source })
+}
+
+/// Sends the token along.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending(pub(crate) Option<Token>);
+
+impl Interceptor for Sending {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.0.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// Refuses requests without the token.
+#[derive(Clone, Debug)]
+pub(crate) struct Demanding(pub(crate) Option<Token>);
+
+impl Interceptor for Demanding {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        match &self.0 {
+            Some(token) if !token.admits(request.metadata().get("authorization")) => {
+                Err(Status::unauthenticated("the token is missing or not that of this node"))
+            }
+            _ => Ok(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_long_plain_and_never_shown() {
+        let edge = "0123456789abcdef";
+        assert!(Token::new(edge).is_some() && Token::new(&edge[1..]).is_none());
+        assert!(
+            Token::new("0123456789 abcdef").is_none() && Token::new("0123456789äbcdef").is_none()
+        );
+        assert!(!format!("{:?}", Token::new(edge)).contains("0123"));
+    }
+
+    #[test]
+    fn only_the_same_token_is_admitted() {
+        let token = Token::new("0123456789abcdef").unwrap();
+        let given = |text: &str| Token::new(text).unwrap().0;
+        assert!(token.admits(Some(&given("0123456789abcdef"))));
+        assert!(!token.admits(Some(&given("0123456789abcdeF"))));
+        assert!(!token.admits(Some(&given("0123456789abcdefg"))) && !token.admits(None));
+        let refused = Demanding(Some(token)).call(Request::new(())).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::Unauthenticated);
+        assert!(Demanding(None).call(Request::new(())).is_ok());
+    }
+
+    #[test]
+    fn half_of_the_files_is_refused() {
+        let half = Security { certificate: Some("a.pem".into()), ..Security::default() };
+        assert!(matches!(half.server(), Err(ClusterError::Setup(_))));
+        assert!(matches!(Security::default().client(), Ok(None)));
+    }
+}

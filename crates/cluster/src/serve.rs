@@ -1,0 +1,152 @@
+//! A node that listens.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::error::ClusterError;
+use crate::node::{Node, Serving};
+use crate::proto::shards_server::ShardsServer;
+use crate::security::{Demanding, Security};
+use crate::wire;
+
+/// How long a node that ends waits for what is under way.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// A node that listens for aggregators.
+pub struct NodeServer {
+    node: Arc<Node>,
+    security: Security,
+    listener: TcpListener,
+    address: SocketAddr,
+    runtime: Runtime,
+}
+
+/// Threads for connections.
+pub(crate) fn runtime() -> Result<Runtime, ClusterError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("warpseek-net")
+        .build();
+    runtime.map_err(|source| ClusterError::Io { what: "threads".into(), source })
+}
+
+/// Listens. Addresses that other machines reach need a token or certificates, unless `insecure` says that they do not.
+pub(crate) fn listen(
+    runtime: &Runtime,
+    address: &str,
+    protected: bool,
+) -> Result<(TcpListener, SocketAddr), ClusterError> {
+    let parsed: SocketAddr = address.parse().map_err(|_| {
+        ClusterError::Setup(format!(
+            "`{address}` is not an address and port such as 127.0.0.1:9300"
+        ))
+    })?;
+    if !parsed.ip().is_loopback() && !protected {
+        return Err(ClusterError::Setup(format!(
+            "{address} can be reached by other machines; give a token or certificates, or say that it is meant to be open (--insecure)"
+        )));
+    }
+    let io = |source| ClusterError::Io { what: format!("cannot listen on {address}"), source };
+    let listener = runtime.block_on(TcpListener::bind(parsed)).map_err(io)?;
+    let at = listener.local_addr().map_err(io)?;
+    Ok((listener, at))
+}
+
+impl NodeServer {
+    /// Listens; it answers when it runs. An address that other machines reach is refused without a token or certificates, unless `insecure` is set.
+    pub fn start(
+        node: Arc<Node>,
+        address: &str,
+        security: Security,
+        insecure: bool,
+    ) -> Result<Self, ClusterError> {
+        // A bad file is told before anything listens.
+        security.server()?;
+        let protected = insecure || security.token.is_some() || security.is_encrypted();
+        let runtime = runtime()?;
+        let (listener, address) = listen(&runtime, address, protected)?;
+        Ok(NodeServer { node, security, listener, address, runtime })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the process is told to end (SIGTERM or Ctrl-C). Requests under way are finished, within ten seconds.
+    pub fn run(self) -> Result<(), ClusterError> {
+        self.run_until(signal())
+    }
+
+    /// The same until a future is done.
+    pub fn run_until(self, end: impl Future<Output = ()> + Send) -> Result<(), ClusterError> {
+        let NodeServer { node, security, listener, runtime, .. } = self;
+        let served = runtime.block_on(async {
+            let transport = |what: &str| {
+                let what = what.to_owned();
+                move |source| ClusterError::Transport { what, source }
+            };
+            let service = ShardsServer::new(Serving(node.clone()))
+                .max_decoding_message_size(wire::MAX_MESSAGE)
+                .max_encoding_message_size(wire::MAX_MESSAGE);
+            let service = InterceptedService::new(service, Demanding(security.token.clone()));
+            let mut server = Server::builder();
+            if let Some(tls) = security.server()? {
+                server = server.tls_config(tls).map_err(transport("certificates"))?;
+            }
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let (ended, ending) = tokio::sync::oneshot::channel::<()>();
+            let graceful = async {
+                end.await;
+                node.drain();
+                let _ = ended.send(());
+            };
+            let serving =
+                server.add_service(service).serve_with_incoming_shutdown(incoming, graceful);
+            let too_long = async {
+                match ending.await {
+                    Ok(()) => tokio::time::sleep(DRAIN).await,
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                served = serving => served.map_err(transport("the node's connections")),
+                () = too_long => Ok(()),
+            }
+        });
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        served
+    }
+}
+
+/// Done when the process is told to end.
+pub(crate) async fn signal() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => {
+                tokio::select! {
+                    _ = interrupt => {}
+                    _ = terminate.recv() => {}
+                }
+            }
+            Err(_) => {
+                let _ = interrupt.await;
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = interrupt.await;
+    }
+}

@@ -1,0 +1,153 @@
+//! A shard that a node has open.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::Status;
+use warpseek::{
+    ExecError, Index, Response, Searcher, SearcherOptions, Service, ServiceError, ServiceOptions,
+    frequencies, settings,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::ClusterError;
+use crate::{proto, wire};
+
+/// One version of a shard. It never changes: what is committed to its folder later is another shard's to open.
+pub(crate) struct OpenShard {
+    pub(crate) description: proto::ShardDescription,
+    searcher: Searcher,
+    service: Service,
+}
+
+impl OpenShard {
+    /// Opens a folder, and prepares what the first query would have to wait for.
+    pub(crate) fn open(
+        number: u32,
+        version: u64,
+        dir: &Path,
+        options: SearcherOptions,
+    ) -> Result<Self, ClusterError> {
+        let failed = |source| ClusterError::Shard { shard: number, dir: dir.to_owned(), source };
+        let refused = |why| ClusterError::NoShard { shard: number, dir: dir.to_owned(), why };
+        let searcher = Index::at(dir).searcher_with(options).map_err(failed)?;
+        let snapshot = searcher.snapshot();
+        let manifest = snapshot.manifest();
+        if manifest.impacts.is_some() {
+            return Err(refused(
+                "a quantized index has the mean length of its own documents in its lists, so shards of it would not score as one index does; build it without `--quantize`",
+            ));
+        }
+        searcher.prepare().map_err(failed)?;
+        let fields = (0..).take(snapshot.text_fields());
+        let fields = fields.map(|field| (&snapshot.field_statistics(field)).into()).collect();
+        let description = proto::ShardDescription {
+            shard: Some(proto::Shard { number, version, snapshot: xxh3_64(&manifest.to_bytes()) }),
+            documents: snapshot.doc_limit().into(),
+            live: snapshot.statistics().documents,
+            fields,
+            settings: settings(manifest).to_bytes(),
+        };
+        // What engines say of themselves is enough to refuse what cannot be answered in time.
+        let service = ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false);
+        let service = searcher.service(service).map_err(failed)?;
+        Ok(OpenShard { description, searcher, service })
+    }
+
+    pub(crate) fn id(&self) -> proto::Shard {
+        self.description.shard.unwrap_or_default()
+    }
+
+    /// Live documents with each term.
+    pub(crate) fn frequencies(&self, terms: &[proto::Term]) -> Result<Vec<u64>, Status> {
+        let terms = terms.iter().map(wire::term).collect::<Result<Vec<_>, _>>()?;
+        let snapshot = self.searcher.snapshot();
+        if terms.iter().any(|(field, _)| usize::from(*field) >= snapshot.text_fields()) {
+            return Err(Status::invalid_argument("a term is of a text field that there is not"));
+        }
+        frequencies(&snapshot, terms).map_err(|error| Status::data_loss(error.to_string()))
+    }
+
+    /// Answers the queries of a request. It gives up what is left if nobody waits for it any more.
+    pub(crate) async fn search(
+        self: Arc<Self>,
+        request: proto::SearchRequest,
+    ) -> Result<proto::SearchResponse, Status> {
+        let (shard, scales) = (self.clone(), request.queries.iter().map(|query| query.scale));
+        let scales: Vec<i32> = scales.collect();
+        // Planning looks words up on disk.
+        let tickets = blocking(move || {
+            let collection = Arc::new(wire::collection(&request)?);
+            let deadline = (request.deadline > 0).then(|| Duration::from_micros(request.deadline));
+            let mut tickets = Vec::with_capacity(request.queries.len());
+            for query in &request.queries {
+                let query = wire::request(query, &shard.searcher, &collection, deadline)?;
+                tickets.push(shard.service.submit(&query).map_err(|error| failed(&error))?);
+            }
+            Ok(tickets)
+        });
+        let mut responses = Vec::with_capacity(scales.len());
+        for (ticket, scale) in tickets.await?.into_iter().zip(scales) {
+            let response = ticket.await.answer.map_err(|error| failed(&error))?;
+            if response.plan().scale != scale {
+                return Err(Status::internal(
+                    "the plan has another scale here than at the aggregator, so its scores would mean something else",
+                ));
+            }
+            responses.push(response);
+        }
+        // Ids are read from disk.
+        blocking(move || {
+            let answers = responses.iter().map(answer).collect::<Result<_, _>>()?;
+            Ok(proto::SearchResponse { answers })
+        })
+        .await
+    }
+
+    /// Queries that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.service.status().waiting
+    }
+}
+
+/// Runs what may wait for a disk where nothing else waits for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Status::internal(error.to_string())))
+}
+
+fn answer(response: &Response) -> Result<proto::Answer, Status> {
+    let hits = response.hits();
+    let ids = (0..hits.len()).map(|rank| response.id(rank));
+    let ids = ids.collect::<Result<_, _>>();
+    Ok(proto::Answer {
+        documents: hits.iter().map(|hit| hit.doc).collect(),
+        scores: hits.iter().map(|hit| hit.score).collect(),
+        ids: ids.map_err(|error: warpseek::Error| Status::data_loss(error.to_string()))?,
+        matches: response.matches(),
+        searched: response.documents_searched().0,
+        complete: response.coverage().is_complete(),
+    })
+}
+
+/// Who is to blame decides what the aggregator does: another node is asked unless it is the query.
+fn failed(error: &ServiceError) -> Status {
+    let reason = error.to_string();
+    match error {
+        ServiceError::Refused { .. } => Status::resource_exhausted(reason),
+        ServiceError::Cancelled => Status::cancelled(reason),
+        ServiceError::Closed => Status::unavailable(reason),
+        ServiceError::Exec(ExecError::Index(_)) => Status::data_loss(reason),
+        ServiceError::Exec(
+            ExecError::Device { .. }
+            | ExecError::NoAnswer
+            | ExecError::OtherSnapshot
+            | ExecError::Unsupported { .. },
+        ) => Status::internal(reason),
+        ServiceError::Exec(_) => Status::invalid_argument(reason),
+    }
+}

@@ -1,0 +1,154 @@
+//! Between messages and the types of the library. Everything that comes from elsewhere is checked here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::Status;
+use warpseek::{
+    CollectionStatistics, Mode, Plan, Query, QueryInput, QueryTerm, Ranking, RankingFunction,
+    Request, Searcher, Statistics,
+};
+
+use crate::error::ClusterError;
+use crate::proto;
+use crate::proto::query::Input;
+use crate::request::ClusterRequest;
+
+/// The largest message that either side takes: the hits of a cohort, or the terms of one.
+pub(crate) const MAX_MESSAGE: usize = 256 << 20;
+
+/// The most queries of one request to a node.
+pub(crate) const MAX_QUERIES: usize = 1 << 12;
+
+impl From<&Statistics> for proto::FieldStatistics {
+    fn from(of: &Statistics) -> Self {
+        let Statistics { documents, tokens, max_static } = *of;
+        proto::FieldStatistics { documents, tokens, max_static: max_static.to_bits() }
+    }
+}
+
+/// Statistics of fields as they came.
+pub(crate) fn fields(fields: &[proto::FieldStatistics]) -> Vec<Statistics> {
+    let field = |of: &proto::FieldStatistics| Statistics {
+        documents: of.documents,
+        tokens: of.tokens,
+        max_static: f32::from_bits(of.max_static),
+    };
+    fields.iter().map(field).collect()
+}
+
+/// A field's number and a term; fields beyond the last there can be are an error.
+pub(crate) fn term(of: &proto::Term) -> Result<(u8, &str), Status> {
+    let field = u8::try_from(of.field)
+        .map_err(|_| Status::invalid_argument(format!("there is no text field {}", of.field)))?;
+    Ok((field, &of.term))
+}
+
+/// The statistics of the collection in a request.
+pub(crate) fn collection(request: &proto::SearchRequest) -> Result<CollectionStatistics, Status> {
+    if request.terms.len() != request.documents.len() {
+        return Err(Status::invalid_argument("there is not one frequency for each term"));
+    }
+    let mut all = CollectionStatistics::with_fields(fields(&request.fields));
+    for (of, &documents) in request.terms.iter().zip(&request.documents) {
+        let (field, term) = term(of)?;
+        let added = all.add_term(field, term, documents);
+        added.map_err(|error| Status::invalid_argument(error.to_string()))?;
+    }
+    Ok(all)
+}
+
+/// A query for a node: one that the aggregator planned, in a mode that does not depend on other shards.
+pub(crate) fn to_query(
+    request: &ClusterRequest,
+    mode: proto::Mode,
+    plan: &Plan,
+) -> Result<proto::Query, ClusterError> {
+    let input = match &request.query {
+        QueryInput::Text(text) => Input::Text(text.clone()),
+        QueryInput::Expression(text) => Input::Expression(text.clone()),
+        QueryInput::Terms(query) => {
+            let term =
+                |of: &QueryTerm| proto::Term { field: of.field.into(), term: of.term.clone() };
+            let terms = query.terms.iter().map(term).collect();
+            let weights = query.terms.iter().map(|term| term.weight).collect();
+            Input::Terms(proto::Terms { terms, weights })
+        }
+        QueryInput::Tree(_) => return Err(ClusterError::Unsupported("query trees")),
+    };
+    Ok(proto::Query {
+        input: Some(input),
+        mode: mode.into(),
+        // A shard has fewer documents than this.
+        k: u32::try_from(request.k).unwrap_or(u32::MAX),
+        count: request.count,
+        count_to: request.count_to,
+        ranking: request.ranking.as_ref().map(to_ranking),
+        among: request.among.as_ref().map(|ids| proto::Ids { ids: ids.to_vec() }),
+        filter: request.filter.clone().unwrap_or_default(),
+        scale: plan.scale,
+    })
+}
+
+fn to_ranking(ranking: &Ranking) -> proto::Ranking {
+    let (k1, b) = ranking.function.saturation().unwrap_or_default();
+    let (function, static_weight) = (ranking.function.name().to_owned(), ranking.static_weight);
+    proto::Ranking { function, k1, b, static_weight }
+}
+
+fn ranking(of: &proto::Ranking) -> Result<Ranking, Status> {
+    let mut function: RankingFunction = of.function.parse().map_err(Status::invalid_argument)?;
+    if let RankingFunction::Bm25 { k1, b }
+    | RankingFunction::Okapi { k1, b }
+    | RankingFunction::Wakatsuki { k1, b } = &mut function
+    {
+        (*k1, *b) = (of.k1, of.b);
+    }
+    Ok(Ranking { function, static_weight: of.static_weight })
+}
+
+/// A query as the library takes it.
+pub(crate) fn request(
+    query: &proto::Query,
+    searcher: &Searcher,
+    collection: &Arc<CollectionStatistics>,
+    deadline: Option<Duration>,
+) -> Result<Request, Status> {
+    let input = match &query.input {
+        Some(Input::Text(text)) => QueryInput::Text(text.clone()),
+        Some(Input::Expression(text)) => QueryInput::Expression(text.clone()),
+        Some(Input::Terms(of)) => {
+            if of.terms.len() != of.weights.len() {
+                return Err(Status::invalid_argument("there is not one weight for each term"));
+            }
+            let terms = of.terms.iter().zip(&of.weights);
+            let terms =
+                terms.map(|(of, &weight)| term(of).map(|(field, term)| (field, term, weight)));
+            QueryInput::Terms(Query::of_fields(terms.collect::<Result<Vec<_>, _>>()?))
+        }
+        None => return Err(Status::invalid_argument("a query asks for nothing")),
+    };
+    let mode = match query.mode() {
+        proto::Mode::Or => Mode::Or,
+        proto::Mode::And => Mode::And,
+    };
+    let filter = match query.filter.as_str() {
+        "" => None,
+        text => {
+            let filter = searcher.parse(text);
+            Some(Arc::new(filter.map_err(|error| Status::invalid_argument(error.to_string()))?))
+        }
+    };
+    Ok(Request {
+        k: query.k as usize,
+        mode,
+        count: query.count,
+        count_to: query.count_to,
+        ranking: query.ranking.as_ref().map(ranking).transpose()?,
+        among: query.among.as_ref().map(|among| among.ids.as_slice().into()),
+        filter,
+        collection: Some(collection.clone()),
+        deadline,
+        ..Request::new(input)
+    })
+}

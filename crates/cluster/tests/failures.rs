@@ -1,0 +1,257 @@
+//! What breaks, what is replaced while it is searched, and who is not let in.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{Collection, Running, cluster, documents};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use warpseek::{Document, IndexOptions, Request};
+use warpseek_cluster::{AggregatorOptions, Cluster, ClusterError, ClusterRequest, Security, Token};
+
+/// Ids and score integers of one index, for k hits.
+fn of_one(collection: &Collection, text: &str, k: usize) -> Vec<(String, u32)> {
+    let response = collection.whole.search(&Request::new(text).k(k)).unwrap();
+    (0..response.hits().len())
+        .map(|rank| (response.id(rank).unwrap(), response.hits()[rank].score))
+        .collect()
+}
+
+fn of_cluster(cluster: &Cluster, request: ClusterRequest) -> Vec<(String, u32)> {
+    let response = cluster.search(request).unwrap();
+    response.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect()
+}
+
+fn strict(text: &str) -> ClusterRequest {
+    ClusterRequest { k: 20, allow_partial: false, ..ClusterRequest::new(text) }
+}
+
+#[test]
+fn a_node_that_ends_is_replaced_and_missing_shards_are_named() {
+    let collection = Collection::new(&documents(60), &[10, 30, 45], &[], &IndexOptions::new());
+    // Shard 1 is on two nodes.
+    let mut nodes = collection.node_each();
+    nodes.push(Running::start(&[(1, &collection.shards[1])]));
+    let cluster = cluster(&nodes, 4);
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
+    nodes[1].stop();
+    // Neither these words' statistics nor answers are known yet.
+    assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&collection, "pear tart", 20));
+    nodes[4].stop();
+    // Statistics of these words are known, so that scores are those of the whole collection.
+    let loose = |text: &str| ClusterRequest { k: 100, ..ClusterRequest::new(text) };
+    let response = cluster.search(loose("fig pear")).unwrap();
+    let missing: Vec<u32> = response.coverage.missing.iter().map(|of| of.shard).collect();
+    assert_eq!((missing, response.coverage.shards), (vec![1], 4));
+    assert_eq!((response.coverage.searched, response.coverage.documents), (40, 60));
+    assert!(response.coverage.whole_statistics && !response.coverage.is_complete());
+    let number = |id: &str| id[1..].parse::<usize>().unwrap();
+    let want = of_one(&collection, "fig pear", 100);
+    let want: Vec<_> = want.into_iter().filter(|hit| !(10..30).contains(&number(&hit.0))).collect();
+    let found: Vec<_> = response.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect();
+    assert_eq!(found, want);
+    assert!(response.hits.iter().all(|hit| hit.document == Some(number(&hit.id) as u64)));
+    // Those of this word are not: the answer is that of a collection without the shard.
+    let rest: Vec<Document> =
+        documents(60).into_iter().filter(|of| !(10..30).contains(&number(&of.id))).collect();
+    let smaller = Collection::new(&rest, &[], &[], &IndexOptions::new());
+    let response = cluster.search(loose("kiwi lime")).unwrap();
+    assert!(!response.coverage.whole_statistics && response.coverage.missing.len() == 1);
+    let found: Vec<_> = response.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect();
+    assert_eq!(found, of_one(&smaller, "kiwi lime", 100));
+    // Who does not take a part gets an error that names the shard.
+    for text in ["fig pear", "kiwi lime"] {
+        let error = cluster.search(strict(text)).err().unwrap();
+        assert!(
+            matches!(&error, ClusterError::Incomplete(of) if of.missing[0].shard == 1),
+            "{error}"
+        );
+        assert!(error.to_string().contains("shard 1 is missing"), "{error}");
+    }
+    // What was answered before is still known.
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
+}
+
+#[test]
+fn without_any_node_an_answer_covers_nothing() {
+    let collection = Collection::new(&documents(20), &[10], &[], &IndexOptions::new());
+    let mut nodes = collection.nodes(2);
+    let cluster = cluster(&nodes, 2);
+    nodes.iter_mut().for_each(Running::stop);
+    let response = cluster.search(ClusterRequest::new("fig")).unwrap();
+    assert!(response.hits.is_empty() && response.coverage.searched == 0);
+    assert_eq!(response.coverage.missing.len(), 2);
+    let nodes = vec![nodes[0].address.clone()];
+    let error = Cluster::connect(AggregatorOptions::new(nodes, 2)).err().unwrap();
+    assert!(matches!(error, ClusterError::NoNodes(_)), "{error}");
+}
+
+#[test]
+fn a_shard_that_no_node_ever_had_is_missing() {
+    let collection = Collection::new(&documents(30), &[10, 20], &[], &IndexOptions::new());
+    let node = Running::start(&[(0, &collection.shards[0]), (2, &collection.shards[2])]);
+    let cluster = cluster(std::slice::from_ref(&node), 3);
+    let response = cluster.search(ClusterRequest::new("fig")).unwrap();
+    assert_eq!(response.coverage.missing[0].shard, 1);
+    assert!(!response.hits.is_empty());
+    // How many documents are before them is not known.
+    assert!(response.hits.iter().all(|hit| hit.document.is_some() == (hit.shard == 0)));
+    assert!(cluster.search(strict("fig")).is_err());
+    node.node.replace(1, 1, &collection.shards[1]).unwrap();
+    let mut answers = (0..100).map(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        cluster.search(strict("fig"))
+    });
+    let whole = answers.find_map(Result::ok).unwrap();
+    let found: Vec<_> = whole.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect();
+    assert_eq!(found, of_one(&collection, "fig", 20));
+}
+
+#[test]
+fn statistics_of_a_shard_that_was_replaced_are_gathered_again() {
+    let (before, after) = (documents(40), documents(47));
+    let before = Collection::new(&before, &[20], &[], &IndexOptions::new());
+    let after = Collection::new(&after, &[20], &["d3".into()], &IndexOptions::new());
+    let nodes = before.node_each();
+    // It never looks by itself, so that it is the node that refuses.
+    let addresses = nodes.iter().map(|node| node.address.clone()).collect();
+    let options = AggregatorOptions {
+        look_every: Duration::from_secs(3600),
+        ..AggregatorOptions::new(addresses, 2)
+    };
+    let cluster = Cluster::connect(options).unwrap();
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&before, "fig plum", 20));
+    for (shard, node) in nodes.iter().enumerate() {
+        node.node.replace(shard as u32, 1, &after.shards[shard]).unwrap();
+    }
+    // One answered from the cache would be the old one, so other words first: they make it look again.
+    assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&after, "pear tart", 20));
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&after, "fig plum", 20));
+}
+
+#[test]
+fn a_new_version_rolls_through_nodes_without_a_failed_query() {
+    let (one, two) = (documents(40), documents(55));
+    let one = Collection::new(&one, &[13, 26], &[], &IndexOptions::new());
+    let two = Collection::new(&two, &[13, 26], &["d9".into()], &IndexOptions::new());
+    let nodes = one.nodes(2);
+    let addresses = nodes.iter().map(|node| node.address.clone()).collect();
+    let options = AggregatorOptions {
+        look_every: Duration::from_millis(20),
+        cache: 0,
+        ..AggregatorOptions::new(addresses, 3)
+    };
+    let cluster = Cluster::connect(options).unwrap();
+    let texts = ["fig plum", "pear", "tart cake kiwi"];
+    let of = |collection: &Collection| texts.map(|text| of_one(collection, text, 20));
+    let (old, new) = (of(&one), of(&two));
+    let rolled = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for node in &nodes {
+                for (shard, dir) in (0..).zip(&two.shards) {
+                    node.node.replace(shard, 2, dir).unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            for node in &nodes {
+                (0..3).for_each(|shard| assert!(node.node.close(shard, 1)));
+            }
+            rolled.store(true, Ordering::Relaxed);
+        });
+        let (mut versions, mut after) = (Vec::new(), 0);
+        while after < 30 {
+            after += usize::from(rolled.load(Ordering::Relaxed));
+            for (at, text) in texts.iter().enumerate() {
+                let response = cluster.search(strict(text)).unwrap();
+                let found: Vec<_> =
+                    response.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect();
+                let want = if response.version == 1 { &old[at] } else { &new[at] };
+                assert_eq!(&found, want, "version {}", response.version);
+                versions.push(response.version);
+            }
+        }
+        assert!(versions.is_sorted() && versions.last() == Some(&2), "{versions:?}");
+    });
+    assert!(nodes.iter().all(|node| node.node.shards() == [(0, 2), (1, 2), (2, 2)]));
+}
+
+#[test]
+fn a_node_keeps_the_last_two_versions() {
+    let collection = Collection::new(&documents(9), &[], &[], &IndexOptions::new());
+    let node = warpseek_cluster::Node::new(warpseek_cluster::NodeOptions::default());
+    for version in [1, 2, 4, 3, 4] {
+        node.replace(5, version, &collection.shards[0]).unwrap();
+    }
+    assert_eq!(node.shards(), [(5, 3), (5, 4)]);
+    assert!(!node.close(5, 1) && node.close(5, 3) && node.close(5, 4) && !node.close(5, 4));
+    assert_eq!(node.shards(), []);
+}
+
+#[test]
+fn a_wrong_token_is_refused() {
+    let collection = Collection::new(&documents(20), &[10], &[], &IndexOptions::new());
+    let security = |token: Option<&str>| Security {
+        token: token.map(|token| Token::new(token).unwrap()),
+        ..Security::default()
+    };
+    let all: Vec<(u32, &Path)> =
+        (0..).zip(collection.shards.iter().map(PathBuf::as_path)).collect();
+    let right = "a token of tests".replace(' ', "-");
+    let node = Running::start_with(&all, security(Some(&right)));
+    let connect = |token| {
+        let options = AggregatorOptions::new(vec![node.address.clone()], 2);
+        Cluster::connect(AggregatorOptions { security: security(token), ..options })
+    };
+    let cluster = connect(Some(&right)).unwrap();
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
+    for wrong in [None, Some("another-token-of-tests")] {
+        let error = connect(wrong).err().unwrap().to_string();
+        assert!(error.contains("token") && !error.contains("of-tests"), "{error}");
+    }
+}
+
+/// An authority with a certificate for this machine, as files in a folder.
+fn certificates(folder: &Path, name: &str) -> Security {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let own = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
+    let write = |what: &str, pem: String| {
+        let path = folder.join(format!("{name}-{what}.pem"));
+        std::fs::write(&path, pem).unwrap();
+        Some(path)
+    };
+    Security {
+        token: None,
+        certificate: write("certificate", own.pem()),
+        key: write("key", key.serialize_pem()),
+        authority: write("authority", authority.pem()),
+    }
+}
+
+#[test]
+fn both_sides_prove_who_they_are() {
+    let collection = Collection::new(&documents(20), &[10], &[], &IndexOptions::new());
+    let all: Vec<(u32, &Path)> =
+        (0..).zip(collection.shards.iter().map(PathBuf::as_path)).collect();
+    let ours = certificates(collection.folder.path(), "ours");
+    let others = certificates(collection.folder.path(), "others");
+    let node = Running::start_with(&all, ours.clone());
+    let connect = |security: Security| {
+        let options = AggregatorOptions::new(vec![node.address.clone()], 2);
+        Cluster::connect(AggregatorOptions { security, ..options })
+    };
+    let cluster = connect(ours.clone()).unwrap();
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
+    // Without a certificate, with one of another authority, and one that trusts another authority.
+    let no_node = |security| matches!(connect(security), Err(ClusterError::NoNodes(_)));
+    assert!(no_node(Security::default()));
+    assert!(no_node(Security { authority: ours.authority.clone(), ..others.clone() }));
+    assert!(no_node(Security { authority: others.authority, ..ours }));
+}
