@@ -3,6 +3,7 @@
 mod decision;
 mod options;
 mod outputs;
+mod protection;
 mod queries;
 mod residency;
 mod sorting;

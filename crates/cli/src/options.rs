@@ -54,6 +54,8 @@ pub(crate) enum Verb {
     Bench(warpseek_bench::Options),
     Plan(verbs::plan::Options),
     Serve(verbs::serve::Options),
+    Node(verbs::node::Options),
+    Aggregate(verbs::aggregate::Options),
     Verify(verbs::verify::Options),
     Inspect(verbs::inspect::Options),
     Calibrate(verbs::calibrate::Options),
@@ -275,6 +277,11 @@ impl QueryChoice {
     pub(crate) fn filter(&self, searcher: &Searcher) -> Result<Option<Arc<Node>>, Failure> {
         let parse = |text: &String| Ok(Arc::new(searcher.parse(text)?));
         self.filter.as_ref().map(parse).transpose()
+    }
+
+    /// The same as the user wrote it.
+    pub(crate) fn filter_text(&self) -> Option<String> {
+        self.filter.clone()
     }
 
     /// The ids that hits may have, if not all.

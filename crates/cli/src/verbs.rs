@@ -1,6 +1,7 @@
 //! One file per command. Each has `Options`, its arguments, and `run`.
 
 pub(crate) mod add;
+pub(crate) mod aggregate;
 pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod delete;
@@ -12,6 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod ngram;
+pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod run;
@@ -44,6 +46,8 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Bench(options) => warpseek_bench::run(&options),
         Verb::Plan(options) => plan::run(&options),
         Verb::Serve(options) => serve::run(&options),
+        Verb::Node(options) => node::run(&options),
+        Verb::Aggregate(options) => aggregate::run(&options),
         Verb::Verify(options) => verify::run(&options),
         Verb::Inspect(options) => inspect::run(&options),
         Verb::Calibrate(options) => calibrate::run(&options),

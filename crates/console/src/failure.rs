@@ -42,6 +42,11 @@ impl Failure {
         Failure { message: message.to_string(), code: 130, quiet: false }
     }
 
+    /// The same, with what it is about before the message.
+    pub fn within(self, what: impl Display) -> Self {
+        Failure { message: format!("{what}: {}", self.message), ..self }
+    }
+
     /// The message for the user.
     pub fn message(&self) -> &str {
         &self.message

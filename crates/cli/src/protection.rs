@@ -1,0 +1,57 @@
+//! How connections in a cluster are protected, for `node` and `aggregate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use warpseek_cluster::{ClusterError, Security, Token};
+use warpseek_console::Failure;
+
+/// Secrets and certificates. The token is never an argument, since other users of the machine see those.
+#[derive(Args)]
+#[command(next_help_heading = "Protection")]
+pub(crate) struct Protection {
+    /// File with the token that aggregators and nodes share [default: the variable WARPSEEK_CLUSTER_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificate and its chain in PEM. Connections are encrypted then, and both sides prove who they are
+    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "tls_authority")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Certificate of the authority that signed those of the other side, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_authority: Option<PathBuf>,
+    /// Listen on any address without a token or certificates
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
+impl Protection {
+    pub(crate) fn security(&self) -> Result<Security, Failure> {
+        Ok(Security {
+            token: Token::find(self.token_file.as_deref()).map_err(failed)?,
+            certificate: self.tls_certificate.clone(),
+            key: self.tls_key.clone(),
+            authority: self.tls_authority.clone(),
+        })
+    }
+}
+
+/// Whose fault an error of a cluster is.
+pub(crate) fn failed(error: ClusterError) -> Failure {
+    match error {
+        ClusterError::Query(error) => error.into(),
+        ClusterError::Library(error) => error.into(),
+        ClusterError::Shard { source, shard, dir } => {
+            Failure::from(source).within(format!("shard {shard} in {}", dir.display()))
+        }
+        error @ (ClusterError::Setup(_)
+        | ClusterError::File { .. }
+        | ClusterError::NoShard { .. }
+        | ClusterError::Unsupported(_)
+        | ClusterError::Settings { .. }
+        | ClusterError::ShardNumber { .. }) => Failure::user(error),
+        error => Failure::broken(error),
+    }
+}

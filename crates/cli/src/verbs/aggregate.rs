@@ -1,0 +1,241 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use warpseek::eval::RunWriter;
+use warpseek::{OnError, Ranking};
+use warpseek_cluster::{
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, HttpServer,
+};
+use warpseek_console::options::{RankingChoice, parse_bytes};
+use warpseek_console::terminal::{count, counted, note, summary};
+use warpseek_console::{Failure, Interrupt};
+
+use crate::options::{Deadline, QueryChoice};
+use crate::protection::{Protection, failed};
+use crate::queries::{Line, Queries};
+use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
+
+/// Queries that are read and answered together.
+const BATCH: usize = 1024;
+
+/// Answer queries over a collection whose shards are on nodes
+///
+/// The nodes are those of `warpseek node`. With --listen it serves HTTP: POST /v1/search and /v1/batch, GET /v1/cluster. With --queries it answers a file of queries and writes the same TREC run, byte for byte, as `warpseek run`
+/// does over one index of all documents. If a node fails or is slow, another one with the same shard is asked.
+///
+/// Answers that do not cover all shards say so. A run stops at the first, unless --allow-partial is given.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek aggregate --nodes host1:9300,host2:9300 --shards 2 --listen 127.0.0.1:9200
+  warpseek aggregate --nodes nodes.txt --shards 4 --queries q.tsv -o r.trec
+  curl localhost:9200/v1/search -d '{\"query\": \"route flap damping\", \"k\": 3}'")]
+pub(crate) struct Options {
+    /// Addresses of nodes, separated by commas, or a file with one per line
+    #[arg(long, value_name = "NODES")]
+    nodes: String,
+    /// Shards of the collection
+    #[arg(long, value_name = "N")]
+    shards: u32,
+    /// Address and port for HTTP
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        required_unless_present = "queries",
+        conflicts_with = "queries"
+    )]
+    listen: Option<String>,
+    /// File of queries; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
+    /// Number of hits per query
+    #[arg(
+        short,
+        default_value_t = 1000,
+        value_name = "K",
+        requires = "queries",
+        help_heading = "Query"
+    )]
+    k: usize,
+    /// File to write the run to [default: standard output]
+    #[arg(long, short, value_name = "FILE", requires = "queries", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Name of the run, its last column
+    #[arg(long, default_value = "warpseek", requires = "queries", help_heading = "Output")]
+    tag: String,
+    #[command(flatten)]
+    query: QueryChoice,
+    #[command(flatten)]
+    ranking: RankingChoice,
+    #[command(flatten)]
+    deadline: Deadline,
+    /// What to do with queries that cannot be answered
+    #[arg(long, value_enum, default_value = "stop", requires = "queries", help_heading = "Query")]
+    on_error: BadQuery,
+    /// Write answers that do not cover all documents too, and say so
+    #[arg(long, requires = "queries", help_heading = "Query")]
+    allow_partial: bool,
+    /// Memory for answers that may be asked for again, e.g. 64M
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes)]
+    cache: usize,
+    /// Do not show a summary
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+    #[command(flatten)]
+    protection: Protection,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let security = options.protection.security()?;
+    let token = security.token.clone();
+    let asked = AggregatorOptions {
+        security,
+        cache: options.cache as u64,
+        ..AggregatorOptions::new(options.nodes()?, options.shards)
+    };
+    if let Some(queries) = &options.queries {
+        return answer(options, queries, asked);
+    }
+    let cluster = Cluster::connect(asked).map_err(failed)?;
+    let listen = options.listen.as_deref().unwrap_or("127.0.0.1:9200");
+    let server = HttpServer::start(cluster, listen, token, options.protection.insecure);
+    let server = server.map_err(failed)?;
+    note(format!("listening on http://{}", server.address()));
+    server.run().map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Answers a file of queries.
+fn answer(
+    options: &Options,
+    queries: &std::path::Path,
+    asked: AggregatorOptions,
+) -> Result<ExitCode, Failure> {
+    let interrupt = Interrupt::listen(None)?;
+    check_tag(&options.tag)?;
+    let among = options.query.ids()?;
+    let mut out = Output::new(options.output.as_deref(), queries)?;
+    let cluster = Cluster::connect(asked).map_err(failed)?;
+    let searcher = cluster.settings().map_err(failed)?;
+    let ranking: Ranking = options.ranking.get(searcher.snapshot().manifest())?;
+    let request = |line: &Line| ClusterRequest {
+        k: options.k,
+        mode: options.query.mode,
+        count: options.query.count,
+        among: among.clone(),
+        filter: options.query.filter_text(),
+        ranking: Some(ranking),
+        deadline: options.deadline.deadline,
+        allow_partial: options.allow_partial,
+        ..ClusterRequest::new(options.query.input(&searcher, &line.text))
+    };
+    let queries = Queries::open(queries, BATCH, options.on_error.get())?;
+    let (start, mut done) = (Instant::now(), Done::default());
+    let ended = loop {
+        let lines = match queries.next_batch(|| interrupt.is_set()) {
+            Ok(lines) => lines,
+            Err(error) => break Err(error),
+        };
+        if lines.is_empty() {
+            break Ok(());
+        }
+        let answers = cluster.search_batch(lines.iter().map(request).collect());
+        let written = lines.iter().zip(answers).try_for_each(|(line, answer)| {
+            done.add(options, &queries.name, line, answer.as_deref(), &mut out)
+        });
+        if written.is_err() {
+            break written;
+        }
+    };
+    out.close(ended)?;
+    if interrupt.is_set() {
+        let message =
+            format!("interrupted; the run holds the first {}", counted(done.queries, "query"));
+        return Err(Failure::interrupted(message));
+    }
+    note_skipped(done.skipped + queries.skipped.load(Ordering::Relaxed));
+    if done.partial > 0 {
+        note(format!("{} do not cover all documents", counted(done.partial, "answer")));
+    }
+    if !options.quiet {
+        let seconds = start.elapsed().max(Duration::from_micros(1)).as_secs_f64();
+        let rate = count((done.queries as f64 / seconds) as u64);
+        let matches = match options.query.count {
+            true => format!(", {} matches", count(done.matches)),
+            false => String::new(),
+        };
+        summary(format!(
+            "{} in {seconds:.2} s ({rate}/s){matches}",
+            counted(done.queries, "query")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Totals of what was written.
+#[derive(Default)]
+struct Done {
+    queries: u64,
+    skipped: u64,
+    partial: u64,
+    matches: u64,
+}
+
+impl Done {
+    /// Writes an answer, or decides what its error means for the run: only that of a query can be skipped.
+    fn add(
+        &mut self,
+        options: &Options,
+        name: &str,
+        line: &Line,
+        answer: Result<&ClusterResponse, &ClusterError>,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let at = format!("{name}:{}", line.line);
+        let response = match answer {
+            Ok(response) => response,
+            Err(error @ (ClusterError::Query(_) | ClusterError::Unsupported(_))) => {
+                if matches!(options.on_error.get(), OnError::Stop) {
+                    return Err(Failure::user(format!("{at}: {error}")));
+                }
+                note(format!("{at}: skipped: {error}"));
+                self.skipped += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(Failure::broken(format!("{at}: {error}"))),
+        };
+        if !response.coverage.is_complete() {
+            self.partial += 1;
+            note(format!("{at}: {}", response.coverage));
+        }
+        let mut writer = RunWriter::new(Vec::with_capacity(response.hits.len() * 64));
+        for (rank, hit) in (1..).zip(&response.hits) {
+            writer.write(&line.id, &hit.id, rank, hit.score, &options.tag)?;
+        }
+        out.open()?.write_all(&writer.finish()?)?;
+        self.queries += 1;
+        self.matches += response.matches.unwrap_or(0);
+        Ok(())
+    }
+}
+
+impl Options {
+    /// The addresses of nodes.
+    fn nodes(&self) -> Result<Vec<String>, Failure> {
+        let text = match std::fs::read_to_string(&self.nodes) {
+            Ok(text) => text,
+            // Addresses have a port behind a colon.
+            Err(_) if self.nodes.contains(':') => self.nodes.replace(',', "\n"),
+            Err(error) => return Err(Failure::user(format!("{}: {error}", self.nodes))),
+        };
+        let lines = text.lines().map(str::trim);
+        Ok(lines
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect())
+    }
+}

@@ -1,0 +1,235 @@
+//! `warpseek node` and `warpseek aggregate` as processes: what they answer, and what a kill or a hung node changes.
+#![allow(clippy::unwrap_used)]
+#![cfg(unix)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::Space;
+use support::server::Connection;
+
+const SHARDS: usize = 4;
+
+/// A process that says where it listens. It is killed when this is dropped.
+struct Listening {
+    process: Child,
+    address: String,
+}
+
+impl Listening {
+    fn start(space: &Space, arguments: &str) -> Self {
+        let mut command = space.command();
+        command.args(arguments.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        let address = line.rsplit([' ', '/']).next().unwrap().to_owned();
+        assert!(line.contains("listening on "), "{line}");
+        Listening { process, address }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A collection as one index `idx` and as shards `part0` and so on, of which each has two nodes.
+struct Collection {
+    space: Space,
+    nodes: Vec<Listening>,
+}
+
+impl Collection {
+    fn start() -> Self {
+        let space = Space::new();
+        let words = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"];
+        let text = |i: usize| {
+            let word = |j: usize| words[(i * 31 + j * j * 7 + i * j) % (2 + i % 9)];
+            (0..1 + i % 9).map(word).collect::<Vec<_>>().join(" ")
+        };
+        let line = |i: usize| format!("{{\"id\":\"d{i}\",\"text\":\"{}\"}}\n", text(i));
+        let all: Vec<String> = (0..500).map(line).collect();
+        space.write("all.jsonl", all.concat());
+        space.run("index all.jsonl -o idx --quiet").ok();
+        for (number, edge) in [0, 90, 91, 300, 500].windows(2).enumerate() {
+            space.write(&format!("part{number}.jsonl"), all[edge[0]..edge[1]].concat());
+            space.run(&format!("index part{number}.jsonl -o part{number} --quiet")).ok();
+        }
+        let query = |i: usize| {
+            let words: Vec<&str> = (0..1 + i % 4).map(|j| words[(i * 3 + j * 5) % 10]).collect();
+            format!("q{i}\t{} w{}\n", words.join(" "), i % 7)
+        };
+        space.write("queries.tsv", (0..400).map(query).collect::<String>());
+        let nodes = (0..2 * SHARDS).map(|n| {
+            let shard = n % SHARDS;
+            let line = format!("node --listen 127.0.0.1:0 -j 1 --shard {shard}=part{shard}");
+            Listening::start(&space, &line)
+        });
+        let nodes = nodes.collect();
+        Collection { space, nodes }
+    }
+
+    fn aggregate(&self) -> String {
+        let nodes: Vec<&str> = self.nodes.iter().map(|node| node.address.as_str()).collect();
+        format!("aggregate --nodes {} --shards {SHARDS}", nodes.join(","))
+    }
+
+    fn search(&self, address: &str, body: &str) -> (u16, serde_json::Value) {
+        let (status, body) =
+            Connection::open(address).unwrap().ask("POST", "/v1/search", body).unwrap();
+        (status, serde_json::from_str(&body).unwrap())
+    }
+}
+
+#[test]
+fn runs_are_those_of_one_index_byte_for_byte() {
+    let collection = Collection::start();
+    let space = &collection.space;
+    for options in [
+        "-k 10",
+        "-k 1000 --mode and",
+        "-k 3 --mode and-or",
+        "-k 5 --rank okapi --k1 1.5",
+        "-k 7 --filter ant --syntax",
+    ] {
+        let asked = format!("--queries queries.tsv -q {options}");
+        let want = space.run(&format!("run idx {asked}")).ok();
+        assert!(want.lines().count() > 100);
+        let found = space.run(&format!("{} {asked}", collection.aggregate())).ok();
+        assert_eq!(found, want, "{options}");
+    }
+    // From a file of addresses.
+    let nodes: Vec<&str> = collection.nodes.iter().map(|node| node.address.as_str()).collect();
+    space.write("nodes.txt", nodes.join("\n"));
+    let found =
+        space.run("aggregate --nodes nodes.txt --shards 4 --queries queries.tsv -q -k 10").ok();
+    assert_eq!(found, space.run("run idx --queries queries.tsv -q -k 10").ok());
+}
+
+#[test]
+fn killed_nodes_are_replaced_and_missing_shards_named() {
+    let mut collection = Collection::start();
+    let server = Listening::start(
+        &collection.space,
+        &format!("{} --listen 127.0.0.1:0", collection.aggregate()),
+    );
+    let body = |text: &str, more: &str| {
+        format!(r#"{{"query": "{text}", "k": 5, "deadline_ms": 5000{more}}}"#)
+    };
+    let (status, whole) = collection.search(&server.address, &body("ant bee", ""));
+    assert!(status == 200 && whole["coverage"]["complete"] == true, "{whole}");
+    let strict = r#", "allow_partial": false"#;
+    collection.nodes[2].signal("-KILL");
+    for text in ["cat dog", "eel fox", "gnu hen", "ant cat eel"] {
+        let (status, found) = collection.search(&server.address, &body(text, strict));
+        assert!(status == 200 && found["coverage"]["complete"] == true, "{found}");
+    }
+    // A run that begins before the kill of another replica, and goes on after it.
+    let space = &collection.space;
+    let want = space.run("run idx --queries queries.tsv -q -k 10").ok();
+    let mut command = space.command();
+    command.args(collection.aggregate().split_whitespace());
+    let mut run = command
+        .args(["--queries", "-", "-q", "-k", "10"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let queries = space.read("queries.tsv");
+    let (first, rest) = queries.split_at(queries.find("q200\t").unwrap());
+    let mut input = run.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, first.as_bytes()).unwrap();
+    collection.nodes[5].signal("-KILL");
+    std::io::Write::write_all(&mut input, rest.as_bytes()).unwrap();
+    drop(input);
+    let found = run.wait_with_output().unwrap();
+    assert!(found.status.success() && String::from_utf8(found.stdout).unwrap() == want);
+    // The other replica of shard 2.
+    collection.nodes[6].signal("-KILL");
+    let (status, found) = collection.search(&server.address, &body("jay ibis", ""));
+    assert!(status == 200 && found["coverage"]["complete"] == false, "{found}");
+    assert_eq!(found["coverage"]["missing"][0]["shard"], 2, "{found}");
+    let (status, error) = collection.search(&server.address, &body("jay ibis", strict));
+    let reason = error["error"]["reason"].as_str().unwrap();
+    assert!(status == 503 && reason.contains("shard 2 is missing"), "{error}");
+    let failed = space.run(&format!("{} --queries queries.tsv -q -k 10", collection.aggregate()));
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(failed.err.contains("shard 2 is missing"), "{}", failed.err);
+    // It comes back under the same address, and all is whole again.
+    let address = collection.nodes[6].address.clone();
+    collection.nodes[6] =
+        Listening::start(space, &format!("node --listen {address} --shard 2=part2"));
+    let start = Instant::now();
+    while collection.search(&server.address, &body("jay ibis", strict)).0 != 200 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it is not found again");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_hung_node_does_not_make_answers_late() {
+    let collection = Collection::start();
+    let server = Listening::start(
+        &collection.space,
+        &format!("{} --listen 127.0.0.1:0", collection.aggregate()),
+    );
+    let ask = |i: usize| {
+        let body = format!(
+            r#"{{"query": "ant bee fox w{i}", "k": 7, "deadline_ms": 20000, "allow_partial": false}}"#
+        );
+        let (status, found) = collection.search(&server.address, &body);
+        assert!(status == 200, "{found}");
+        found["hits"].clone()
+    };
+    let want = ask(0);
+    collection.nodes[1].signal("-STOP");
+    collection.nodes[7].signal("-STOP");
+    for i in 1..40 {
+        // The words at the end are in no document, so that nothing comes from the cache.
+        assert_eq!(ask(i), want);
+    }
+    collection.nodes[1].signal("-CONT");
+    collection.nodes[7].signal("-CONT");
+    assert_eq!(ask(40), want);
+}
+
+#[test]
+fn a_node_ends_when_it_is_asked_to_and_mistakes_are_refused() {
+    let mut collection = Collection::start();
+    collection.nodes[0].signal("-TERM");
+    assert_eq!(collection.nodes[0].process.wait().unwrap().code(), Some(0));
+    let space = &collection.space;
+    space
+        .run("node --listen 127.0.0.1:0 --shard 0=part0 --shard 0=part1")
+        .fails(2, &["shard 0", "twice"]);
+    space.run("node --listen 127.0.0.1:0 --shard 0=nowhere").fails(2, &["shard 0 in nowhere"]);
+    space.run("node --listen 0.0.0.0:0 --shard 0=part0").fails(2, &["--insecure"]);
+    space.run("node --listen somewhere --shard 0=part0").fails(2, &["`somewhere`"]);
+    space.run("aggregate --nodes nowhere --shards 4 --listen 127.0.0.1:0").fails(2, &["nowhere"]);
+    space
+        .run("aggregate --nodes 127.0.0.1:1 --shards 4 --listen 127.0.0.1:0")
+        .fails(1, &["no node answers"]);
+    space.write("short.txt", "too short");
+    space
+        .run("node --listen 127.0.0.1:0 --shard 0=part0 --token-file short.txt")
+        .fails(2, &["short.txt", "16"]);
+    let bad = space.pipe(&format!("{} --queries - --syntax", collection.aggregate()), b"(ant\n");
+    bad.fails(2, &["-:1"]);
+    let bad = space.pipe(
+        &format!("{} --queries - --syntax --on-error skip -q", collection.aggregate()),
+        b"(ant\nant\n",
+    );
+    assert!(bad.says("1 query was skipped").ok().starts_with("2 Q0 "));
+}
