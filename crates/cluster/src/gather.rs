@@ -75,7 +75,7 @@ impl Gathering<'_> {
             match shard {
                 Some(_) => there.push(number),
                 None => {
-                    missing.push(MissingShard { shard: number, reason: "no node has it".into() })
+                    missing.push(MissingShard { shard: number, reason: "no node has it".into() });
                 }
             }
         }

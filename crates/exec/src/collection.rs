@@ -149,7 +149,8 @@ mod tests {
     use crate::reference::Reference;
 
     fn fixture(texts: &[&str]) -> Arc<Snapshot> {
-        let docs: Vec<Doc> = texts.iter().enumerate().map(|(i, text)| Doc::text(i, text)).collect();
+        let docs: Vec<Doc> =
+            texts.iter().enumerate().map(|(i, text)| Doc::text(i, *text)).collect();
         Fixture::of(&docs).snapshot()
     }
 

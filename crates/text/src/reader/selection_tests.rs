@@ -27,7 +27,7 @@ fn files(dir: &std::path::Path) -> Vec<PathBuf> {
                 4 => text += "{not json}\n",
                 _ => {
                     text +=
-                        &format!("{{\"id\": \"{name}{i}\", \"text\": \"{}\"}}\n\n", "x".repeat(i))
+                        &format!("{{\"id\": \"{name}{i}\", \"text\": \"{}\"}}\n\n", "x".repeat(i));
                 }
             }
         }

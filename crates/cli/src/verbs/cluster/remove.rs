@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match removed.is_empty() {
         true => summary("there is nothing to remove"),
         false => {
-            removed.iter().for_each(|version| summary(format!("version {version} is removed")))
+            removed.iter().for_each(|version| summary(format!("version {version} is removed")));
         }
     }
     Ok(ExitCode::SUCCESS)
