@@ -181,6 +181,57 @@ fn killed_nodes_are_replaced_and_missing_shards_named() {
 }
 
 #[test]
+fn nodes_come_and_go_with_the_file_that_lists_them() {
+    let collection = Collection::start();
+    let space = &collection.space;
+    let list = |nodes: &[Listening]| {
+        let lines: String = nodes.iter().map(|node| format!("{}\n", node.address)).collect();
+        // As whoever writes it should: readers see the old list or the new one.
+        space.write("new.txt", format!("# a replica of each shard\n{lines}"));
+        std::fs::rename(space.path("new.txt"), space.path("nodes.txt")).unwrap();
+    };
+    let (first, second) = collection.nodes.split_at(SHARDS);
+    list(first);
+    let line = format!("aggregate --nodes nodes.txt --shards {SHARDS} --listen 127.0.0.1:0");
+    let server = Listening::start(space, &line);
+    let nodes = || {
+        let (status, body) =
+            Connection::open(&server.address).unwrap().ask("GET", "/v1/cluster", "").unwrap();
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<serde_json::Value>(&body).unwrap()
+    };
+    let ask = |i: usize| {
+        let body =
+            format!(r#"{{"query": "ant fox w{i}", "deadline_ms": 5000, "allow_partial": false}}"#);
+        let (status, found) = collection.search(&server.address, &body);
+        assert_eq!(status, 200, "{found}");
+        found["hits"].clone()
+    };
+    let want = ask(0);
+    let until = |what: &str, done: &dyn Fn(&serde_json::Value) -> bool| {
+        let start = Instant::now();
+        while !done(&nodes()) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}: {}", nodes());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    list(second);
+    until("other nodes", &|seen| {
+        seen["nodes"][0]["address"] == second[0].address.as_str()
+            && seen["replicas"] == serde_json::json!([1, 1, 1, 1])
+    });
+    // Those that are no longer listed are not needed.
+    first.iter().for_each(|node| node.signal("-KILL"));
+    assert_eq!(ask(1), want);
+    // A list that cannot be used leaves the last one.
+    std::fs::remove_file(space.path("nodes.txt")).unwrap();
+    until("no list", &|seen| {
+        seen["list_problem"].as_str().is_some_and(|why| why.contains("nodes.txt"))
+    });
+    assert_eq!(ask(2), want);
+}
+
+#[test]
 fn a_hung_node_does_not_make_answers_late() {
     let collection = Collection::start();
     let server = Listening::start(

@@ -1,6 +1,7 @@
 //! The aggregator: answers for the whole collection by asking nodes.
 
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -36,6 +37,8 @@ const MAX_SHARDS: u32 = 1 << 16;
 pub struct AggregatorOptions {
     /// Addresses of nodes, as `host:port`.
     pub nodes: Vec<String>,
+    /// A file that has them, in the place of `nodes` ([`addresses`]). It is read again whenever nodes are asked how they are, so that nodes can come and go. Default: none.
+    pub nodes_file: Option<PathBuf>,
     /// Shards of the collection. It has to be said: that a shard is on no node that answers must not look like a smaller collection.
     pub shards: u32,
     /// How connections are protected. Default: not at all.
@@ -50,8 +53,14 @@ impl AggregatorOptions {
     /// The defaults, for these nodes.
     pub fn new(nodes: Vec<String>, shards: u32) -> Self {
         let (security, look_every) = (Security::default(), Duration::from_millis(500));
-        AggregatorOptions { nodes, shards, security, cache: 64 << 20, look_every }
+        AggregatorOptions { nodes, nodes_file: None, shards, security, cache: 64 << 20, look_every }
     }
+}
+
+/// The addresses of a list of nodes: one per line; lines that begin with `#` are comments.
+pub fn addresses(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
 /// Answers requests over a collection whose shards are on nodes. Clones are the same aggregator.
@@ -59,7 +68,11 @@ impl AggregatorOptions {
 pub struct Aggregator(Arc<Inner>);
 
 struct Inner {
-    peers: Vec<Arc<Peer>>,
+    peers: RwLock<Arc<Vec<Arc<Peer>>>>,
+    security: Security,
+    nodes_file: Option<PathBuf>,
+    /// Why the file of nodes could not be read when it was last looked at.
+    list_problem: Mutex<Option<String>>,
     shards: u32,
     view: RwLock<Option<View>>,
     /// Held by the one who looks at the nodes.
@@ -76,6 +89,8 @@ pub(crate) struct Status {
     /// Nodes that answer for each shard and were there when they were last asked.
     replicas: Vec<usize>,
     nodes: Vec<NodeStatus>,
+    /// Why the list of nodes is still the one before, if its file cannot be used.
+    list_problem: Option<String>,
     hedged: u64,
     cache_hits: u64,
     cache_misses: u64,
@@ -96,13 +111,15 @@ impl Aggregator {
             let what = format!("a collection has 1 to {most} shards, and not {shards}");
             return Err(ClusterError::Setup(what));
         }
-        if options.nodes.is_empty() {
-            return Err(ClusterError::Setup("there are no nodes to ask".to_owned()));
-        }
-        let peers =
-            options.nodes.iter().map(|node| Ok(Arc::new(Peer::new(node, &options.security)?)));
+        let nodes = match &options.nodes_file {
+            Some(file) => read(file)?,
+            None => options.nodes,
+        };
         let inner = Inner {
-            peers: peers.collect::<Result<_, ClusterError>>()?,
+            peers: RwLock::new(Arc::new(peers(&nodes, &[], &options.security)?)),
+            security: options.security,
+            nodes_file: options.nodes_file,
+            list_problem: Mutex::default(),
             shards: options.shards,
             view: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
@@ -198,7 +215,8 @@ impl Aggregator {
             version: view.epoch.version,
             shards: self.0.shards,
             replicas: view.replicas.iter().map(there).collect(),
-            nodes: self.0.peers.iter().map(node).collect(),
+            nodes: self.0.peers().iter().map(node).collect(),
+            list_problem: self.0.list_problem().clone(),
             hedged: self.0.hedges.sent(),
             cache_hits: counts.hits,
             cache_misses: counts.misses,
@@ -206,7 +224,52 @@ impl Aggregator {
     }
 }
 
+/// The addresses in a file.
+fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
+    let text = std::fs::read_to_string(file);
+    let told = |error| ClusterError::Setup(format!("{}: {error}", file.display()));
+    Ok(addresses(&text.map_err(told)?))
+}
+
+/// The nodes at these addresses. Those that are known already stay as they are, with what was learned of them.
+fn peers(
+    nodes: &[String],
+    known: &[Arc<Peer>],
+    security: &Security,
+) -> Result<Vec<Arc<Peer>>, ClusterError> {
+    if nodes.is_empty() {
+        return Err(ClusterError::Setup("there are no nodes to ask".to_owned()));
+    }
+    let peer = |node: &String| match known.iter().find(|peer| peer.address == *node) {
+        Some(peer) => Ok(peer.clone()),
+        None => Ok(Arc::new(Peer::new(node, security)?)),
+    };
+    nodes.iter().map(peer).collect()
+}
+
 impl Inner {
+    fn peers(&self) -> Arc<Vec<Arc<Peer>>> {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn list_problem(&self) -> MutexGuard<'_, Option<String>> {
+        self.list_problem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the file of nodes again, if there is one. A list that cannot be used leaves the one before in its place: it may be half written.
+    fn reread(&self) {
+        let Some(file) = &self.nodes_file else { return };
+        let known = self.peers();
+        let found = read(file).and_then(|nodes| {
+            let same = nodes.iter().eq(known.iter().map(|peer| &peer.address));
+            if same { Ok(None) } else { peers(&nodes, &known, &self.security).map(Some) }
+        });
+        *self.list_problem() = found.as_ref().err().map(ToString::to_string);
+        if let Ok(Some(peers)) = found {
+            *self.peers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(peers);
+        }
+    }
+
     fn view(&self) -> Result<View, ClusterError> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
         view.ok_or_else(|| ClusterError::NoNodes("none has been heard of".to_owned()))
@@ -215,9 +278,11 @@ impl Inner {
     /// Asks all nodes what they have, and goes over to what they say together.
     async fn look(&self, limit: Duration) -> Result<(), ClusterError> {
         let _one = self.looking.lock().await;
-        join_all(self.peers.iter().map(|peer| peer.look(limit))).await;
+        self.reread();
+        let peers = self.peers();
+        join_all(peers.iter().map(|peer| peer.look(limit))).await;
         let before = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let view = View::of(&self.peers, self.shards, before.as_ref())?;
+        let view = View::of(&peers, self.shards, before.as_ref())?;
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
         if let Some(old) = old.filter(|old| *old != view.epoch.searcher.snapshot().id()) {
             self.cache.forget(old);

@@ -26,7 +26,7 @@ mod shard;
 mod view;
 mod wire;
 
-pub use aggregator::{Aggregator, AggregatorOptions};
+pub use aggregator::{Aggregator, AggregatorOptions, addresses};
 pub use error::ClusterError;
 pub use handle::Cluster;
 pub use http::HttpServer;

@@ -9,6 +9,7 @@ use warpseek::eval::RunWriter;
 use warpseek::{OnError, Ranking};
 use warpseek_cluster::{
     AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, HttpServer,
+    addresses,
 };
 use warpseek_console::options::{RankingChoice, parse_bytes};
 use warpseek_console::terminal::{count, counted, note, summary};
@@ -35,7 +36,7 @@ Examples:
   warpseek aggregate --nodes nodes.txt --shards 4 --queries q.tsv -o r.trec
   curl localhost:9200/v1/search -d '{\"query\": \"route flap damping\", \"k\": 3}'")]
 pub(crate) struct Options {
-    /// Addresses of nodes, separated by commas, or a file with one per line
+    /// Addresses of nodes, separated by commas, or a file with one per line, which is read again while the aggregator serves
     #[arg(long, value_name = "NODES")]
     nodes: String,
     /// Shards of the collection
@@ -92,10 +93,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let security = options.protection.security()?;
     let token = security.token.clone();
+    let (nodes, nodes_file) = options.nodes();
     let asked = AggregatorOptions {
         security,
+        nodes_file,
         cache: options.cache as u64,
-        ..AggregatorOptions::new(options.nodes()?, options.shards)
+        ..AggregatorOptions::new(nodes, options.shards)
     };
     if let Some(queries) = &options.queries {
         return answer(options, queries, asked);
@@ -224,18 +227,13 @@ impl Done {
 }
 
 impl Options {
-    /// The addresses of nodes.
-    fn nodes(&self) -> Result<Vec<String>, Failure> {
-        let text = match std::fs::read_to_string(&self.nodes) {
-            Ok(text) => text,
-            // Addresses have a port behind a colon.
-            Err(_) if self.nodes.contains(':') => self.nodes.replace(',', "\n"),
-            Err(error) => return Err(Failure::user(format!("{}: {error}", self.nodes))),
-        };
-        let lines = text.lines().map(str::trim);
-        Ok(lines
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .map(str::to_owned)
-            .collect())
+    /// The addresses of nodes, or the file that has them.
+    fn nodes(&self) -> (Vec<String>, Option<PathBuf>) {
+        let file = PathBuf::from(&self.nodes);
+        // Addresses have a port behind a colon.
+        match self.nodes.contains(':') && !file.exists() {
+            true => (addresses(&self.nodes.replace(',', "\n")), None),
+            false => (Vec::new(), Some(file)),
+        }
     }
 }
