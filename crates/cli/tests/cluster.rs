@@ -70,7 +70,7 @@ impl Collection {
         let query = |i: usize| {
             let words: Vec<&str> = (0..1 + i % 4).map(|j| words[(i * 3 + j * 5) % 10]).collect();
             // Some have a word that no document has.
-            let unknown = if i % 3 == 0 { " wolf" } else { "" };
+            let unknown = if i.is_multiple_of(3) { " wolf" } else { "" };
             format!("q{i}\t{}{unknown}\n", words.join(" "))
         };
         space.write("queries.tsv", (0..400).map(query).collect::<String>());
