@@ -86,7 +86,7 @@ mod tests {
         r#"{"query": {"bool": {"must": [{"match": {"t": "a b"}}], "filter": {"range": {"n": {"gte": 1, "lt": 1e30}}}, "must_not": {"term": {"k": "x"}}, "minimum_should_match": "2<75%"}}, "size": 3, "from": 1}"#,
         r#"{"query": {"multi_match": {"query": "a", "fields": ["t^2", "o.*"], "type": "best_fields", "tie_breaker": 0.5}}, "highlight": {"fields": {"*": {"number_of_fragments": 0}}}}"#,
         r#"{"query": {"query_string": {"query": "t:(a OR -b) AND n:[1 TO *} \"c d\"~2^3 _exists_:k", "default_operator": "AND"}}}"#,
-        r#"{"query": {"simple_query_string": {"query": "+a -b | (c \"d", "fields": ["t"]}}, "sort": [{"n": {"order": "desc", "missing": "_first"}}, "_score"], "search_after": [1, 2.5]}"#,
+        r#"{"query": {"simple_query_string": {"query": "+a -b | (c \"d\")", "fields": ["t"]}}, "sort": [{"n": {"order": "desc", "missing": "_first"}}, "_score"], "search_after": [1, 2.5]}"#,
         r#"{"query": {"boosting": {"positive": {"match_all": {}}, "negative": {"ids": {"values": [1, "a"]}}, "negative_boost": 0.2}}}"#,
         r#"{"query": {"dis_max": {"queries": [{"constant_score": {"filter": {"exists": {"field": "d"}}}}, {"prefix": {"k": "p"}}]}}, "aggs": {"a": {"terms": {"field": "k", "size": 3, "order": {"_key": "asc"}}}}}"#,
         r#"{"query": {"match_phrase": {"t": {"query": "a b", "slop": 1}}}, "_source": {"includes": ["t*"], "excludes": "o"}, "track_total_hits": 7, "timeout": "5ms"}"#,

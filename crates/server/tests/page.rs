@@ -100,7 +100,7 @@ fn shop() -> (tempfile::TempDir, Running) {
     ];
     let lines = documents.map(|document| format!("{document}\n")).concat();
     let done = server.ok("POST", "/v1/indexes/shop/bulk?refresh=true", &lines.into());
-    assert_eq!(done, json!({"written": 4, "errors": []}));
+    assert_eq!(done, json!({"lines": 4, "written": 4, "failed": 0, "errors": []}));
     (data, server)
 }
 

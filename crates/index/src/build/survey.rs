@@ -211,7 +211,8 @@ mod tests {
         let even = surveyed(&[9; 12], &[]);
         assert_eq!(parts(&even, 3).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4]);
         assert_eq!(parts(&even, 5).iter().map(Vec::len).collect::<Vec<_>>(), [2, 3, 2, 3, 2]);
-        let mut sizes = vec![100; 10];
+        // With one byte more each: 10 times 110, and 100 times 11.
+        let mut sizes = vec![109; 10];
         sizes.extend([10; 100]);
         let found: Vec<usize> = parts(&surveyed(&sizes, &[]), 2).iter().map(Vec::len).collect();
         assert_eq!(found, [10, 100]);
