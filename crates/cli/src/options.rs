@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use warpseek::query::Node;
 use warpseek::{
-    Algorithm, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
+    Algorithm, Analyzer, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
     IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings,
     Partitioning, QueryInput, Schema, Searcher, SearcherOptions, Split, Threshold, Tuning,
 };
@@ -110,6 +110,19 @@ impl Inputs {
             None => options,
         }
     }
+}
+
+/// How terms are made and stored; for `index` and `cluster build`.
+#[derive(Args)]
+pub(crate) struct Terms {
+    /// How text is split into terms, in documents and in queries
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english",
+        conflicts_with = "schema")]
+    pub(crate) analyzer: Analyzer,
+    /// Compression of postings: bitpack is the fastest, rice the smallest
+    #[arg(long, value_name = "NAME", default_value = "bitpack",
+        value_parser = named::<CodecId>(CodecId::names()))]
+    pub(crate) codec: CodecId,
 }
 
 /// How documents are read; for `index` and `add`.

@@ -11,13 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use warpseek::{Analyzer, CodecId, IndexOptions};
+use warpseek::IndexOptions;
 use warpseek_collection::{Collection, CollectionError};
 use warpseek_console::Failure;
-use warpseek_console::options::named;
 
 use super::index::StoreChoice;
-use crate::options::Reading;
+use crate::options::{Reading, Terms};
 
 /// Build collections that are cut into shards, and keep them in an object store
 ///
@@ -96,14 +95,8 @@ impl Target {
 struct Settings {
     #[command(flatten)]
     reading: Reading,
-    /// How text is split into terms, in documents and in queries
-    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english",
-        conflicts_with = "schema")]
-    analyzer: Analyzer,
-    /// Compression of postings: bitpack is the fastest, rice the smallest
-    #[arg(long, value_name = "NAME", default_value = "bitpack",
-        value_parser = named::<CodecId>(CodecId::names()))]
-    codec: CodecId,
+    #[command(flatten)]
+    terms: Terms,
     /// What to store of each document besides its terms
     #[arg(long, value_enum, default_value = "all")]
     stored: StoreChoice,
@@ -117,7 +110,7 @@ struct Settings {
 
 impl Settings {
     fn options(&self) -> Result<IndexOptions, Failure> {
-        let options = self.reading.options()?.analyzer(self.analyzer).codec(self.codec);
+        let options = self.reading.options()?.analyzer(self.terms.analyzer).codec(self.terms.codec);
         let options = options.store(self.stored.get()).vector_scale(self.vector_scale);
         Ok(options.positions(self.positions))
     }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use warpseek::{Analyzer, BuildReport, CodecId, Index, Progress, RankingFunction, StoreMode};
+use warpseek::{BuildReport, Index, Progress, RankingFunction, StoreMode};
 
-use crate::options::Reading;
+use crate::options::{Reading, Terms};
 use warpseek_console::Failure;
 use warpseek_console::Interrupt;
-use warpseek_console::options::named;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{count, counted, note, summary};
 
@@ -54,14 +53,8 @@ pub(crate) struct Options {
     /// Directory for the new index
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// How text is split into terms, in documents and in queries
-    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english",
-        conflicts_with = "schema")]
-    analyzer: Analyzer,
-    /// Compression of postings: bitpack is the fastest, rice the smallest
-    #[arg(long, value_name = "NAME", default_value = "bitpack",
-        value_parser = named::<CodecId>(CodecId::names()))]
-    codec: CodecId,
+    #[command(flatten)]
+    terms: Terms,
     /// What to store of each document besides its terms
     #[arg(long, value_enum, default_value = "all")]
     store: StoreChoice,
@@ -92,8 +85,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut settings = options
         .reading
         .options()?
-        .analyzer(options.analyzer)
-        .codec(options.codec)
+        .analyzer(options.terms.analyzer)
+        .codec(options.terms.codec)
         .store(options.store.get())
         .vector_scale(options.vector_scale)
         .positions(options.positions)
