@@ -66,7 +66,10 @@ fn ci() -> Result<(), String> {
     let deny = [("RUSTFLAGS", "-D warnings")];
     // Lints and tests use the same flags, so that nothing is compiled twice.
     cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
-    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &deny)?;
+    // A test that waits for ever is named instead of waited for.
+    let limit = "timeout --foreground --kill-after=10 1200";
+    let runner = [deny[0], ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", limit)];
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &runner)?;
     build_examples(&deny)?;
     for name in EXAMPLES {
         run(&mut example(name), &format!("example {name}"))?;

@@ -25,6 +25,10 @@ pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
         ("refresh_ms".to_owned(), 50.into()),
     ]);
     flags.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
+    // Before the server does, and only what went wrong: else requests bury what tests say.
+    let logs = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    let logs = logs.with_max_level(tracing::Level::WARN).finish();
+    let _ = tracing::subscriber::set_global_default(logs);
     let server = Server::start(Config::load(None, [], flags).unwrap()).unwrap();
     let url = server.url();
     let (end, ended) = std::sync::mpsc::channel::<()>();
