@@ -5,14 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json
+from warpseek_cluster.keeper import stop_local
 from warpseek_cluster.placement import place
-from warpseek_cluster.process import NodeProcess, answers, free_address, started_at, stop_others
-from warpseek_cluster.watcher import Watcher
+from warpseek_cluster.process import Process, answers, free_address, is_free, started_at, stop_others
+from warpseek_cluster.watcher import NodeWatcher
 
 STAND_IN = [sys.executable, str(Path(__file__).parent / "stand_in.py")]
 
@@ -39,12 +41,12 @@ def config(tmp_path, monkeypatch):
 
 
 def test_a_process_is_adopted_by_the_next_who_watches(config, tmp_path):
-    first = NodeProcess(tmp_path / "node-x.json", tmp_path / "log")
+    first = Process(tmp_path / "node-x.json", tmp_path / "log")
     assert not first.adopt()
     address = free_address("127.0.0.1")
     first.start([config.program, "node", "--listen", address, "--shard", "0=/x", "--collection-version", "7"], address)
     until(lambda: answers(address, 1))
-    second = NodeProcess(tmp_path / "node-x.json", tmp_path / "log")
+    second = Process(tmp_path / "node-x.json", tmp_path / "log")
     assert second.adopt() and second.pid == first.pid and second.address == address
     # It is no child of ours: its end leaves no remains to be waited for.
     second.stop(5)
@@ -56,18 +58,18 @@ def test_another_process_with_the_same_number_is_not_adopted(tmp_path):
     with subprocess.Popen(["sleep", "100"]) as other:
         ticks = started_at(other.pid)
         write_json(tmp_path / "node-x.json", {"pid": other.pid, "ticks": ticks - 1, "address": "127.0.0.1:1"})
-        process = NodeProcess(tmp_path / "node-x.json", tmp_path / "log")
+        process = Process(tmp_path / "node-x.json", tmp_path / "log")
         assert not process.adopt()
         assert process.address == "127.0.0.1:1", "the port is used again"
         assert stop_others(tmp_path, set(), 1) == 0
         assert other.poll() is None, "it was not ours to stop"
         other.kill()
     (tmp_path / "node-y.json").write_text("{")
-    assert not NodeProcess(tmp_path / "node-y.json", tmp_path / "log").adopt()
+    assert not Process(tmp_path / "node-y.json", tmp_path / "log").adopt()
 
 
 def test_a_dead_node_is_started_again_at_its_address(config):
-    watcher = Watcher(config, 2, 0, 7, "127.0.0.1")
+    watcher = NodeWatcher(config, 2, 0, 7, "127.0.0.1")
     try:
         state = until(lambda: (s := watcher.state())["ready"] and s)
         os.kill(state["pid"], signal.SIGKILL)
@@ -80,7 +82,7 @@ def test_a_dead_node_is_started_again_at_its_address(config):
 
 
 def test_a_hung_node_is_killed_and_started_again(config):
-    watcher = Watcher(config, 0, 0, 1, "127.0.0.1")
+    watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     try:
         state = until(lambda: (s := watcher.state())["ready"] and s)
         os.kill(state["pid"], signal.SIGSTOP)
@@ -91,12 +93,12 @@ def test_a_hung_node_is_killed_and_started_again(config):
 
 
 def test_a_watcher_adopts_what_runs(config):
-    first = Watcher(config, 0, 0, 1, "127.0.0.1")
+    first = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     state = until(lambda: (s := first.state())["ready"] and s)
     # As if its worker was killed.
-    first._stopping.set()
+    first.stopping.set()
     first._thread.join()
-    second = Watcher(config, 0, 0, 1, "127.0.0.1")
+    second = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     try:
         again = until(lambda: (s := second.state())["ready"] and s)
         assert (again["pid"], again["address"], again["starts"], again["adopted"]) == (state["pid"], state["address"], 0, True)
@@ -104,9 +106,57 @@ def test_a_watcher_adopts_what_runs(config):
         second.stop()
 
 
+def test_a_hung_node_that_was_adopted_is_killed_too(config):
+    first = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
+    state = until(lambda: (s := first.state())["ready"] and s)
+    first.stopping.set()
+    first._thread.join()
+    os.kill(state["pid"], signal.SIGSTOP)
+    second = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
+    try:
+        again = until(lambda: (s := second.state())["ready"] and s)
+        assert again["pid"] != state["pid"] and again["address"] == state["address"]
+    finally:
+        second.stop()
+
+
+def test_a_node_that_takes_long_to_start_is_not_killed(config, tmp_path):
+    """Also when it is not the first start: what counts is whether this process has answered."""
+    watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
+    try:
+        state = until(lambda: (s := watcher.state())["ready"] and s)
+        (tmp_path / "slow").write_text("2")
+        os.kill(state["pid"], signal.SIGKILL)
+        again = until(lambda: (s := watcher.state())["ready"] and s["pid"] != state["pid"] and s)
+        assert again["starts"] == 2
+    finally:
+        watcher.stop()
+
+
+def test_what_is_left_of_a_local_cluster_is_stopped_without_ray(config, tmp_path):
+    watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
+    state = until(lambda: (s := watcher.state())["ready"] and s)
+    watcher.stopping.set()
+    watcher._thread.join()
+    write_json(config.state() / "cluster.json", {"nodes_file": config.nodes_file})
+    options = Namespace(folder=config.folder, name=config.name)
+    assert stop_local(options) and not stop_local(options)
+    assert started_at(state["pid"]) is None and list(config.state().iterdir()) == []
+    assert Path(config.nodes_file).read_text() == "# nodes of fruit\n"
+
+
+def test_a_process_that_ends_at_once_says_why(config, tmp_path):
+    (tmp_path / "refuse").write_text("error: the shard is not one\n\nand more")
+    watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
+    try:
+        until(lambda: "ended: error: the shard is not one; see " in (watcher.state()["problem"] or ""))
+    finally:
+        watcher.stop()
+
+
 def test_a_shard_that_cannot_be_fetched_is_tried_again(config, tmp_path):
     (tmp_path / "fail-0-1").touch()
-    watcher = Watcher(config, 0, 0, 1, "127.0.0.1")
+    watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     try:
         until(lambda: "shard 0 of version 1 is damaged" in (watcher.state()["problem"] or ""))
         assert watcher.state()["pid"] is None
@@ -131,7 +181,9 @@ def test_a_taken_port_is_not_used():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert free_address("127.0.0.1", port) != f"127.0.0.1:{port}"
-    assert free_address("127.0.0.1", port) == f"127.0.0.1:{port}"
+        assert not is_free(f"127.0.0.1:{port}") and is_free("127.0.0.1:0")
+    assert free_address("127.0.0.1", port) == f"127.0.0.1:{port}" and is_free(f"127.0.0.1:{port}")
+    assert not is_free("192.0.2.1:80") and not is_free("nonsense")
 
 
 def test_replicas_go_to_different_machines():

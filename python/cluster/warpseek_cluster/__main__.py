@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from warpseek_cluster.config import ClusterError
+from warpseek_cluster.keeper import keep
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--version-number", type=int, help="[default: the current version]")
     one.add_argument("--nodes", help="file for aggregators, on this machine [default: FOLDER/NAME.nodes]")
     one.add_argument("--host", default="", help="address that nodes listen on [default: 127.0.0.1 on a local Ray cluster, else that of each machine]")
+    one.add_argument("--listen", help="address of an aggregator on this machine, or `none` [default: 127.0.0.1:9200 on a local Ray cluster, else none]")
+    one.add_argument("--aggregator-argument", action="append", default=[], metavar="WORD", help="a further word for `warpseek aggregate`; may be repeated")
     one.add_argument("--tls", action="store_true", help="nodes speak TLS; say with --node-argument where its files are")
     one.add_argument("--node-argument", action="append", default=[], metavar="WORD", help="a further word for `warpseek node`; may be repeated")
     one.add_argument("--node-command", help="JSON array of words that start a node, in place of `warpseek node`")
@@ -49,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--gpus", type=float, default=0.0, help="GPUs that Ray counts for a node [default: %(default)s]")
     one.add_argument("--drain", type=float, default=2.0, help="seconds for a node to finish what it has [default: %(default)s]")
     one.add_argument("--timeout", type=float, default=300.0, help="seconds for all nodes to be ready [default: %(default)s]")
+    one.add_argument("--kept", choices=("first", "again"), help=argparse.SUPPRESS)
 
     one = verb("status", "show the nodes")
     one.add_argument("--json", action="store_true")
@@ -83,6 +87,8 @@ def use_own_token(options: argparse.Namespace) -> None:
 def main() -> int:
     """Returns the exit code: 0, or 1 with a message."""
     options = parser().parse_args()
+    if options.verb == "up" and options.address is None and options.kept is None:
+        return keep(options, sys.argv[1:])
     try:
         use_own_token(options)
         from warpseek_cluster import commands

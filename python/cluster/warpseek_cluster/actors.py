@@ -1,4 +1,4 @@
-"""The Ray actors of a cluster: one for each node, which watches its process, and a supervisor that decides which nodes there are.
+"""The Ray actors of a cluster: one for each node and one for the aggregator, which watch their processes, and a supervisor that decides which nodes there are.
 
 Actors are detached and named, so they outlive the program that starts them, and are found again by name. If a machine dies, Ray starts its actors elsewhere. If Ray itself dies, processes go on, and the next `up` adopts them.
 """
@@ -18,15 +18,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json, write_text
 from warpseek_cluster.placement import place
 from warpseek_cluster.process import stop_others
-from warpseek_cluster.watcher import STARTING, Watcher, state_file
+from warpseek_cluster.watcher import AGGREGATOR_FILE, STARTING, AggregatorWatcher, NodeWatcher, state_file
 
 NAMESPACE = "warpseek"
 #: Seconds between two looks of the supervisor at all nodes, and until an actor that does not answer is passed over.
 TEND_EVERY, ASK_TIMEOUT = 0.5, 2.0
+#: Starts of a process that never answered after which it is no longer waited for.
+HOPELESS = 4
 #: Seconds that a supervisor that was restarted waits for the nodes that it had.
 SETTLE = 30.0
 #: A node: shard, replica, version.
 Key = tuple[int, int, int]
+#: Stands for the aggregator where nodes have a key.
+AGGREGATOR: Key = (-1, 0, 0)
 
 
 def supervisor_name(name: str) -> str:
@@ -46,7 +50,7 @@ class Node:
         settings = Config(**config)
         host = settings.host or ray.util.get_node_ip_address()
         self._machine = ray.get_runtime_context().get_node_id()
-        self._watcher = Watcher(settings, shard, replica, version, host)
+        self._watcher = NodeWatcher(settings, shard, replica, version, host)
 
     def state(self) -> dict[str, Any]:
         """What is known of the node."""
@@ -57,10 +61,25 @@ class Node:
         self._watcher.stop()
 
 
-def _stop_others(config: dict[str, Any], keep: list[Key]) -> int:
+class Aggregator:
+    """Watches the process of the aggregator."""
+
+    def __init__(self, config: dict[str, Any], shards: int) -> None:
+        self._watcher = AggregatorWatcher(Config(**config), shards)
+
+    def state(self) -> dict[str, Any]:
+        """What is known of the aggregator."""
+        return self._watcher.state()
+
+    def stop(self) -> None:
+        """Stops the process, which is not started again."""
+        self._watcher.stop()
+
+
+def _stop_others(config: dict[str, Any], keep: list[str]) -> int:
     """Stops what still runs on this machine and is not to be kept, also processes that no actor knows any more."""
     settings = Config(**config)
-    return stop_others(settings.state(), {state_file(*key) for key in keep}, max(settings.drain, 1.0))
+    return stop_others(settings.state(), set(keep), max(settings.drain, 1.0))
 
 
 class Supervisor:
@@ -72,6 +91,7 @@ class Supervisor:
         self.shards, self.replicas, self.version = shards, replicas, version
         self._file = self.config.state() / "cluster.json"
         self._nodes: dict[Key, Any] = {}
+        self._aggregator: Any = None
         self._states: dict[Key, dict[str, Any]] = {}
         # Nodes that are not listed: they are about to be stopped, or not yet complete.
         self._hidden: set[Key] = set()
@@ -99,15 +119,17 @@ class Supervisor:
                 _end([ray.get_actor(other, namespace=NAMESPACE)], self.config.drain)
         for key in wanted:
             self._start(key)
+        self._start_aggregator()
         self._settle_by = time.monotonic() + SETTLE
 
     def _save(self) -> None:
-        write_json(self._file, {"shards": self.shards, "replicas": self.replicas, "version": self.version})
+        known = {"shards": self.shards, "replicas": self.replicas, "version": self.version, "nodes_file": self.config.nodes_file}
+        write_json(self._file, known)
 
     # What callers ask for.
 
     def up(self, timeout: float) -> dict[str, Any]:
-        """Starts what is missing, and waits until all nodes are ready."""
+        """Starts what is missing, and waits until all nodes are ready, and then the aggregator."""
         with self._changing:
             self._save()
             wanted = self._keys(self.version, self.replicas)
@@ -118,8 +140,11 @@ class Supervisor:
             finally:
                 self._settle_by = 0.0
                 self._look()
+            # It reads the file of nodes, which is there now.
+            if self._start_aggregator():
+                self._wait_ready([AGGREGATOR], timeout)
             # What a Ray cluster before this one has left and nobody wants any more.
-            self._stop_others(wanted)
+            self._stop_others([state_file(*key) for key in wanted] + [AGGREGATOR_FILE] * bool(self.config.listen))
             return self.status()
 
     def scale(self, replicas: int, timeout: float) -> dict[str, Any]:
@@ -152,11 +177,16 @@ class Supervisor:
 
     def down(self) -> int:
         """Stops all nodes. Returns how many processes had to be stopped that no actor knew."""
+        # Whoever waits for nodes gives up.
+        self._ended.set()
         with self._changing:
-            self._ended.set()
             with self._lock:
                 self._nodes, nodes = {}, self._nodes
+                self._aggregator, aggregator = None, self._aggregator
                 self._hidden = set()
+            # First the one that asks the others.
+            if aggregator is not None:
+                _end([aggregator], self.config.drain)
             self._write([])
             _end(list(nodes.values()), self.config.drain)
             self._file.unlink(missing_ok=True)
@@ -176,6 +206,7 @@ class Supervisor:
                 "shards": self.shards,
                 "replicas": self.replicas,
                 "nodes_file": self.config.nodes_file,
+                "aggregator": self._states.get(AGGREGATOR),
                 "nodes": states,
             }
 
@@ -194,11 +225,7 @@ class Supervisor:
         if machine is None:
             raise ClusterError("the Ray cluster has no machine")
         options: dict[str, Any] = {
-            "name": _node_name(self.config.name, key),
-            "namespace": NAMESPACE,
-            "lifetime": "detached",
-            "get_if_exists": True,
-            "max_restarts": -1,
+            **_actor_options(_node_name(self.config.name, key), machine),
             "max_concurrency": 4,
             "num_cpus": self.config.cpus,
             "num_gpus": self.config.gpus,
@@ -210,7 +237,18 @@ class Supervisor:
             self._nodes[key] = actor
             self._states[key] = _unknown(key) | {"machine": machine}
 
-    def _stop_others(self, keep: list[Key]) -> int:
+    def _start_aggregator(self) -> bool:
+        """Starts the aggregator here, if there is to be one; whether there is."""
+        if not self.config.listen:
+            return False
+        with self._lock:
+            if self._aggregator is None:
+                options = _actor_options(f"aggregator-{self.config.name}", ray.get_runtime_context().get_node_id())
+                self._aggregator = ray.remote(Aggregator).options(max_concurrency=4, **options).remote(self.config.to_json(), self.shards)
+                self._states[AGGREGATOR] = _unknown(AGGREGATOR)
+        return True
+
+    def _stop_others(self, keep: list[str]) -> int:
         task = ray.remote(_stop_others)
         left = []
         for machine in _machines():
@@ -256,10 +294,16 @@ class Supervisor:
                 waiting = [self._states[key] for key in keys if not self._states[key]["ready"]]
             if not waiting:
                 return
-            if time.monotonic() > give_up:
-                first = min(waiting, key=lambda state: bool(state["problem"] == STARTING))
+            if self._ended.is_set():
+                raise ClusterError("the cluster was told to stop")
+            hopeless = [state for state in waiting if state["starts"] > HOPELESS and not state["was_ready"]]
+            if hopeless or time.monotonic() > give_up:
+                first = min(hopeless or waiting, key=lambda state: bool(state["problem"] == STARTING))
+                timeout -= max(give_up - time.monotonic(), 0)
+                if keys == [AGGREGATOR]:
+                    raise ClusterError(f"the aggregator was not ready after {timeout:.0f} s: {first['problem']}")
                 raise ClusterError(
-                    f"{len(waiting)} of {len(keys)} nodes were not ready after {timeout:g} s; "
+                    f"{len(waiting)} of {len(keys)} nodes were not ready after {timeout:.0f} s; "
                     f"shard {first['shard']}, replica {first['replica']}: {first['problem']}"
                 )
             time.sleep(0.1)
@@ -267,8 +311,10 @@ class Supervisor:
     def _look(self) -> None:
         """Asks all nodes how they are, and writes the file if something has changed."""
         with self._lock:
-            nodes = dict(self._nodes)
-        asked = {key: actor.state.remote() for key, actor in nodes.items()}
+            actors = dict(self._nodes)
+            if self._aggregator is not None:
+                actors[AGGREGATOR] = self._aggregator
+        asked = {key: actor.state.remote() for key, actor in actors.items()}
         done, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=ASK_TIMEOUT) if asked else ([], [])
         answered = set(done)
         for key, reference in asked.items():
@@ -329,6 +375,19 @@ def _unknown(key: Key) -> dict[str, Any]:
     }
 
 
+def _actor_options(name: str, machine: str) -> dict[str, Any]:
+    """An actor that outlives us, is found by its name, and starts again on its machine."""
+    return {
+        "name": name,
+        "namespace": NAMESPACE,
+        "lifetime": "detached",
+        "get_if_exists": True,
+        "max_restarts": -1,
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(machine, soft=False),
+    }
+
+
 def _machines() -> list[str]:
     return [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
 
@@ -345,17 +404,8 @@ def _end(actors: list[Any], drain: float) -> None:
 def start_supervisor(config: Config, shards: int, replicas: int, version: int) -> Any:
     """The supervisor of a collection, which is started on this machine if there is none: the file that it writes is here."""
     here = ray.get_runtime_context().get_node_id()
-    options: dict[str, Any] = {
-        "name": supervisor_name(config.name),
-        "namespace": NAMESPACE,
-        "lifetime": "detached",
-        "get_if_exists": True,
-        "max_restarts": -1,
-        "max_concurrency": 8,
-        "num_cpus": 0,
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
-    }
-    return ray.remote(Supervisor).options(**options).remote(config.to_json(), shards, replicas, version)
+    options = _actor_options(supervisor_name(config.name), here)
+    return ray.remote(Supervisor).options(max_concurrency=8, **options).remote(config.to_json(), shards, replicas, version)
 
 
 def find_supervisor(name: str) -> Any:

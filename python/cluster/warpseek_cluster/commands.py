@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -20,6 +21,9 @@ import ray.exceptions
 from warpseek_cluster.actors import NAMESPACE, find_supervisor, start_supervisor
 from warpseek_cluster.build import build, call
 from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json
+from warpseek_cluster.keeper import HEAD_IS_GONE, is_up, ray_file, stop_local
+from warpseek_cluster.process import Process, answers, descendants, is_free, started_at
+from warpseek_cluster.watcher import AGGREGATOR_FILE
 
 #: A machine that is gone is noticed after about (2 + 1) * 0.5 s + 0.5 s, instead of more than a minute by default.
 HEALTH = {
@@ -28,13 +32,10 @@ HEALTH = {
     "health_check_timeout_ms": 500,
     "health_check_failure_threshold": 3,
 }
+#: Looks at the head in a row, half a second apart, that must fail before a local cluster is started again.
+HEAD_FAILURES = 3
 #: The least that Ray takes; nothing but small answers goes through its store of objects.
 OBJECT_STORE = 80 << 20
-
-
-def ray_file(options: argparse.Namespace) -> Path:
-    """Where `up` notes the address of the local Ray cluster that it has started."""
-    return Path(str(options.folder)) / "state" / str(options.name) / "ray.json"
 
 
 def connect(options: argparse.Namespace) -> None:
@@ -69,12 +70,10 @@ def choose(options: argparse.Namespace, program: str, store: str) -> dict[str, A
 
 def up(options: argparse.Namespace) -> None:
     """Starts a cluster. On a local Ray cluster it stays until it is interrupted."""
-    version = choose(options, options.program, options.store)
-    shards = int(version["shards"])
-    if options.shards not in (None, shards):
-        raise ClusterError(f"version {version['version']} has {shards} shards, not {options.shards}")
-    check_counts(shards, options.replicas)
     local = options.address is None
+    if local and is_up(options):
+        raise ClusterError(f"a local cluster of collection `{options.name}` is up already; use `scale` and `roll`, or `down` first")
+    shards, replicas, version = what_is_wanted(options)
     folder = Path(options.folder).resolve()
     more: dict[str, Any] = {}
     if options.node_command:
@@ -86,10 +85,12 @@ def up(options: argparse.Namespace) -> None:
         # Actors have other working directories.
         store=options.store if "://" in options.store else str(Path(options.store).resolve()),
         name=options.name,
-        program=shutil.which(options.program) or options.program,
+        program=str(Path(shutil.which(options.program) or options.program).resolve()),
         folder=str(folder),
         nodes_file=str(Path(options.nodes or folder / f"{options.name}.nodes").resolve()),
         node_arguments=options.node_argument,
+        listen="" if options.listen == "none" else options.listen or ("127.0.0.1:9200" if local else ""),
+        aggregator_arguments=options.aggregator_argument,
         tls=options.tls,
         host=options.host or ("127.0.0.1" if local else ""),
         cpus=options.cpus,
@@ -97,10 +98,11 @@ def up(options: argparse.Namespace) -> None:
         drain=options.drain,
         **more,
     )
+    aggregator = Process(config.state() / AGGREGATOR_FILE, Path(os.devnull))
+    if config.listen and not aggregator.adopt() and not is_free(config.listen):
+        raise ClusterError(f"no aggregator can listen on {config.listen}: it is no address of this machine, or in use; choose another one with --listen, or `none`")
     stop = threading.Event()
     if local:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
         ray.init(
             namespace=NAMESPACE,
             include_dashboard=False,
@@ -109,24 +111,67 @@ def up(options: argparse.Namespace) -> None:
             object_store_memory=OBJECT_STORE,
             _system_config=HEALTH,
         )
-        write_json(ray_file(options), {"address": ray.get_runtime_context().gcs_address, "pid": os.getpid()})
+        # Ray has its own answers to signals, which are replaced here.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        address = ray.get_runtime_context().gcs_address
+        note = {"address": address, "pid": os.getpid(), "ticks": started_at(os.getpid())}
+        write_json(ray_file(options), note)
     else:
         connect(options)
-    supervisor = start_supervisor(config, shards, options.replicas, int(version["version"]))
+    supervisor = start_supervisor(config, shards, replicas, version)
     found = ask(supervisor.status.remote())
-    wanted = (shards, options.replicas, int(version["version"]))
-    if (found["shards"], found["replicas"], found["version"]) != wanted:
+    if (found["shards"], found["replicas"], found["version"]) != (shards, replicas, version):
         raise ClusterError(
             f"a cluster of version {found['version']} with {found['shards']} shards and {found['replicas']} replicas is up already; use `scale` and `roll`, or `down` first"
         )
-    show(ask(supervisor.up.remote(options.timeout)))
+    settings = ask(supervisor.settings.remote())
+    other = sorted(name for name, value in config.to_json().items() if settings.get(name) != value)
+    if other:
+        raise ClusterError(f"a cluster with another {', '.join(other)} is up already; use `down` first")
+    starting = supervisor.up.remote(options.timeout)
+    while not ray.wait([starting], timeout=0.2)[0] and not stop.is_set():
+        pass
+    if not stop.is_set():
+        show(ask(starting))
     if local:
+        write_json(ray_file(options), note | {"was_up": True})
         print("interrupt to stop, or use `down`", flush=True)
-        while not stop.wait(0.5):
-            if read_json(ray_file(options)) is None:
-                return
-        ask(supervisor.down.remote())
-        ray_file(options).unlink(missing_ok=True)
+        if stay(options, stop, address):
+            ask(supervisor.down.remote())
+            ray_file(options).unlink(missing_ok=True)
+
+
+def what_is_wanted(options: argparse.Namespace) -> tuple[int, int, int]:
+    """Shards, replicas and the version. After a loss of Ray they are what they were, whatever `scale` and `roll` have made of them, and whether or not the store can be reached."""
+    if options.kept == "again":
+        known = read_json(Path(options.folder).resolve() / "state" / options.name / "cluster.json")
+        if isinstance(known, dict):
+            return int(known["shards"]), int(known["replicas"]), int(known["version"])
+    version = choose(options, options.program, options.store)
+    shards = int(version["shards"])
+    if options.shards not in (None, shards):
+        raise ClusterError(f"version {version['version']} has {shards} shards, not {options.shards}")
+    check_counts(shards, options.replicas)
+    return shards, options.replicas, int(version["version"])
+
+
+def stay(options: argparse.Namespace, stop: threading.Event, head: str) -> bool:
+    """Waits until it is interrupted (true) or `down` was called (false). If Ray is gone, this process ends at once, and what is left of Ray with it; `keeper` starts both again."""
+    failures = 0
+    while not stop.wait(0.5):
+        if read_json(ray_file(options)) is None:
+            return False
+        # Ray's own calls wait for a head that is gone.
+        failures = 0 if answers(head, 1.0) and any(node["Alive"] for node in ray.nodes()) else failures + 1
+        if failures >= HEAD_FAILURES:
+            print("the head of the Ray cluster is gone", file=sys.stderr, flush=True)
+            # Some processes of Ray would look for their head for another minute.
+            for pid in descendants(os.getpid()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            os._exit(HEAD_IS_GONE)
+    return True
 
 
 def ask(reference: Any) -> Any:
@@ -142,6 +187,8 @@ def ask(reference: Any) -> Any:
 def show(status: dict[str, Any]) -> None:
     """Prints a table of nodes."""
     print(f"{status['name']}: version {status['version']}, {status['shards']} shards, {status['replicas']} replicas; {status['nodes_file']}")
+    if aggregator := status["aggregator"]:
+        print(f"aggregator: http://{aggregator['address']}, pid {aggregator['pid']}, {'ready' if aggregator['ready'] else aggregator['problem']}")
     rows: list[tuple[str, ...]] = [("shard", "replica", "version", "address", "pid", "starts", "state")]
     for node in status["nodes"]:
         state = "ready" if node["ready"] else node["problem"] or "not ready"
@@ -164,10 +211,12 @@ def run(options: argparse.Namespace) -> None:
             ray.init(namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, object_store_memory=OBJECT_STORE)
         inputs = [str(Path(path).resolve()) for path in options.inputs]
         store = options.store if "://" in options.store else str(Path(options.store).resolve())
-        program = shutil.which(options.program) or options.program
+        program = str(Path(shutil.which(options.program) or options.program).resolve())
         target = ["--store", store, "--name", options.name]
-        version = build(str(Path(program).resolve()), target, inputs, options.option, options.shards, options.cpus)
+        version = build(program, target, inputs, options.option, options.shards, options.cpus)
         print(version)
+        return None
+    if options.verb == "down" and options.address is None and not is_up(options) and stop_local(options):
         return None
     connect(options)
     supervisor = find_supervisor(options.name)

@@ -12,6 +12,9 @@ from typing import Any
 #: How `warpseek node` is called. Words in braces are replaced.
 NODE_COMMAND = ["{program}", "node", "--listen", "{address}", "--shard", "{shard}={folder}", "--collection-version", "{version}"]
 
+#: How `warpseek aggregate` is called, likewise.
+AGGREGATOR_COMMAND = ["{program}", "aggregate", "--nodes", "{nodes}", "--shards", "{shards}", "--listen", "{address}"]
+
 #: The most shards of a collection, as crates/collection has it.
 MAX_SHARDS = 65_536
 #: The most replicas of a shard.
@@ -40,6 +43,10 @@ class Config:
     node_command: list[str] = field(default_factory=lambda: list(NODE_COMMAND))
     #: Further arguments of every node, such as those for certificates.
     node_arguments: list[str] = field(default_factory=list)
+    #: Where an aggregator listens, on the machine of the supervisor; empty for none.
+    listen: str = ""
+    #: Further arguments of the aggregator.
+    aggregator_arguments: list[str] = field(default_factory=list)
     #: Whether nodes speak TLS.
     tls: bool = False
     #: The address that nodes listen on; empty for that of their machine in the Ray cluster.

@@ -1,10 +1,11 @@
-"""A node's process: started, adopted, looked at, stopped. Nothing here knows Ray.
+"""The process of a node or an aggregator: started, adopted, looked at, stopped. Nothing here knows Ray.
 
 What is known of a process is in a file, so that whoever watches it can die and be replaced: the next one finds the process by its number and the time of its start, and adopts it.
 """
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
@@ -44,6 +45,19 @@ def answers(address: str, timeout: float, tls: bool = False) -> bool:
         return False
 
 
+def answers_http(address: str, timeout: float) -> bool:
+    """Whether an aggregator answers."""
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 def started_at(pid: int) -> int | None:
     """When a process was started, in ticks since the machine was; None if there is none, or only its remains."""
     try:
@@ -53,6 +67,18 @@ def started_at(pid: int) -> int | None:
     # The name of the program is in parentheses, and may have any character in it.
     fields = stat[stat.rfind(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one."""
+    found = []
+    try:
+        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    for child in children:
+        found += [child, *descendants(child)]
+    return found
 
 
 def free_address(host: str, wanted: int | None = None) -> str:
@@ -70,14 +96,26 @@ def free_address(host: str, wanted: int | None = None) -> str:
         return f"{name}:{probe.getsockname()[1]}"
 
 
-class NodeProcess:
-    """One node on this machine."""
+def is_free(address: str) -> bool:
+    """Whether a program could listen on an address of this machine."""
+    host, _, port = address.rpartition(":")
+    try:
+        return free_address(host.strip("[]"), int(port)) == address or int(port) == 0
+    except (OSError, ValueError):
+        return False
+
+
+class Process:
+    """One node or aggregator on this machine."""
 
     def __init__(self, state: Path, log: Path) -> None:
         self.state, self.log = state, log
         self.pid: int | None = None
         self._ticks: int | None = None
+        self._command: list[str] = []
         self.address = ""
+        #: Whether the process has ever answered; one that has not may still be opening a large shard.
+        self.has_answered = False
 
     def adopt(self) -> bool:
         """Takes over a process that somebody else has started, if it still runs."""
@@ -86,12 +124,13 @@ class NodeProcess:
             return False
         try:
             pid, ticks, address = int(known["pid"]), int(known["ticks"]), str(known["address"])
+            command, has_answered = [str(word) for word in known.get("command", [])], bool(known.get("has_answered"))
         except (KeyError, TypeError, ValueError):
             return False
         self.address = address
         if started_at(pid) != ticks:
             return False
-        self.pid, self._ticks = pid, ticks
+        self.pid, self._ticks, self._command, self.has_answered = pid, ticks, command, has_answered
         return True
 
     def start(self, command: list[str], address: str) -> None:
@@ -106,7 +145,29 @@ class NodeProcess:
             raise ClusterError(f"{command[0]} could not be started: {last[0]}")
         self.pid, self.address = int(done.stdout), address
         self._ticks = started_at(self.pid)
-        write_json(self.state, {"pid": self.pid, "ticks": self._ticks, "address": address, "command": command})
+        self._command, self.has_answered = command, False
+        self._save()
+
+    def _save(self) -> None:
+        known = {"pid": self.pid, "ticks": self._ticks, "address": self.address, "command": self._command, "has_answered": self.has_answered}
+        write_json(self.state, known)
+
+    def note_answer(self) -> None:
+        """The process answers. The next one who watches it must know, so that it is not taken for one that still starts if it hangs then."""
+        if not self.has_answered:
+            self.has_answered = True
+            self._save()
+
+    def last_words(self) -> str:
+        """The last error in the log, or else its last line."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(log.seek(0, os.SEEK_END) - 1000, 0))
+                lines = log.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        errors = [line for line in lines if line.startswith("error")]
+        return (errors or lines or [""])[-1]
 
     def runs(self) -> bool:
         """Whether the process is there."""
@@ -138,12 +199,12 @@ class NodeProcess:
 
 
 def stop_others(state: Path, keep: set[str], grace: float) -> int:
-    """Stops all processes that files in this folder know, but those of the files to keep. Returns how many there were."""
+    """Stops all nodes and aggregators that files in this folder know, but those of the files to keep. Returns how many there were."""
     stopped = 0
-    for path in sorted(state.glob("node-*.json")):
+    for path in [*sorted(state.glob("aggregator.json")), *sorted(state.glob("node-*.json"))]:
         if path.name in keep:
             continue
-        process = NodeProcess(path, Path(os.devnull))
+        process = Process(path, Path(os.devnull))
         if process.adopt():
             stopped += 1
         process.stop(grace)

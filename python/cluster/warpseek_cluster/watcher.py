@@ -1,4 +1,4 @@
-"""Keeps one node running: fetches its shard, starts it, looks at it, and restarts it when it dies or hangs. Nothing here knows Ray."""
+"""Keeps one process running: starts it, looks at it, and restarts it when it dies or hangs. A node's shard is fetched before. Nothing here knows Ray."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import json
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
-from warpseek_cluster.config import Config
-from warpseek_cluster.process import NodeProcess, answers, free_address
+from warpseek_cluster.config import AGGREGATOR_COMMAND, Config
+from warpseek_cluster.process import Process, answers, answers_http, free_address
 
-#: Seconds before a node that died at once is started again: the first and the longest.
+#: Seconds before a process that died at once is started again: the first and the longest.
 PAUSE, LONGEST_PAUSE = 0.2, 10.0
-#: What is said of a node of which nothing else is known yet.
+#: What is said of a process of which nothing else is known yet.
 STARTING = "it is starting"
+#: The name of the file with what is known of the aggregator's process.
+AGGREGATOR_FILE = "aggregator.json"
 
 
 def state_file(shard: int, replica: int, version: int) -> str:
@@ -22,32 +25,39 @@ def state_file(shard: int, replica: int, version: int) -> str:
     return f"node-{shard:05}-{replica}-{version:08}.json"
 
 
-class Watcher:
-    """A thread that keeps one node running until it is told to stop."""
+class Watcher(ABC):
+    """A thread that keeps one process running until it is told to stop."""
 
-    def __init__(self, config: Config, shard: int, replica: int, version: int, host: str) -> None:
-        self.config, self.shard, self.replica, self.version, self.host = config, shard, replica, version, host
-        state = config.state() / state_file(shard, replica, version)
-        self.process = NodeProcess(state, config.logs() / f"{state.stem}.log")
+    def __init__(self, config: Config, file: str) -> None:
+        self.config = config
+        state = config.state() / file
+        self.process = Process(state, config.logs() / f"{state.stem}.log")
+        self.stopping = threading.Event()
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
         self._ready = False
         self._was_ready = False
         self._adopted = False
         self._starts = 0
-        self._suspicious = False
         self._problem: str | None = STARTING
         self._thread = threading.Thread(target=self._run, name=state.stem, daemon=True)
         self._thread.start()
+
+    @abstractmethod
+    def choose_address(self) -> str:
+        """Where the process is to listen."""
+
+    @abstractmethod
+    def command(self, address: str) -> list[str]:
+        """The words that start the process, after what it needs was brought here."""
+
+    @abstractmethod
+    def looks_well(self) -> bool:
+        """Whether the process answers."""
 
     def state(self) -> dict[str, Any]:
         """What is known now."""
         with self._lock:
             return {
-                "shard": self.shard,
-                "replica": self.replica,
-                "version": self.version,
-                "host": self.host,
                 "address": self.process.address,
                 "pid": self.process.pid,
                 "ready": self._ready,
@@ -58,8 +68,8 @@ class Watcher:
             }
 
     def stop(self) -> None:
-        """Stops the node. It is not started again."""
-        self._stopping.set()
+        """Stops the process. It is not started again."""
+        self.stopping.set()
         self._thread.join(timeout=60)
         self.process.stop(max(self.config.drain, 1.0))
         self._set(ready=False, problem="stopped")
@@ -71,7 +81,7 @@ class Watcher:
 
     def _run(self) -> None:
         pause = PAUSE
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             begun = time.monotonic()
             try:
                 self._once()
@@ -79,52 +89,70 @@ class Watcher:
                 self._set(ready=False, problem=str(error))
             if time.monotonic() - begun > LONGEST_PAUSE:
                 pause = PAUSE
-            if self._stopping.wait(pause):
+            if self.stopping.wait(pause):
                 return
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _once(self) -> None:
-        """Has the node running, and returns when it no longer does."""
+        """Has the process running, and returns when it no longer does."""
         if self.process.adopt():
             with self._lock:
                 self._adopted = True
         else:
-            folder = self._fetch()
-            if self._stopping.is_set():
+            address = self.choose_address()
+            command = self.command(address)
+            if self.stopping.is_set():
                 return
-            # The port that it had before, so that aggregators need not be told.
-            before = self.process.address.rpartition(":")[2]
-            address = free_address(self.host, int(before) if before else None)
-            self.process.start(self._command(folder, address), address)
-            self._suspicious = True
+            self.process.start(command, address)
             with self._lock:
                 self._starts += 1
         failures = 0
-        while not self._stopping.wait(self.config.look_every):
+        while not self.stopping.wait(self.config.look_every):
             if not self.process.runs():
-                self._set(ready=False, problem=f"the process has ended; see {self.process.log}")
+                self._set(ready=False, problem=f"the process has ended: {self.process.last_words()}; see {self.process.log}")
                 return
-            if answers(self.process.address, self.config.look_timeout, self.config.tls):
-                failures, self._suspicious = 0, False
+            if self.looks_well():
+                failures = 0
+                self.process.note_answer()
                 self._set(ready=True, problem=None)
                 continue
             failures += 1
-            with self._lock:
-                was_ready, self._ready = self._was_ready, False
-                self._problem = f"it did not answer {failures} times"
-            # A node that has not answered yet may be opening a large shard.
-            if was_ready and failures >= self.config.failures:
+            self._set(ready=False, problem=f"it did not answer {failures} times")
+            # One that has not answered yet may be opening a large shard.
+            if self.process.has_answered and failures >= self.config.failures:
                 self.process.kill()
                 self._set(ready=False, problem="it hung and was killed")
                 return
 
-    def _command(self, folder: str, address: str) -> list[str]:
+
+class NodeWatcher(Watcher):
+    """Keeps a node running."""
+
+    def __init__(self, config: Config, shard: int, replica: int, version: int, host: str) -> None:
+        self.shard, self.replica, self.version, self.host = shard, replica, version, host
+        super().__init__(config, state_file(shard, replica, version))
+
+    def state(self) -> dict[str, Any]:
+        """What is known now."""
+        return {"shard": self.shard, "replica": self.replica, "version": self.version, "host": self.host, **super().state()}
+
+    def choose_address(self) -> str:
+        """The port that it had before, so that aggregators need not be told."""
+        before = self.process.address.rpartition(":")[2]
+        return free_address(self.host, int(before) if before else None)
+
+    def looks_well(self) -> bool:
+        """Whether the node speaks HTTP/2."""
+        return answers(self.process.address, self.config.look_timeout, self.config.tls)
+
+    def command(self, address: str) -> list[str]:
+        """Fetches the shard."""
         values = {
             "program": self.config.program,
             "shard": self.shard,
             "replica": self.replica,
             "version": self.version,
-            "folder": folder,
+            "folder": self._fetch(),
             "address": address,
         }
         return [word.format(**values) for word in self.config.node_command] + self.config.node_arguments
@@ -135,7 +163,7 @@ class Watcher:
         command += ["--shard", str(self.shard), "--version-number", str(self.version)]
         command += ["--cache", str(config.cache()), "--json", "--quiet"]
         # The shard was whole when it was fetched; if a node could not open it, its files may no longer be.
-        if self._suspicious:
+        if self.process.pid is not None and not self.process.has_answered:
             command.append("--verify")
         fetch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
         while True:
@@ -143,8 +171,32 @@ class Watcher:
                 out, err = fetch.communicate(timeout=0.2)
                 break
             except subprocess.TimeoutExpired:
-                if self._stopping.is_set():
+                if self.stopping.is_set():
                     fetch.terminate()
         if fetch.returncode != 0:
             raise RuntimeError(err.strip() or f"{command[0]} cluster fetch ended with {fetch.returncode}")
         return str(json.loads(out)["shards"][0]["folder"])
+
+
+class AggregatorWatcher(Watcher):
+    """Keeps an aggregator running."""
+
+    def __init__(self, config: Config, shards: int) -> None:
+        self.shards = shards
+        super().__init__(config, AGGREGATOR_FILE)
+
+    def choose_address(self) -> str:
+        """The address that was asked for; if its port is 0, one that is free, and then always that one."""
+        host, _, port = self.config.listen.rpartition(":")
+        if port != "0":
+            return self.config.listen
+        return self.process.address or free_address(host.strip("[]"))
+
+    def looks_well(self) -> bool:
+        """Whether it answers HTTP."""
+        return answers_http(self.process.address, self.config.look_timeout)
+
+    def command(self, address: str) -> list[str]:
+        """It needs only the file of nodes."""
+        values = {"program": self.config.program, "nodes": self.config.nodes_file, "shards": self.shards, "address": address}
+        return [word.format(**values) for word in AGGREGATOR_COMMAND] + self.config.aggregator_arguments

@@ -1,0 +1,407 @@
+"""A cluster of real nodes and a real aggregator, which is hurt in all ways while it is asked.
+
+The variable WARPSEEK_BIN names the program; without it these tests are skipped. They build on each other: one cluster goes through all of them, since starting Ray takes longer than each.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from test_process import until
+from warpseek_cluster.process import descendants, started_at
+
+pytest.importorskip("ray")
+PROGRAM = os.environ.get("WARPSEEK_BIN")
+pytestmark = pytest.mark.skipif(not PROGRAM, reason="WARPSEEK_BIN does not name the program warpseek")
+
+SHARDS = 4
+DOCUMENTS = int(os.environ.get("WARPSEEK_DOCUMENTS", "4000"))
+QUERIES = int(os.environ.get("WARPSEEK_QUERIES", "2000"))
+#: Hits of each query that is asked while something breaks.
+K = 10
+#: Seconds within which all must be whole again.
+WHOLE = 10.0
+
+
+class Cluster:
+    """A folder with a store, single indexes of its versions, and the command line."""
+
+    def __init__(self, path):
+        self.path, self.folder, self.store = path, path / "folder", path / "store"
+        self.environment = dict(os.environ, RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
+        self.figures, self.ours = [], set()
+        self.up = None
+        chance = random.Random(19)
+        words = [f"{chance.choice('bcdfgklmnprst')}{chance.choice('aeiou')}{chance.choice('bdlmnrst')}{number}" for number in range(3000)]
+        # Some words are in most documents, and most in few.
+        texts = [" ".join(words[int(len(words) * chance.random() ** 4)] for _ in range(chance.randint(3, 60))) for _ in range(DOCUMENTS)]
+        self.texts = texts
+        asked = [" ".join(words[int(len(words) * chance.random() ** 2)] for _ in range(chance.randint(1, 6))) for _ in range(QUERIES)]
+        self.queries = path / "queries.tsv"
+        self.queries.write_text("".join(f"q{number}\t{query}\n" for number, query in enumerate(asked)))
+        self.asked = asked[:300]
+        self.expected = {}
+
+    def program(self, *words):
+        done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def build(self, version, texts):
+        """A version in the store, and the answers of one index of the same documents."""
+        file, index = self.path / f"{version}.jsonl", self.path / f"index{version}"
+        file.write_text("".join(json.dumps({"id": f"d{number}", "text": text}) + "\n" for number, text in enumerate(texts)))
+        self.program("cluster", "build", file, "--store", self.store, "--name", "web", "--shards", SHARDS, "--quiet")
+        self.program("index", file, "-o", index, "--quiet")
+        hits = {number: [] for number in range(len(self.asked))}
+        first = self.path / "first.tsv"
+        first.write_text("".join(f"{number}\t{query}\n" for number, query in enumerate(self.asked)))
+        for line in self.program("run", index, "--queries", first, "-k", K, "-q").splitlines():
+            query, _, document, _, score, _ = line.split()
+            hits[int(query)].append((document, float(score)))
+        self.expected[version] = hits
+
+    def words(self, verb, *more):
+        return [sys.executable, "-m", "warpseek_cluster", verb, "--name", "web", "--folder", str(self.folder), *map(str, more)]
+
+    def start(self, *more):
+        words = self.words("up", "--store", self.store, "--program", PROGRAM, "--replicas", 2, "--listen", "127.0.0.1:0", "--drain", 1, *more)
+        # Two cores for all, and every answer from the nodes.
+        words += ["--node-argument=--threads", "--node-argument=1", "--aggregator-argument=--cache", "--aggregator-argument=1"]
+        with (self.path / "up.log").open("w") as log:
+            self.up = subprocess.Popen(words, env=self.environment, stdout=log, stderr=log)
+        until(lambda: self.times_up() == 1, 120)
+
+    def times_up(self):
+        """How often `up` has said that all is ready."""
+        said = (self.path / "up.log").read_text()
+        assert self.up.poll() is None, said
+        return said.count("interrupt to stop")
+
+    def run(self, verb, *more, fails=False):
+        done = subprocess.run(self.words(verb, *more), env=self.environment, capture_output=True, text=True)
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stderr if fails else done.stdout
+
+    def status(self):
+        return json.loads(self.run("status", "--json"))
+
+    def nodes(self):
+        """What is known of the processes of nodes, by shard, replica and version."""
+        found = {}
+        for path in (self.folder / "state/web").glob("node-*.json"):
+            try:
+                known = json.loads(path.read_text())
+            except FileNotFoundError:
+                continue
+            found[tuple(map(int, path.stem.split("-")[1:]))] = known
+            self.ours.add((known["pid"], known["ticks"]))
+        return found
+
+    def aggregator(self):
+        known = json.loads((self.folder / "state/web/aggregator.json").read_text())
+        self.ours.add((known["pid"], known["ticks"]))
+        return known
+
+    def ask(self, path, body=None, connection=None):
+        """Status and answer of the aggregator."""
+        one = connection or http.client.HTTPConnection(self.aggregator()["address"], timeout=20)
+        try:
+            one.request("POST" if body else "GET", path, json.dumps(body) if body else None)
+            answer = one.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            if connection is None:
+                one.close()
+
+    def is_whole(self, killed=()):
+        """Whether two nodes that answer are there for each shard, none of them one of those that were killed, and the aggregator knows all of them."""
+        nodes = self.nodes().values()
+        if any(node["pid"] in killed or not node["has_answered"] or started_at(node["pid"]) != node["ticks"] for node in nodes):
+            return False
+        try:
+            status, seen = self.ask("/v1/cluster")
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == 200 and seen["replicas"] == [2] * SHARDS and not any(node["problem"] for node in seen["nodes"])
+
+    def signal(self, number, *nodes):
+        """Sends a signal to nodes and returns the numbers of their processes."""
+        pids = [self.nodes()[node]["pid"] for node in nodes]
+        for pid in pids:
+            os.kill(pid, number)
+        return pids
+
+    def kill_and_wait(self, what, number, *nodes):
+        """Hurts nodes while all is asked; nothing may fail, and all must be whole again in time."""
+        with Load(self) as load:
+            begun = time.monotonic()
+            pids = self.signal(number, *nodes)
+            until(lambda: self.is_whole(pids), 60)
+            whole = time.monotonic() - begun
+        load.check()
+        self.note(what, whole, load)
+        assert whole < WHOLE
+
+    def note(self, what, seconds, load=None):
+        self.figures.append(f"{what}: {seconds:.1f} s" + (f"; {load}" if load else ""))
+
+
+class Load:
+    """Asks the aggregator all the time, and compares each answer with that of one index."""
+
+    def __init__(self, cluster, threads=2):
+        self.cluster, self.wrong, self.times, self.versions = cluster, [], [], set()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(threads)]
+
+    def _run(self, number):
+        connection = http.client.HTTPConnection(self.cluster.aggregator()["address"], timeout=20)
+        chance = random.Random(number)
+        while not self._stop.wait(0.005):
+            query = chance.randrange(len(self.cluster.asked))
+            body = {"query": self.cluster.asked[query], "k": K, "deadline_ms": 5000, "allow_partial": False}
+            begun = time.monotonic()
+            try:
+                status, answer = self.cluster.ask("/v1/search", body, connection)
+            except (OSError, http.client.HTTPException) as error:
+                self.wrong.append(repr(error))
+                connection.close()
+                continue
+            self.times.append(time.monotonic() - begun)
+            if status != 200 or not answer["coverage"]["complete"]:
+                self.wrong.append(answer)
+                continue
+            self.versions.add(answer["version"])
+            if [(hit["id"], hit["score"]) for hit in answer["hits"]] != self.cluster.expected[answer["version"]][query]:
+                self.wrong.append((query, answer))
+
+    def check(self):
+        assert not self.wrong, f"{len(self.wrong)} of {len(self.times)}: {self.wrong[:3]}"
+        assert len(self.times) > 20
+
+    def __str__(self):
+        times = sorted(1000 * seconds for seconds in self.times)
+        return f"{len(times)} queries, {len(self.wrong)} failed, median {statistics.median(times):.0f} ms, slowest {times[-1]:.0f} ms"
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, request):
+    cluster = Cluster(tmp_path_factory.mktemp("real"))
+    cluster.build(1, cluster.texts)
+    yield cluster
+    if cluster.up and cluster.up.poll() is None:
+        cluster.up.terminate()
+        cluster.up.wait(60)
+    for pid, ticks in cluster.ours:
+        if started_at(pid) == ticks:
+            os.kill(pid, signal.SIGKILL)
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("", *cluster.figures, sep="\n")
+
+
+def test_one_command_starts_all_and_answers_are_those_of_one_index(cluster):
+    assert "no local cluster" in cluster.run("status", fails=True)
+    begun = time.monotonic()
+    cluster.start()
+    cluster.note("up, 8 nodes and an aggregator", time.monotonic() - begun)
+    status = cluster.status()
+    assert len(status["nodes"]) == 8 and all(node["ready"] and node["listed"] for node in status["nodes"])
+    assert status["aggregator"]["ready"] and status["aggregator"]["address"] == cluster.aggregator()["address"]
+    nodes = ["aggregate", "--nodes", cluster.folder / "web.nodes", "--shards", SHARDS]
+    for options in (["-k", 1000], ["-k", K, "--mode", "and-or", "--rank", "okapi"]):
+        options += ["--queries", cluster.queries, "-q"]
+        want = cluster.program("run", cluster.path / "index1", *options)
+        assert want.count("\n") > QUERIES
+        assert cluster.program(*nodes, *options) == want
+    with Load(cluster) as load:
+        time.sleep(2)
+    load.check()
+    cluster.note("nothing broken", 2, load)
+    # A second one would watch the same processes.
+    again = cluster.run("up", "--store", cluster.store, "--program", PROGRAM, fails=True)
+    assert "is up already" in again
+
+
+def test_a_killed_node(cluster):
+    cluster.kill_and_wait("kill -9 of a node", signal.SIGKILL, (1, 0, 1))
+
+
+def test_a_hung_node(cluster):
+    cluster.kill_and_wait("SIGSTOP of a node", signal.SIGSTOP, (3, 1, 1))
+
+
+def test_half_of_the_replicas(cluster):
+    cluster.kill_and_wait("kill -9 of a replica of each shard", signal.SIGKILL, *((shard, 0, 1) for shard in range(SHARDS)))
+
+
+def test_all_replicas_of_a_shard(cluster):
+    """Answers go on, exact over what was searched, and say what is missing."""
+    body = {"query": cluster.asked[0], "k": K, "deadline_ms": 2000}
+    begun = time.monotonic()
+    pids = cluster.signal(signal.SIGKILL, (2, 0, 1), (2, 1, 1))
+    status, answer = cluster.ask("/v1/search", body)
+    took = time.monotonic() - begun
+    if not answer["coverage"]["complete"]:
+        assert status == 200 and took < 3
+        assert [missing["shard"] for missing in answer["coverage"]["missing"]] == [2]
+        assert all(hit["shard"] != 2 for hit in answer["hits"])
+        status, answer = cluster.ask("/v1/search", body | {"allow_partial": False, "deadline_ms": 200})
+        assert status == 503 or answer["coverage"]["complete"]
+    until(lambda: cluster.is_whole(pids), 60)
+    whole = time.monotonic() - begun
+    cluster.note("kill -9 of both replicas of a shard", whole)
+    assert whole < WHOLE
+    with Load(cluster) as load:
+        time.sleep(1)
+    load.check()
+
+
+def test_a_killed_aggregator(cluster):
+    before = cluster.aggregator()
+    begun = time.monotonic()
+    os.kill(before["pid"], signal.SIGKILL)
+    until(lambda: cluster.aggregator()["pid"] != before["pid"] and cluster.is_whole(), 60)
+    whole = time.monotonic() - begun
+    cluster.note("kill -9 of the aggregator", whole)
+    assert whole < WHOLE and cluster.aggregator()["address"] == before["address"]
+    with Load(cluster) as load:
+        time.sleep(1)
+    load.check()
+
+
+def test_more_and_fewer_replicas(cluster):
+    for replicas in (3, 1, 2):
+        with Load(cluster) as load:
+            begun = time.monotonic()
+            cluster.run("scale", "--replicas", replicas)
+            took = time.monotonic() - begun
+            # What was to stop has stopped, and is still not missed.
+            time.sleep(0.5)
+        load.check()
+        assert len(cluster.nodes()) == replicas * SHARDS
+        cluster.note(f"scale to {replicas} replicas", took, load)
+    until(cluster.is_whole)
+    assert "1 to 64 replicas" in cluster.run("scale", "--replicas", 65, fails=True)
+
+
+def test_another_version(cluster):
+    cluster.build(2, [f"{text} {cluster.texts[-number]}" for number, text in enumerate(cluster.texts)] + ["something new"] * 5)
+    assert cluster.expected[1] != cluster.expected[2]
+    assert "has not a complete version 9" in cluster.run("roll", "--version-number", 9, fails=True)
+    with Load(cluster) as load:
+        begun = time.monotonic()
+        cluster.run("roll")
+        took = time.monotonic() - begun
+        time.sleep(0.5)
+    load.check()
+    assert load.versions == {1, 2}
+    cluster.note("roll to another version", took, load)
+    assert {version for _, _, version in cluster.nodes()} == {2}
+    until(cluster.is_whole)
+    nodes = ["aggregate", "--nodes", cluster.folder / "web.nodes", "--shards", SHARDS]
+    options = ["-k", 100, "--queries", cluster.queries, "-q"]
+    assert cluster.program(*nodes, *options) == cluster.program("run", cluster.path / "index2", *options)
+
+
+def test_a_damaged_shard_in_the_store(cluster):
+    cluster.build(3, cluster.texts[:-1])
+    file = max((cluster.store / "web/versions/00000003/shards/00002").rglob("*.post"))
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.write_bytes(damaged)
+    with Load(cluster) as load:
+        error = cluster.run("roll", "--timeout", 5, fails=True)
+    load.check()
+    assert load.versions == {2} and "not ready after 5 s" in error
+    assert "shard 2" in error and "is damaged: its sha256 is" in error, error
+    assert {version for _, _, version in cluster.nodes()} == {2} and cluster.status()["version"] == 2
+    cluster.note("roll to a version with a damaged shard, refused", 5, load)
+
+
+def test_a_damaged_shard_on_disk(cluster):
+    """A node that cannot open its shard fetches it again."""
+    file = max((cluster.folder / "cache/web/00000002/00001").glob("*.dict"))
+    damaged = file.with_name("damaged")
+    damaged.write_bytes(file.read_bytes()[:-100] + bytes(100))
+    # Nodes that have it open keep the file that they have.
+    damaged.rename(file)
+    cluster.kill_and_wait("kill -9 of a node whose files on disk were damaged", signal.SIGKILL, (1, 0, 2))
+
+
+def test_a_killed_watcher(cluster):
+    """The process goes on, and the next worker adopts it."""
+    nodes = cluster.nodes()
+    watchers = [pid for pid in descendants(cluster.up.pid) if b"ray::Node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(watchers) == 2 * SHARDS
+    os.kill(watchers[0], signal.SIGKILL)
+    until(lambda: sum(node["adopted"] for node in cluster.status()["nodes"]) == 1, 60)
+    assert cluster.nodes() == nodes
+
+
+def test_a_killed_head(cluster):
+    """Queries go on as if nothing was; a new head watches the same processes, and restarts those that die. It goes on with the version that nodes have, though the store has another one now."""
+    heads = [pid for pid in descendants(cluster.up.pid) if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
+    assert len(heads) == 1
+    ray = [(pid, started_at(pid)) for pid in descendants(cluster.up.pid)]
+    nodes, aggregator = cluster.nodes(), cluster.aggregator()
+    with Load(cluster) as load:
+        begun = time.monotonic()
+        os.kill(heads[0], signal.SIGKILL)
+        until(lambda: cluster.times_up() == 2, 60)
+        watched = time.monotonic() - begun
+        assert cluster.nodes() == nodes and cluster.aggregator() == aggregator
+    load.check()
+    cluster.note("kill -9 of the Ray head, until nodes are watched again", watched, load)
+    assert all(started_at(pid) != ticks for pid, ticks in ray), "of the old Ray cluster nothing is left"
+    status = cluster.status()
+    assert all(node["adopted"] and node["starts"] == 0 for node in status["nodes"])
+    assert (status["version"], status["replicas"]) == (2, 2)
+    cluster.kill_and_wait("kill -9 of a node after that", signal.SIGKILL, (0, 1, 2))
+
+
+def test_all_of_ray_and_up_die(cluster):
+    """Nodes and aggregator go on, and the next `up` adopts them."""
+    nodes, aggregator = cluster.nodes(), cluster.aggregator()
+    with Load(cluster) as load:
+        for pid in [cluster.up.pid, *descendants(cluster.up.pid)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        cluster.up.wait()
+        time.sleep(1)
+        cluster.start("--version-number", 2)
+        assert cluster.nodes() == nodes and cluster.aggregator() == aggregator
+    load.check()
+
+
+def test_down_leaves_nothing(cluster):
+    cluster.nodes(), cluster.aggregator()
+    cluster.ours.update((pid, started_at(pid)) for pid in descendants(cluster.up.pid))
+    begun = time.monotonic()
+    cluster.run("down")
+    cluster.note("down", time.monotonic() - begun)
+    assert cluster.up.wait(60) == 0
+    until(lambda: not any(started_at(pid) == ticks for pid, ticks in cluster.ours if ticks))
+    assert "127.0.0.1" not in (cluster.folder / "web.nodes").read_text()
+    assert "no local cluster" in cluster.run("status", fails=True)
