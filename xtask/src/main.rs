@@ -2,6 +2,7 @@
 
 mod browser;
 mod clients;
+mod cluster;
 mod gpu;
 mod peers;
 mod python;
@@ -18,6 +19,7 @@ usage: cargo xtask <task>
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
   python     test the Python package with a debug build; needs Python and a network. --require: fail if they are not available; --soak: a million searches with a release build;
              --bench [--rfc FILE]: measure it beside the command line, bm25s and Pyserini
+  cluster    test the Ray driver with nodes of a debug build; needs Python and a network. --require: fail if they are not available
   wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Some("clients") => clients::run(args.next().as_deref() == Some("--require"), &[]),
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
         Some("python") => python::run_with(args),
+        Some("cluster") => cluster::tests(args.next().as_deref() == Some("--require"), &[]),
         Some("wheel") => python::wheel(),
         Some("gpu-tests") => gpu::tests(),
         Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
@@ -78,6 +81,7 @@ fn ci() -> Result<(), String> {
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &strict)?;
     clients::run(false, &deny)?;
     python::tests(false, &deny)?;
+    cluster::tests(false, &deny)?;
     gpu::kernels(false, &deny)?;
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     // The targets themselves need nightly Rust and a C++ compiler; the library code they call does
