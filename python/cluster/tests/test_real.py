@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -114,9 +115,9 @@ class Cluster:
         self.ours.add((known["pid"], known["ticks"]))
         return known
 
-    def ask(self, path, body=None, connection=None):
+    def ask(self, path, body=None, connection=None, address=None):
         """Status and answer of the aggregator."""
-        one = connection or http.client.HTTPConnection(self.aggregator()["address"], timeout=20)
+        one = connection or http.client.HTTPConnection(address or self.aggregator()["address"], timeout=20)
         try:
             one.request("POST" if body else "GET", path, json.dumps(body) if body else None)
             answer = one.getresponse()
@@ -161,13 +162,14 @@ class Cluster:
 class Load:
     """Asks the aggregator all the time, and compares each answer with that of one index."""
 
-    def __init__(self, cluster, threads=2):
+    def __init__(self, cluster, threads=2, address=None):
+        self.address = address or cluster.aggregator()["address"]
         self.cluster, self.wrong, self.times, self.versions = cluster, [], [], set()
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(threads)]
 
     def _run(self, number):
-        connection = http.client.HTTPConnection(self.cluster.aggregator()["address"], timeout=20)
+        connection = http.client.HTTPConnection(self.address, timeout=20)
         chance = random.Random(number)
         while not self._stop.wait(0.005):
             query = chance.randrange(len(self.cluster.asked))
@@ -204,6 +206,46 @@ class Load:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+
+class Wire:
+    """A connection to a node that can be cut: nothing is refused and nothing arrives, as behind a network that drops packets."""
+
+    def __init__(self, to):
+        self.to, self.open = to.rpartition(":"), threading.Event()
+        self.open.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                threading.Thread(target=self._connect, args=(near,), daemon=True).start()
+
+    def _connect(self, near):
+        self.open.wait()
+        with contextlib.suppress(OSError):
+            far = socket.create_connection((self.to[0], int(self.to[2])))
+            threading.Thread(target=self._carry, args=(far, near), daemon=True).start()
+            self._carry(near, far)
+
+    def _carry(self, one, other):
+        with contextlib.suppress(OSError):
+            while piece := one.recv(65536):
+                self.open.wait()
+                other.sendall(piece)
+        for end in (one, other):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.open.set()
+        self._listener.close()
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +292,37 @@ def test_a_killed_node(cluster):
 
 def test_a_hung_node(cluster):
     cluster.kill_and_wait("SIGSTOP of a node", signal.SIGSTOP, (3, 1, 1))
+
+
+def test_nodes_that_cannot_be_reached(cluster):
+    """One replica of each shard is behind a wire that is cut. An aggregator of its own asks through it."""
+    listed = {node: known["address"] for node, known in cluster.nodes().items()}
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(Wire(address)) for (_, replica, _), address in listed.items() if replica == 0]
+        direct = [address for (_, replica, _), address in listed.items() if replica == 1]
+        nodes = ",".join([*direct, *(wire.address for wire in wires)])
+        words = [PROGRAM, "aggregate", "--nodes", nodes, "--shards", str(SHARDS), "--listen", "127.0.0.1:0", "--cache", "1"]
+        aggregator = stack.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+        stack.callback(aggregator.kill)
+        address = aggregator.stderr.readline().rsplit("/", 1)[1].strip()
+
+        def problems():
+            return sum(node["problem"] is not None for node in cluster.ask("/v1/cluster", address=address)[1]["nodes"])
+
+        with Load(cluster, address=address) as load:
+            time.sleep(1)
+            for wire in wires:
+                wire.open.clear()
+            until(lambda: problems() == SHARDS)
+            time.sleep(1)
+            begun = time.monotonic()
+            for wire in wires:
+                wire.open.set()
+            until(lambda: problems() == 0)
+            whole = time.monotonic() - begun
+        load.check()
+    cluster.note("connections to half of the nodes cut for a while, after they are back", whole, load)
+    assert whole < WHOLE
 
 
 def test_half_of_the_replicas(cluster):

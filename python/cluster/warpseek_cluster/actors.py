@@ -249,12 +249,15 @@ class Supervisor:
         return True
 
     def _stop_others(self, keep: list[str]) -> int:
-        task = ray.remote(_stop_others)
+        task, here = ray.remote(_stop_others), ray.get_runtime_context().get_node_id()
         left = []
         for machine in _machines():
-            here = NodeAffinitySchedulingStrategy(machine, soft=False)
-            left.append(task.options(num_cpus=0, scheduling_strategy=here).remote(self.config.to_json(), keep))
-        return sum(ray.get(left))
+            # On this machine without a worker, which would have to be started.
+            if machine != here:
+                there = NodeAffinitySchedulingStrategy(machine, soft=False)
+                left.append(task.options(num_cpus=0, scheduling_strategy=there).remote(self.config.to_json(), keep))
+        stopped: list[int] = ray.get(left)
+        return _stop_others(self.config.to_json(), keep) + sum(stopped)
 
     def _add(self, keys: list[Key], timeout: float) -> None:
         """Starts nodes that are listed when all of them are ready; if one does not become so, none is left."""
