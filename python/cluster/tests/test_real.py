@@ -315,6 +315,7 @@ def test_nodes_that_cannot_be_reached(cluster):
                 wire.open.clear()
             until(lambda: problems() == SHARDS)
             time.sleep(1)
+            assert problems() == SHARDS
             begun = time.monotonic()
             for wire in wires:
                 wire.open.set()
@@ -336,15 +337,15 @@ def test_all_replicas_of_a_shard(cluster):
     pids = cluster.signal(signal.SIGKILL, (2, 0, 1), (2, 1, 1))
     status, answer = cluster.ask("/v1/search", body)
     took = time.monotonic() - begun
-    if not answer["coverage"]["complete"]:
-        assert status == 200 and took < 3
-        assert [missing["shard"] for missing in answer["coverage"]["missing"]] == [2]
-        assert all(hit["shard"] != 2 for hit in answer["hits"])
-        status, answer = cluster.ask("/v1/search", body | {"allow_partial": False, "deadline_ms": 200})
-        assert status == 503 or answer["coverage"]["complete"]
+    assert status == 200 and took < 3
+    # Nodes are not back so soon.
+    assert [missing["shard"] for missing in answer["coverage"]["missing"]] == [2] and not answer["coverage"]["complete"]
+    assert answer["hits"] and all(hit["shard"] != 2 for hit in answer["hits"])
+    status, answer = cluster.ask("/v1/search", body | {"allow_partial": False})
+    assert status == 503 or answer["coverage"]["complete"]
     until(lambda: cluster.is_whole(pids), 60)
     whole = time.monotonic() - begun
-    cluster.note("kill -9 of both replicas of a shard", whole)
+    cluster.note(f"kill -9 of both replicas of a shard, a partial answer after {1000 * took:.0f} ms", whole)
     assert whole < WHOLE
     with Load(cluster) as load:
         time.sleep(1)
