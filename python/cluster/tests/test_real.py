@@ -144,6 +144,10 @@ class Cluster:
             os.kill(pid, number)
         return pids
 
+    def left(self):
+        """Those of our processes that still run. Of one that ended before its start was seen, the number may be that of another process by now."""
+        return [pid for pid, ticks in self.ours if ticks is not None and started_at(pid) == ticks]
+
     def kill_and_wait(self, what, number, *nodes):
         """Hurts nodes while all is asked; nothing may fail, and all must be whole again in time."""
         with Load(self) as load:
@@ -256,11 +260,22 @@ def cluster(tmp_path_factory, request):
     if cluster.up and cluster.up.poll() is None:
         cluster.up.terminate()
         cluster.up.wait(60)
-    for pid, ticks in cluster.ours:
-        if started_at(pid) == ticks:
+    for pid in cluster.left():
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print("", *cluster.figures, sep="\n")
+
+
+def test_what_cannot_start_leaves_nothing(cluster):
+    """One node of four refuses its shard; the others must not be left without anybody who watches them."""
+    command = json.dumps(["/bin/sh", "-c", 'test {shard} = 2 && echo "error: not this one" && exit 1; exec {program} node --listen {address} --shard {shard}={folder}'])
+    error = cluster.run("up", "--store", cluster.store, "--program", PROGRAM, "--node-command", command, "--listen", "none", fails=True)
+    assert "1 of 4 nodes were not ready" in error and "shard 2, replica 0: the process has ended: error: not this one" in error
+    assert not any((cluster.folder / "state/web").glob("*.json"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "choose another one with --listen" in cluster.run("up", "--store", cluster.store, "--program", PROGRAM, "--listen", address, fails=True)
 
 
 def test_one_command_starts_all_and_answers_are_those_of_one_index(cluster):
@@ -438,7 +453,7 @@ def test_a_killed_head(cluster):
     """Queries go on as if nothing was; a new head watches the same processes, and restarts those that die. It goes on with the version that nodes have, though the store has another one now."""
     heads = [pid for pid in descendants(cluster.up.pid) if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
     assert len(heads) == 1
-    ray = [(pid, started_at(pid)) for pid in descendants(cluster.up.pid)]
+    ray = [(pid, ticks) for pid in descendants(cluster.up.pid) if (ticks := started_at(pid)) is not None]
     nodes, aggregator = cluster.nodes(), cluster.aggregator()
     with Load(cluster) as load:
         begun = time.monotonic()
@@ -476,6 +491,6 @@ def test_down_leaves_nothing(cluster):
     cluster.run("down")
     cluster.note("down", time.monotonic() - begun)
     assert cluster.up.wait(60) == 0
-    until(lambda: not any(started_at(pid) == ticks for pid, ticks in cluster.ours if ticks))
+    until(lambda: not cluster.left())
     assert "127.0.0.1" not in (cluster.folder / "web.nodes").read_text()
     assert "no local cluster" in cluster.run("status", fails=True)

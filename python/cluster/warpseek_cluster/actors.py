@@ -15,7 +15,7 @@ import ray
 import ray.exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json, write_text
+from warpseek_cluster.config import CLUSTER_FILE, ClusterError, Config, check_counts, read_json, write_json, write_text
 from warpseek_cluster.placement import place
 from warpseek_cluster.process import stop_others
 from warpseek_cluster.watcher import AGGREGATOR_FILE, STARTING, AggregatorWatcher, NodeWatcher, state_file
@@ -89,7 +89,7 @@ class Supervisor:
         check_counts(shards, replicas)
         self.config = Config(**config)
         self.shards, self.replicas, self.version = shards, replicas, version
-        self._file = self.config.state() / "cluster.json"
+        self._file = self.config.state() / CLUSTER_FILE
         self._nodes: dict[Key, Any] = {}
         self._aggregator: Any = None
         self._states: dict[Key, dict[str, Any]] = {}

@@ -19,7 +19,7 @@ def call(command: list[str]) -> str:
     except OSError as error:
         raise ClusterError(f"{command[0]}: {error.strerror}; name the program with --program") from None
     if done.returncode != 0:
-        raise ClusterError(done.stderr.strip() or f"{command[0]} ended with {done.returncode}")
+        raise ClusterError(done.stderr.strip().removeprefix("error: ") or f"{command[0]} ended with {done.returncode}")
     return done.stdout
 
 

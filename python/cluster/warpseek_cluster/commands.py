@@ -20,7 +20,7 @@ import ray.exceptions
 
 from warpseek_cluster.actors import NAMESPACE, find_supervisor, start_supervisor
 from warpseek_cluster.build import build, call
-from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json
+from warpseek_cluster.config import CLUSTER_FILE, ClusterError, Config, check_counts, read_json, write_json
 from warpseek_cluster.keeper import HEAD_IS_GONE, is_up, ray_file, stop_local
 from warpseek_cluster.process import Process, answers, descendants, is_free, started_at
 from warpseek_cluster.watcher import AGGREGATOR_FILE
@@ -101,6 +101,7 @@ def up(options: argparse.Namespace) -> None:
     aggregator = Process(config.state() / AGGREGATOR_FILE, Path(os.devnull))
     if config.listen and not aggregator.adopt() and not is_free(config.listen):
         raise ClusterError(f"no aggregator can listen on {config.listen}: it is no address of this machine, or in use; choose another one with --listen, or `none`")
+    fresh = not (config.state() / CLUSTER_FILE).exists()
     stop = threading.Event()
     if local:
         ray.init(
@@ -133,7 +134,17 @@ def up(options: argparse.Namespace) -> None:
     while not ray.wait([starting], timeout=0.2)[0] and not stop.is_set():
         pass
     if not stop.is_set():
-        show(ask(starting))
+        try:
+            show(ask(starting))
+        except ClusterError as error:
+            if not local:
+                raise
+            if not fresh:
+                raise ClusterError(f"{error}; nodes that were running go on, and `down` stops them") from None
+            # Nobody would watch those that have started.
+            ask(supervisor.down.remote())
+            ray_file(options).unlink(missing_ok=True)
+            raise
     if local:
         write_json(ray_file(options), note | {"was_up": True})
         print("interrupt to stop, or use `down`", flush=True)
@@ -145,7 +156,7 @@ def up(options: argparse.Namespace) -> None:
 def what_is_wanted(options: argparse.Namespace) -> tuple[int, int, int]:
     """Shards, replicas and the version. After a loss of Ray they are what they were, whatever `scale` and `roll` have made of them, and whether or not the store can be reached."""
     if options.kept == "again":
-        known = read_json(Path(options.folder).resolve() / "state" / options.name / "cluster.json")
+        known = read_json(Path(options.folder).resolve() / "state" / options.name / CLUSTER_FILE)
         if isinstance(known, dict):
             return int(known["shards"]), int(known["replicas"]), int(known["version"])
     version = choose(options, options.program, options.store)

@@ -15,6 +15,9 @@ NODE_COMMAND = ["{program}", "node", "--listen", "{address}", "--shard", "{shard
 #: How `warpseek aggregate` is called, likewise.
 AGGREGATOR_COMMAND = ["{program}", "aggregate", "--nodes", "{nodes}", "--shards", "{shards}", "--listen", "{address}"]
 
+#: The name of the file with what was decided: shards, replicas and version. It is there from `up` to `down`.
+CLUSTER_FILE = "cluster.json"
+
 #: The most shards of a collection, as crates/collection has it.
 MAX_SHARDS = 65_536
 #: The most replicas of a shard.

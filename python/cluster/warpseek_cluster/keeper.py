@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from warpseek_cluster.config import read_json, write_text
+from warpseek_cluster.config import CLUSTER_FILE, read_json, write_text
 from warpseek_cluster.process import started_at, stop_others
 
 #: The exit code of an `up` that has lost its Ray cluster.
@@ -43,11 +43,11 @@ def was_up(options: argparse.Namespace, pid: int) -> bool:
 def stop_local(options: argparse.Namespace) -> bool:
     """Stops nodes and aggregator of this machine without Ray, which is gone. Whether there was anything to stop."""
     state = ray_file(options).parent
-    known = read_json(state / "cluster.json")
+    known = read_json(state / CLUSTER_FILE)
     stopped = stop_others(state, set(), GRACE)
     if isinstance(known, dict):
         write_text(Path(str(known["nodes_file"])), f"# nodes of {options.name}\n")
-    for name in ("cluster.json", "ray.json"):
+    for name in (CLUSTER_FILE, "ray.json"):
         (state / name).unlink(missing_ok=True)
     return stopped > 0 or known is not None
 

@@ -174,7 +174,7 @@ class NodeWatcher(Watcher):
                 if self.stopping.is_set():
                     fetch.terminate()
         if fetch.returncode != 0:
-            raise RuntimeError(err.strip() or f"{command[0]} cluster fetch ended with {fetch.returncode}")
+            raise RuntimeError(err.strip().removeprefix("error: ") or f"{command[0]} cluster fetch ended with {fetch.returncode}")
         return str(json.loads(out)["shards"][0]["folder"])
 
 
