@@ -4,6 +4,7 @@ mod cut;
 mod fetch;
 mod list;
 mod publish;
+mod ray;
 mod remove;
 mod rollback;
 
@@ -32,6 +33,7 @@ Examples:
   warpseek cluster fetch --store /srv/store --name web --shard 2 --cache /var/cache/warpseek
   warpseek cluster rollback --store /srv/store --name web
   warpseek cluster remove --store /srv/store --name web --keep 1
+  warpseek cluster up --store /srv/store --name web --replicas 2
 
 One shard a machine:
   warpseek cluster cut docs.jsonl --store s3://bucket/search --name web --shards 4
@@ -53,6 +55,16 @@ enum Verb {
     Activate(activate::Options),
     Rollback(rollback::Options),
     Remove(remove::Options),
+    /// Start nodes and an aggregator on Ray
+    Up(ray::Options),
+    /// Change the number of replicas of a running cluster
+    Scale(ray::Options),
+    /// Bring another version to the nodes of a running cluster
+    Roll(ray::Options),
+    /// Show the nodes of a running cluster
+    Status(ray::Options),
+    /// End a running cluster
+    Down(ray::Options),
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -65,6 +77,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Verb::Activate(options) => activate::run(options),
         Verb::Rollback(options) => rollback::run(options),
         Verb::Remove(options) => remove::run(options),
+        Verb::Up(options) => ray::run("up", options),
+        Verb::Scale(options) => ray::run("scale", options),
+        Verb::Roll(options) => ray::run("roll", options),
+        Verb::Status(options) => ray::run("status", options),
+        Verb::Down(options) => ray::run("down", options),
     }
 }
 
