@@ -9,6 +9,7 @@ mod algorithm;
 mod block_conjunction;
 mod block_max_maxscore;
 mod block_max_wand;
+mod candidates;
 mod cohort;
 mod collector;
 mod conjunction;
