@@ -29,6 +29,7 @@ mod segment;
 mod simd;
 mod stream;
 mod taat;
+mod tops;
 mod tree;
 mod wand;
 mod windowed_maxscore;

@@ -87,6 +87,31 @@ impl<'a> Stream<'a> {
         self.maxima.get(block).map_or(self.most, |&max| Formula::units(self.weight, max))
     }
 
+    /// A value that no posting of the block exceeds. If the list has one block, that says nothing.
+    pub(crate) fn block_value(&self, block: usize) -> f32 {
+        self.maxima.get(block).copied().unwrap_or(f32::MAX)
+    }
+
+    /// Adds the values, before the weight, of those documents of a block that `admits` holds for.
+    pub(crate) fn add_values(
+        &self,
+        block: usize,
+        admits: impl Fn(u32) -> bool,
+        values: &mut Vec<f32>,
+    ) -> Result<(), ListError> {
+        let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        let n = self.list.decode_docs(block, &mut docs)?;
+        self.list.decode_freqs(block, &mut freqs)?;
+        let postings = docs.iter().zip(&freqs).take(n).filter(|&(&doc, _)| admits(doc));
+        values.extend(postings.map(|(&doc, &freq)| self.scorer.value(freq, doc)));
+        Ok(())
+    }
+
+    /// What a posting with this value contributes.
+    pub(crate) fn contribution_of(&self, value: f32) -> Score {
+        Formula::units(self.weight, value)
+    }
+
     /// About how many postings are from `from` up to, but not including, `to`, in blocks with a contribution above
     /// `needed`. [`Stream::window`] must have been called for these documents.
     pub(crate) fn postings_within(&self, from: u32, to: u32, needed: Score) -> u64 {
