@@ -385,7 +385,7 @@ impl Pass<'_> {
             let value = tops.get(query, info.ordinal, self.plan.k, stream);
             if let Some(value) = value.map_err(|what| query.broken(what))? {
                 // Documents that reach it may be hits.
-                self.collector.set_floor(stream.contribution_of(value) - 1);
+                self.collector.set_floor(stream.contribution_of(value).saturating_sub(1));
             }
         }
         Ok(())
