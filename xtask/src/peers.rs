@@ -5,35 +5,46 @@
 //! prints one JSON line per cell. A cell is a combination of a query log, a mode and a k.
 
 mod agreement;
+mod corpora;
 mod engine;
 mod ngram;
 mod options;
 mod report;
+mod words;
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use agreement::Agreement;
-use engine::{Call, Ours, Peer};
+use engine::{Call, Form, Ours, Peer};
 use options::{Data, Options, USAGE};
 use report::{Cell, Sample, Size};
 
 /// The engine name of our own figures.
 const US: &str = "warpseek";
 
+/// The same with documents in the order of graph bisection.
+const REORDERED: &str = "warpseek-reorder";
+
+/// The peer that has such an order, too: it is compared with [`REORDERED`].
+const REORDERED_PEER: &str = "lucene10bp";
+
 /// The number of hits that are compared for agreement.
 const TOP: usize = 10;
 
 /// All results.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Findings {
+    rounds: usize,
+    reps: usize,
     samples: Vec<Sample>,
     agreements: Vec<Agreement>,
     sizes: Vec<Size>,
     notes: Vec<String>,
+    #[serde(rename = "load_averages")]
     loads: Vec<f64>,
 }
 
@@ -42,6 +53,23 @@ impl Findings {
         if !self.notes.contains(&text) {
             eprintln!("note: {text}");
             self.notes.push(text);
+        }
+    }
+
+    /// Adds those of another run. Its rounds are not those of this one.
+    fn append(&mut self, mut other: Findings) {
+        let last = self.samples.iter().map(|sample| sample.round + 1).max().unwrap_or(0);
+        other.samples.iter_mut().for_each(|sample| sample.round += last);
+        self.rounds = self.rounds.max(other.rounds);
+        self.reps = self.reps.max(other.reps);
+        self.samples.append(&mut other.samples);
+        self.agreements.append(&mut other.agreements);
+        self.sizes.append(&mut other.sizes);
+        self.loads.append(&mut other.loads);
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
         }
     }
 }
@@ -54,38 +82,68 @@ struct Comparison {
     found: Findings,
 }
 
+/// Who is measured next.
+#[derive(Clone, Copy)]
+enum Turn {
+    Ours(Form),
+    Theirs(Peer),
+}
+
+impl Turn {
+    fn name(self) -> &'static str {
+        match self {
+            Turn::Ours(form) => form.name(),
+            Turn::Theirs(peer) => peer.name(),
+        }
+    }
+}
+
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<String> = args.collect();
     if args.iter().any(|arg| arg == "--help") {
-        println!("{USAGE}\n\n{}", ngram::USAGE);
+        println!("{USAGE}\n\n{}\n\n{}", corpora::USAGE, ngram::USAGE);
         return Ok(());
     }
-    if args.first().is_some_and(|arg| arg == "--ngram") {
-        return ngram::run(args.into_iter().skip(1));
+    let rest = || args.clone().into_iter().skip(1);
+    match args.first().map(String::as_str) {
+        Some("--ngram") => return ngram::run(rest()),
+        Some("--prepare") => return corpora::run(rest()),
+        Some("--tables") => return tables(&rest().collect::<Vec<_>>()),
+        _ => {}
     }
     let options = Options::parse(args.into_iter())?;
     let mut comparison = Comparison::new(options)?;
     let outcome = comparison.measure();
     let Comparison { options, found, .. } = comparison;
-    print!("{}", report::markdown(&found, &options));
+    print!("{}", report::markdown(&found));
     if let Some(file) = &options.json {
-        let text = json!({
-            "rounds": options.rounds, "reps": options.reps, "samples": found.samples,
-            "agreements": found.agreements, "sizes": found.sizes, "notes": found.notes,
-            "load_averages": found.loads,
-        });
-        fs::write(file, format!("{text:#}\n")).map_err(|e| format!("{}: {e}", file.display()))?;
+        let error = |e: String| format!("{}: {e}", file.display());
+        let text = serde_json::to_string_pretty(&found).map_err(|e| error(e.to_string()))?;
+        fs::write(file, text + "\n").map_err(|e| error(e.to_string()))?;
     }
     // Returned last, so that a failure late in a long run does not lose earlier results.
     outcome
 }
 
+/// Prints the tables of files that earlier runs wrote.
+fn tables(args: &[String]) -> Result<(), String> {
+    let [files] = args else { return Err(format!("--tables needs files\n\n{USAGE}")) };
+    let mut found = Findings::default();
+    for file in files.split(',') {
+        let text = fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
+        found.append(serde_json::from_str(&text).map_err(|e| format!("{file}: {e}"))?);
+    }
+    print!("{}", report::markdown(&found));
+    Ok(())
+}
+
 impl Comparison {
     fn new(options: Options) -> Result<Comparison, String> {
-        let mut found = Findings::default();
+        let (rounds, reps) = (options.rounds, options.reps);
+        let mut found = Findings { rounds, reps, ..Findings::default() };
         let mut peers = Vec::new();
         for &peer in &options.engines {
-            match peer.missing(&options.home) {
+            match peer.missing(&options) {
                 None => peers.push(peer),
                 Some(what) => {
                     let name = peer.name();
@@ -124,8 +182,11 @@ impl Comparison {
     fn index(&mut self, data: &Data) -> Result<(), String> {
         let corpus = data.name();
         eprintln!("{corpus}: indexes");
-        let bytes = self.ours.index(&data.corpus)?;
-        self.found.sizes.push(Size { corpus: corpus.clone(), engine: US.to_owned(), bytes });
+        for &form in &self.options.ours {
+            let bytes = self.ours.index(form, &data.corpus)?;
+            let (corpus, engine) = (corpus.clone(), form.name().to_owned());
+            self.found.sizes.push(Size { corpus, engine, bytes });
+        }
         for peer in &self.peers {
             let bytes = peer.index(&self.options, &data.corpus)?;
             let (corpus, engine) = (corpus.clone(), peer.name().to_owned());
@@ -150,16 +211,13 @@ impl Comparison {
             fs::remove_dir_all(&scratch).map_err(error)?;
         }
         fs::create_dir_all(&scratch).map_err(error)?;
-        for peer in &self.peers {
-            let modes = peer.modes(&self.options.modes);
-            if !modes.is_empty() {
-                let call = Call { queries, modes: &modes, ks: &[TOP], reps: 1, counted: false };
-                let prefix = scratch.join(peer.name());
-                peer.measure(&self.options, &data.corpus, &call, Some(&prefix))?;
-            }
-        }
+        let first = self.options.ours.first().copied().unwrap_or(Form::Plain);
         for mode in &self.options.modes {
-            let run = self.ours.hits(&data.corpus, queries, mode, TOP)?;
+            for peer in self.peers.iter().filter(|peer| peer.supports(mode)) {
+                let call = Call { queries, mode, k: TOP, reps: 1, counted: false };
+                peer.dump(&self.options, &data.corpus, &call, &scratch.join(peer.name()))?;
+            }
+            let run = self.ours.hits(first, &data.corpus, queries, mode, TOP)?;
             let hits = agreement::from_run(&run, ordinals)?;
             for (engine, file) in agreement::dumps(&scratch, mode, TOP)? {
                 let (overlap, with_ties) = agreement::overlap(&hits, &agreement::from_dump(&file)?);
@@ -171,63 +229,63 @@ impl Comparison {
         Ok(())
     }
 
-    /// Measures every engine on all cells of one query log. The engine that goes first changes from
-    /// round to round.
+    /// Measures every engine on all cells of one query log. Engines take turns in each cell, and the one that goes first
+    /// changes from round to round.
     fn round(&mut self, data: &Data, queries: &Path, round: usize) -> Result<(), String> {
-        let Options { modes, ks, reps, .. } = &self.options;
-        let plain = Call { queries, modes, ks, reps: *reps, counted: false };
-        // Counts are measured where they cost the most relative to the hits: in OR mode with few
-        // hits.
-        let or = ["or".to_owned()];
-        let least = [ks.iter().copied().min().unwrap_or(TOP)];
-        let counted = Call { modes: &or, ks: &least, counted: true, ..plain };
-        let with_counts = self.ours.counts && modes.contains(&or[0]);
-        let calls = if with_counts { vec![plain, counted] } else { vec![plain] };
-
-        let peers = self.peers.iter().copied().map(Some);
-        let mut turns: Vec<Option<Peer>> = std::iter::once(None).chain(peers).collect();
+        let ours = self.options.ours.iter().copied().map(Turn::Ours);
+        let theirs = self.peers.iter().copied().map(Turn::Theirs);
+        let mut turns: Vec<Turn> = ours.chain(theirs).collect();
         let first = round % turns.len();
         turns.rotate_left(first);
-        for turn in turns {
-            let name = turn.map_or(US, Peer::name);
-            eprintln!("{} {}: round {}, {name}", data.name(), log_name(queries), round + 1);
-            self.found.loads.extend(engine::load_average());
-            for call in &calls {
+        for (mode, k, counted) in self.cells() {
+            let call = Call { queries, mode: &mode, k, reps: self.options.reps, counted };
+            let cell = || Cell {
+                corpus: data.name(),
+                log: log_name(queries),
+                mode: mode.clone(),
+                k,
+                counted,
+            };
+            eprintln!("round {}, {}", round + 1, report::name(&cell()));
+            for &turn in &turns {
+                self.found.loads.extend(engine::load_average());
                 let figures = match turn {
-                    None => self.ours.measure(&data.corpus, call)?,
-                    Some(peer) => {
-                        let modes = peer.modes(call.modes);
-                        let call = Call { modes: &modes, ..*call };
-                        if modes.is_empty() {
-                            continue;
-                        } else if call.counted && !peer.counts() {
-                            Vec::new()
-                        } else {
-                            peer.measure(&self.options, &data.corpus, &call, None)?
-                        }
+                    Turn::Ours(form) => {
+                        vec![self.ours.measure(form, &self.options, &data.corpus, &call)?]
                     }
+                    Turn::Theirs(peer) if !peer.supports(&mode) => continue,
+                    Turn::Theirs(peer) if counted && !peer.counts() => Vec::new(),
+                    Turn::Theirs(peer) => peer.measure(&self.options, &data.corpus, &call)?,
                 };
                 if figures.is_empty() {
+                    let name = turn.name();
                     self.found.note(format!(
                         "{name} or its runner does not return counts together with hits"
                     ));
                 }
                 self.found.samples.extend(figures.into_iter().map(|figure| Sample {
-                    cell: Cell {
-                        corpus: data.name(),
-                        log: log_name(queries),
-                        mode: figure.mode,
-                        k: figure.k,
-                        counted: call.counted,
-                    },
+                    cell: cell(),
                     round,
                     engine: figure.engine,
                     mean_us: figure.mean_us,
                     p99_us: figure.p99_us,
+                    by_words: figure.by_words,
                 }));
             }
         }
         Ok(())
+    }
+
+    /// Modes and numbers of hits, and whether matches are counted. They are where that costs the most relative to the hits: in
+    /// OR mode with few hits.
+    fn cells(&self) -> Vec<(String, usize, bool)> {
+        let Options { modes, ks, .. } = &self.options;
+        let of = |mode: &String| ks.iter().map(|&k| (mode.clone(), k, false)).collect::<Vec<_>>();
+        let mut cells: Vec<_> = modes.iter().flat_map(of).collect();
+        if self.ours.counts && modes.iter().any(|mode| mode == "or") {
+            cells.push(("or".to_owned(), ks.iter().copied().min().unwrap_or(TOP), true));
+        }
+        cells
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Options {
         long,
         value_delimiter = ',',
         value_name = "KINDS",
-        default_value = "search,hits,native,msearch,batch,arrow"
+        default_value = "search,hits,documents,native,msearch,batch,arrow"
     )]
     requests: Vec<Kind>,
     /// Connections that send at the same time
@@ -91,6 +91,8 @@ enum Kind {
     Search,
     /// `_search` without a count
     Hits,
+    /// `_search` with a count and the documents, as clients send it that say nothing of either
+    Documents,
     /// `/v1/indexes/{i}/search`
     Native,
     /// `_msearch` of 100
@@ -106,6 +108,7 @@ impl Kind {
         match self {
             Kind::Search => "_search",
             Kind::Hits => "_search, no count",
+            Kind::Documents => "_search with documents",
             Kind::Native => "/v1 search",
             Kind::Msearch => "_msearch of 100",
             Kind::Batch => "/v1 batch of 1,000",
@@ -116,7 +119,7 @@ impl Kind {
     /// Queries in one request.
     fn size(self) -> usize {
         match self {
-            Kind::Search | Kind::Hits | Kind::Native => 1,
+            Kind::Search | Kind::Hits | Kind::Documents | Kind::Native => 1,
             Kind::Msearch => 100,
             Kind::Batch => 1000,
             Kind::Arrow => 10_000,
@@ -126,6 +129,7 @@ impl Kind {
     /// A whole request with these queries.
     fn request(self, queries: &[&str], k: usize) -> Result<Vec<u8>, Failure> {
         let search = |text: &str, total: Value| json!({"query": {"multi_match": {"query": text, "type": "most_fields"}}, "size": k, "_source": false, "track_total_hits": total});
+        let usual = |text: &str| json!({"query": {"multi_match": {"query": text, "type": "most_fields"}}, "size": k});
         let native = |text: &str| json!({"query": text, "k": k, "documents": false});
         let lines = |line: &dyn Fn(&str) -> String| -> Vec<u8> {
             queries.iter().map(|text| line(text)).collect::<String>().into_bytes()
@@ -135,6 +139,7 @@ impl Kind {
                 ("index/_search", lines(&|text| search(text, json!(10_000)).to_string()))
             }
             Kind::Hits => ("index/_search", lines(&|text| search(text, json!(false)).to_string())),
+            Kind::Documents => ("index/_search", lines(&|text| usual(text).to_string())),
             Kind::Native => ("v1/indexes/index/search", lines(&|text| native(text).to_string())),
             Kind::Msearch => {
                 ("index/_msearch", lines(&|text| format!("{{}}\n{}\n", search(text, json!(false)))))

@@ -10,6 +10,7 @@ mod http;
 mod load;
 mod ngram;
 mod percentile;
+mod planning;
 mod queries;
 mod random;
 mod report;
@@ -34,6 +35,7 @@ Examples:
   warpseek bench codecs --index idx
   warpseek bench deadlines --index idx --queries log.txt
   warpseek bench filters --index idx --queries log.txt
+  warpseek bench planning --index idx --queries log.txt
   warpseek bench gpu --index idx --queries log.txt
   warpseek bench gpu --codecs
   warpseek bench load --index idx --queries log.txt
@@ -57,6 +59,7 @@ enum What {
     Http(http::Options),
     Load(load::Options),
     Ngram(ngram::Options),
+    Planning(planning::Options),
     Writes(writes::Options),
 }
 
@@ -72,15 +75,28 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
         What::Http(options) => http::run(options),
         What::Load(options) => load::run(options),
         What::Ngram(options) => ngram::run(options),
+        What::Planning(options) => planning::run(options),
         What::Writes(options) => writes::run(options),
     }
 }
 
 /// The texts in a file of queries, which has `id<TAB>text` or only the text in each line.
 pub fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
-    let file = read(path)?;
-    let text = |line: &str| line.split_once('\t').map_or(line, |(_, text)| text).to_owned();
-    Ok(file.lines().map(text).filter(|text| !text.trim().is_empty()).collect())
+    Ok(read_log(path)?.into_iter().map(|(_, text)| text).collect())
+}
+
+/// The ids of the queries that [`read_queries`] reads. One without an id has the number of its line.
+fn read_ids(path: &Path) -> Result<Vec<String>, Failure> {
+    Ok(read_log(path)?.into_iter().map(|(id, _)| id).collect())
+}
+
+fn read_log(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let query = |(i, line): (usize, &str)| match line.split_once('\t') {
+        Some((id, text)) => (id.to_owned(), text.to_owned()),
+        None => ((i + 1).to_string(), line.to_owned()),
+    };
+    let all = read(path)?.lines().enumerate().map(query).collect::<Vec<_>>();
+    Ok(all.into_iter().filter(|(_, text)| !text.trim().is_empty()).collect())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use warpseek::{Algorithm, Index, Mode, Request, Searcher, SearcherOptions, Tuning, Work};
 
-use super::{hardware, index_line, program, read_queries};
+use super::{hardware, index_line, program, read_ids, read_queries};
 use crate::percentile::percentile;
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Curves, Scale, Series};
@@ -65,6 +66,10 @@ pub(super) struct Options {
     /// Also count all matching documents, exactly
     #[arg(long)]
     count: bool,
+    /// Also write the latency of each query, as `id<TAB>microseconds`, to PREFIX.MODE.K; with several algorithms, to
+    /// PREFIX.ALGORITHM.MODE.K
+    #[arg(long, value_name = "PREFIX")]
+    latencies: Option<PathBuf>,
     /// Also write an HTML page with the table and plots; it is one file that loads nothing else
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -158,6 +163,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     let index = cells.first().map(|cell| index_line(&options.index, &cell.searcher.snapshot()));
     let parameters = cells.first().map(|cell| cell.searcher.ranking().to_string());
+    if let Some(prefix) = &options.latencies {
+        let ids = read_ids(&options.queries)?;
+        for cell in &cells {
+            let algorithm = (options.algorithms.len() > 1).then_some(cell.choice.name());
+            cell.write_latencies(prefix, algorithm, &ids)?;
+        }
+    }
     let cells: Vec<Cell> = cells.into_iter().map(Measuring::finish).collect();
     let rows = rows(&cells, &options.threads);
     if let Some(target) = target {
@@ -226,6 +238,24 @@ impl Measuring {
             *best = best.max(qps);
         }
         Ok(())
+    }
+
+    /// Writes the latency of each query beside its id.
+    fn write_latencies(
+        &self,
+        prefix: &Path,
+        algorithm: Option<&str>,
+        ids: &[String],
+    ) -> Result<(), Failure> {
+        let mut path = prefix.as_os_str().to_owned();
+        if let Some(algorithm) = algorithm {
+            path.push(format!(".{algorithm}"));
+        }
+        path.push(format!(".{}.{}", self.mode, self.k));
+        let line = |(id, us): (&String, &f64)| format!("{id}\t{us:.1}\n");
+        let lines: String = ids.iter().zip(&self.best).map(line).collect();
+        let path = PathBuf::from(path);
+        fs::write(&path, lines).map_err(|e| Failure::user(format!("{}: {e}", path.display())))
     }
 
     fn finish(mut self) -> Cell {

@@ -3,51 +3,108 @@ use std::collections::BinaryHeap;
 
 use crate::hit::{DocId, Hit, Score};
 
+/// Up to this many hits are kept in a heap; the threshold is then always that of all hits offered so far.
+const MOST_IN_A_HEAP: usize = 64;
+
 /// The best `k` of the hits offered. The order in which they are offered does not matter.
 #[derive(Clone, Debug)]
 pub struct TopK {
     k: usize,
-    heap: BinaryHeap<Reverse<u64>>,
+    kept: Kept,
+}
+
+#[derive(Clone, Debug)]
+enum Kept {
+    /// The best `k`.
+    Heap(BinaryHeap<Reverse<u64>>),
+    /// The best `k`, and others that came since they were last selected. A step of a large heap is several branches that cannot be predicted; a
+    /// selection from time to time costs less for each hit.
+    Buffer {
+        keys: Vec<u64>,
+        /// The worst of the best `k` when they were last selected; 0 before there were so many.
+        worst: u64,
+    },
 }
 
 impl TopK {
     /// Keeps at most `k` hits. Memory grows with the number of hits offered, never with `k` alone.
     pub fn new(k: usize) -> Self {
-        TopK { k, heap: BinaryHeap::new() }
+        let kept = match k {
+            0..=MOST_IN_A_HEAP => Kept::Heap(BinaryHeap::new()),
+            _ => Kept::Buffer { keys: Vec::new(), worst: 0 },
+        };
+        TopK { k, kept }
     }
 
     /// Keeps the hit if it is among the best `k` so far.
     #[inline]
     pub fn offer(&mut self, doc: DocId, score: Score) {
         let key = Hit { doc, score }.key();
-        if self.heap.len() < self.k {
-            self.heap.push(Reverse(key));
-        } else if let Some(mut worst) = self.heap.peek_mut()
-            && key > worst.0
-        {
-            *worst = Reverse(key);
+        match &mut self.kept {
+            Kept::Heap(heap) => {
+                if heap.len() < self.k {
+                    heap.push(Reverse(key));
+                } else if let Some(mut worst) = heap.peek_mut()
+                    && key > worst.0
+                {
+                    *worst = Reverse(key);
+                }
+            }
+            Kept::Buffer { keys, worst } => {
+                if keys.len() >= self.k && key <= *worst {
+                    return;
+                }
+                keys.push(key);
+                let room = self.k / 4;
+                if keys.len() == self.k {
+                    *worst = keys.iter().copied().min().unwrap_or(0);
+                } else if keys.len() >= self.k.saturating_add(room) {
+                    *worst = select(keys, self.k);
+                }
+            }
         }
     }
 
     /// The score that a document with an id of at least `least` must exceed to be kept: 0 while
     /// there is room, and the largest number if `k` is 0. A document that ties with the worst hit
     /// kept replaces it only if its id is lower. If `least` rules such documents out, the threshold
-    /// is the worst score itself; otherwise it is one lower.
+    /// is the worst score itself; otherwise it is one lower. For a large `k` it may be lower than that: some hits
+    /// are kept until the next selection.
     #[inline]
     pub fn threshold(&self, least: DocId) -> Score {
-        if self.heap.len() < self.k {
-            return 0;
-        }
-        self.heap.peek().map_or(Score::MAX, |worst| {
-            let worst = Hit::from_key(worst.0);
+        let worst = match &self.kept {
+            Kept::Heap(heap) if heap.len() < self.k => return 0,
+            Kept::Heap(heap) => heap.peek().map(|worst| worst.0),
+            Kept::Buffer { keys, .. } if keys.len() < self.k => return 0,
+            Kept::Buffer { worst, .. } => Some(*worst),
+        };
+        worst.map_or(Score::MAX, |worst| {
+            let worst = Hit::from_key(worst);
             worst.score.saturating_sub(Score::from(least < worst.doc))
         })
     }
 
     /// The hits, best first.
     pub fn into_hits(self) -> Vec<Hit> {
-        self.heap.into_sorted_vec().into_iter().map(|Reverse(key)| Hit::from_key(key)).collect()
+        let mut keys = match self.kept {
+            Kept::Heap(heap) => heap.into_iter().map(|Reverse(key)| key).collect(),
+            Kept::Buffer { mut keys, .. } => {
+                if keys.len() > self.k {
+                    select(&mut keys, self.k);
+                }
+                keys
+            }
+        };
+        keys.sort_unstable_by_key(|&key| Reverse(key));
+        keys.into_iter().map(Hit::from_key).collect()
     }
+}
+
+/// Leaves the largest `k` keys, of which there must be as many, and returns the smallest of them.
+fn select(keys: &mut Vec<u64>, k: usize) -> u64 {
+    let (_, &mut worst, _) = keys.select_nth_unstable_by_key(k - 1, |&key| Reverse(key));
+    keys.truncate(k);
+    worst
 }
 
 #[cfg(test)]
@@ -61,10 +118,36 @@ mod tests {
             .collect();
         let mut sorted = offered.clone();
         sorted.sort();
-        for k in [0, 1, 10, 499, 500, 1000, usize::MAX] {
-            let mut top = TopK::new(k);
-            offered.iter().rev().for_each(|h| top.offer(h.doc, h.score));
-            assert_eq!(top.into_hits(), sorted[..k.min(500)], "k = {k}");
+        let heap = MOST_IN_A_HEAP;
+        for k in [0, 1, 10, heap, heap + 1, 100, 499, 500, 501, 1000, usize::MAX] {
+            let (mut up, mut down) = (TopK::new(k), TopK::new(k));
+            offered.iter().for_each(|h| up.offer(h.doc, h.score));
+            offered.iter().rev().for_each(|h| down.offer(h.doc, h.score));
+            for top in [up, down] {
+                assert_eq!(top.into_hits(), sorted[..k.min(500)], "k = {k}");
+            }
+        }
+    }
+
+    /// What the threshold rules out is never among the best, after any number of hits.
+    #[test]
+    fn a_threshold_never_excludes_a_hit() {
+        for k in [3, MOST_IN_A_HEAP + 1, 100] {
+            let (mut top, mut all) = (TopK::new(k), Vec::new());
+            for i in 0..1000u32 {
+                let hit = Hit { doc: i, score: i.wrapping_mul(2_654_435_761) >> 26 };
+                let threshold = top.threshold(DocId::MAX);
+                all.push(hit);
+                all.sort();
+                all.truncate(k);
+                assert!(hit.score > threshold || !all.contains(&hit), "k = {k}, after {i}");
+                let worst = if all.len() < k { 0 } else { all[k - 1].score };
+                assert!(threshold <= worst, "k = {k}, after {i}");
+                if hit.score > threshold {
+                    top.offer(hit.doc, hit.score);
+                }
+            }
+            assert_eq!(top.into_hits(), all, "k = {k}");
         }
     }
 

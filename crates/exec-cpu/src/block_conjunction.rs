@@ -14,7 +14,8 @@ use warpseek_index::ListError;
 
 use crate::collector::Collector;
 use crate::segment::SegmentQuery;
-use crate::stream::{Stream, find_doc};
+use crate::simd::find_doc;
+use crate::stream::Stream;
 
 /// Slots of the table of indexes: if a block spans fewer documents, each has a slot of its own.
 const SLOTS: usize = 1 << 13;

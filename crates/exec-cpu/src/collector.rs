@@ -8,6 +8,8 @@ use warpseek_index::Segment;
 pub(crate) struct Collector {
     top: TopK,
     threshold: Score,
+    /// A score that k documents are known to exceed, in this segment or another.
+    floor: Score,
     /// No document still to come in this segment has a smaller id than this, or than the hits kept.
     least: DocId,
     matches: u64,
@@ -17,7 +19,7 @@ impl Collector {
     pub(crate) fn new(k: usize) -> Self {
         let top = TopK::new(k);
         let least = DocId::MAX;
-        Collector { threshold: top.threshold(least), top, least, matches: 0 }
+        Collector { threshold: top.threshold(least), top, floor: 0, least, matches: 0 }
     }
 
     /// Announces that documents of this segment come next. In ascending order, a document that only ties with the worst
@@ -25,7 +27,13 @@ impl Collector {
     /// hit is from an earlier segment.
     pub(crate) fn enter(&mut self, segment: &Segment, reordered: bool) {
         self.least = if reordered { segment.base() } else { DocId::MAX };
-        self.threshold = self.top.threshold(self.least);
+        self.threshold = self.top.threshold(self.least).max(self.floor);
+    }
+
+    /// At least k documents that will all be offered, of any segment, have a score above `floor`: documents that do not are no hits.
+    pub(crate) fn set_floor(&mut self, floor: Score) {
+        self.floor = self.floor.max(floor);
+        self.raise(self.floor);
     }
 
     /// A document whose score is at most this can no longer become a hit.

@@ -7,7 +7,8 @@ use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
 use crate::segment::Scorer;
-use crate::stream::{find_block, find_doc};
+use crate::simd::find_doc;
+use crate::stream::find_block;
 
 /// A cursor is before its first posting until it is moved; then it is on a posting, or at [`NO_DOC`] past the last.
 /// Blocks are decoded when a posting in them is needed, and frequencies only when one is scored.

@@ -19,6 +19,7 @@ use crate::maxima::MaximaCache;
 use crate::phrase_conjunction::PhraseConjunction;
 use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
+use crate::tops::TopsCache;
 use crate::{
     block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
     filtered, gather, maxscore, taat, tree, wand, windowed_maxscore,
@@ -38,6 +39,7 @@ pub struct CpuEngine {
     max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
+    tops: Vec<TopsCache>,
     /// One per thread so far.
     scratches: Mutex<Vec<Scratch>>,
 }
@@ -88,6 +90,7 @@ impl CpuEngine {
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>) -> Self {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
+        let tops = snapshot.segments().iter().map(|_| TopsCache::default()).collect();
         let Statistics { max_static, documents, .. } = snapshot.statistics();
         let (tile, within) = (None, None);
         CpuEngine {
@@ -99,6 +102,7 @@ impl CpuEngine {
             max_static,
             maxima,
             factors,
+            tops,
             scratches: Mutex::default(),
         }
     }
@@ -327,7 +331,9 @@ impl Pass<'_> {
         let mut lists = match self.algorithm {
             Algorithm::Taat => Lists::None,
             Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Filtered => {
-                Lists::Streams(query.streams(engine.maxima(number), ticker)?)
+                let mut streams = query.streams(engine.maxima(number), ticker)?;
+                self.set_floor(&query, &mut streams, number, ticker)?;
+                Lists::Streams(streams)
             }
             algorithm => {
                 let maxima = engine.maxima(number);
@@ -359,6 +365,30 @@ impl Pass<'_> {
             }
         }
         Ok(end)
+    }
+
+    /// Gives the collector a first threshold: what k documents reach by one list alone. That needs all documents: an answer that may be for a part of them is complete for that part, whatever
+    /// the others reach.
+    fn set_floor<'q>(
+        &mut self,
+        query: &SegmentQuery<'q>,
+        streams: &mut [Stream<'q>],
+        number: usize,
+        ticker: &Ticker<'_>,
+    ) -> Result<(), ExecError> {
+        let all = self.engine.within.is_none() && query.mask.is_none() && !ticker.is_limited();
+        if !all || self.plan.k == 0 {
+            return Ok(());
+        }
+        let tops = &self.engine.tops[number];
+        for ((info, ..), stream) in query.terms().zip(streams) {
+            let value = tops.get(query, info.ordinal, self.plan.k, stream);
+            if let Some(value) = value.map_err(|what| query.broken(what))? {
+                // Documents that reach it may be hits.
+                self.collector.set_floor(stream.contribution_of(value).saturating_sub(1));
+            }
+        }
+        Ok(())
     }
 
     /// Counts matches separately from hits. If the search may have to stop, it proceeds in chunks, so that both cover

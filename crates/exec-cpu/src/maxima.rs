@@ -1,8 +1,8 @@
 //! The largest value of each block of a list, computed from its bounds once and kept for later queries.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use rustc_hash::FxHashMap;
 use warpseek_exec::{Formula, Formulas, Ticker};
 use warpseek_index::{List, ListError};
 
@@ -16,9 +16,9 @@ const BOUND_COST: usize = 8;
 /// again. Were they kept by the formula of one field, lists of two fields would evict each other at every query.
 #[derive(Default)]
 pub(crate) struct MaximaCache {
-    kept: RwLock<(Option<Formulas>, HashMap<u32, Maxima>)>,
+    kept: RwLock<(Option<Formulas>, FxHashMap<u32, Maxima>)>,
     /// Maxima of lists that a query with too little time began to compute; the next query continues.
-    begun: Mutex<HashMap<u32, (Formula, Vec<f32>)>>,
+    begun: Mutex<FxHashMap<u32, (Formula, Vec<f32>)>>,
 }
 
 impl MaximaCache {
@@ -56,13 +56,13 @@ impl MaximaCache {
         let maxima: Maxima = values.into();
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if kept.0.as_ref() != Some(formulas) {
-            *kept = (Some(formulas.clone()), HashMap::new());
+            *kept = (Some(formulas.clone()), FxHashMap::default());
         }
         kept.1.insert(ordinal, maxima.clone());
         Ok(Some(maxima))
     }
 
-    fn begun(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (Formula, Vec<f32>)>> {
+    fn begun(&self) -> std::sync::MutexGuard<'_, FxHashMap<u32, (Formula, Vec<f32>)>> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

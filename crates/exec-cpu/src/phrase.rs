@@ -9,7 +9,8 @@ use warpseek_exec::ExecError;
 use warpseek_exec::query::PlanPhrase;
 use warpseek_index::{List, PositionReader, Segment, TermInfo};
 
-use crate::stream::{find_block, find_doc};
+use crate::simd::find_doc;
+use crate::stream::find_block;
 
 /// A phrase on one segment. Documents are asked for in ascending order.
 pub(crate) struct Phrase<'a> {

@@ -33,6 +33,12 @@ impl Scorer {
         self.formula.contribution(weight, freq, self.factors[doc as usize])
     }
 
+    /// The value of a posting, before the weight of its term.
+    #[inline]
+    pub(crate) fn value(&self, freq: u32, doc: u32) -> f32 {
+        self.formula.value(freq, self.factors[doc as usize])
+    }
+
     /// The contributions of postings.
     #[inline]
     pub(crate) fn score_block(&self, weight: f32, docs: &[u32], freqs: &[u32], out: &mut [Score]) {

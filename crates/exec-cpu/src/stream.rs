@@ -9,6 +9,7 @@ use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
 use crate::segment::Scorer;
+use crate::simd::find_doc;
 
 /// For more blocks than this, the list's maximum is used instead of theirs.
 const FEW: usize = 8;
@@ -30,6 +31,12 @@ pub(crate) struct Stream<'a> {
     freqs_of: usize,
     scores_of: usize,
     pub(crate) decoded: u64,
+    /// Apart, so that streams can be moved and sorted at little cost.
+    buffers: Box<Buffers>,
+}
+
+/// A decoded block.
+struct Buffers {
     docs: [u32; BLOCK],
     freqs: [u32; BLOCK],
     scores: [Score; BLOCK],
@@ -56,9 +63,7 @@ impl<'a> Stream<'a> {
             freqs_of: usize::MAX,
             scores_of: usize::MAX,
             decoded: 0,
-            docs: [0; BLOCK],
-            freqs: [0; BLOCK],
-            scores: [0; BLOCK],
+            buffers: Box::new(Buffers { docs: [0; BLOCK], freqs: [0; BLOCK], scores: [0; BLOCK] }),
         }
     }
 
@@ -80,6 +85,31 @@ impl<'a> Stream<'a> {
     #[inline]
     pub(crate) fn block_most(&self, block: usize) -> Score {
         self.maxima.get(block).map_or(self.most, |&max| Formula::units(self.weight, max))
+    }
+
+    /// A value that no posting of the block exceeds. If the list has one block, that says nothing.
+    pub(crate) fn block_value(&self, block: usize) -> f32 {
+        self.maxima.get(block).copied().unwrap_or(f32::MAX)
+    }
+
+    /// Adds the values, before the weight, of those documents of a block that `admits` holds for.
+    pub(crate) fn add_values(
+        &self,
+        block: usize,
+        admits: impl Fn(u32) -> bool,
+        values: &mut Vec<f32>,
+    ) -> Result<(), ListError> {
+        let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        let n = self.list.decode_docs(block, &mut docs)?;
+        self.list.decode_freqs(block, &mut freqs)?;
+        let postings = docs.iter().zip(&freqs).take(n).filter(|&(&doc, _)| admits(doc));
+        values.extend(postings.map(|(&doc, &freq)| self.scorer.value(freq, doc)));
+        Ok(())
+    }
+
+    /// What a posting with this value contributes.
+    pub(crate) fn contribution_of(&self, value: f32) -> Score {
+        Formula::units(self.weight, value)
     }
 
     /// About how many postings are from `from` up to, but not including, `to`, in blocks with a contribution above
@@ -149,7 +179,7 @@ impl<'a> Stream<'a> {
     /// Documents of the decoded block.
     #[inline]
     pub(crate) fn docs(&self) -> &[u32] {
-        &self.docs[..self.len]
+        &self.buffers.docs[..self.len]
     }
 
     /// The indexes in the decoded block of the documents of a range.
@@ -167,7 +197,7 @@ impl<'a> Stream<'a> {
     ) -> Result<(), ListError> {
         if self.scores_of == self.block {
             for (slot, &at) in out.iter_mut().zip(indexes) {
-                *slot = self.scores[usize::from(at)];
+                *slot = self.buffers.scores[usize::from(at)];
             }
             return Ok(());
         }
@@ -181,7 +211,7 @@ impl<'a> Stream<'a> {
         } else {
             self.freqs()?;
             for (slot, &at) in freqs.iter_mut().zip(indexes) {
-                *slot = self.freqs[usize::from(at)];
+                *slot = self.buffers.freqs[usize::from(at)];
             }
         }
         self.scorer.score_block(self.weight, docs, &freqs[..n], &mut out[..n]);
@@ -194,8 +224,8 @@ impl<'a> Stream<'a> {
         if self.maxima.is_empty() {
             // There is only one block, so it is decoded.
             self.load(0)?;
-            let next = self.docs[..self.len].partition_point(|&doc| doc < from);
-            let next = if next < self.len { self.docs[next] } else { NO_DOC };
+            let next = self.buffers.docs[..self.len].partition_point(|&doc| doc < from);
+            let next = if next < self.len { self.buffers.docs[next] } else { NO_DOC };
             return Ok((if next < to { self.most } else { 0 }, next));
         }
         let blocks = self.maxima.len();
@@ -219,13 +249,17 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The most that a posting at `doc` contributes, from its block's maximum.
-    pub(crate) fn most_at(&mut self, doc: u32) -> Score {
+    /// The most that a posting at `doc` contributes, from its block's maximum, and the last document for which that holds.
+    #[inline]
+    pub(crate) fn peek(&mut self, doc: u32) -> (Score, u32) {
         if self.maxima.is_empty() {
-            return self.most;
+            return (self.most, NO_DOC);
         }
         self.ahead = find_block(&self.list, self.ahead, doc);
-        self.maxima.get(self.ahead).map_or(0, |&max| Formula::units(self.weight, max))
+        match self.maxima.get(self.ahead) {
+            Some(&max) => (Formula::units(self.weight, max), self.list.block_max_doc(self.ahead)),
+            None => (0, NO_DOC),
+        }
     }
 
     /// Scores the next run of postings from `from` up to, but not including, `to`: all of those in one block. Blocks
@@ -242,7 +276,7 @@ impl<'a> Stream<'a> {
             let max = self.maxima.get(block);
             if max.map_or(self.most, |&max| Formula::units(self.weight, max)) > needed {
                 self.load(block)?;
-                let docs = &self.docs[..self.len];
+                let docs = &self.buffers.docs[..self.len];
                 let start = docs.partition_point(|&doc| doc < from);
                 let end = start + docs[start..].partition_point(|&doc| doc < to);
                 if start < end {
@@ -264,27 +298,27 @@ impl<'a> Stream<'a> {
     /// Documents and contributions of a run.
     #[inline]
     pub(crate) fn postings(&self, run: Range<usize>) -> (&[u32], &[Score]) {
-        (&self.docs[run.clone()], &self.scores[run])
+        (&self.buffers.docs[run.clone()], &self.buffers.scores[run])
     }
 
     /// The contribution of `doc`; 0 if it has no posting here.
     pub(crate) fn look_up(&mut self, doc: u32) -> Result<Score, ListError> {
-        if self.len == 0 || self.docs[self.len - 1] < doc {
+        if self.len == 0 || self.buffers.docs[self.len - 1] < doc {
             let block = find_block(&self.list, self.next_block(), doc);
             if block == self.list.blocks() {
                 return Ok(0);
             }
             self.load(block)?;
         }
-        self.at = find_doc(&self.docs[..self.len], self.at, doc);
-        if self.at == self.len || self.docs[self.at] != doc {
+        self.at = find_doc(&self.buffers.docs[..self.len], self.at, doc);
+        if self.at == self.len || self.buffers.docs[self.at] != doc {
             return Ok(0);
         }
         if self.scores_of == self.block {
-            return Ok(self.scores[self.at]);
+            return Ok(self.buffers.scores[self.at]);
         }
         self.freqs()?;
-        Ok(self.scorer.contribution(self.weight, self.freqs[self.at], doc))
+        Ok(self.scorer.contribution(self.weight, self.buffers.freqs[self.at], doc))
     }
 
     /// The block to start looking from: the decoded one may still contain what is wanted.
@@ -295,7 +329,7 @@ impl<'a> Stream<'a> {
 
     pub(crate) fn load(&mut self, block: usize) -> Result<(), ListError> {
         if self.block != block {
-            self.len = self.list.decode_docs(block, &mut self.docs)?;
+            self.len = self.list.decode_docs(block, &mut self.buffers.docs)?;
             (self.block, self.at) = (block, 0);
             self.decoded += 1;
         }
@@ -304,7 +338,7 @@ impl<'a> Stream<'a> {
 
     fn freqs(&mut self) -> Result<(), ListError> {
         if self.freqs_of != self.block {
-            self.list.decode_freqs(self.block, &mut self.freqs)?;
+            self.list.decode_freqs(self.block, &mut self.buffers.freqs)?;
             self.freqs_of = self.block;
         }
         Ok(())
@@ -314,25 +348,12 @@ impl<'a> Stream<'a> {
         if self.scores_of != self.block {
             self.freqs()?;
             let n = self.len;
-            let (docs, freqs) = (&self.docs[..n], &self.freqs[..n]);
-            self.scorer.score_block(self.weight, docs, freqs, &mut self.scores[..n]);
+            let Buffers { docs, freqs, scores } = &mut *self.buffers;
+            self.scorer.score_block(self.weight, &docs[..n], &freqs[..n], &mut scores[..n]);
             self.scores_of = self.block;
         }
         Ok(())
     }
-}
-
-/// The first index from `from` on whose document is at or after `doc`; the number of documents if there is none.
-#[inline]
-pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
-    // Galloping search, since the document is usually near.
-    let (mut at, mut step) = (from, 1);
-    while at + step < docs.len() && docs[at + step] < doc {
-        at += step;
-        step *= 2;
-    }
-    let end = docs.len().min(at + step + 1);
-    at + docs[at..end].partition_point(|&d| d < doc)
 }
 
 /// The first block from `from` on that may hold a document at or after `doc`; the number of blocks if there is none.

@@ -13,6 +13,7 @@ use warpseek_core::Score;
 use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
+use crate::candidates::Candidates;
 use crate::collector::Collector;
 use crate::filtered::{Group, LOOK_UP};
 use crate::segment::SegmentQuery;
@@ -42,7 +43,7 @@ pub(crate) struct Scratch {
     sums: Vec<Score>,
     /// One bit for each sum that is not 0.
     touched: Vec<u64>,
-    candidates: Vec<(u32, Score)>,
+    candidates: Candidates,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
     group: Group,
@@ -236,9 +237,7 @@ impl Window<'_, '_, '_> {
         while let Some((run, next)) = self.streams[i].run(from, self.to, least)? {
             work.postings_scored += run.len() as u64;
             let (docs, scores) = self.streams[i].postings(run);
-            let postings = docs.iter().copied().zip(scores.iter().copied());
-            let may_be_hit = |&(doc, score): &(u32, Score)| score > least && self.query.admits(doc);
-            self.scratch.candidates.extend(postings.filter(may_be_hit));
+            self.scratch.candidates.extend(docs, scores, least, |doc| self.query.admits(doc));
             // Documents before the run are done: those that are not in the list cannot become hits.
             if self.ticker.must_stop(docs.len()) || !self.look_up(first, collector, work)? {
                 self.scratch.candidates.clear();
@@ -268,6 +267,22 @@ impl Window<'_, '_, '_> {
     ) -> Result<u32, ListError> {
         let least = needed(collector, self.scratch.most_below[first]);
         let before = self.scratch.counted;
+        if self.query.mask.is_some() || self.how.count {
+            self.sweep_some(least);
+        } else {
+            let Scratch { sums, touched, candidates, .. } = &mut *self.scratch;
+            let words = (self.to - self.from).div_ceil(64) as usize;
+            candidates.sweep(sums, &mut touched[..words], self.from, least);
+        }
+        if self.look_up(first, collector, work)? {
+            return Ok(self.to);
+        }
+        self.scratch.counted = before;
+        Ok(self.from)
+    }
+
+    /// Takes the candidates from the sums bit by bit, with a mask or a count.
+    fn sweep_some(&mut self, least: Score) {
         let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
         let words = (self.to - self.from).div_ceil(64) as usize;
         for (word, bits) in touched[..words].iter_mut().enumerate() {
@@ -294,15 +309,10 @@ impl Window<'_, '_, '_> {
                 left &= left - 1;
                 let sum = std::mem::take(&mut sums[at]);
                 if sum > least {
-                    candidates.push((self.from + at as u32, sum));
+                    candidates.push(self.from + at as u32, sum);
                 }
             }
         }
-        if self.look_up(first, collector, work)? {
-            return Ok(self.to);
-        }
-        self.scratch.counted = before;
-        Ok(self.from)
     }
 
     /// Adds the contributions of the non-essential lists to the candidates, drops those that cannot become hits, and
@@ -316,37 +326,15 @@ impl Window<'_, '_, '_> {
     ) -> Result<bool, ListError> {
         let Scratch { order, most_below, candidates, .. } = &mut *self.scratch;
         let threshold = u64::from(collector.threshold());
-        let mut result = Ok(());
         for at in (0..first).rev() {
             if self.ticker.must_stop(candidates.len()) {
                 candidates.clear();
                 return Ok(false);
             }
             let (most, i) = order[at];
-            let (stream, below) = (&mut self.streams[i], most_below[at]);
-            candidates.retain_mut(|(doc, sum)| {
-                let without = u64::from(*sum) + below;
-                if without + u64::from(most) <= threshold
-                    || without + u64::from(stream.most_at(*doc)) <= threshold
-                {
-                    return false;
-                }
-                match stream.look_up(*doc) {
-                    Ok(share) => {
-                        work.postings_scored += u64::from(share > 0);
-                        *sum += share;
-                        true
-                    }
-                    Err(error) => {
-                        result = Err(error);
-                        false
-                    }
-                }
-            });
+            candidates.look_up(&mut self.streams[i], threshold, most, most_below[at], work)?;
         }
-        for (doc, sum) in candidates.drain(..) {
-            self.query.offer(doc, sum, collector);
-        }
-        result.map(|()| true)
+        candidates.offer(self.query, collector);
+        Ok(true)
     }
 }

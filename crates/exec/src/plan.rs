@@ -1,7 +1,7 @@
 //! From a query to a plan: lists, weights and the scale of the integers.
 
-use std::collections::HashMap;
 use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -178,6 +178,15 @@ impl Plan {
 /// At this scale every sum is small enough.
 const LEAST_SCALE: i32 = -160;
 
+/// The largest scale: at it, a weight of 1 is half of the largest score.
+const LARGEST_SCALE: i32 = 30;
+
+/// Up to this many terms, comparing each with all before it is faster than a table.
+const FEW_TERMS: usize = 16;
+
+/// The entries of a term in the dictionaries of all segments, and the number of live documents that have it.
+type TermLists = (Vec<Option<TermInfo>>, u64);
+
 /// Makes plans for one index and one ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
@@ -245,11 +254,17 @@ impl Planner {
 
     /// Makes the plan of a query.
     pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
-        let (mut terms, mut missing) = (Vec::new(), Vec::new());
-        for (field, term, query_weight) in self.collect(query)? {
-            match self.term(field, term, query_weight)? {
-                Some(term) => terms.push(term),
-                None => missing.push((field, term.to_owned())),
+        self.plan_owned(query.clone(), mode, k)
+    }
+
+    /// The same of a query that nobody else needs: its terms are not copied.
+    pub fn plan_owned(&self, query: Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
+        let query = self.distinct(query)?;
+        let (mut terms, mut missing) = (Vec::with_capacity(query.len()), Vec::new());
+        for QueryTerm { field, term, weight } in query {
+            match self.lists(field, &term)? {
+                Some(lists) => terms.push(self.term_of(lists, field, term, weight)),
+                None => missing.push((field, term)),
             }
         }
         Ok(self.weighed(terms, missing, &[], 0, mode, k))
@@ -262,12 +277,26 @@ impl Planner {
         term: &str,
         query_weight: f64,
     ) -> Result<Option<PlanTerm>, ExecError> {
-        let (mut lists, mut df) = (Vec::new(), 0u64);
+        let lists = self.lists(field, term)?;
+        Ok(lists.map(|lists| self.term_of(lists, field, term.to_owned(), query_weight)))
+    }
+
+    /// The entries of a term in the dictionaries of all segments, and the number of live documents that have it; `None` if there are none.
+    fn lists(&self, field: u8, term: &str) -> Result<Option<TermLists>, ExecError> {
         let key = self.snapshot.key(field, term);
-        for segment in self.snapshot.segments() {
+        let segments = self.snapshot.segments();
+        let (mut lists, mut df) = (Vec::new(), 0);
+        for (number, segment) in segments.iter().enumerate() {
             let info = segment.dictionary().find(&key)?;
             df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
-            lists.push(info);
+            // A term that is nowhere needs no memory.
+            if info.is_some() && lists.is_empty() {
+                lists.reserve_exact(segments.len());
+                lists.resize(number, None);
+            }
+            if !lists.is_empty() || info.is_some() {
+                lists.push(info);
+            }
         }
         if let Some(collection) = &self.collection {
             df = collection.checked_frequency(field, term, df)?;
@@ -275,12 +304,23 @@ impl Planner {
         if df == 0 {
             return Ok(None);
         }
+        // Other shards may have a term that this one lacks.
+        lists.resize(segments.len(), None);
+        Ok(Some((lists, df)))
+    }
+
+    fn term_of(
+        &self,
+        (lists, df): TermLists,
+        field: u8,
+        term: String,
+        query_weight: f64,
+    ) -> PlanTerm {
         // A forged file of deletions could claim more; weights must not become negative.
         let FieldRanking { statistics, function, .. } = &self.fields[usize::from(field)];
         let df = df.min(statistics.documents);
         let idf = function.idf(statistics.documents, df);
-        let term = term.to_owned();
-        Ok(Some(PlanTerm { field, term, query_weight, df, idf, weight: 0.0, most: 0, lists }))
+        PlanTerm { field, term, query_weight, df, idf, weight: 0.0, most: 0, lists }
     }
 
     /// The plan of terms, with their weights in units. Scores may also have these constants, and `spare` units are left above them.
@@ -305,7 +345,7 @@ impl Planner {
         let fixed = self.ranking.static_weight;
         let more = |unit: f64| constants.iter().map(|c| (c * unit).floor()).sum::<f64>();
         let scale = self.scale(&terms, &reals, fixed, |unit| more(unit) + f64::from(spare));
-        let unit = libm::exp2(f64::from(scale));
+        let unit = power_of_two(scale);
         for (term, real) in terms.iter_mut().zip(reals) {
             term.weight = (real * unit) as f32;
             term.most = self.formulas.of(term.field).most(term.weight) as u32;
@@ -348,24 +388,22 @@ impl Planner {
         more: impl Fn(f64) -> f64,
     ) -> i32 {
         let max_static = self.fields[0].statistics.max_static;
-        let most = |scale: i32| -> f64 {
-            let unit = libm::exp2(f64::from(scale));
+        let fits = |scale: i32| {
+            let unit = power_of_two(scale);
             let of = |(term, real): (&PlanTerm, &f64)| {
                 self.formulas.of(term.field).most((real * unit) as f32) as f64
             };
             let sum: f64 = terms.iter().zip(reals).map(of).sum();
-            sum + f64::from((fixed * unit) as f32 * max_static) + more(unit)
+            let most = sum + f64::from((fixed * unit) as f32 * max_static) + more(unit);
+            most <= f64::from(MAX_SCORE)
         };
-        // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
-        (LEAST_SCALE..=30)
-            .rev()
-            .find(|&scale| most(scale) <= f64::from(MAX_SCORE))
-            .unwrap_or(LEAST_SCALE)
+        // The weights alone would fit about there.
+        let sum: f64 = reals.iter().sum();
+        largest_scale(exponent(f64::from(MAX_SCORE) / sum.max(1.0)), fits)
     }
 
-    /// Distinct terms with their fields and the sums of their weights, in the order of their first occurrence.
-    fn collect<'q>(&self, query: &'q Query) -> Result<Vec<(u8, &'q str, f64)>, ExecError> {
-        let (mut bag, mut places) = (Vec::<(u8, &str, f64)>::new(), HashMap::new());
+    /// Distinct terms with the sums of their weights, in the order of their first occurrence.
+    fn distinct(&self, query: Query) -> Result<Vec<QueryTerm>, ExecError> {
         for QueryTerm { field, term, weight } in &query.terms {
             if !(*weight > 0.0 && *weight <= 1e9) {
                 return Err(ExecError::Weight { term: term.clone(), weight: *weight });
@@ -374,15 +412,111 @@ impl Planner {
                 let (term, last) = (term.clone(), self.fields.len() - 1);
                 return Err(ExecError::Field { term, field: *field, last });
             }
-            let place = *places.entry((*field, term.as_str())).or_insert(bag.len());
-            match bag.get_mut(place) {
-                Some(entry) => entry.2 += weight,
-                None => bag.push((*field, term, *weight)),
+        }
+        let mut terms = query.terms;
+        match terms.len() {
+            0..=FEW_TERMS => merge_few(&mut terms),
+            _ => terms = merge_many(terms),
+        }
+        if terms.len() > MAX_QUERY_TERMS {
+            return Err(ExecError::TooManyTerms(terms.len()));
+        }
+        Ok(terms)
+    }
+}
+
+/// Adds the weights of terms to those of the same terms before them, each of which is compared.
+fn merge_few(terms: &mut Vec<QueryTerm>) {
+    let mut next = 1;
+    while let Some(QueryTerm { field, term, weight }) = terms.get(next) {
+        let same = |earlier: &QueryTerm| earlier.field == *field && earlier.term == *term;
+        match terms[..next].iter().position(same) {
+            Some(earlier) => {
+                let weight = *weight;
+                terms[earlier].weight += weight;
+                terms.remove(next);
+            }
+            None => next += 1,
+        }
+    }
+}
+
+/// The same by a table.
+fn merge_many(terms: Vec<QueryTerm>) -> Vec<QueryTerm> {
+    let mut places: HashMap<(u8, String), usize> = HashMap::with_capacity(terms.len());
+    let mut merged: Vec<QueryTerm> = Vec::with_capacity(terms.len());
+    for term in terms {
+        match places.entry((term.field, term.term.clone())) {
+            Entry::Occupied(place) => merged[*place.get()].weight += term.weight,
+            Entry::Vacant(place) => {
+                place.insert(merged.len());
+                merged.push(term);
             }
         }
-        if bag.len() > MAX_QUERY_TERMS {
-            return Err(ExecError::TooManyTerms(bag.len()));
+    }
+    merged
+}
+
+/// The largest scale that fits. Sums grow with the scale, so the search may begin anywhere.
+fn largest_scale(guess: i32, fits: impl Fn(i32) -> bool) -> i32 {
+    let mut scale = guess.clamp(LEAST_SCALE, LARGEST_SCALE);
+    while scale < LARGEST_SCALE && fits(scale + 1) {
+        scale += 1;
+    }
+    // Weights up to 1e9 times static scores up to 2^128 stay below 2^158.
+    while scale > LEAST_SCALE && !fits(scale) {
+        scale -= 1;
+    }
+    scale
+}
+
+/// 2^`exponent`, exactly; `exponent` must be that of a normal number.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// The exponent of the largest power of two that is not above a normal positive number.
+fn exponent(value: f64) -> i32 {
+    ((value.to_bits() >> 52) & 0x7ff) as i32 - 1023
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_are_those_of_the_library() {
+        for scale in LEAST_SCALE..=LARGEST_SCALE {
+            assert_eq!(power_of_two(scale).to_bits(), libm::exp2(f64::from(scale)).to_bits());
+            for within in [1.0, 1.5, 1.999_999_999] {
+                assert_eq!(exponent(power_of_two(scale) * within), scale);
+            }
         }
-        Ok(bag)
+    }
+
+    #[test]
+    fn the_largest_scale_is_found_from_everywhere() {
+        for largest in LEAST_SCALE..=LARGEST_SCALE {
+            for guess in [-1000, LEAST_SCALE, -3, largest - 1, largest, largest + 1, 30, 1000] {
+                assert_eq!(largest_scale(guess, |scale| scale <= largest), largest, "from {guess}");
+            }
+        }
+        assert_eq!(largest_scale(0, |_| false), LEAST_SCALE);
+    }
+
+    #[test]
+    fn repeated_terms_are_merged_alike_however_many_there_are() {
+        let term = |i: usize| ((i % 3) as u8, format!("t{}", i * i % 7), 1.0 + i as f64);
+        for len in 0..3 * FEW_TERMS {
+            let mut few = Query::of_fields((0..len).map(term)).terms;
+            let many = merge_many(few.clone());
+            merge_few(&mut few);
+            assert_eq!(few, many, "{len} terms");
+            let distinct: HashSet<_> =
+                (0..len).map(term).map(|(field, term, _)| (field, term)).collect();
+            assert_eq!(few.len(), distinct.len(), "{len} terms");
+            let sum: f64 = (0..len).map(|i| term(i).2).sum();
+            assert_eq!(few.iter().map(|term| term.weight).sum::<f64>(), sum, "{len} terms");
+        }
     }
 }

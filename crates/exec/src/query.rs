@@ -11,9 +11,11 @@ mod syntax;
 mod tree;
 mod values;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use warpseek_index::{Content, Manifest};
-use warpseek_text::{Analyzer, Schema};
+use warpseek_text::{Analyzer, Schema, Scratch};
 
 use crate::error::ExecError;
 
@@ -71,12 +73,15 @@ impl Query {
     /// Parses words, each optionally followed by `^` and a weight, for an index with a schema. Every word is searched for in every
     /// text field, as the field's analyzer turns it into terms.
     pub fn parse_fields(text: &str, schema: &Schema) -> Self {
-        let mut terms = Vec::new();
+        let (mut terms, mut scratch) = (Vec::new(), Scratch::default());
         for chunk in text.split_whitespace() {
             let (word, weight) = split_weight(chunk);
             for field in (0..).take(schema.text().len()) {
-                let found = schema.analyzer(field).terms(word).into_iter();
-                terms.extend(found.map(|(term, _)| QueryTerm { field, term, weight }));
+                let analyzer = schema.analyzer(field);
+                analyzer.for_each_word(&mut scratch, word, |word, _, _| {
+                    let term = analyzer.term(word).map(Cow::into_owned);
+                    terms.extend(term.map(|term| QueryTerm { field, term, weight }));
+                });
             }
         }
         Query { terms }
@@ -89,17 +94,20 @@ impl Query {
         if content == Content::Vector && text.trim_start().starts_with('{') {
             return Self::parse_json(text);
         }
-        let mut terms = Vec::new();
+        let (mut terms, mut scratch) = (Vec::new(), Scratch::default());
         for chunk in text.split_whitespace() {
             let (word, weight) = split_weight(chunk);
+            let mut push = |term: Cow<'_, str>| {
+                terms.push(QueryTerm { field: 0, term: term.into_owned(), weight });
+            };
             match content {
-                Content::Vector => terms.push((word.to_owned(), weight)),
+                Content::Vector => push(Cow::Borrowed(word)),
                 Content::Text | Content::Grams => {
-                    terms.extend(analyzer.terms(word).into_iter().map(|term| (term, weight)));
+                    analyzer.for_each_term(&mut scratch, word, push);
                 }
             }
         }
-        Ok(Query::of(terms))
+        Ok(Query { terms })
     }
 
     fn parse_json(text: &str) -> Result<Self, ExecError> {

@@ -1,5 +1,8 @@
 //! The term dictionary: sorted terms, front-coded in blocks of 32 (docs/format/dictionary.md).
 
+use std::cmp::Ordering;
+use std::sync::atomic::{self, AtomicBool};
+
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_TERM_BYTES;
 
@@ -110,6 +113,8 @@ pub struct Dictionary {
     blocks: u64,
     data_len: u64,
     lists_len: u64,
+    /// Whether the pages of the keys were verified.
+    keys_verified: AtomicBool,
 }
 
 impl Dictionary {
@@ -128,7 +133,9 @@ impl Dictionary {
         let Some(data_len) = len.checked_sub(16 + 16 + 24 * blocks) else {
             return Err(file.corrupt("it has no room for its tables"));
         };
-        let mut dictionary = Dictionary { file, terms, postings, blocks, data_len, lists_len: 0 };
+        let (lists_len, keys_verified) = (0, AtomicBool::new(false));
+        let mut dictionary =
+            Dictionary { file, terms, postings, blocks, data_len, lists_len, keys_verified };
         dictionary.lists_len = dictionary.list_start(blocks)?;
         if dictionary.block_start(blocks)? != data_len {
             return Err(dictionary.file.corrupt("its blocks do not fill its data"));
@@ -184,16 +191,45 @@ impl Dictionary {
     }
 
     /// A term's entry, if it is there.
+    ///
+    /// The terms of its block are not put together on the way. What an entry shares with the one before, and what that one shared with `term`, tells nearly always which of the two is first. Whether
+    /// terms are in order is checked by those who read all of them ([`Dictionary::iter`]).
     pub fn find(&self, term: &[u8]) -> Result<Option<TermInfo>> {
-        let Some(block) = self.last_block_from(term)? else { return Ok(None) };
-        let mut block = self.block(block)?;
-        while let Some(info) = block.next_entry()? {
-            match block.term().cmp(term) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return Ok(Some(info)),
-                std::cmp::Ordering::Greater => return Ok(None),
+        let Some(number) = self.last_block_from(term)? else { return Ok(None) };
+        let (bytes, first, count) = self.block_bytes(number)?;
+        let (mut cursor, mut offset) = (Cursor::new(bytes), self.list_start(number)?);
+        // All entries so far are before `term`, and the last one begins with this many of its bytes. It has `len` bytes itself.
+        let (mut matched, mut len) = (0, 0);
+        for ordinal in first..first + count {
+            let malformed = || self.file.corrupt(format!("term {ordinal} is malformed"));
+            let entry = Entry::parse(&mut cursor, len).ok_or_else(malformed)?;
+            let start = offset;
+            offset = entry.list_end(start, self.lists_len).ok_or_else(malformed)?;
+            len = entry.shared + entry.rest.len();
+            // An entry differs from the one before at its first byte of its own, and has a larger one there.
+            match entry.shared.cmp(&matched) {
+                // That is behind the first byte at which the one before was smaller than `term`.
+                Ordering::Greater => continue,
+                Ordering::Less => return Ok(None),
+                Ordering::Equal => {}
+            }
+            let wanted = &term[matched..];
+            let same = entry.rest.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+            match (entry.rest.get(same), wanted.get(same)) {
+                (None, None) => {
+                    return Ok(Some(TermInfo {
+                        ordinal,
+                        df: entry.df,
+                        offset: start,
+                        len: entry.len,
+                    }));
+                }
+                (Some(own), Some(wanted)) if own > wanted => return Ok(None),
+                (Some(_), None) => return Ok(None),
+                (None | Some(_), Some(_)) => matched += same,
             }
         }
+        self.check_end(&cursor)?;
         Ok(None)
     }
 
@@ -210,18 +246,43 @@ impl Dictionary {
     /// The last block whose first term is not above `term`.
     #[inline]
     fn last_block_from(&self, term: &[u8]) -> Result<Option<u64>> {
-        let wanted = key(term);
-        let (mut low, mut high) = (0, self.blocks);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let first = self.block_key(middle)?;
-            let not_above = match first.cmp(&wanted) {
-                std::cmp::Ordering::Equal => self.block(middle)?.first_is_not_above(term)?,
-                order => order.is_lt(),
-            };
-            if not_above { low = middle + 1 } else { high = middle }
+        let (wanted, keys) = (key(term), self.keys()?);
+        let number = |key: &[u8; 8]| u64::from_le_bytes(*key);
+        let mut low = keys.partition_point(|key| number(key) < wanted);
+        // Several blocks may begin with the same eight bytes.
+        if keys.get(low).is_some_and(|key| number(key) == wanted) {
+            let mut high = low + keys[low..].partition_point(|key| number(key) == wanted);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match self.first_is_not_above(middle as u64, term)? {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
         }
-        Ok(low.checked_sub(1))
+        Ok(low.checked_sub(1).map(|block| block as u64))
+    }
+
+    /// The keys of all blocks. Their pages are verified together, when they are first needed: every look-up needs some of them.
+    #[inline]
+    fn keys(&self) -> Result<&[[u8; 8]]> {
+        let len = 8 * self.blocks;
+        let bytes = if self.keys_verified.load(atomic::Ordering::Relaxed) {
+            self.file.unchecked(self.data_len, len)?
+        } else {
+            let bytes = self.file.bytes(self.data_len, len)?;
+            self.keys_verified.store(true, atomic::Ordering::Relaxed);
+            bytes
+        };
+        Ok(bytes.as_chunks().0)
+    }
+
+    fn first_is_not_above(&self, number: u64, term: &[u8]) -> Result<bool> {
+        let (bytes, ordinal, _) = self.block_bytes(number)?;
+        match Entry::parse(&mut Cursor::new(bytes), 0) {
+            Some(first) => Ok(first.rest <= term),
+            None => Err(self.file.corrupt(format!("term {ordinal} is malformed"))),
+        }
     }
 
     /// All terms in order.
@@ -239,37 +300,80 @@ impl Dictionary {
         Terms { dictionary: self, next_block: from, end: to.min(self.blocks), block: None }
     }
 
-    fn block(&self, block: u64) -> Result<Block<'_>> {
+    /// The bytes of a block, the ordinal of its first term, and how many it has.
+    #[inline]
+    fn block_bytes(&self, block: u64) -> Result<(&[u8], u32, u32)> {
         let (start, end) = (self.block_start(block)?, self.block_start(block + 1)?);
         if end < start || end > self.data_len {
             return Err(self.file.corrupt(format!("block {block} lies outside of its data")));
         }
-        let first = block * BLOCK_TERMS as u64;
+        let first = (block * BLOCK_TERMS as u64) as u32;
+        let count = (self.terms - first).min(BLOCK_TERMS as u32);
+        Ok((self.file.bytes(start, end - start)?, first, count))
+    }
+
+    fn block(&self, block: u64) -> Result<Block<'_>> {
+        let (bytes, ordinal, left) = self.block_bytes(block)?;
         Ok(Block {
-            file: &self.file,
-            cursor: Cursor::new(self.file.bytes(start, end - start)?),
+            dictionary: self,
+            cursor: Cursor::new(bytes),
             term: [0; MAX_TERM_BYTES],
             term_len: 0,
-            ordinal: first as u32,
-            left: (u64::from(self.terms) - first).min(BLOCK_TERMS as u64) as u32,
+            ordinal,
+            left,
             offset: self.list_start(block)?,
-            lists_len: self.lists_len,
-            at_start: true,
         })
+    }
+
+    /// Behind the last entry of a block nothing may be left.
+    fn check_end(&self, cursor: &Cursor<'_>) -> Result<()> {
+        match cursor.rest() {
+            [] => Ok(()),
+            _ => Err(self.file.corrupt("a block is longer than its terms")),
+        }
+    }
+}
+
+/// One entry of a block.
+struct Entry<'a> {
+    /// How many bytes the term has in common with the one before.
+    shared: usize,
+    /// The others.
+    rest: &'a [u8],
+    df: u32,
+    len: u64,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads an entry that follows a term of `before` bytes; `None` if it is malformed. The first of a block follows none.
+    #[inline]
+    fn parse(cursor: &mut Cursor<'a>, before: usize) -> Option<Self> {
+        let shared = usize::from(cursor.byte()?);
+        let rest = usize::from(cursor.byte()?);
+        if shared > before || rest == 0 || shared + rest > MAX_TERM_BYTES {
+            return None;
+        }
+        let rest = cursor.take(rest)?;
+        let df = cursor.varint32().filter(|&df| df > 0)?;
+        Some(Entry { shared, rest, df, len: cursor.varint()? })
+    }
+
+    /// Where its list ends if it begins at `start`; `None` if that is behind all lists.
+    #[inline]
+    fn list_end(&self, start: u64, lists_len: u64) -> Option<u64> {
+        start.checked_add(self.len).filter(|&end| end <= lists_len)
     }
 }
 
 /// Walks one block.
 struct Block<'a> {
-    file: &'a SealedFile,
+    dictionary: &'a Dictionary,
     cursor: Cursor<'a>,
     term: [u8; MAX_TERM_BYTES],
     term_len: usize,
     ordinal: u32,
     left: u32,
     offset: u64,
-    lists_len: u64,
-    at_start: bool,
 }
 
 impl Block<'_> {
@@ -277,45 +381,34 @@ impl Block<'_> {
         &self.term[..self.term_len]
     }
 
-    fn first_is_not_above(mut self, term: &[u8]) -> Result<bool> {
-        Ok(self.next_entry()?.is_some() && self.term() <= term)
-    }
-
     fn next_entry(&mut self) -> Result<Option<TermInfo>> {
         if self.left == 0 {
-            if !self.cursor.rest().is_empty() {
-                return Err(self.file.corrupt("a block is longer than its terms"));
-            }
+            self.dictionary.check_end(&self.cursor)?;
             return Ok(None);
         }
         match self.parse_entry() {
             Some(info) => Ok(Some(info)),
-            None => Err(self.file.corrupt(format!("term {} is malformed", self.ordinal))),
+            None => {
+                let what = format!("term {} is malformed", self.ordinal);
+                Err(self.dictionary.file.corrupt(what))
+            }
         }
     }
 
     fn parse_entry(&mut self) -> Option<TermInfo> {
-        let shared = usize::from(self.cursor.byte()?);
-        let rest = usize::from(self.cursor.byte()?);
-        let first = std::mem::replace(&mut self.at_start, false);
-        if shared > self.term_len || (first && shared > 0) || rest == 0 {
-            return None;
-        }
-        let bytes = self.cursor.take(rest)?;
+        let entry = Entry::parse(&mut self.cursor, self.term_len)?;
+        let shared = entry.shared;
         // The first byte that differs from the term before must be larger, or the terms are out of order.
-        if shared < self.term_len && bytes[0] <= self.term[shared] {
+        if shared < self.term_len && entry.rest[0] <= self.term[shared] {
             return None;
         }
-        self.term.get_mut(shared..shared + rest)?.copy_from_slice(bytes);
-        self.term_len = shared + rest;
-        let df = self.cursor.varint32().filter(|&df| df > 0)?;
-        let len = self.cursor.varint()?;
-        let offset = self.offset;
-        self.offset = offset.checked_add(len).filter(|&end| end <= self.lists_len)?;
+        self.term_len = shared + entry.rest.len();
+        self.term[shared..self.term_len].copy_from_slice(entry.rest);
+        let (ordinal, offset) = (self.ordinal, self.offset);
+        self.offset = entry.list_end(offset, self.dictionary.lists_len)?;
         self.left -= 1;
-        let ordinal = self.ordinal;
         self.ordinal += 1;
-        Some(TermInfo { ordinal, df, offset, len })
+        Some(TermInfo { ordinal, df: entry.df, offset, len: entry.len })
     }
 }
 

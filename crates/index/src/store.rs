@@ -1,15 +1,24 @@
 //! The documents themselves, in compressed blocks (docs/format/documents.md).
 
+use std::cell::RefCell;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
+use zstd::zstd_safe;
 
 use crate::container::{Sealed, SealedFile, SealedWriter};
 use crate::error::{IndexError, Result};
 
-/// Bytes of documents after which a block is closed.
-const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes of documents after which a block is closed. Whoever shows ten hits decompresses ten blocks: with blocks of 64 KiB that took longer than the search, and the store is an eighth larger than
+/// with those.
+const BLOCK_BYTES: usize = 16 << 10;
+/// Bytes of decompressed blocks that a process keeps, of all stores together.
+const KEPT_BYTES: u64 = 64 << 20;
 /// The largest size that a block may decompress to; a little more than the largest document.
 const MAX_BLOCK_BYTES: u64 = 2 << 30;
 const LEVEL: i32 = 3;
@@ -119,8 +128,29 @@ impl StoreWriter {
     }
 }
 
+/// Blocks that were asked for lately, by store and number.
+static KEPT: LazyLock<Cache<(u64, u64), Arc<StoreBlock>, BlockBytes>> = LazyLock::new(|| {
+    Cache::with_weighter((KEPT_BYTES / BLOCK_BYTES as u64) as usize, KEPT_BYTES, BlockBytes)
+});
+
+#[derive(Clone)]
+struct BlockBytes;
+
+impl Weighter<(u64, u64), Arc<StoreBlock>> for BlockBytes {
+    fn weight(&self, _: &(u64, u64), block: &Arc<StoreBlock>) -> u64 {
+        (block.bytes.len() + 8 * block.starts.len() + 128) as u64
+    }
+}
+
+thread_local! {
+    /// Making one takes longer than decompressing a block.
+    static DECOMPRESSION: RefCell<zstd_safe::DCtx<'static>> = RefCell::new(zstd_safe::DCtx::create());
+}
+
 /// A store on disk.
 pub struct Store {
+    /// Different for each store that a process opens.
+    number: u64,
     file: SealedFile,
     documents: u32,
     blocks: u64,
@@ -141,7 +171,9 @@ impl Store {
         let Some(data_len) = len.checked_sub(16 + 8 + 12 * blocks) else {
             return Err(file.corrupt("it has no room for its tables"));
         };
-        Ok(Store { file, documents: documents as u32, blocks, data_len })
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        Ok(Store { number, file, documents: documents as u32, blocks, data_len })
     }
 
     /// The file.
@@ -190,9 +222,22 @@ impl Store {
         let Some(count) = next.checked_sub(first).filter(|&n| n > 0) else {
             return Err(self.file.corrupt(format!("block {block} has no documents")));
         };
-        let io = |source| IndexError::Io { path: self.file.path().to_owned(), source };
+        let compressed = self.raw_block(block)?;
+        DECOMPRESSION.with_borrow_mut(|context| {
+            // It may have been left within a block that was refused.
+            let _ = context.reset(zstd_safe::ResetDirective::SessionOnly);
+            let decoder = zstd::Decoder::with_context(compressed, context);
+            self.decompressed(block, (first, count), decoder)
+        })
+    }
+
+    fn decompressed(
+        &self,
+        block: u64,
+        (first, count): (u32, u32),
+        mut decoder: zstd::Decoder<'_, &[u8]>,
+    ) -> Result<StoreBlock> {
         let bad = |what: &str| self.file.corrupt(format!("block {block} {what}"));
-        let mut decoder = zstd::Decoder::new(self.raw_block(block)?).map_err(io)?;
         let mut bytes = Vec::new();
         // A few bytes can decompress to a great many, so the lengths are read first and limit the rest.
         let mut read = |bytes: &mut Vec<u8>, limit: u64| {
@@ -221,6 +266,11 @@ impl Store {
 
     /// The block that contains a document, decompressed.
     pub fn block_of(&self, doc: u32) -> Result<StoreBlock> {
+        self.block(self.find(doc)?)
+    }
+
+    /// The number of the block that contains a document.
+    fn find(&self, doc: u32) -> Result<u64> {
         let (mut low, mut high) = (0, self.blocks);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -229,12 +279,14 @@ impl Store {
         if doc >= self.documents {
             return Err(self.file.corrupt(format!("it has no document {doc}")));
         }
-        self.block(low)
+        Ok(low)
     }
 
-    /// The stored JSON of the document with an ordinal.
+    /// The stored JSON of the document with an ordinal. Its block is kept for a while, for others that are asked for.
     pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
-        let block = self.block_of(doc)?;
+        let number = self.find(doc)?;
+        let load = || self.block(number).map(Arc::new);
+        let block = KEPT.get_or_insert_with(&(self.number, number), load)?;
         let json = block.get(doc).map(<[u8]>::to_vec);
         json.ok_or_else(|| self.file.corrupt(format!("it has no document {doc}")))
     }

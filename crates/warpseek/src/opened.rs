@@ -188,7 +188,7 @@ impl Opened {
                     return Err(ExecError::WordsOfFields(mode));
                 }
                 let query = Query::for_index(text, self.snapshot.manifest())?;
-                Plan { mask, ..planner.plan(&query, mode, k)? }
+                Plan { mask, ..planner.plan_owned(query, mode, k)? }
             }
             QueryInput::Terms(query) => Plan { mask, ..planner.plan(query, mode, k)? },
             QueryInput::Expression(text) => {

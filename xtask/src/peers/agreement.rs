@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Scores within this relative distance of the last hit's score count as a tie with it.
 const TIE: f64 = 0.002;
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Agreement {
     pub(super) log: String,
     pub(super) mode: String,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::engine::Peer;
+use super::engine::{Form, Peer};
 
 pub(super) const USAGE: &str = "\
 usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --queries FILE]... [OPTIONS]
@@ -11,14 +11,18 @@ usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --qu
   --queries FILES    logs of `id<TAB>words` for the preceding corpus
   --peers DIR        folder with the runners [../shared/peers]
   --home DIR         folder where the engines are installed [$PEERS_HOME]
-  --engines NAMES    engines to compare with [tantivy,lucene,pisa,bm25s]
+  --ours NAMES       forms of our index: warpseek, warpseek-reorder [both]
+  --engines NAMES    engines to compare with [tantivy,lucene,lucene10,lucene10bp,pisa,bm25s]
   --modes MODES      or, and [or,and]
   --k NUMBERS        numbers of hits [10,100,1000]
   --rounds N         number of rounds, in which the engines take turns [5]
   --reps N           passes over a log in each round, of which the best counts [3]
+  --cpu N            pin every process that is measured to this core
   --index-args ARGS  additional arguments for `warpseek index`, in one string
   --warpseek FILE    the warpseek program to measure [a release build of this source tree]
-  --json FILE        write all figures to this file, in addition to the tables on standard output";
+  --json FILE        write all figures to this file, in addition to the tables on standard output
+
+       cargo xtask peers --tables FILE[,FILE]    the tables of such files";
 
 /// A collection and the query logs for it.
 #[derive(Debug, PartialEq)]
@@ -41,7 +45,9 @@ pub(super) struct Options {
     pub(super) data: Vec<Data>,
     pub(super) peers: PathBuf,
     pub(super) home: PathBuf,
+    pub(super) ours: Vec<Form>,
     pub(super) engines: Vec<Peer>,
+    pub(super) cpu: Option<String>,
     pub(super) modes: Vec<String>,
     pub(super) ks: Vec<usize>,
     pub(super) rounds: usize,
@@ -58,7 +64,9 @@ impl Options {
             data: Vec::new(),
             peers: PathBuf::from("../shared/peers"),
             home: PathBuf::new(),
+            ours: Form::ALL.to_vec(),
             engines: Peer::ALL.to_vec(),
+            cpu: None,
             modes: vec!["or".to_owned(), "and".to_owned()],
             ks: vec![10, 100, 1000],
             rounds: 5,
@@ -80,6 +88,11 @@ impl Options {
                 }
                 "--peers" => options.peers = value.into(),
                 "--home" => home = Some(value.into()),
+                "--ours" => options.ours = list(&value, Form::named)?,
+                "--cpu" => {
+                    value.parse::<u32>().map_err(|_| format!("`{value}` is not a core"))?;
+                    options.cpu = Some(value);
+                }
                 "--engines" => options.engines = list(&value, Peer::named)?,
                 "--modes" => options.modes = list(&value, mode)?,
                 "--k" => options.ks = list(&value, number)?,
@@ -142,13 +155,14 @@ mod tests {
     fn query_logs_belong_to_the_preceding_corpus() {
         // Any two existing files.
         let line = "--home h --corpus Cargo.toml --queries src/main.rs,Cargo.toml --corpus src/peers.rs \
-            --queries Cargo.toml --k 10,7 --modes and --engines pisa --rounds 2 --index-args 1";
+            --queries Cargo.toml --k 10,7 --modes and --engines pisa,lucene10bp --rounds 2 --index-args 1 --ours warpseek --cpu 1";
         let options = parse(line).unwrap();
         let logs: Vec<_> =
             options.data.iter().map(|d| (d.corpus.clone(), d.queries.len())).collect();
         assert_eq!(logs, [("Cargo.toml".into(), 2), ("src/peers.rs".into(), 1)]);
         assert_eq!((options.ks, options.modes), (vec![10, 7], vec!["and".to_owned()]));
-        assert_eq!((options.engines, options.rounds), (vec![Peer::Pisa], 2));
+        assert_eq!((options.engines, options.rounds), (vec![Peer::Pisa, Peer::Lucene10Bp], 2));
+        assert_eq!((options.ours, options.cpu.as_deref()), (vec![Form::Plain], Some("1")));
     }
 
     #[test]
@@ -162,6 +176,8 @@ mod tests {
             ("--home h --rounds 0", "`0`"),
             ("--home h --modes xor", "`xor`"),
             ("--home h --engines grep", "`grep`"),
+            ("--home h --ours theirs", "`theirs`"),
+            ("--home h --cpu all", "`all`"),
             ("--home h --corpus", "`--corpus` needs"),
             ("--frob 1", "`--frob`"),
         ] {

@@ -1,14 +1,14 @@
 //! Computes the tables from the samples.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::options::Options;
-use super::{Findings, US};
+use super::words::{self, Group};
+use super::{Findings, REORDERED, REORDERED_PEER, US};
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Cell {
     pub(super) corpus: String,
     pub(super) log: String,
@@ -19,7 +19,7 @@ pub(super) struct Cell {
 }
 
 /// The times of one engine on one cell in one round.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Sample {
     #[serde(flatten)]
     pub(super) cell: Cell,
@@ -27,23 +27,37 @@ pub(super) struct Sample {
     pub(super) engine: String,
     pub(super) mean_us: f64,
     pub(super) p99_us: f64,
+    /// Means by number of words, if they are known.
+    #[serde(default)]
+    pub(super) by_words: Vec<Group>,
+}
+
+impl Sample {
+    fn with_words(&self, words: usize) -> Option<f64> {
+        self.by_words.iter().find(|group| group.words == words).map(|group| group.mean_us)
+    }
 }
 
 /// The size of the dictionary, postings and lengths in bytes.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Size {
     pub(super) corpus: String,
     pub(super) engine: String,
     pub(super) bytes: u64,
 }
 
-/// Our times relative to those of one engine on one cell: the medians over rounds of our time
-/// divided by theirs in the same round.
+/// Our times relative to those of one engine on one cell.
 #[derive(Clone, Debug, PartialEq)]
 struct Ratio {
     engine: String,
+    /// The medians over rounds of our time divided by theirs in the same round.
     mean: f64,
     p99: f64,
+    /// Our best round divided by theirs.
+    best_mean: f64,
+    best_p99: f64,
+    /// Medians as of `mean`, by number of words.
+    by_words: BTreeMap<usize, f64>,
 }
 
 /// A cell with our times and all ratios.
@@ -74,7 +88,9 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 /// The rows with at least one engine to compare with, the slowest ones relative to the peers first.
 fn rows(samples: &[Sample]) -> Vec<Row> {
     let cells: BTreeSet<&Cell> = samples.iter().map(|s| &s.cell).collect();
-    let engines: BTreeSet<&str> = samples.iter().map(|s| &*s.engine).filter(|e| *e != US).collect();
+    let ours = [US, REORDERED];
+    let engines: BTreeSet<&str> =
+        samples.iter().map(|s| &*s.engine).filter(|e| !ours.contains(e)).collect();
     let mut rows: Vec<Row> =
         cells.into_iter().filter_map(|cell| row(samples, cell, &engines)).collect();
     // The sort is stable, so equal ratios keep the order of cells.
@@ -82,26 +98,46 @@ fn rows(samples: &[Sample]) -> Vec<Row> {
     rows
 }
 
+/// Which of our forms an engine is compared with: one that reorders documents with ours that does, if that was measured.
+fn counterpart(engine: &str) -> [&'static str; 2] {
+    if engine == REORDERED_PEER { [REORDERED, US] } else { [US, REORDERED] }
+}
+
 fn row(samples: &[Sample], cell: &Cell, engines: &BTreeSet<&str>) -> Option<Row> {
     let of = |engine: &str| -> Vec<&Sample> {
         samples.iter().filter(|s| s.engine == engine && s.cell == *cell).collect()
     };
-    let ours = of(US);
-    let ratios = engines.iter().filter_map(|engine| {
-        let theirs = of(engine);
-        let pairs = || {
-            ours.iter().filter_map(|a| theirs.iter().find(|b| b.round == a.round).map(|b| (a, b)))
-        };
-        Some(Ratio {
-            engine: (*engine).to_owned(),
-            mean: median(pairs().map(|(a, b)| a.mean_us / b.mean_us).collect())?,
-            p99: median(pairs().map(|(a, b)| a.p99_us / b.p99_us).collect())?,
-        })
-    });
-    let ratios: Vec<Ratio> = ratios.collect();
+    let first = |names: [&str; 2]| names.map(of).into_iter().find(|found| !found.is_empty());
+    let ratios: Vec<Ratio> = engines
+        .iter()
+        .filter_map(|engine| ratio(engine, &first(counterpart(engine))?, &of(engine)))
+        .collect();
+    let ours = first([US, REORDERED])?;
     let mean_us = median(ours.iter().map(|s| s.mean_us).collect())?;
     let p99_us = median(ours.iter().map(|s| s.p99_us).collect())?;
     (!ratios.is_empty()).then(|| Row { cell: cell.clone(), mean_us, p99_us, ratios })
+}
+
+fn ratio(engine: &str, ours: &[&Sample], theirs: &[&Sample]) -> Option<Ratio> {
+    let over_rounds = |value: &dyn Fn(&Sample) -> Option<f64>| {
+        let pairs =
+            ours.iter().filter_map(|a| Some((a, theirs.iter().find(|b| b.round == a.round)?)));
+        median(pairs.filter_map(|(a, b)| Some(value(a)? / value(b)?)).collect())
+    };
+    let best = |value: fn(&Sample) -> f64| {
+        let least = |of: &[&Sample]| of.iter().map(|s| value(s)).fold(f64::MAX, f64::min);
+        least(ours) / least(theirs)
+    };
+    let with_words =
+        |words: usize| Some((words, over_rounds(&|sample: &Sample| sample.with_words(words))?));
+    Some(Ratio {
+        engine: engine.to_owned(),
+        mean: over_rounds(&|sample| Some(sample.mean_us))?,
+        p99: over_rounds(&|sample| Some(sample.p99_us))?,
+        best_mean: best(|sample| sample.mean_us),
+        best_p99: best(|sample| sample.p99_us),
+        by_words: (1..=words::MOST).filter_map(with_words).collect(),
+    })
 }
 
 /// The arithmetic mean of ratios. A lost cell raises it more than a won one lowers it.
@@ -114,12 +150,14 @@ fn shown(ratio: f64) -> String {
     if ratio > 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
 }
 
-pub(super) fn markdown(found: &Findings, options: &Options) -> String {
+pub(super) fn markdown(found: &Findings) -> String {
     let rows = rows(&found.samples);
     let mut out = String::new();
     let write = &mut out;
     // Writing to a string cannot fail.
-    let _ = best_peers(write, &rows, options);
+    let _ = best_peers(write, &rows, found);
+    let _ = by_corpus(write, &rows);
+    let _ = by_words(write, &rows);
     let _ = all_peers(write, &rows);
     let _ = agreement(write, found);
     let _ = sizes(write, &found.sizes);
@@ -127,13 +165,13 @@ pub(super) fn markdown(found: &Findings, options: &Options) -> String {
     out
 }
 
-fn best_peers(out: &mut String, rows: &[Row], options: &Options) -> std::fmt::Result {
+fn best_peers(out: &mut String, rows: &[Row], found: &Findings) -> std::fmt::Result {
     writeln!(out, "## {US} compared with its best peer in each cell\n")?;
     writeln!(
         out,
         "One thread, warm; best of {} passes per query, then mean and p99 over queries. Ratio: our time divided by theirs, median of {} rounds; \
-         below 1 we are faster. Slowest cells first.\n",
-        options.reps, options.rounds
+         below 1 we are faster; in brackets, the ratio of the best rounds. {REORDERED_PEER} is compared with {REORDERED}. Slowest cells first.\n",
+        found.reps, found.rounds
     )?;
     writeln!(
         out,
@@ -147,7 +185,8 @@ fn best_peers(out: &mut String, rows: &[Row], options: &Options) -> std::fmt::Re
         };
         let (mean_us, p99_us) = (row.mean_us, row.p99_us);
         let (a, b) = (&by_mean.engine, &by_p99.engine);
-        let (mean, p99) = (shown(by_mean.mean), shown(by_p99.p99));
+        let mean = format!("{} ({:.2})", shown(by_mean.mean), by_mean.best_mean);
+        let p99 = format!("{} ({:.2})", shown(by_p99.p99), by_p99.best_p99);
         writeln!(
             out,
             "| {} | {mean_us:.1} | {a} | {mean} | {p99_us:.1} | {b} | {p99} |",
@@ -168,8 +207,47 @@ fn best_peers(out: &mut String, rows: &[Row], options: &Options) -> std::fmt::Re
     )
 }
 
+/// Every collection as a whole: its cells count alike.
+fn by_corpus(out: &mut String, rows: &[Row]) -> std::fmt::Result {
+    writeln!(out, "## Means over the cells of a corpus, best peer in each\n")?;
+    writeln!(out, "| corpus | cells | mean | worst | p99 | worst |\n|---|--:|--:|--:|--:|--:|")?;
+    let corpora: BTreeSet<&str> = rows.iter().map(|row| &*row.cell.corpus).collect();
+    for corpus in corpora {
+        let of = |column: fn(&Ratio) -> f64| -> Vec<f64> {
+            let rows = rows.iter().filter(|row| row.cell.corpus == corpus);
+            rows.filter_map(|row| row.best(column)).map(column).collect()
+        };
+        let worst = |ratios: &[f64]| shown(ratios.iter().copied().fold(0.0, f64::max));
+        let (means, tails) = (of(|r| r.mean), of(|r| r.p99));
+        let (cells, mean_of, tail) = (means.len(), shown(mean(&means)), shown(mean(&tails)));
+        let (mean_worst, tail_worst) = (worst(&means), worst(&tails));
+        writeln!(out, "| {corpus} | {cells} | {mean_of} | {mean_worst} | {tail} | {tail_worst} |")?;
+    }
+    writeln!(out)
+}
+
+/// The mean ratio to the best peer, by number of words.
+fn by_words(out: &mut String, rows: &[Row]) -> std::fmt::Result {
+    let heads: Vec<String> = (1..=words::MOST).map(words::name).collect();
+    writeln!(out, "## Means by number of words, best peer in each\n")?;
+    writeln!(out, "| corpus | queries | mode | k | {} |", heads.join(" | "))?;
+    writeln!(out, "|---|---|---|--:|{}", "---|".repeat(heads.len()))?;
+    for row in rows.iter().filter(|row| row.ratios.iter().any(|r| !r.by_words.is_empty())) {
+        write!(out, "| {} |", name(&row.cell))?;
+        for words in 1..=words::MOST {
+            let of = |ratio: &Ratio| ratio.by_words.get(&words).copied().unwrap_or(0.0);
+            match row.best(of).filter(|ratio| of(ratio) > 0.0) {
+                Some(best) => write!(out, " {} {} |", shown(of(best)), best.engine)?,
+                None => write!(out, " |")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    writeln!(out)
+}
+
 /// The first four columns of a row.
-fn name(cell: &Cell) -> String {
+pub(super) fn name(cell: &Cell) -> String {
     let counted = if cell.counted { " + count" } else { "" };
     format!("{} | {} | {}{counted} | {}", cell.corpus, cell.log, cell.mode.to_uppercase(), cell.k)
 }
@@ -243,7 +321,9 @@ mod tests {
     }
 
     fn sample(k: usize, round: usize, engine: &str, mean_us: f64) -> Sample {
-        Sample { cell: cell(k), round, engine: engine.to_owned(), mean_us, p99_us: 2.0 * mean_us }
+        let (engine, p99_us) = (engine.to_owned(), 2.0 * mean_us);
+        let group = Group { words: 2, queries: 1, mean_us: 4.0 * mean_us };
+        Sample { cell: cell(k), round, engine, mean_us, p99_us, by_words: vec![group] }
     }
 
     #[test]
@@ -270,7 +350,10 @@ mod tests {
         ];
         let rows = rows(&samples);
         assert_eq!(rows.len(), 1);
-        let expected = Ratio { engine: "a".to_owned(), mean: 0.5, p99: 0.5 };
+        let (engine, by_words) = ("a".to_owned(), BTreeMap::from([(2, 0.5)]));
+        // The best rounds are 10 and 10, whatever round they are of.
+        let (best_mean, best_p99) = (1.0, 1.0);
+        let expected = Ratio { engine, mean: 0.5, p99: 0.5, best_mean, best_p99, by_words };
         assert_eq!(rows[0].ratios, [expected]);
         assert_eq!(rows[0].mean_us, 25.0);
     }
@@ -293,19 +376,48 @@ mod tests {
     }
 
     #[test]
+    fn a_reordered_peer_is_compared_with_our_reordered_index() {
+        let mut samples = vec![
+            sample(1, 0, US, 10.0),
+            sample(1, 0, "a", 20.0),
+            sample(1, 0, REORDERED_PEER, 5.0),
+        ];
+        let ratio = |samples: &[Sample], engine: &str| {
+            let rows = rows(samples);
+            rows[0].ratios.iter().find(|r| r.engine == engine).unwrap().mean
+        };
+        assert_eq!(ratio(&samples, REORDERED_PEER), 2.0);
+        samples.push(sample(1, 0, REORDERED, 4.0));
+        assert_eq!((ratio(&samples, REORDERED_PEER), ratio(&samples, "a")), (0.8, 0.5));
+        assert_eq!(rows(&samples)[0].ratios.len(), 2, "our own forms are no peers");
+    }
+
+    #[test]
+    fn results_are_read_back() {
+        let mut found = Findings { rounds: 1, reps: 2, ..Findings::default() };
+        found.samples.extend([sample(1, 0, US, 10.0), sample(1, 0, "a", 20.0)]);
+        let text = serde_json::to_string(&found).unwrap();
+        let mut twice: Findings = serde_json::from_str(&text).unwrap();
+        assert_eq!(markdown(&twice), markdown(&found));
+        twice.append(serde_json::from_str(&text).unwrap());
+        let rounds: Vec<_> = twice.samples.iter().map(|sample| sample.round).collect();
+        assert_eq!(rounds, [0, 0, 1, 1]);
+    }
+
+    #[test]
     fn the_tables_show_lost_cells() {
-        let args = ["--home", "h", "--corpus", "Cargo.toml", "--queries", "Cargo.toml"];
-        let options = Options::parse(args.map(str::to_owned).into_iter()).unwrap();
         let mut found = Findings::default();
         for (k, theirs) in [(1, 5.0), (2, 20.0)] {
             found.samples.extend([sample(k, 0, US, 10.0), sample(k, 0, "a", theirs)]);
         }
         found.sizes.push(Size { corpus: "c".to_owned(), engine: US.to_owned(), bytes: 3_000_000 });
         found.sizes.push(Size { corpus: "c".to_owned(), engine: "a".to_owned(), bytes: 4_000_000 });
-        let text = markdown(&found, &options);
+        let text = markdown(&found);
         for line in [
-            "| c | l | OR | 1 | 10.0 | a | **2.00** | 20.0 | a | **2.00** |",
-            "| c | l | OR | 2 | 10.0 | a | 0.50 | 20.0 | a | 0.50 |",
+            "| c | l | OR | 1 | 10.0 | a | **2.00** (2.00) | 20.0 | a | **2.00** (2.00) |",
+            "| c | l | OR | 2 | 10.0 | a | 0.50 (0.50) | 20.0 | a | 0.50 (0.50) |",
+            "| c | 2 | **1.25** | **2.00** | **1.25** | **2.00** |",
+            "| c | l | OR | 1 | | **2.00** a | | | | |",
             "2 cells. Mean ratio 1.250 for means, 1.250 for p99; lost: 1 by mean, 1 by p99.",
             "| c | a | 4.0 | 0.75 |",
         ] {

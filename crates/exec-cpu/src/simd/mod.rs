@@ -1,4 +1,4 @@
-//! Scoring of whole blocks, with vector code if the CPU supports it.
+//! Scoring of whole blocks, and searches in blocks and sums, with vector code if the CPU supports it.
 //!
 //! Vector and scalar code perform the same IEEE operations in the same order (add, divide, multiply, truncate; nothing
 //! fused), so the bits are the same; tests compare each version with the scalar one.
@@ -27,4 +27,36 @@ pub(crate) fn score_block(
         return;
     }
     scalar::score(formula, weight, docs, freqs, factors, out);
+}
+
+/// Writes the documents whose sums are above `least`, and these sums, to the fronts of `docs` and `out`, in ascending order; returns how many there are. The document of a sum is `base` plus its
+/// index. All sums and bits are cleared. A sum that is not 0 must have its bit in `touched`.
+///
+/// # Panics
+/// If there are fewer sums, or less room, than bits.
+pub(crate) fn survivors(
+    sums: &mut [Score],
+    touched: &mut [u64],
+    base: u32,
+    least: Score,
+    docs: &mut [u32],
+    out: &mut [Score],
+) -> usize {
+    let most = 64 * touched.len();
+    assert!(sums.len() >= most && docs.len() >= most && out.len() >= most);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(found) = x86::survivors(sums, touched, base, least, docs, out) {
+        return found;
+    }
+    scalar::survivors(sums, touched, base, least, docs, out)
+}
+
+/// The first index from `from` on whose document is at or after `doc`; the number of documents if there is none. Documents ascend.
+#[inline]
+pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(found) = x86::find_doc(docs, from, doc) {
+        return found;
+    }
+    scalar::find_doc(docs, from, doc)
 }

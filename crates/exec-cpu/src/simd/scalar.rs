@@ -13,3 +13,36 @@ pub(super) fn score(
         *slot = formula.contribution(weight, freq, factors[doc as usize]);
     }
 }
+
+pub(super) fn survivors(
+    sums: &mut [Score],
+    touched: &mut [u64],
+    base: u32,
+    least: Score,
+    docs: &mut [u32],
+    out: &mut [Score],
+) -> usize {
+    let mut found = 0;
+    for (word, (bits, sums)) in touched.iter_mut().zip(sums.as_chunks_mut::<64>().0).enumerate() {
+        let mut left = std::mem::take(bits);
+        while left != 0 {
+            let at = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let sum = std::mem::take(&mut sums[at]);
+            (docs[found], out[found]) = (base + (64 * word + at) as u32, sum);
+            found += usize::from(sum > least);
+        }
+    }
+    found
+}
+
+pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
+    // Galloping search, since the document is usually near.
+    let (mut at, mut step) = (from, 1);
+    while at + step < docs.len() && docs[at + step] < doc {
+        at += step;
+        step *= 2;
+    }
+    let end = docs.len().min(at + step + 1);
+    at + docs[at..end].partition_point(|&d| d < doc)
+}

@@ -16,18 +16,18 @@ pub(super) fn saturation(
 ) -> bool {
     assert!(docs.len() == freqs.len() && docs.len() == out.len());
     // Gathers take signed indices, and conversions from integers are signed; other values are left to the scalar code.
+    if factors.len() <= i32::MAX as usize && is_x86_feature_detected!("avx512f") {
+        // SAFETY: the CPU has the feature; the slices have the same length; there are fewer than 2^31 factors.
+        return unsafe { avx512(weight, docs, freqs, factors, out) };
+    }
     let signed = |values: &[u32]| values.iter().fold(0, |all, v| all | v) <= i32::MAX as u32;
     let inside = docs.iter().max().is_none_or(|&doc| (doc as usize) < factors.len());
     if !inside || !signed(docs) || !signed(freqs) {
         return false;
     }
-    if is_x86_feature_detected!("avx512f") {
+    if is_x86_feature_detected!("avx2") {
         // SAFETY: the CPU has the feature; the slices have the same length; every document is below `factors.len()` and
         // 2^31.
-        unsafe { avx512(weight, docs, freqs, factors, out) };
-        true
-    } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: likewise.
         unsafe { avx2(weight, docs, freqs, factors, out) };
         true
     } else {
@@ -35,21 +35,34 @@ pub(super) fn saturation(
     }
 }
 
+/// False, with anything in `out`, if a document has no factor or a frequency is not below 2^31.
+///
 /// # Safety
-/// `docs`, `freqs` and `out` have one length, every document is below `factors.len()` and 2^31.
+/// `docs`, `freqs` and `out` have one length, and there are fewer than 2^31 factors.
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out: &mut [Score]) {
+unsafe fn avx512(
+    weight: f32,
+    docs: &[u32],
+    freqs: &[u32],
+    factors: &[f32],
+    out: &mut [Score],
+) -> bool {
     let weights = _mm512_set1_ps(weight);
+    let count = _mm512_set1_epi32(factors.len() as i32);
+    let mut bad = 0;
     for start in (0..docs.len()).step_by(16) {
         let left = docs.len() - start;
         let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
-        // SAFETY: masked lanes are neither read nor written, and the others are within the slices; the caller
-        // guarantees the gather.
+        // SAFETY: masked lanes are neither read nor written, and the others are within the slices; only documents below
+        // `factors.len()` are gathered, which are below 2^31.
         unsafe {
             let docs = _mm512_maskz_loadu_epi32(mask, docs.as_ptr().add(start).cast());
             let freqs = _mm512_maskz_loadu_epi32(mask, freqs.as_ptr().add(start).cast());
             let zero = _mm512_setzero_ps();
-            let factor = _mm512_mask_i32gather_ps::<4>(zero, mask, docs, factors.as_ptr().cast());
+            let inside = _mm512_mask_cmplt_epu32_mask(mask, docs, count);
+            bad |= (mask & !inside)
+                | _mm512_mask_cmplt_epi32_mask(mask, freqs, _mm512_setzero_si512());
+            let factor = _mm512_mask_i32gather_ps::<4>(zero, inside, docs, factors.as_ptr().cast());
             let freq = _mm512_cvtepi32_ps(freqs);
             let ones = _mm512_set1_ps(1.0);
             let sum = _mm512_add_ps(ones, _mm512_mul_ps(factor, _mm512_div_ps(ones, freq)));
@@ -59,6 +72,92 @@ unsafe fn avx512(weight: f32, docs: &[u32], freqs: &[u32], factors: &[f32], out:
             _mm512_mask_storeu_epi32(out.as_mut_ptr().add(start).cast(), mask, units);
         }
     }
+    bad == 0
+}
+
+/// As [`super::find_doc`]; `None` if the CPU has no suitable instructions.
+#[inline]
+pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> Option<usize> {
+    if !is_x86_feature_detected!("avx512f") {
+        return None;
+    }
+    // SAFETY: the CPU has the feature.
+    Some(unsafe { find_doc_avx512(docs, from, doc) })
+}
+
+/// Compares sixteen documents at once: the one that is wanted is usually near, and that takes one branch instead of one for each halving.
+#[target_feature(enable = "avx512f")]
+fn find_doc_avx512(docs: &[u32], from: usize, doc: u32) -> usize {
+    let wanted = _mm512_set1_epi32(doc as i32);
+    let mut at = from;
+    while at < docs.len() {
+        let left = docs.len() - at;
+        let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
+        // SAFETY: masked lanes are not read, and the others are within the slice.
+        let here = unsafe { _mm512_maskz_loadu_epi32(mask, docs.as_ptr().add(at).cast()) };
+        let before = _mm512_mask_cmplt_epu32_mask(mask, here, wanted);
+        if before != u16::MAX {
+            return at + before.count_ones() as usize;
+        }
+        at += 16;
+    }
+    docs.len().max(from)
+}
+
+/// As [`super::survivors`], whose checks were made; `None` if the CPU has no suitable instructions.
+pub(super) fn survivors(
+    sums: &mut [Score],
+    touched: &mut [u64],
+    base: u32,
+    least: Score,
+    docs: &mut [u32],
+    out: &mut [Score],
+) -> Option<usize> {
+    let most = 64 * touched.len();
+    assert!(sums.len() >= most && docs.len() >= most && out.len() >= most);
+    if !is_x86_feature_detected!("avx512f") {
+        return None;
+    }
+    // SAFETY: the CPU has the feature, and each of the slices has 64 elements for every word.
+    Some(unsafe { survivors_avx512(sums, touched, base, least, docs, out) })
+}
+
+/// # Safety
+/// `sums`, `docs` and `out` have at least 64 elements for every word of `touched`.
+#[target_feature(enable = "avx512f")]
+unsafe fn survivors_avx512(
+    sums: &mut [Score],
+    touched: &mut [u64],
+    base: u32,
+    least: Score,
+    docs: &mut [u32],
+    out: &mut [Score],
+) -> usize {
+    let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let (leasts, zero) = (_mm512_set1_epi32(least as i32), _mm512_setzero_si512());
+    let mut found = 0;
+    for (word, bits) in touched.iter_mut().enumerate() {
+        if *bits == 0 {
+            continue;
+        }
+        *bits = 0;
+        for start in (64 * word..64 * word + 64).step_by(16) {
+            // SAFETY: sixteen sums from `start` are within the slice. No more were found than sums looked at, so that `found` is at most `start`, and there is room for sixteen more.
+            unsafe {
+                let here: *mut __m512i = sums.as_mut_ptr().add(start).cast();
+                let values = _mm512_loadu_si512(here);
+                let above = _mm512_cmpgt_epu32_mask(values, leasts);
+                _mm512_storeu_si512(here, zero);
+                let first = _mm512_set1_epi32(base.wrapping_add(start as u32) as i32);
+                let ids = _mm512_maskz_compress_epi32(above, _mm512_add_epi32(first, lanes));
+                let values = _mm512_maskz_compress_epi32(above, values);
+                _mm512_storeu_si512(docs.as_mut_ptr().add(found).cast(), ids);
+                _mm512_storeu_si512(out.as_mut_ptr().add(found).cast(), values);
+                found += above.count_ones() as usize;
+            }
+        }
+    }
+    found
 }
 
 /// # Safety
@@ -112,13 +211,72 @@ mod tests {
                 let mut out = vec![0; len];
                 if is_x86_feature_detected!("avx512f") {
                     // SAFETY: documents are below 5000, the length of `factors`.
-                    unsafe { avx512(weight, &docs, &freqs, &factors, &mut out) };
+                    assert!(unsafe { avx512(weight, &docs, &freqs, &factors, &mut out) });
                     assert_eq!(out, expected);
                 }
                 if is_x86_feature_detected!("avx2") {
                     // SAFETY: likewise.
                     unsafe { avx2(weight, &docs, &freqs, &factors, &mut out) };
                     assert_eq!(out, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn documents_are_found_as_by_the_scalar_code() {
+        for len in [0usize, 1, 15, 16, 17, 33, 127, 128] {
+            for step in [1u32, 2, 0x0100_0001] {
+                let docs: Vec<u32> = (0..len as u32).map(|i| 3 + i * step).collect();
+                let last = docs.last().map_or(9, |&last| last + 1);
+                let near = |doc: &u32| [doc - 1, *doc, doc + 1];
+                for doc in docs.iter().flat_map(near).chain([0, last, u32::MAX]) {
+                    for from in (0..len).filter(|&from| from == 0 || docs[from - 1] < doc) {
+                        let expected = scalar::find_doc(&docs, from, doc);
+                        if let Some(found) = find_doc(&docs, from, doc) {
+                            assert_eq!(found, expected, "{doc} from {from} of {len}");
+                        }
+                    }
+                }
+                assert_eq!(find_doc(&docs, len, last).unwrap_or(len), len);
+            }
+        }
+    }
+
+    #[test]
+    fn survivors_are_those_of_the_scalar_code_and_nothing_is_left() {
+        let mut state = 7u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32
+        };
+        for words in [0, 1, 2, 9] {
+            for (one_in, least) in [(1, 0), (1, 500), (3, 900), (50, 10), (1, u32::MAX)] {
+                let mut sums = vec![0; 64 * words];
+                let mut touched = vec![0u64; words];
+                for at in 0..sums.len() {
+                    if next() % one_in == 0 {
+                        sums[at] = 1 + next() % 1000 + (next() % 5 / 4) * 0x8000_0000;
+                        touched[at / 64] |= 1 << (at % 64);
+                    }
+                }
+                let expected: Vec<(u32, Score)> = (1000..).zip(sums.iter().copied()).collect();
+                let expected: Vec<_> = expected.into_iter().filter(|of| of.1 > least).collect();
+                let run = |survivors: &dyn Fn(&mut [_], &mut [_], &mut [_], &mut [_]) -> usize| {
+                    let (mut sums, mut touched) = (sums.clone(), touched.clone());
+                    let (mut docs, mut out) = (vec![0; 64 * words], vec![0; 64 * words]);
+                    let found = survivors(&mut sums, &mut touched, &mut docs, &mut out);
+                    assert!(sums.iter().all(|&sum| sum == 0) && touched.iter().all(|&t| t == 0));
+                    let pairs = docs.into_iter().zip(out).take(found);
+                    assert_eq!(pairs.collect::<Vec<_>>(), expected, "{words} words, above {least}");
+                };
+                run(&|sums, touched, docs, out| {
+                    scalar::survivors(sums, touched, 1000, least, docs, out)
+                });
+                if is_x86_feature_detected!("avx512f") {
+                    run(&|sums, touched, docs, out| {
+                        survivors(sums, touched, 1000, least, docs, out).unwrap()
+                    });
                 }
             }
         }

@@ -11,6 +11,9 @@ pub(super) const STOP_WORDS: [&str; 33] = [
     "they", "this", "to", "was", "will", "with",
 ];
 
+/// The length of the longest stop word in bytes: most words are longer, and need not be looked up.
+const LONGEST_STOP_WORD: usize = 5;
+
 /// The typographic apostrophe, which most published text has where keyboards have `'`.
 const APOSTROPHE: char = '\u{2019}';
 
@@ -37,8 +40,20 @@ fn stripped(word: &str) -> &str {
 }
 
 fn stem(word: &str) -> Option<Cow<'_, str>> {
-    if STOP_WORDS.binary_search(&word).is_ok() {
+    if word.len() <= LONGEST_STOP_WORD && STOP_WORDS.binary_search(&word).is_ok() {
         return None;
     }
     Some(Language::English.stem(word)).filter(|term| !term.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_words_are_sorted_and_none_is_longer_than_the_longest() {
+        assert!(STOP_WORDS.is_sorted());
+        assert_eq!(STOP_WORDS.iter().map(|word| word.len()).max(), Some(LONGEST_STOP_WORD));
+        assert!(STOP_WORDS.iter().all(|word| term(word).is_none()));
+    }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 use rust_stemmers::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 
+use super::porter;
+
 /// A language with a Snowball stemmer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -61,6 +63,11 @@ impl Language {
 
     /// The stem of a word in lower case; it may be empty.
     pub(super) fn stem(self, word: &str) -> Cow<'_, str> {
+        if self == Self::English
+            && let Some(stem) = porter::stem(word)
+        {
+            return stem;
+        }
         Stemmer::create(self.entry().1).stem(word)
     }
 

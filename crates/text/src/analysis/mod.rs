@@ -17,6 +17,7 @@ mod field_analyzer;
 mod flat;
 mod fold;
 mod language;
+mod porter;
 mod segment;
 mod stop_words;
 #[cfg(test)]
@@ -110,12 +111,19 @@ impl Analyzer {
         }
     }
 
-    /// The terms of `text` in order, with repetitions: what queries use.
+    /// Calls `f` with the terms of `text` in order, with repetitions: what queries use.
+    pub fn for_each_term(self, scratch: &mut Scratch, text: &str, mut f: impl FnMut(Cow<'_, str>)) {
+        self.for_each_word(scratch, text, |word, _| {
+            if let Some(term) = self.term(word) {
+                f(term);
+            }
+        });
+    }
+
+    /// The terms of `text` in order, with repetitions.
     pub fn terms(self, text: &str) -> Vec<String> {
         let mut terms = Vec::new();
-        self.for_each_word(&mut Scratch::default(), text, |word, _| {
-            terms.extend(self.term(word).map(Cow::into_owned));
-        });
+        self.for_each_term(&mut Scratch::default(), text, |term| terms.push(term.into_owned()));
         terms
     }
 }

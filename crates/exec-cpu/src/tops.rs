@@ -1,0 +1,85 @@
+//! Lower bounds on the best values of a list, which give a search its first threshold.
+//!
+//! If k live documents of one list reach a score by that list alone, no document below that score is among the best k of an OR. The index does not record the best
+//! postings of a list, but its block maxima say where they are: the blocks with the largest maxima are scored, once, and the k-th best value among them is kept. It need not be
+//! the k-th best of the list; any k postings give a bound.
+
+use std::cmp::Reverse;
+use std::sync::{PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+use warpseek_exec::Formulas;
+use warpseek_index::ListError;
+
+use crate::segment::SegmentQuery;
+use crate::stream::Stream;
+
+/// The numbers of hits that bounds are kept for. A bound for more hits holds for fewer.
+const CLASSES: [usize; 6] = [10, 32, 100, 320, 1000, 3200];
+
+/// Blocks that are scored besides as many as hold the hits: the best postings are rarely in blocks of their own.
+const MORE_BLOCKS: usize = 12;
+
+/// The bounds kept for one segment, for one formula of each field, by ordinal of the term and class.
+#[derive(Default)]
+pub(crate) struct TopsCache {
+    kept: RwLock<(Option<Formulas>, FxHashMap<(u32, u8), Option<f32>>)>,
+}
+
+impl TopsCache {
+    /// A value that at least `k` live documents of a list reach; `None` if there is none for so many. The stream must not have been read from.
+    pub(crate) fn get(
+        &self,
+        query: &SegmentQuery<'_>,
+        ordinal: u32,
+        k: usize,
+        stream: &mut Stream<'_>,
+    ) -> Result<Option<f32>, ListError> {
+        let Some(class) = CLASSES.iter().position(|&most| k <= most) else { return Ok(None) };
+        let (formulas, key) = (&query.plan.formulas, (ordinal, class as u8));
+        {
+            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+            if kept.0.as_ref() == Some(formulas)
+                && let Some(value) = kept.1.get(&key)
+            {
+                return Ok(*value);
+            }
+        }
+        let value = bound(query, CLASSES[class], stream)?;
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.0.as_ref() != Some(formulas) {
+            *kept = (Some(formulas.clone()), FxHashMap::default());
+        }
+        kept.1.insert(key, value);
+        Ok(value)
+    }
+}
+
+/// The `k`-th best value in the blocks that promise most.
+fn bound(
+    query: &SegmentQuery<'_>,
+    k: usize,
+    stream: &mut Stream<'_>,
+) -> Result<Option<f32>, ListError> {
+    if (stream.df() as usize) < k {
+        return Ok(None);
+    }
+    let mut blocks: Vec<(f32, usize)> =
+        (0..stream.blocks() as usize).map(|block| (stream.block_value(block), block)).collect();
+    let wanted = k / 8 + MORE_BLOCKS;
+    if blocks.len() > wanted {
+        blocks.select_nth_unstable_by(wanted, |a, b| b.0.total_cmp(&a.0));
+        blocks.truncate(wanted);
+    }
+    let mut values = Vec::new();
+    for (_, block) in blocks {
+        stream.add_values(block, |doc| query.admits(doc), &mut values)?;
+    }
+    if values.len() < k {
+        return Ok(None);
+    }
+    // Values are not negative, so their bits are in their order.
+    let (_, &mut value, _) =
+        values.select_nth_unstable_by_key(k - 1, |value| Reverse(value.to_bits()));
+    Ok(Some(value))
+}
