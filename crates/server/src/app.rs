@@ -1,7 +1,9 @@
 //! What all requests share, and the threads that work for them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
@@ -18,9 +20,17 @@ use crate::tasks::Tasks;
 /// Searches under way at a time if there may be a GPU.
 const FOR_A_GPU: usize = 256;
 
+/// Searches that take no longer may be answered by the threads that read and write requests.
+const QUICK: Duration = Duration::from_millis(2);
+
 /// What is said of a panic, which the log describes.
 pub(crate) const PANICKED: &str =
     "the request failed for a reason that is in the log of the server";
+
+/// Threads that can work at the same time.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 /// What all requests share.
 pub(crate) struct App {
@@ -43,6 +53,7 @@ pub(crate) struct App {
     bodies: AtomicUsize,
     pub(crate) searches: Gate,
     pub(crate) writes: Gate,
+    pace: Pace,
     requests: AtomicU64,
 }
 
@@ -53,7 +64,7 @@ impl App {
         metrics: PrometheusHandle,
         snapshots: Option<Store>,
     ) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = cores();
         let (queue, gpu) = (config.limits.queue, config.device != Device::Cpu);
         App {
             scrolls: Contexts::new(config.limits.scrolls, "scrolls (limits.scrolls)"),
@@ -74,6 +85,7 @@ impl App {
             searches: Gate::new(if gpu { FOR_A_GPU.max(cores) } else { cores }, queue, "searches"),
             // Writes wait for the disk, so that more of them than cores share a sync.
             writes: Gate::new(cores.max(4) * 4, queue, "writes"),
+            pace: Pace::default(),
             requests: AtomicU64::new(0),
             config,
         }
@@ -269,6 +281,53 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// How long searches took lately: the slowest of some hundred, in nanoseconds, which fades.
+struct Pace(AtomicU64);
+
+impl Default for Pace {
+    /// The first ones read files that are not in memory yet.
+    fn default() -> Self {
+        Pace(AtomicU64::new(4 * QUICK.as_nanos() as u64))
+    }
+}
+
+impl Pace {
+    fn note(&self, took: Duration) {
+        let before = self.0.load(Ordering::Relaxed);
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store(took.max(before - before / 64), Ordering::Relaxed);
+    }
+
+    fn is_quick(&self) -> bool {
+        self.0.load(Ordering::Relaxed) <= QUICK.as_nanos() as u64
+    }
+}
+
+/// Does one search. As long as searches are quick, that is done right here: to hand it to another thread and back would take as long as the search. One that has to wait for others, or
+/// for a GPU, is handed over.
+pub(crate) async fn search_one<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let shared = app.clone();
+    let work = move || {
+        let start = Instant::now();
+        let done = work(&shared);
+        shared.pace.note(start.elapsed());
+        done
+    };
+    if app.config.device == Device::Cpu
+        && app.pace.is_quick()
+        && let Ok(_permit) = app.searches.permits.try_acquire()
+    {
+        return std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            tracing::error!("a request has panicked");
+            Err(Failure::broken(PANICKED))
+        });
+    }
+    app.searches.run(work).await
+}
+
 /// Does work of a request on a blocking thread, with everything that requests share.
 pub(crate) async fn search<T: Send + 'static>(
     app: &Arc<App>,
@@ -299,6 +358,20 @@ pub(crate) async fn write<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_search_is_remembered_for_a_while() {
+        let pace = Pace::default();
+        assert!(!pace.is_quick());
+        let after = |took| (1..).find(|_| (pace.note(took), pace.is_quick()).1).unwrap();
+        assert!((50..200).contains(&after(QUICK / 10)));
+        pace.note(QUICK + Duration::from_nanos(1));
+        assert!(!pace.is_quick());
+        pace.note(QUICK);
+        assert!(pace.is_quick());
+        pace.note(Duration::MAX);
+        assert!((1000..10_000).contains(&after(Duration::ZERO)));
+    }
 
     #[tokio::test]
     async fn too_many_are_refused_and_others_wait() {

@@ -18,7 +18,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 use warpseek::{DeviceChoice, SearcherOptions};
 
-use crate::app::App;
+use crate::app::{App, cores};
 use crate::catalogue::Catalogue;
 use crate::collection::Opening;
 use crate::config::{Config, Device};
@@ -87,6 +87,8 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("warpseek-http")
+            // As many as may be busy with quick searches, and one that goes on reading and writing.
+            .worker_threads(cores() + 1)
             .build()
             .map_err(io("threads".into()))?;
         // Before the indexes are opened, so that a port in use is noticed at once.

@@ -11,7 +11,7 @@ use warpseek::query::{Bool, Filter, Node};
 
 use super::documents::refreshes;
 use super::{points_in_time, tasks};
-use crate::app::{App, search as searching};
+use crate::app::{App, search as searching, search_one};
 use crate::contexts::Scroll;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
@@ -38,7 +38,7 @@ pub(super) fn targets(app: &App, index: &str, lenient: bool) -> Result<Vec<Targe
 }
 
 async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
-    searching(&app, move |app| {
+    search_one(&app, move |app| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {

@@ -12,7 +12,7 @@ use warpseek::query::{Filter, Node};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, SearchRequest};
-use crate::app::{App, search};
+use crate::app::{App, search, search_one as one};
 use crate::arrow;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
@@ -23,7 +23,7 @@ pub(super) async fn search_one(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    search(&app, move |app| {
+    one(&app, move |app| {
         let start = Instant::now();
         let of = app.catalogue().get_to_read(&index)?;
         let view = of.view();
