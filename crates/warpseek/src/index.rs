@@ -188,6 +188,10 @@ impl Index {
         &self.dir
     }
 
+    pub(crate) fn options(&self) -> &IndexOptions {
+        &self.options
+    }
+
     /// Its settings and segments, without opening these.
     pub fn manifest(&self) -> Result<Manifest> {
         Ok(warpseek_index::read_manifest(&self.dir)?)
@@ -238,6 +242,22 @@ impl Index {
         let not_on_gpu = self.options.not_on_gpu(Some(&self.manifest()?));
         let (config, notice) = self.options.prepared(input_bytes(inputs), not_on_gpu)?;
         let mut report = warpseek_index::add(&self.dir, inputs, &config, progress)?;
+        report.notices.splice(0..0, notice);
+        Ok(report)
+    }
+
+    /// The same with a part of the documents, as [`Incoming::part`](crate::Incoming::part) makes it.
+    pub fn add_part(
+        &self,
+        inputs: &[PathBuf],
+        part: Selection,
+        progress: &Progress,
+    ) -> Result<BuildReport> {
+        let not_on_gpu = self.options.not_on_gpu(Some(&self.manifest()?));
+        let (config, notice) = self.options.prepared(input_bytes(inputs), not_on_gpu)?;
+        let reader = Reader::open(inputs, config.reader.clone())?.within(part);
+        let report = warpseek_index::update(&self.dir, Some(reader), &[], &config, progress)?;
+        let mut report = report.added;
         report.notices.splice(0..0, notice);
         Ok(report)
     }

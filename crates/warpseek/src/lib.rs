@@ -26,6 +26,7 @@
 //! |---|---|
 //! | make an index of files (JSONL, TSV, TREC, text) | [`Index::build`] with [`IndexOptions`] |
 //! | cut a large collection into several indexes | [`Index::survey`], [`Index::build_part`] |
+//! | add documents to a collection that is cut into several indexes | [`Index::survey_added`], [`Index::add_part`] |
 //! | search fields on their own, and give documents attributes | [`IndexOptions::schema`], [`infer_schema`] |
 //! | add and delete documents from memory, in one commit | [`IndexWriter`] |
 //! | write single documents from many threads, durably, and search them at once | [`Index::live`] with [`LiveOptions`] |
@@ -73,6 +74,7 @@ mod decision;
 mod engines;
 mod error;
 mod gpu;
+mod incoming;
 mod index;
 mod live;
 mod ngram;
@@ -95,6 +97,7 @@ pub use build_device::BuildDevice;
 pub use calibration::CalibrationReport;
 pub use decision::Decision;
 pub use error::{Error, OptionsError, Result};
+pub use incoming::Incoming;
 pub use index::Index;
 pub use live::{LiveIndex, LiveOptions, WriteTicket};
 pub use ngram::{
