@@ -18,7 +18,7 @@ use crate::collection::{Collection, now};
 use crate::error::{CollectionError, Result};
 use crate::fetch::{Check, remove_folder};
 use crate::layout;
-use crate::manifest::{Cut, FORMAT, Pointer, VersionManifest};
+use crate::manifest::{Cut, FORMAT, Pointer, ShardEntry, VersionManifest};
 use crate::store::{Got, lock};
 
 /// A shard that has more segments is merged when it changes.
@@ -118,7 +118,7 @@ impl Collection {
         })?;
         drop(shards);
         (added.skipped, added.reasons) = (incoming.skipped, incoming.reasons.clone());
-        let live: Vec<u64> = change.manifest.shards.iter().map(|shard| shard.live()).collect();
+        let live: Vec<u64> = change.manifest.shards.iter().map(ShardEntry::live).collect();
         let new = owners.iter().filter(|owner| owner.is_none()).count() as u64;
         let mut runs = spread(&live, new).into_iter();
         let mut run = (0, 0);

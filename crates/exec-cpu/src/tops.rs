@@ -20,10 +20,13 @@ const CLASSES: [usize; 6] = [10, 32, 100, 320, 1000, 3200];
 /// Blocks that are scored besides as many as hold the hits: the best postings are rarely in blocks of their own.
 const MORE_BLOCKS: usize = 12;
 
-/// The bounds kept for one segment, for one formula of each field, by ordinal of the term and class.
+/// Bounds by ordinal of the term and class; none if a list has too few documents.
+type Bounds = FxHashMap<(u32, u8), Option<f32>>;
+
+/// The bounds kept for one segment, for one formula of each field.
 #[derive(Default)]
 pub(crate) struct TopsCache {
-    kept: RwLock<(Option<Formulas>, FxHashMap<(u32, u8), Option<f32>>)>,
+    kept: RwLock<(Option<Formulas>, Bounds)>,
 }
 
 impl TopsCache {
