@@ -63,7 +63,7 @@ impl Collection {
     }
 
     /// Takes the next number of a version, which nobody else then has.
-    fn begin(&self, cut: &Cut) -> Result<u64> {
+    pub(crate) fn begin(&self, cut: &Cut) -> Result<u64> {
         let bytes = cut.to_bytes()?;
         let mut version = self.version_numbers()?.last().map_or(1, |last| last + 1);
         // A version that was removed must not come again: caches may still have the other one.
@@ -108,41 +108,99 @@ impl Collection {
             let what = format!("it has {} documents, not {}", built.documents, wanted.documents);
             return Err(CollectionError::InputChanged { shard, what });
         }
-        let entry = self.upload_shard(version, shard, wanted, &index, progress)?;
+        let entry = self.upload_shard(version, shard, wanted, &index, None, progress)?;
         Ok(ShardReport { built, entry })
     }
 
-    fn upload_shard(
+    /// Uploads an index as a shard. Files that it has in common with a shard of another version, `before`, are copied within the store.
+    pub(crate) fn upload_shard(
         &self,
         version: u64,
         shard: u32,
         wanted: &CutShard,
         index: &Index,
+        before: Option<(u64, &ShardEntry)>,
         progress: &Progress,
     ) -> Result<ShardEntry> {
         let manifest = index.manifest()?;
         let settings = settings(&manifest)?;
+        let live: u64 = manifest.segments.iter().map(SegmentEntry::live_documents).sum();
         let attempt = format!("{:016x}", RandomState::new().build_hasher().finish());
         let mut files = Vec::new();
         for name in files_of(&manifest) {
-            let object = layout::file(&self.name, version, shard, &attempt, &name);
-            let check = |_| progress.check().map_err(|e| CollectionError::Index(e.into()));
-            let sent = self.store.upload(&index.path().join(&name), &object, check)?;
-            files.push(FileEntry { name, bytes: sent.bytes, sha256: sent.sha256 });
+            let (path, attempt) = (index.path().join(&name), attempt.as_str());
+            let object = layout::file(&self.name, version, shard, attempt, &name);
+            // Files of segments are written once, so that one of the same name is the same; the manifest is another one.
+            let known = before.filter(|_| name != MANIFEST).and_then(|(other, entry)| {
+                let file = entry.files.iter().find(|file| file.name == name)?;
+                Some((layout::file(&self.name, other, shard, &entry.attempt, &name), file))
+            });
+            files.push(self.send(name, &path, &object, known, progress)?);
         }
         let entry = ShardEntry {
             format: FORMAT,
             shard,
             base: wanted.base,
             documents: wanted.documents,
+            deleted: wanted.documents.saturating_sub(live),
             bytes: files.iter().map(|file| file.bytes).sum(),
             attempt,
             settings,
             files,
         };
-        entry.check().map_err(CollectionError::Internal)?;
-        self.store.overwrite(&layout::shard(&self.name, version, shard), entry.to_bytes()?)?;
+        self.enter_shard(version, &entry)?;
         Ok(entry)
+    }
+
+    /// Makes a shard of another version, which `folder` has on this disk, one of this version, with other document ids.
+    pub(crate) fn copy_shard(
+        &self,
+        version: u64,
+        wanted: &CutShard,
+        (other, before): (u64, &ShardEntry),
+        folder: &Path,
+        progress: &Progress,
+    ) -> Result<()> {
+        let (shard, attempt) = (before.shard, &before.attempt);
+        for file in &before.files {
+            let at = |version| layout::file(&self.name, version, shard, attempt, &file.name);
+            let (path, known) = (folder.join(&file.name), Some((at(other), file)));
+            self.send(file.name.clone(), &path, &at(version), known, progress)?;
+        }
+        self.enter_shard(version, &ShardEntry { base: wanted.base, ..before.clone() })
+    }
+
+    /// Brings a file into the store: by a copy of `known`, an object that is the same, or else from the disk.
+    fn send(
+        &self,
+        name: String,
+        path: &Path,
+        object: &str,
+        known: Option<(String, &FileEntry)>,
+        progress: &Progress,
+    ) -> Result<FileEntry> {
+        let check = |_| progress.check().map_err(|e| CollectionError::Index(e.into()));
+        check(0)?;
+        if let Some((from, file)) = &known
+            && self.store.copy(from, object)
+        {
+            return Ok((*file).clone());
+        }
+        let sent = self.store.upload(path, object, check)?;
+        if let Some((_, file)) = known
+            && sent.sha256 != file.sha256
+        {
+            let what = format!("its sha256 is {}, not {}", sent.sha256, file.sha256);
+            return Err(CollectionError::Damaged { object: path.display().to_string(), what });
+        }
+        Ok(FileEntry { name, bytes: sent.bytes, sha256: sent.sha256 })
+    }
+
+    /// Says in the store that a shard is complete.
+    fn enter_shard(&self, version: u64, entry: &ShardEntry) -> Result<()> {
+        entry.check().map_err(CollectionError::Internal)?;
+        let object = layout::shard(&self.name, version, entry.shard);
+        self.store.overwrite(&object, entry.to_bytes()?)
     }
 }
 
@@ -156,7 +214,7 @@ fn check_options(options: &IndexOptions) -> Result<()> {
 }
 
 /// Standard input, or a pipe.
-fn can_be_read_once(input: &Path) -> bool {
+pub(crate) fn can_be_read_once(input: &Path) -> bool {
     let is_other = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
     input.as_os_str() == "-" || input.metadata().is_ok_and(is_other)
 }

@@ -38,7 +38,7 @@ pub struct VersionSummary {
     pub created: u64,
     /// Its shards.
     pub shards: usize,
-    /// Their documents.
+    /// Their documents, without deleted ones.
     pub documents: u64,
     /// Bytes of all files of its shards; of an unfinished version, what is in the store so far.
     pub bytes: u64,
@@ -78,7 +78,7 @@ impl Collection {
         Ok(self.read_pointer()?.map(|(pointer, _)| pointer))
     }
 
-    fn read_pointer(&self) -> Result<Option<(Pointer, Got)>> {
+    pub(crate) fn read_pointer(&self) -> Result<Option<(Pointer, Got)>> {
         let object = layout::pointer(&self.name);
         let Some(got) = self.store.get(&object)? else { return Ok(None) };
         Ok(Some((Pointer::read(&got.bytes, &object)?, got)))
@@ -146,7 +146,8 @@ impl Collection {
         let mut all = Vec::new();
         for version in self.version_numbers()? {
             if let Some(manifest) = self.find_manifest(version)? {
-                let VersionManifest { created, documents, bytes, shards, .. } = manifest;
+                let documents = manifest.live();
+                let VersionManifest { created, bytes, shards, .. } = manifest;
                 let state = match current == Some(version) {
                     true => VersionState::Current,
                     false => VersionState::Ready,
@@ -245,7 +246,7 @@ impl Collection {
             Some((pointer, _)) => Some(pointer.version),
             None => None,
         };
-        self.switch(Pointer { format: FORMAT, version, previous }, before.map(|(_, got)| got))
+        self.switch(Pointer { format: FORMAT, version, previous }, before.as_ref().map(|b| &b.1))
     }
 
     /// Goes back to the version that was current before the current one, which can itself be gone back to.
@@ -259,12 +260,12 @@ impl Collection {
         };
         self.manifest(version)?;
         let previous = Some(pointer.version);
-        self.switch(Pointer { format: FORMAT, version, previous }, Some(got))
+        self.switch(Pointer { format: FORMAT, version, previous }, Some(&got))
     }
 
-    fn switch(&self, to: Pointer, before: Option<Got>) -> Result<Pointer> {
+    pub(crate) fn switch(&self, to: Pointer, before: Option<&Got>) -> Result<Pointer> {
         let object = layout::pointer(&self.name);
-        match self.store.replace(&self.name, &object, before.as_ref(), to.to_bytes()?)? {
+        match self.store.replace(&self.name, &object, before, to.to_bytes()?)? {
             true => Ok(to),
             false => Err(CollectionError::Conflict { name: self.name.clone() }),
         }

@@ -129,6 +129,22 @@ pub enum CollectionError {
         /// The collection.
         name: String,
     },
+    /// Somebody else switched the current version while documents were added to it or deleted from it.
+    #[error(
+        "version {version} of collection `{name}` is no longer the current one: somebody else has made or activated another one meanwhile; nothing was changed, so run the command again"
+    )]
+    Overtaken {
+        /// The collection.
+        name: String,
+        /// The version that was changed.
+        version: u64,
+    },
+    /// An id that must be there.
+    #[error("no document has id `{id}`; nothing was deleted")]
+    NoDocument {
+        /// The id.
+        id: String,
+    },
     /// The current version is to be removed.
     #[error(
         "version {version} of collection `{name}` is the current one; activate another one first"
@@ -182,9 +198,9 @@ pub enum CollectionError {
         /// The input.
         input: String,
     },
-    /// The inputs are not those that were cut.
+    /// The inputs have changed since they were looked at.
     #[error(
-        "shard {shard}: the inputs are not those that were cut: {what}; start again with `warpseek cluster build` or `cut`"
+        "shard {shard}: the inputs are not those that were read before: {what}; start again with `warpseek cluster build`, `cut` or `add`"
     )]
     InputChanged {
         /// The shard.

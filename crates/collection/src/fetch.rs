@@ -1,7 +1,7 @@
 //! Bringing shards from the store to the disk of the machine that serves them.
 //!
 //! A cache has a folder `NAME/VERSION/SHARD` for each shard, which is an index. While it is fetched it is called `SHARD.partial`, and is renamed when all of its files are whole: so a folder with the final
-//! name is complete. What an interrupted fetch has left is used by the next one.
+//! name is complete. What an interrupted fetch has left is used by the next one, and so are files that another version of the shard in the cache has in common with it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -96,6 +96,7 @@ impl Collection {
             fs::rename(folder, partial).map_err(CollectionError::io(folder))?;
         }
         fs::create_dir_all(partial).map_err(CollectionError::io(partial))?;
+        let others = self.other_versions(folder);
         let mut before = 0;
         for file in &entry.files {
             let attempt = &entry.attempt;
@@ -104,13 +105,35 @@ impl Collection {
                 progress.set_bytes(before + bytes, Some(entry.bytes));
                 progress.check().map_err(|e| CollectionError::Index(e.into()))
             };
-            self.fetch_file(&object, file, &partial.join(&file.name), done)?;
+            let path = partial.join(&file.name);
+            if !path.exists() && reuse(&others, file, &path)? {
+                done(file.bytes)?;
+            } else {
+                self.fetch_file(&object, file, &path, done)?;
+            }
             before += file.bytes;
         }
         remove_others(partial, entry)?;
         sync_folder(partial)?;
         fs::rename(partial, folder).map_err(CollectionError::io(folder))?;
         sync_folder(parent)
+    }
+
+    /// The folders that other versions of a shard have in the cache, the newest first.
+    fn other_versions(&self, folder: &Path) -> Vec<PathBuf> {
+        let own = folder.parent().and_then(Path::file_name);
+        let (Some(own), Some(shard)) = (own, folder.file_name()) else { return Vec::new() };
+        let all = folder.ancestors().nth(2).and_then(|all| fs::read_dir(all).ok());
+        let mut versions: Vec<(u64, PathBuf)> = Vec::new();
+        for entry in all.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let version = layout::parse_version(&name.to_string_lossy());
+            if let Some(version) = version.filter(|_| name != own) {
+                versions.push((version, entry.path().join(shard)));
+            }
+        }
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        versions.into_iter().map(|(_, folder)| folder).collect()
     }
 
     fn fetch_file(
@@ -188,6 +211,25 @@ impl Collection {
     }
 }
 
+/// Takes a file from another version of the shard, if one has it. A file of an index is not changed once it is written, so that both can be the same one.
+fn reuse(others: &[PathBuf], file: &FileEntry, path: &Path) -> Result<bool> {
+    for other in others {
+        let from = other.join(&file.name);
+        let same_size = from.metadata().is_ok_and(|found| found.len() == file.bytes);
+        // Where there are no links, it is fetched.
+        if !same_size || fs::hard_link(&from, path).is_err() {
+            continue;
+        }
+        let mut digest = Digest::new();
+        digest.update_from(path)?;
+        if digest.finish() == file.sha256 {
+            return Ok(true);
+        }
+        fs::remove_file(path).map_err(CollectionError::io(path))?;
+    }
+    Ok(false)
+}
+
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -226,7 +268,7 @@ fn remove_others(folder: &Path, entry: &ShardEntry) -> Result<()> {
     Ok(())
 }
 
-fn remove_folder(folder: &Path) -> Result<()> {
+pub(crate) fn remove_folder(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(CollectionError::io(folder)(error))

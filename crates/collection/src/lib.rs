@@ -6,6 +6,8 @@
 //!
 //! Machines that serve shards get them with [`Collection::fetch_shard`].
 //!
+//! Documents are added to the current version and deleted from it by [`Collection::add`] and [`Collection::delete`], which make a new version of it.
+//!
 //! Document ids of the collection are the base of the shard plus the document's id in its index, and so the same as those of one index of all.
 //!
 //! Functions wait for the store. In asynchronous code, call them where waiting is allowed (`spawn_blocking`).
@@ -19,6 +21,7 @@ mod fetch;
 mod layout;
 mod manifest;
 mod store;
+mod update;
 
 pub use build::ShardReport;
 pub use collection::{Collection, VersionState, VersionSummary};
@@ -26,3 +29,4 @@ pub use error::{CollectionError, Result};
 pub use fetch::{Check, shard_folder};
 pub use layout::{MAX_NAME_BYTES, MAX_SHARDS};
 pub use manifest::{Cut, CutShard, FileEntry, Pointer, ShardEntry, VersionManifest};
+pub use update::{Update, UpdateOptions};

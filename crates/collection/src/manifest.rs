@@ -47,7 +47,7 @@ pub struct CutShard {
     pub base: u64,
     /// How many documents it has.
     pub documents: u64,
-    /// The first of its records, counted through all inputs.
+    /// The first of its records, counted through all inputs. In a version that was made by a change of another one, records are documents.
     pub(crate) start: u64,
     /// The record behind its last one.
     pub(crate) end: u64,
@@ -77,8 +77,11 @@ pub struct ShardEntry {
     pub shard: u32,
     /// The document id of the collection that its first document has.
     pub base: u64,
-    /// How many documents it has.
+    /// How many documents it has, deleted ones included: these keep their document ids.
     pub documents: u64,
+    /// How many of them are deleted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deleted: u64,
     /// Bytes of all its files.
     pub bytes: u64,
     /// The folder of its files: each attempt to upload a shard has another one, so that none changes the files of another.
@@ -102,12 +105,30 @@ pub struct VersionManifest {
     pub created: u64,
     /// The version of the program that published it.
     pub warpseek: String,
-    /// Documents of all shards.
+    /// Documents of all shards, deleted ones included.
     pub documents: u64,
     /// Bytes of all shards.
     pub bytes: u64,
     /// The shards, in the order of the documents.
     pub shards: Vec<ShardEntry>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl ShardEntry {
+    /// Documents that are not deleted.
+    pub fn live(&self) -> u64 {
+        self.documents - self.deleted
+    }
+}
+
+impl VersionManifest {
+    /// Documents of all shards that are not deleted.
+    pub fn live(&self) -> u64 {
+        self.shards.iter().map(ShardEntry::live).sum()
+    }
 }
 
 /// What an index must have in common with the other shards, so that all of them together are one collection.
@@ -208,6 +229,19 @@ impl Object for Cut {
 }
 
 impl Cut {
+    /// For shards that have these numbers of documents. There are no inputs to build them of.
+    pub(crate) fn of_documents(documents: &[u64], created: u64) -> Self {
+        let mut base = 0;
+        let shards = documents.iter().map(|&documents| {
+            let (start, end) = (base, base + documents);
+            base = end;
+            CutShard { base: start, documents, start, end, except: Vec::new() }
+        });
+        let shards = shards.collect();
+        let (input_bytes, files) = (None, Vec::new());
+        Cut { format: FORMAT, created, input_bytes, documents: base, files, shards }
+    }
+
     /// The records of a shard, which must be one of those there are.
     pub(crate) fn selection(&self, shard: usize) -> Selection {
         let CutShard { start, end, except, .. } = &self.shards[shard];
@@ -219,6 +253,9 @@ impl Object for ShardEntry {
     fn check(&self) -> Result<(), String> {
         if !is_plain(&self.attempt) {
             return Err("its folder has no plain name".to_owned());
+        }
+        if self.deleted > self.documents {
+            return Err("it has more deleted documents than documents".to_owned());
         }
         let mut names: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
         names.sort_unstable();
@@ -261,7 +298,7 @@ mod tests {
 
     fn shard(number: u32, base: u64, documents: u64) -> Value {
         let digest = "a".repeat(64);
-        json!({"format": 1, "shard": number, "base": base, "documents": documents, "bytes": 9,
+        json!({"format": 1, "shard": number, "base": base, "documents": documents, "deleted": 1, "bytes": 9,
             "attempt": "x1", "settings": {}, "files": [
                 {"name": "manifest", "bytes": 4, "sha256": digest},
                 {"name": "000000.ids", "bytes": 5, "sha256": digest}]})
@@ -279,6 +316,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read() {
         let manifest = read(&version()).unwrap();
+        assert_eq!((manifest.documents, manifest.live()), (5, 3));
         let again = VersionManifest::read(&manifest.to_bytes().unwrap(), "manifest.json").unwrap();
         assert_eq!(again, manifest);
     }
@@ -299,6 +337,7 @@ mod tests {
             change("/shards/0/base", json!(1)),
             change("/shards/1/documents", json!(u64::MAX)),
             change("/shards/1/shard", json!(0)),
+            change("/shards/1/deleted", json!(4)),
             change("/shards/1/bytes", json!(8)),
             change("/shards", json!([])),
             change("/documents", json!(6)),

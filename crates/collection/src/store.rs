@@ -189,6 +189,11 @@ impl Store {
         })
     }
 
+    /// Copies an object within the store; false if the store cannot, for whatever reason: some refuse large objects.
+    pub(crate) fn copy(&self, from: &str, to: &str) -> bool {
+        self.handle.block_on(self.objects.copy(&self.at(from), &self.at(to))).is_ok()
+    }
+
     /// Reads a range of an object in pieces, several at once, and hands them to `take` in order. A piece shorter than it should be says that the object ends there; nothing follows it.
     pub(crate) fn read(
         &self,

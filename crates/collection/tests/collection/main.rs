@@ -4,6 +4,7 @@
 mod build;
 mod disk;
 mod fetch;
+mod update;
 mod versions;
 
 use std::collections::BTreeMap;
